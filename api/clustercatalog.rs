@@ -19,21 +19,13 @@ use crate::schema;
     derive = "PartialEq",
     derive = "Default",
     doc = "ClusterCatalog makes the packages of a catalog image available to the cluster.",
-    printcolumn(
-        name = "LastUnpacked",
-        type_ = "date",
-        json_path = ".status.lastUnpacked"
-    ),
+    printcolumn(name = "LastUnpacked", type_ = "date", json_path = ".status.lastUnpacked"),
     printcolumn(
         name = "Serving",
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Serving")].status"#
     ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCatalogSpec {

@@ -36,10 +36,7 @@ impl ClusterExtension {
     /// Makes an object with this name and spec and no status.
     pub fn new(name: &str, spec: ClusterExtensionSpec) -> Self {
         Self {
-            metadata: ObjectMeta {
-                name: Some(name.to_owned()),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
             spec: Some(spec),
             status: None,
         }
@@ -149,11 +146,7 @@ impl CustomResourceExt for ClusterExtension {
         type_ = "string",
         json_path = ".status.install.bundle.name"
     ),
-    printcolumn(
-        name = "Version",
-        type_ = "string",
-        json_path = ".status.install.bundle.version"
-    ),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.install.bundle.version"),
     printcolumn(
         name = "Installed",
         type_ = "string",
@@ -164,16 +157,8 @@ impl CustomResourceExt for ClusterExtension {
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Progressing')].status"
     ),
-    printcolumn(
-        name = "Update",
-        type_ = "string",
-        json_path = ".status.update.version"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "Update", type_ = "string", json_path = ".status.update.version"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterExtensionSpec {

@@ -69,11 +69,7 @@ pub fn mentioning(log: &Path, text: &str) -> Vec<Request> {
 
 fn request(event: &Value) -> Option<Request> {
     let text = |pointer: &str| {
-        event
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
+        event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let uri = text("/requestURI");
     Some(Request {
@@ -90,10 +86,7 @@ fn request(event: &Value) -> Option<Request> {
         group: text("/objectRef/apiGroup"),
         namespace: text("/objectRef/namespace"),
         name: text("/objectRef/name"),
-        code: event
-            .pointer("/responseStatus/code")
-            .and_then(Value::as_u64)
-            .unwrap_or_default(),
+        code: event.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default(),
         dry_run: uri.contains("dryRun=All"),
         uri,
     })

@@ -111,10 +111,7 @@ impl ControlPlane {
             .spawn()
             .expect("a shell starts");
         let mut plane = Self {
-            addresses: Addresses {
-                dir: dir.clone(),
-                ..Addresses::unknown()
-            },
+            addresses: Addresses { dir: dir.clone(), ..Addresses::unknown() },
             stdin: std::sync::Mutex::new(process.stdin.take()),
             process,
         };
@@ -142,26 +139,10 @@ impl ControlPlane {
     fn prepare(&self) {
         let repository = paths::repository();
         for folder in ["config/crd", "config/rbac"] {
-            self.kubectl(&[
-                "apply",
-                "--server-side",
-                "-k",
-                &path(&repository.join(folder)),
-            ]);
+            self.kubectl(&["apply", "--server-side", "-k", &path(&repository.join(folder))]);
         }
-        self.kubectl(&[
-            "apply",
-            "--server-side",
-            "-f",
-            &path(&repository.join("hack/demo/crds")),
-        ]);
-        self.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            "crd",
-            "--all",
-        ]);
+        self.kubectl(&["apply", "--server-side", "-f", &path(&repository.join("hack/demo/crds"))]);
+        self.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"]);
         self.apply_policies();
         self.let_scrape();
     }
@@ -179,14 +160,7 @@ impl ControlPlane {
 
     /// Returns a token of a service account.
     pub fn token(&self, namespace: &str, account: &str) -> String {
-        let args = [
-            "create",
-            "token",
-            account,
-            "-n",
-            namespace,
-            "--duration=24h",
-        ];
+        let args = ["create", "token", account, "-n", namespace, "--duration=24h"];
         self.kubectl(&args).trim().to_owned()
     }
 
@@ -220,11 +194,7 @@ impl ControlPlane {
             .spawn()
             .expect("kubectl starts");
         // A command that does not read its input closes the pipe early; that is not a failure.
-        let _ = child
-            .stdin
-            .take()
-            .expect("stdin is piped")
-            .write_all(input.as_bytes());
+        let _ = child.stdin.take().expect("stdin is piped").write_all(input.as_bytes());
         let out = child.wait_with_output().expect("kubectl ends");
         if out.status.success() {
             Ok(String::from_utf8_lossy(&out.stdout).into_owned())
@@ -241,10 +211,7 @@ impl ControlPlane {
             .arg(&self.addresses.dir)
             .status();
         let done = status.is_ok_and(|status| status.success());
-        assert!(
-            done || std::thread::panicking(),
-            "local-cluster {verb} {component}"
-        );
+        assert!(done || std::thread::panicking(), "local-cluster {verb} {component}");
     }
 
     /// Returns a client that acts as the administrator.
@@ -321,11 +288,7 @@ impl Manifest {
         Self {
             namespace: text(&deployment["metadata"]["namespace"]),
             account: text(&pod["serviceAccountName"]),
-            args: args
-                .expect("a container has arguments")
-                .iter()
-                .map(text)
-                .collect(),
+            args: args.expect("a container has arguments").iter().map(text).collect(),
         }
     }
 
@@ -357,19 +320,12 @@ impl Controller {
     /// The same, but the controller reaches the API server only through `proxy`, also after a
     /// restart.
     pub fn start_through(plane: &ControlPlane, proxy: &Proxy, options: ControllerOptions) -> Self {
-        let server = Server {
-            url: proxy.url(),
-            ca_file: None,
-        };
+        let server = Server { url: proxy.url(), ca_file: None };
         Self::start_at(plane, &server, options)
     }
 
     fn start_at(plane: &ControlPlane, server: &Server, options: ControllerOptions) -> Self {
-        let name = if options.name.is_empty() {
-            "controller"
-        } else {
-            &options.name
-        };
+        let name = if options.name.is_empty() { "controller" } else { &options.name };
         let dir = plane.addresses.dir.join(format!("{name}-state"));
         std::fs::create_dir_all(&dir).expect("a folder for the controller");
         let (namespace, account) = match &options.manifest {
@@ -378,11 +334,7 @@ impl Controller {
         };
         let kubeconfig = controller_kubeconfig(plane, server, &dir, (namespace, account));
         let process = Self::spawn(plane, &dir, &kubeconfig, &options);
-        let mut controller = Self {
-            process,
-            options,
-            dir,
-        };
+        let mut controller = Self { process, options, dir };
         controller.wait_ready();
         controller
     }
@@ -434,23 +386,18 @@ impl Controller {
         }
         if given && own.is_none_or(|manifest| manifest.has("--catalogd-cas-dir")) {
             let folder = plane.addresses.controller_ca.parent();
-            command
-                .arg("--catalogd-cas-dir")
-                .arg(folder.expect("a folder"));
+            command.arg("--catalogd-cas-dir").arg(folder.expect("a folder"));
         }
         match own {
-            Some(manifest) => command
-                .args(["--system-namespace", &manifest.namespace])
-                .args(manifest.portable()),
+            Some(manifest) => {
+                command.args(["--system-namespace", &manifest.namespace]).args(manifest.portable())
+            }
             None => command.args(["--system-namespace", SYSTEM_NAMESPACE]),
         };
         command
             .args(&options.args)
             .env("KUBECONFIG", kubeconfig)
-            .env(
-                "CONTAINERS_REGISTRIES_CONF",
-                &plane.addresses.registries_conf,
-            )
+            .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf)
             // Credentials of whoever runs the test are never used.
             .env("REGISTRY_AUTH_FILE", dir.join("auth.json"))
             .stdin(Stdio::piped())
@@ -492,10 +439,7 @@ impl Controller {
         let log = self.log();
         let lines: Vec<&str> = log.lines().rev().take(LAST_LINES).collect();
         let lines: Vec<&str> = lines.into_iter().rev().collect();
-        format!(
-            "the controller {state}; its log ends:\n{}",
-            lines.join("\n")
-        )
+        format!("the controller {state}; its log ends:\n{}", lines.join("\n"))
     }
 
     /// Returns the process id of the controller.
@@ -506,13 +450,8 @@ impl Controller {
 
     /// Sends a signal, for example `TERM`, `STOP` or `CONT`.
     pub fn signal(&self, signal: &str) {
-        let sent = Command::new("kill")
-            .args(["-s", signal, &self.pid().to_string()])
-            .status();
-        assert!(
-            sent.is_ok_and(|status| status.success()),
-            "kill -s {signal}"
-        );
+        let sent = Command::new("kill").args(["-s", signal, &self.pid().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "kill -s {signal}");
     }
 
     /// Returns the exit code of the process, if it has ended.
@@ -534,12 +473,7 @@ impl Controller {
 
     /// Starts the process again after [`Controller::kill`], with the same state and ports.
     pub fn restart(&mut self, plane: &ControlPlane) {
-        self.process = Self::spawn(
-            plane,
-            &self.dir,
-            &self.dir.join("kubeconfig"),
-            &self.options,
-        );
+        self.process = Self::spawn(plane, &self.dir, &self.dir.join("kubeconfig"), &self.options);
         self.wait_ready();
     }
 
@@ -555,10 +489,8 @@ impl Controller {
 
     /// Requests the metrics with a token, and returns status code and text.
     pub async fn scrape(&self, client: &reqwest::Client, token: Option<&str>) -> (u16, String) {
-        let address = self.listening()["metrics"]
-            .as_str()
-            .expect("the controller serves metrics")
-            .to_owned();
+        let address =
+            self.listening()["metrics"].as_str().expect("the controller serves metrics").to_owned();
         let mut request = client.get(format!("https://{address}/metrics"));
         if let Some(token) = token {
             request = request.bearer_auth(token);
@@ -570,10 +502,7 @@ impl Controller {
 
     /// Requests a health endpoint, `healthz` or `readyz`, and returns the status code.
     pub async fn health(&self, endpoint: &str) -> u16 {
-        let address = self.listening()["health"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let address = self.listening()["health"].as_str().unwrap_or_default().to_owned();
         let answer = reqwest::get(format!("http://{address}/{endpoint}")).await;
         answer.expect("health is served").status().as_u16()
     }
@@ -595,10 +524,7 @@ impl Drop for Controller {
 
 /// Returns a client that takes any certificate.
 pub fn scraping() -> reqwest::Client {
-    reqwest::Client::builder()
-        .tls_danger_accept_invalid_certs(true)
-        .build()
-        .expect("a client")
+    reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build().expect("a client")
 }
 
 /// Address and CA of an API server.
@@ -619,10 +545,7 @@ impl Server {
 /// Returns a client that acts as the controller's service account, through `proxy`.
 pub async fn client_through(plane: &ControlPlane, proxy: &Proxy) -> kube::Client {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Server {
-        url: proxy.url(),
-        ca_file: None,
-    };
+    let server = Server { url: proxy.url(), ca_file: None };
     let account = (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT);
     client_from(&controller_kubeconfig(plane, &server, dir.path(), account)).await
 }
@@ -725,14 +648,9 @@ pub async fn empty() -> Cluster {
 }
 
 async fn new(start: fn() -> ControlPlane) -> Cluster {
-    let plane = tokio::task::spawn_blocking(start)
-        .await
-        .expect("the control plane starts");
+    let plane = tokio::task::spawn_blocking(start).await.expect("the control plane starts");
     let plane = Box::leak(Box::new(plane));
-    Cluster {
-        _running: Some(Arc::new(Running(plane))),
-        ..Cluster::of(plane).await
-    }
+    Cluster { _running: Some(Arc::new(Running(plane))), ..Cluster::of(plane).await }
 }
 
 impl Cluster {
@@ -758,10 +676,7 @@ pub async fn with_controller() -> Cluster {
             // The CRDs of the gate make the cluster look like OpenShift, but its service CA does
             // not exist here.
             let args = vec!["--webhook-certificates=self-signed".to_owned()];
-            let options = ControllerOptions {
-                args,
-                ..ControllerOptions::default()
-            };
+            let options = ControllerOptions { args, ..ControllerOptions::default() };
             Controller::start(plane, options)
         });
     })

@@ -76,14 +76,9 @@ impl Block {
         let mut end: Option<String> = None;
         for line in self.text.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
-                let here = command
-                    .split_once("<<'")
-                    .and_then(|(_, it)| it.split('\'').next());
+                let here = command.split_once("<<'").and_then(|(_, it)| it.split('\'').next());
                 end = here.map(str::to_owned);
-                steps.push(Step {
-                    command: command.to_owned(),
-                    output: String::new(),
-                });
+                steps.push(Step { command: command.to_owned(), output: String::new() });
             } else if let Some(step) = steps.last_mut() {
                 if let Some(word) = end.take() {
                     step.command.push('\n');
@@ -129,11 +124,7 @@ impl Shell {
         let bin = folder.path().join("bin");
         std::fs::create_dir(&bin).expect("the folder is made");
         symlink(paths::built("kubectl-olm"), bin.join("kubectl-olm")).expect("a link");
-        Self {
-            folder,
-            environment,
-            prelude,
-        }
+        Self { folder, environment, prelude }
     }
 
     /// The folder the commands run in.
@@ -163,11 +154,8 @@ impl Shell {
     /// which nothing is shown has to succeed.
     pub fn play(&self, step: &Step) -> Result<(), String> {
         let (succeeded, printed) = self.run(&step.command);
-        let holds = if step.output.is_empty() {
-            succeeded
-        } else {
-            is_shown(&step.output, &printed)
-        };
+        let holds =
+            if step.output.is_empty() { succeeded } else { is_shown(&step.output, &printed) };
         if holds { Ok(()) } else { Err(printed) }
     }
 }
@@ -200,10 +188,8 @@ pub fn settle(path: &str, corrected: Option<String>) {
         return;
     }
     let shown = read(path);
-    let new: Vec<_> = corrected
-        .lines()
-        .filter(|line| !shown.lines().any(|it| it == *line))
-        .collect();
+    let new: Vec<_> =
+        corrected.lines().filter(|line| !shown.lines().any(|it| it == *line)).collect();
     panic!("{path} does not show what is printed (UPDATE_DOCUMENTS=1 writes it): {new:#?}");
 }
 

@@ -55,10 +55,7 @@ impl Extension {
 
     /// Returns a handle on the ClusterExtension `name`, whether it exists or not.
     pub fn named(client: &kube::Client, name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            client: client.clone(),
-        }
+        Self { name: name.to_owned(), client: client.clone() }
     }
 
     fn api(&self) -> Api<ClusterExtension> {
@@ -73,19 +70,14 @@ impl Extension {
     /// Merges `spec` into its spec.
     pub async fn patch_spec(&self, spec: Value) {
         self.api()
-            .patch(
-                &self.name,
-                &PatchParams::default(),
-                &Patch::Merge(json!({"spec": spec})),
-            )
+            .patch(&self.name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec})))
             .await
             .expect("the change is admitted");
     }
 
     /// Merges `catalog` into `spec.source.catalog`.
     pub async fn patch_catalog(&self, catalog: Value) {
-        self.patch_spec(json!({"source": {"catalog": catalog}}))
-            .await;
+        self.patch_spec(json!({"source": {"catalog": catalog}})).await;
     }
 
     /// Waits until it is installed at `version`, settled, and its status is current.
@@ -160,10 +152,7 @@ impl Extension {
             .patch(&self.name, &PatchParams::default(), &Patch::Merge(mark))
             .await
             .expect("it can be marked");
-        self.api()
-            .delete(&self.name, &DeleteParams::default())
-            .await
-            .expect("it can be deleted");
+        self.api().delete(&self.name, &DeleteParams::default()).await.expect("it can be deleted");
         self.gone().await;
     }
 
@@ -177,28 +166,19 @@ impl Extension {
             }
         })
         .await;
-        wait::until(
-            "its revisions are gone",
-            Duration::from_secs(30),
-            || async {
-                match self.revisions().await.len() {
-                    0 => Ok(()),
-                    left => Err(left),
-                }
-            },
-        )
+        wait::until("its revisions are gone", Duration::from_secs(30), || async {
+            match self.revisions().await.len() {
+                0 => Ok(()),
+                left => Err(left),
+            }
+        })
         .await;
     }
 }
 
 /// Returns a condition by type.
 pub fn condition<'a>(extension: &'a ClusterExtension, type_: &str) -> Option<&'a Condition> {
-    extension
-        .status
-        .as_ref()?
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == type_)
+    extension.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
 }
 
 /// Says whether a condition has this status and reason.

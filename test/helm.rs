@@ -36,12 +36,7 @@ pub struct Release<'a> {
 impl Release<'_> {
     /// Returns the Secrets that hold it, in chunks of at most `bytes`, the index first.
     pub fn secrets(&self, namespace: &str, bytes: usize) -> Vec<Value> {
-        let Self {
-            name,
-            version,
-            status,
-            ..
-        } = self;
+        let Self { name, version, status, .. } = self;
         let mut manifest = String::new();
         for object in self.objects {
             manifest += "---\n# Source: a template\n";
@@ -54,8 +49,7 @@ impl Release<'_> {
             "chart": {"metadata": {"name": name, "annotations": self.annotations}},
         });
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-        gzip.write_all(release.to_string().as_bytes())
-            .expect("memory takes it");
+        gzip.write_all(release.to_string().as_bytes()).expect("memory takes it");
         let packed = gzip.finish().expect("memory takes it");
         let key = format!("sh.helm.release.v1.{name}.v{version}");
         let mut chunks = packed.chunks(bytes);

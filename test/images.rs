@@ -25,9 +25,7 @@ pub async fn send(image: &str, files: Files, labels: &[(&str, &str)]) -> String 
 
 /// Makes an image of one layer with these labels.
 pub fn build(files: &Files, labels: &[(&str, &str)]) -> BuiltImage {
-    let layer = files
-        .iter()
-        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    let layer = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
     let mut builder = ImageBuilder::new().layer(layer).expect("a layer");
     for (key, value) in labels {
         builder = builder.label(*key, *value);
@@ -37,10 +35,7 @@ pub fn build(files: &Files, labels: &[(&str, &str)]) -> BuiltImage {
 
 /// Pushes an image without checks, and returns its reference by digest.
 pub async fn send_built(image: &str, built: &BuiltImage) -> String {
-    let options = PushOptions {
-        plain_http: true,
-        ..PushOptions::default()
-    };
+    let options = PushOptions { plain_http: true, ..PushOptions::default() };
     send_with(image, built, &options).await
 }
 
@@ -49,8 +44,6 @@ pub async fn send_with(image: &str, built: &BuiltImage, options: &PushOptions) -
     // It may be installed already by another test, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let reference: ImageRef = image.parse().expect("a reference");
-    let digest = push(built, &reference, options)
-        .await
-        .expect("the registry takes the image");
+    let digest = push(built, &reference, options).await.expect("the registry takes the image");
     reference.with_digest(digest).to_string()
 }

@@ -132,9 +132,7 @@ pub struct Entry {
 impl Package {
     /// Returns the package of the test with this `suffix` (lower-case letters and digits).
     pub fn new(suffix: &str) -> Self {
-        Self {
-            suffix: suffix.to_owned(),
-        }
+        Self { suffix: suffix.to_owned() }
     }
 
     /// Name of the package.
@@ -228,16 +226,10 @@ impl Package {
                 "metadata": {"name": name}, "data": data,
             })
         };
-        put(
-            "manifests/settings.yaml",
-            &config_map(self.config_map(), &bundle.data),
-        );
+        put("manifests/settings.yaml", &config_map(self.config_map(), &bundle.data));
         if bundle.second_config_map {
             let data = BTreeMap::from([("only".to_owned(), "here".to_owned())]);
-            put(
-                "manifests/second.yaml",
-                &config_map(self.second_config_map(), &data),
-            );
+            put("manifests/second.yaml", &config_map(self.second_config_map(), &data));
         }
         put("manifests/csv.yaml", &self.csv(bundle));
         for (index, manifest) in bundle.extra.iter().enumerate() {
@@ -263,9 +255,8 @@ impl Package {
 
     fn csv(&self, bundle: &Bundle) -> Value {
         let name = self.deployment();
-        let deployments: Vec<_> = (0..bundle.deployments)
-            .map(|index| self.deployment_spec(bundle, index))
-            .collect();
+        let deployments: Vec<_> =
+            (0..bundle.deployments).map(|index| self.deployment_spec(bundle, index)).collect();
         let (modes, permissions) = if bundle.one_namespace {
             let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
             (
@@ -275,10 +266,8 @@ impl Package {
         } else {
             (vec!["AllNamespaces"], json!([]))
         };
-        let modes: Vec<_> = modes
-            .into_iter()
-            .map(|mode| json!({"type": mode, "supported": true}))
-            .collect();
+        let modes: Vec<_> =
+            modes.into_iter().map(|mode| json!({"type": mode, "supported": true})).collect();
         json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
             "metadata": {"name": self.bundle_name(&bundle.version)},
@@ -345,10 +334,7 @@ impl Package {
         }));
         let lines: Vec<String> = blobs.iter().map(ToString::to_string).collect();
         let text = lines.join("\n");
-        Files::from([(
-            format!("configs/{}/catalog.json", self.name()),
-            text.into_bytes(),
-        )])
+        Files::from([(format!("configs/{}/catalog.json", self.name()), text.into_bytes())])
     }
 }
 

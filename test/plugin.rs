@@ -42,10 +42,7 @@ pub fn run(plane: &ControlPlane, args: &[&str]) -> Output {
         .arg("--kubeconfig")
         .arg(&plane.addresses.kubeconfig)
         .env_remove("KUBECONFIG")
-        .env(
-            "CONTAINERS_REGISTRIES_CONF",
-            &plane.addresses.registries_conf,
-        )
+        .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf)
         .output()
         .map(checked)
         .expect("kubectl-olm runs; build it with `cargo build`")

@@ -80,13 +80,9 @@ impl PrivateRegistry {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let routes = Router::new()
-            .route("/token", get(grant))
-            .with_state(Arc::new(key));
+        let routes = Router::new().route("/token", get(grant)).with_state(Arc::new(key));
         let tokens = tokio::spawn(async move {
-            axum::serve(listener, routes)
-                .await
-                .expect("tokens are served");
+            axum::serve(listener, routes).await.expect("tokens are served");
         });
         let mut registry = Self::start(folder, &Auth::Token(address, &set));
         registry.tokens = Some(tokens);
@@ -160,10 +156,7 @@ impl PrivateRegistry {
 
     /// Returns the entry of a registries.conf that allows plain HTTP.
     pub fn entry(&self) -> String {
-        format!(
-            "[[registry]]\nlocation = \"{}\"\ninsecure = true\n",
-            self.address
-        )
+        format!("[[registry]]\nlocation = \"{}\"\ninsecure = true\n", self.address)
     }
 
     /// Returns the document of a Secret with this password for this registry.

@@ -14,16 +14,13 @@ impl Random {
 
     /// Starts from `$SEED`, else from the clock, and prints the seed.
     pub fn from_environment() -> Self {
-        let seed = std::env::var("SEED")
-            .ok()
-            .filter(|text| !text.is_empty())
-            .map_or_else(
-                || {
-                    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-                    now.map_or(0, |since| u64::from(since.subsec_nanos()))
-                },
-                |text| text.parse().expect("SEED is a number"),
-            );
+        let seed = std::env::var("SEED").ok().filter(|text| !text.is_empty()).map_or_else(
+            || {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                now.map_or(0, |since| u64::from(since.subsec_nanos()))
+            },
+            |text| text.parse().expect("SEED is a number"),
+        );
         println!("SEED={seed}");
         Self(seed)
     }

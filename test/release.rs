@@ -71,16 +71,11 @@ impl Release {
 pub fn catalog_files(releases: &[(Release, String)]) -> Files {
     let mut packages: BTreeMap<&str, Vec<&(Release, String)>> = BTreeMap::new();
     for release in releases {
-        packages
-            .entry(&release.0.package)
-            .or_default()
-            .push(release);
+        packages.entry(&release.0.package).or_default().push(release);
     }
     let files = packages.into_iter().map(|(package, releases)| {
-        let entries: Vec<Value> = releases
-            .iter()
-            .map(|(release, _)| present(&release.edges))
-            .collect();
+        let entries: Vec<Value> =
+            releases.iter().map(|(release, _)| present(&release.edges)).collect();
         let mut blobs = vec![
             json!({"schema": "olm.package", "name": package, "defaultChannel": CHANNEL}),
             json!({"schema": "olm.channel", "package": package, "name": CHANNEL,
@@ -185,10 +180,7 @@ mod tests {
                     "spec": {"version": "2.0.0", "skips": ["kettle.v1"]},
                 }),
             ),
-            file(
-                "metadata/annotations.yaml",
-                json!({"annotations": {PACKAGE: "kettle"}}),
-            ),
+            file("metadata/annotations.yaml", json!({"annotations": {PACKAGE: "kettle"}})),
             file(
                 "metadata/dependencies.yaml",
                 json!({"dependencies": [
@@ -202,10 +194,8 @@ mod tests {
         let files = catalog_files(&[(release, "registry.example.com/kettle:v2".to_owned())]);
 
         let text = String::from_utf8_lossy(&files["configs/kettle/catalog.json"]).into_owned();
-        let blobs: Vec<Value> = text
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("a line is JSON"))
-            .collect();
+        let blobs: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
         assert_eq!(
             blobs,
             [

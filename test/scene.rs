@@ -66,8 +66,7 @@ impl Scene {
     /// Pushes `bundles` and a catalog with `entries`, and waits until the catalog serves it.
     pub async fn publish(&mut self, bundles: &[Bundle], entries: &[Entry]) {
         let images = self.push(bundles).await;
-        self.publish_catalog(self.package.catalog_files(entries, &images))
-            .await;
+        self.publish_catalog(self.package.catalog_files(entries, &images)).await;
     }
 
     /// The same, with additional properties in the catalog for each version.
@@ -90,11 +89,8 @@ impl Scene {
         let registry = self.cluster.registry.clone();
         let mut pushed = BTreeMap::new();
         for bundle in bundles {
-            let image = format!(
-                "{registry}/{}-bundle:v{}",
-                self.name,
-                bundle.version.replace('+', "-")
-            );
+            let image =
+                format!("{registry}/{}-bundle:v{}", self.name, bundle.version.replace('+', "-"));
             images::push_bundle(&image, self.package.bundle_files(bundle)).await;
             pushed.insert(bundle.version.clone(), image);
         }
@@ -104,10 +100,7 @@ impl Scene {
     /// Pushes a catalog image and waits until the ClusterCatalog of this scene serves it.
     pub async fn publish_catalog(&mut self, files: Files) {
         self.published += 1;
-        let image = format!(
-            "{}/{}-catalog:v{}",
-            self.cluster.registry, self.name, self.published
-        );
+        let image = format!("{}/{}-catalog:v{}", self.cluster.registry, self.name, self.published);
         images::push_catalog(&image, files).await;
         serve(&self.cluster.client, &self.name, &image).await;
     }
@@ -144,14 +137,7 @@ impl Scene {
         if let (Some(filter), Value::Object(catalog)) = (filter.as_object_mut(), catalog) {
             filter.extend(catalog);
         }
-        Extension::create(
-            &self.cluster.client,
-            &self.name,
-            &self.name,
-            ACCOUNT,
-            filter,
-        )
-        .await
+        Extension::create(&self.cluster.client, &self.name, &self.name, ACCOUNT, filter).await
     }
 
     /// Returns the notes of the Events about the extension with this reason.
@@ -187,18 +173,8 @@ impl Scene {
 
     /// Sets an annotation of the extension; an empty value removes it.
     pub fn annotate(&self, key: &str, value: &str) {
-        let change = if value.is_empty() {
-            format!("{key}-")
-        } else {
-            format!("{key}={value}")
-        };
-        self.plane().kubectl(&[
-            "annotate",
-            "--overwrite",
-            "clusterextension",
-            &self.name,
-            &change,
-        ]);
+        let change = if value.is_empty() { format!("{key}-") } else { format!("{key}={value}") };
+        self.plane().kubectl(&["annotate", "--overwrite", "clusterextension", &self.name, &change]);
     }
 
     /// Runs `kubectl get` in the namespace and returns the JSON; `None` when there is no such
@@ -229,9 +205,7 @@ pub async fn serve(client: &kube::Client, name: &str, image: &str) {
             "metadata": {"name": name}, "spec": {"source": source},
         }))
         .expect("a ClusterCatalog");
-        api.create(&PostParams::default(), &catalog)
-            .await
-            .expect("the catalog is admitted");
+        api.create(&PostParams::default(), &catalog).await.expect("the catalog is admitted");
     } else {
         api.patch(
             name,
@@ -279,15 +253,8 @@ pub fn grant(
         .env_remove("KUBECONFIG")
         .output()
         .expect("kubectl-olm runs; build it with `cargo build`");
-    assert!(
-        out.status.success(),
-        "kubectl olm rbac: {}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    plane.kubectl_with_input(
-        &["apply", "--filename", "-"],
-        &String::from_utf8_lossy(&out.stdout),
-    );
+    assert!(out.status.success(), "kubectl olm rbac: {}", String::from_utf8_lossy(&out.stderr));
+    plane.kubectl_with_input(&["apply", "--filename", "-"], &String::from_utf8_lossy(&out.stdout));
 }
 
 /// Writes files below `folder`.

@@ -29,19 +29,13 @@ impl Usage {
         let kibibytes = |field: &str| {
             let line = status.lines().find(|line| line.starts_with(field));
             let number = line.and_then(|line| line.split_whitespace().nth(1));
-            number
-                .and_then(|text| text.parse().ok())
-                .unwrap_or_default()
+            number.and_then(|text| text.parse().ok()).unwrap_or_default()
         };
         // The second field is the name in parentheses and may contain blanks.
         let stat = read("stat");
         let (_, fields) = stat.rsplit_once(") ").expect("proc(5)");
-        let ticks: f64 = fields
-            .split(' ')
-            .skip(11)
-            .take(2)
-            .filter_map(|text| text.parse::<f64>().ok())
-            .sum();
+        let ticks: f64 =
+            fields.split(' ').skip(11).take(2).filter_map(|text| text.parse::<f64>().ok()).sum();
         Self {
             resident: kibibytes("VmRSS:"),
             peak: kibibytes("VmHWM:"),

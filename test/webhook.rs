@@ -57,21 +57,14 @@ impl Webhook {
                 if ending.load(Ordering::SeqCst) {
                     return;
                 }
-                let current = config
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clone();
+                let current = config.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 if let (Ok(stream), Some(current)) = (stream, current) {
                     // A client that closes the connection is not a failure of the server.
                     std::thread::spawn(move || drop(answer(stream, current)));
                 }
             }
         });
-        Self {
-            address,
-            ended,
-            follower,
-        }
+        Self { address, ended, follower }
     }
 }
 

@@ -82,9 +82,7 @@ fn rows(files: &BTreeMap<String, Lines>) -> String {
     }
     let pure = ("the pure parts of src/controller".to_owned(), pure);
     let rows = groups.into_iter().chain([pure]);
-    let rows: Vec<String> = rows
-        .map(|(group, lines)| format!("{lines}  {group}"))
-        .collect();
+    let rows: Vec<String> = rows.map(|(group, lines)| format!("{lines}  {group}")).collect();
     rows.join("\n") + "\n"
 }
 
@@ -103,8 +101,7 @@ fn records(lcov: &str) -> impl Iterator<Item = (&str, Vec<(usize, u64)>)> {
 /// Says whether a file holds nothing but tests or what they are made of.
 fn is_test(path: &Path) -> bool {
     let names = ["test", "tests", "tests.rs", "fixture.rs"];
-    path.iter()
-        .any(|part| names.iter().any(|name| part == *name))
+    path.iter().any(|part| names.iter().any(|name| part == *name))
 }
 
 /// Returns how many lines stand before the unit tests, which are the end of a file.

@@ -100,11 +100,9 @@ fn main() -> anyhow::Result<()> {
         Task::PushCatalog { folder, image } => {
             runtime()?.block_on(push::catalog(&folder, &image))?
         }
-        Task::GenerateCatalog {
-            folder,
-            bundles,
-            bundle_bytes,
-        } => return generate_catalog(&folder, bundles, bundle_bytes),
+        Task::GenerateCatalog { folder, bundles, bundle_bytes } => {
+            return generate_catalog(&folder, bundles, bundle_bytes);
+        }
     };
     writeln!(std::io::stdout(), "pushed {pushed}")?;
     Ok(())
@@ -158,10 +156,7 @@ fn manifests(root: &Path, check: bool) -> anyhow::Result<()> {
     if stale.is_empty() {
         return Ok(());
     }
-    bail!(
-        "out of date, run `cargo run -p xtask -- manifests`: {}",
-        stale.join(", ")
-    )
+    bail!("out of date, run `cargo run -p xtask -- manifests`: {}", stale.join(", "))
 }
 
 #[cfg(test)]

@@ -27,10 +27,8 @@ fn build(
     prefix: &str,
     configs: Option<&str>,
 ) -> anyhow::Result<BuiltImage> {
-    let placed: Vec<_> = files
-        .iter()
-        .map(|(path, bytes)| (format!("{prefix}{path}"), bytes.as_slice()))
-        .collect();
+    let placed: Vec<_> =
+        files.iter().map(|(path, bytes)| (format!("{prefix}{path}"), bytes.as_slice())).collect();
     let mut builder =
         ImageBuilder::new().layer(placed.iter().map(|(path, bytes)| (path.as_str(), *bytes)))?;
     if let Some(configs) = configs {
@@ -42,10 +40,7 @@ fn build(
 async fn send(built: BuiltImage, image: &str) -> anyhow::Result<String> {
     let reference: ImageRef = image.parse().with_context(|| image.to_owned())?;
     // The demo's registry speaks plain HTTP; it listens on loopback only.
-    let options = PushOptions {
-        plain_http: true,
-        ..PushOptions::default()
-    };
+    let options = PushOptions { plain_http: true, ..PushOptions::default() };
     let digest = push(&built, &reference, &options).await?;
     Ok(format!("{image}@{digest}"))
 }

@@ -102,11 +102,7 @@ fn help(command: &mut Command, text: &mut String) {
     let name = command.get_bin_name().unwrap_or_default().to_owned();
     let rendered = command.render_help().to_string();
     let (about, rest) = rendered.split_once("\n\n").unwrap_or((&rendered, ""));
-    let _ = write!(
-        text,
-        "\n### `{name}`\n\n{about}.\n\n```text\n{}\n```\n",
-        rest.trim_end()
-    );
+    let _ = write!(text, "\n### `{name}`\n\n{about}.\n\n```text\n{}\n```\n", rest.trim_end());
 }
 
 /// Returns a table of the flags of the controller.
@@ -121,9 +117,7 @@ fn flags() -> String {
         let default = default.filter(|value| !value.is_empty());
         let default = default.map_or_else(String::new, |value| format!("`{value}`"));
         let about = arg.get_long_help().or_else(|| arg.get_help());
-        let about = about
-            .map(|help| line(&help.to_string()))
-            .unwrap_or_default();
+        let about = about.map(|help| line(&help.to_string())).unwrap_or_default();
         let _ = writeln!(text, "| `--{name}{}` | {default} | {about} |", values(arg));
     }
     text
@@ -184,15 +178,9 @@ fn documented(source: &str) -> Vec<Documented> {
                     continue;
                 }
             }
-            let variant = code
-                .strip_suffix(',')
-                .filter(|it| it.chars().all(char::is_alphanumeric));
+            let variant = code.strip_suffix(',').filter(|it| it.chars().all(char::is_alphanumeric));
             let variant = variant.map(str::to_owned);
-            let value = if constant.is_empty() {
-                renamed.take().or(variant)
-            } else {
-                quoted
-            };
+            let value = if constant.is_empty() { renamed.take().or(variant) } else { quoted };
             found.extend(value.map(|value| Documented {
                 name: std::mem::take(&mut constant),
                 section: section.clone(),
@@ -224,10 +212,7 @@ fn line(text: &str) -> String {
         rest = after;
     }
     plain += rest;
-    plain
-        .replace("[`", "`")
-        .replace("`]", "`")
-        .replace('|', "\\|")
+    plain.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
 }
 
 /// Returns tables of labels, annotations and other names.
@@ -284,15 +269,9 @@ fn reasons() -> String {
             let _ = write!(text, "\n## {title}\n\n| reason | means |\n|---|---|\n");
         }
         let name = reason.value;
-        let explained = TROUBLESHOOTING
-            .lines()
-            .any(|line| line == format!("### {name}"));
+        let explained = TROUBLESHOOTING.lines().any(|line| line == format!("### {name}"));
         let anchor = name.to_lowercase();
-        let name = if explained {
-            format!("[{name}](troubleshooting.md#{anchor})")
-        } else {
-            name
-        };
+        let name = if explained { format!("[{name}](troubleshooting.md#{anchor})") } else { name };
         let about = reason.text.replace(", ours", "");
         let _ = writeln!(text, "| {name} | {about} |");
     }
@@ -321,9 +300,7 @@ mod tests {
 
     #[test]
     fn only_reasons_are_explained() {
-        let headings = TROUBLESHOOTING
-            .lines()
-            .filter_map(|line| line.strip_prefix("### "));
+        let headings = TROUBLESHOOTING.lines().filter_map(|line| line.strip_prefix("### "));
         let (mut found, mut unknown) = (0, Vec::new());
         for heading in headings {
             found += 1;

@@ -48,16 +48,8 @@ struct PluginPlatform {
 }
 
 const PLATFORMS: [PluginPlatform; 2] = [
-    PluginPlatform {
-        os: "linux",
-        arch: "amd64",
-        target: "x86_64-unknown-linux-musl",
-    },
-    PluginPlatform {
-        os: "linux",
-        arch: "arm64",
-        target: "aarch64-unknown-linux-musl",
-    },
+    PluginPlatform { os: "linux", arch: "amd64", target: "x86_64-unknown-linux-musl" },
+    PluginPlatform { os: "linux", arch: "arm64", target: "aarch64-unknown-linux-musl" },
 ];
 
 impl FromStr for PluginPlatform {
@@ -83,10 +75,7 @@ struct File {
 
 impl File {
     fn new(name: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
-        Self {
-            name: name.into(),
-            content: content.into(),
-        }
+        Self { name: name.into(), content: content.into() }
     }
 
     fn sum(&self) -> String {
@@ -168,10 +157,7 @@ fn manifests(root: &Path) -> anyhow::Result<Vec<File>> {
 
 /// Returns the archive of the image that `make image` has built, and the list of its parts.
 fn image(root: &Path, commit: &Commit) -> anyhow::Result<Vec<File>> {
-    let path = root.join(format!(
-        "target/olm-controller-{}.oci.tar",
-        env!("CARGO_PKG_VERSION")
-    ));
+    let path = root.join(format!("target/olm-controller-{}.oci.tar", env!("CARGO_PKG_VERSION")));
     let archive =
         fs::read(&path).with_context(|| format!("{}: run `make image` first", path.display()))?;
     let id = commit.id.as_bytes();
@@ -202,10 +188,7 @@ fn plugin(
         (0o755, File::new(PLUGIN, program)),
         (0o755, File::new("kubectl_complete-olm", COMPLETE)),
         (0o644, File::new("LICENSE", fs::read(root.join("LICENSE"))?)),
-        (
-            0o644,
-            File::new("THIRD-PARTY.txt", licenses::text(PLUGIN, packages)?),
-        ),
+        (0o644, File::new("THIRD-PARTY.txt", licenses::text(PLUGIN, packages)?)),
     ])
 }
 
@@ -303,12 +286,8 @@ mod tests {
     // deploying.md P61
     #[test]
     fn the_same_files_give_the_same_archive_and_sums() {
-        let files = || {
-            vec![
-                (0o755, File::new(PLUGIN, "program")),
-                (0o644, File::new("LICENSE", "text")),
-            ]
-        };
+        let files =
+            || vec![(0o755, File::new(PLUGIN, "program")), (0o644, File::new("LICENSE", "text"))];
         let packed = archive(&files()).unwrap();
         assert_eq!(packed, archive(&files()).unwrap());
         let mut read = tar::Archive::new(flate2::read::GzDecoder::new(packed.as_slice()));
@@ -316,17 +295,9 @@ mod tests {
             let entry = entry.unwrap();
             let header = entry.header();
             let name = entry.path().unwrap().display().to_string();
-            (
-                name,
-                header.mode().unwrap(),
-                header.mtime().unwrap(),
-                header.uid().unwrap(),
-            )
+            (name, header.mode().unwrap(), header.mtime().unwrap(), header.uid().unwrap())
         });
-        let expected = [
-            (PLUGIN.to_owned(), 0o755, 0, 0),
-            ("LICENSE".to_owned(), 0o644, 0, 0),
-        ];
+        let expected = [(PLUGIN.to_owned(), 0o755, 0, 0), ("LICENSE".to_owned(), 0o644, 0, 0)];
         assert_eq!(entries.collect::<Vec<_>>(), expected);
         // echo -n text | sha256sum
         let sum = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1  LICENSE\n";
@@ -345,9 +316,6 @@ mod tests {
     fn another_platform_is_refused_with_the_way_out() {
         let error = "darwin/arm64".parse::<PluginPlatform>().unwrap_err();
         assert!(error.contains("cargo build --release"), "{error}");
-        assert_eq!(
-            "linux/arm64".parse::<PluginPlatform>().unwrap(),
-            PLATFORMS[1]
-        );
+        assert_eq!("linux/arm64".parse::<PluginPlatform>().unwrap(), PLATFORMS[1]);
     }
 }

@@ -18,9 +18,7 @@ const HEAD: &str = "\
 /// The account that the manifests run the controller as.
 const ACCOUNT: &str = "operator-controller-controller-manager";
 /// What is done as the account of an extension (applying.md 4.3).
-const DONE: [&str; 7] = [
-    "get", "list", "watch", "create", "update", "patch", "delete",
-];
+const DONE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
 /// Returns the generated files: their paths from the root of the repository, and their texts.
 pub(crate) fn files() -> [(String, String); 2] {
@@ -54,9 +52,7 @@ fn constrained() -> (String, String) {
 }
 
 fn roles() -> (String, String) {
-    let roles = Half::ALL
-        .into_iter()
-        .flat_map(|half| Reach::ALL.map(|reach| role(half, reach)));
+    let roles = Half::ALL.into_iter().flat_map(|half| Reach::ALL.map(|reach| role(half, reach)));
     let roles: Vec<_> = roles.flatten().collect();
     let text = format!("{HEAD}{}", roles.join("---\n"));
     ("config/rbac/role.yaml".to_owned(), text)
@@ -134,11 +130,7 @@ mod tests {
     }
 
     fn strings<'a>(rule: &'a Value, member: &str) -> impl Iterator<Item = &'a str> {
-        rule[member]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
+        rule[member].as_array().into_iter().flatten().filter_map(Value::as_str)
     }
 
     #[test]
@@ -152,10 +144,7 @@ mod tests {
         // Secrets hold the content of revisions and keys of CAs.
         for role in roles.iter().filter(|role| role["kind"] == "ClusterRole") {
             for rule in role["rules"].as_array().unwrap() {
-                assert!(
-                    strings(rule, "resources").all(|name| name != "secrets"),
-                    "{rule}"
-                );
+                assert!(strings(rule, "resources").all(|name| name != "secrets"), "{rule}");
             }
         }
     }
@@ -165,10 +154,7 @@ mod tests {
         for role in [objects("role.yaml"), objects("user_roles.yaml")].concat() {
             for rule in role["rules"].as_array().unwrap() {
                 for member in ["apiGroups", "resources", "verbs"] {
-                    assert!(
-                        strings(rule, member).all(|text| !text.contains('*')),
-                        "{rule}"
-                    );
+                    assert!(strings(rule, member).all(|text| !text.contains('*')), "{rule}");
                 }
             }
         }

@@ -26,10 +26,7 @@ pub(crate) async fn load_bundle_source(source: &str) -> anyhow::Result<Bundle> {
 pub(crate) async fn load_image(image: &str) -> anyhow::Result<(Bundle, String)> {
     let parsed: ImageRef = image.parse().with_context(|| format!("image {image:?}"))?;
     let pulled = pull_image(&parsed).await?;
-    let digest = pulled
-        .image
-        .digest()
-        .context("a pulled image has a digest")?;
+    let digest = pulled.image.digest().context("a pulled image has a digest")?;
     let digest = digest.to_string();
     Ok((parse(pulled.files).await?, digest))
 }
@@ -66,12 +63,7 @@ async fn pull(source: &str) -> anyhow::Result<Files> {
 async fn pull_image(image: &ImageRef) -> anyhow::Result<BundleImage> {
     let puller = puller()?;
     let (what, transfer) = (format!("pulling {image}"), puller.transfer());
-    Ok(during(
-        &what,
-        &transfer,
-        Box::pin(pull_bundle(&puller, image, None)),
-    )
-    .await?)
+    Ok(during(&what, &transfer, Box::pin(pull_bundle(&puller, image, None))).await?)
 }
 
 /// Reads the files of a bundle that are used.
@@ -109,9 +101,7 @@ mod tests {
     use super::*;
 
     fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
+        tokio::runtime::Builder::new_current_thread().build().unwrap()
     }
 
     // rendering.md L3
@@ -136,9 +126,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let source = directory.path().to_str().unwrap();
         let error = runtime().block_on(load_bundle_source(source)).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "open metadata/annotations.yaml: no such file or directory"
-        );
+        assert_eq!(error.to_string(), "open metadata/annotations.yaml: no such file or directory");
     }
 }

@@ -48,10 +48,7 @@ impl FromStr for CatalogFlag {
         let (text, priority) = match text.rsplit_once(",priority=") {
             Some((text, priority)) => {
                 let priority = priority.parse();
-                (
-                    text,
-                    priority.map_err(|error| format!("priority: {error}"))?,
-                )
+                (text, priority.map_err(|error| format!("priority: {error}"))?)
             }
             None => (text, 0),
         };
@@ -64,11 +61,7 @@ impl FromStr for CatalogFlag {
         if name.is_empty() || place.is_empty() {
             return Err(format!("must be {CATALOG_SYNTAX}"));
         }
-        Ok(Self {
-            name,
-            priority,
-            place: place.to_owned(),
-        })
+        Ok(Self { name, priority, place: place.to_owned() })
     }
 }
 
@@ -102,10 +95,7 @@ pub(crate) struct Catalogs {
 impl Catalogs {
     /// Starts without catalogs; if a file with CA certificates is given, only these are trusted.
     pub(crate) fn new(authorities: Option<PathBuf>) -> Self {
-        Self {
-            authorities,
-            ..Self::default()
-        }
+        Self { authorities, ..Self::default() }
     }
 
     /// Reads a catalog unless it was tried before.
@@ -134,9 +124,7 @@ impl Catalogs {
             labels: BTreeMap::from([(label::METADATA_NAME.to_owned(), name.to_owned())]),
             priority,
             enabled: true,
-            problem: content
-                .err()
-                .map(|cause| CatalogProblem::FetchFailed(cause.to_owned())),
+            problem: content.err().map(|cause| CatalogProblem::FetchFailed(cause.to_owned())),
             content: content.ok(),
         }
     }
@@ -181,22 +169,12 @@ impl Catalogs {
     async fn fetch(&mut self, url: &str) -> anyhow::Result<String> {
         let client = match &self.client {
             Some(client) => client.clone(),
-            None => self
-                .client
-                .insert(client(self.authorities.as_deref())?)
-                .clone(),
+            None => self.client.insert(client(self.authorities.as_deref())?).clone(),
         };
-        let response = client
-            .get(url)
-            .send()
-            .await
-            .context("error performing request")?;
+        let response = client.get(url).send().await.context("error performing request")?;
         let status = response.status();
         if status != reqwest::StatusCode::OK {
-            anyhow::bail!(
-                "error: received unexpected response status code {}",
-                status.as_u16()
-            );
+            anyhow::bail!("error: received unexpected response status code {}", status.as_u16());
         }
         let transfer = Transfer::default();
         let work = Box::pin(read(response, &transfer));
@@ -260,9 +238,8 @@ async fn pull(image: &ImageRef) -> anyhow::Result<FileList> {
 
 /// Makes the HTTP client for catalog servers.
 pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Client> {
-    let mut builder = reqwest::Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .read_timeout(IDLE_TIMEOUT);
+    let mut builder =
+        reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(IDLE_TIMEOUT);
     if let Some(path) = authorities {
         let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
         let certificates = reqwest::Certificate::from_pem_bundle(&pem)
@@ -281,11 +258,7 @@ pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Clie
 fn collect(root: &Path, path: &Path, files: &mut FileList) -> anyhow::Result<()> {
     let shown = || path.display().to_string();
     let is_root = root == path;
-    let metadata = if is_root {
-        path.metadata()
-    } else {
-        path.symlink_metadata()
-    };
+    let metadata = if is_root { path.metadata() } else { path.symlink_metadata() };
     if metadata.with_context(shown)?.is_dir() {
         for entry in path.read_dir().with_context(shown)? {
             collect(root, &entry.with_context(shown)?.path(), files)?;
@@ -293,11 +266,8 @@ fn collect(root: &Path, path: &Path, files: &mut FileList) -> anyhow::Result<()>
         return Ok(());
     }
     let bytes = std::fs::read(path).with_context(shown)?;
-    let relative = if is_root {
-        path.file_name().map(Path::new)
-    } else {
-        path.strip_prefix(root).ok()
-    };
+    let relative =
+        if is_root { path.file_name().map(Path::new) } else { path.strip_prefix(root).ok() };
     let relative = relative.unwrap_or(path).to_string_lossy().into_owned();
     files.push((relative, bytes));
     Ok(())
@@ -329,11 +299,7 @@ mod tests {
         #[case] priority: i32,
         #[case] place: &str,
     ) {
-        let want = CatalogFlag {
-            name: name.to_owned(),
-            priority,
-            place: place.to_owned(),
-        };
+        let want = CatalogFlag { name: name.to_owned(), priority, place: place.to_owned() };
         assert_eq!(text.parse(), Ok(want));
     }
 

@@ -31,20 +31,12 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How often a change is tried again because something else of the extension was written.
 const ATTEMPTS: usize = 5;
 /// Managers that put back what somebody else changes, by how their names begin.
-const KEEPERS: [&str; 5] = [
-    "argocd",
-    "kustomize-controller",
-    "helm-controller",
-    "fleet",
-    "cluster-olm-operator",
-];
+const KEEPERS: [&str; 5] =
+    ["argocd", "kustomize-controller", "helm-controller", "fleet", "cluster-olm-operator"];
 
 /// How the labels begin that such a manager puts on what it keeps.
-const LABELS: [&str; 3] = [
-    "argocd.argoproj.io/",
-    "kustomize.toolkit.fluxcd.io/",
-    "helm.toolkit.fluxcd.io/",
-];
+const LABELS: [&str; 3] =
+    ["argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/"];
 
 fn of_keeper(label: &str) -> bool {
     LABELS.iter().any(|begin| label.starts_with(begin))
@@ -78,10 +70,7 @@ pub(crate) async fn apply(
     objects: &[Object],
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let params = PatchParams {
-        force: true,
-        ..PatchParams::apply(MANAGER)
-    };
+    let params = PatchParams { force: true, ..PatchParams::apply(MANAGER) };
     for object in objects {
         let identity = object.identity();
         let wanted = Patch::Apply(&object.0);
@@ -97,11 +86,7 @@ pub(crate) async fn apply(
 /// refusal leaves nothing half-written. What lies in a namespace that is yet to be made cannot be
 /// judged in it: whether the caller may grant its Roles is asked as of a `ClusterRole`.
 pub(crate) async fn rehearse(client: &Client, objects: &[Object]) -> anyhow::Result<()> {
-    let params = PatchParams {
-        force: true,
-        dry_run: true,
-        ..PatchParams::apply(MANAGER)
-    };
+    let params = PatchParams { force: true, dry_run: true, ..PatchParams::apply(MANAGER) };
     for object in objects {
         let mut asked = object.clone();
         let mut judged = dry(client, &asked, &params).await;
@@ -132,17 +117,12 @@ async fn dry(
     params: &PatchParams,
 ) -> kube::Result<DynamicObject> {
     let wanted = Patch::Apply(&object.0);
-    api(client, object)
-        .patch(object.name(), params, &wanted)
-        .await
+    api(client, object).patch(object.name(), params, &wanted).await
 }
 
 /// Returns the parameters of a patch of an object that is not the plugin's own.
 pub(crate) fn params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
-    }
+    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
 }
 
 /// Merges a change into an extension or a catalog, if nobody changed what it asks for since it was
@@ -155,13 +135,7 @@ where
     let (name, kind) = (object.name_any(), K::kind(&()));
     let managers = object.managed_fields().iter();
     let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
-    let label = || {
-        object
-            .labels()
-            .keys()
-            .map(String::as_str)
-            .find(|key| of_keeper(key))
-    };
+    let label = || object.labels().keys().map(String::as_str).find(|key| of_keeper(key));
     if let Some(keeper) = keeper.or_else(label) {
         let mut edit = json!({"apiVersion": K::api_version(&()), "kind": kind,
             "metadata": {"name": name}});
@@ -207,9 +181,7 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
         _ => None,
     };
     let number = number.parse::<u64>().ok();
-    let seconds = number
-        .zip(factor)
-        .and_then(|(number, factor)| number.checked_mul(factor));
+    let seconds = number.zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
     seconds.ok_or_else(|| "not a time such as 90s, 10m or 1h".to_owned())
 }
 
@@ -238,14 +210,8 @@ pub(crate) async fn would_change(
     object: &Object,
     live: &Object,
 ) -> Result<Vec<String>, String> {
-    let params = PatchParams {
-        force: true,
-        dry_run: true,
-        ..PatchParams::apply(manager::OBJECTS)
-    };
-    let after = api(client, object)
-        .patch(object.name(), &params, &Patch::Apply(&object.0))
-        .await;
+    let params = PatchParams { force: true, dry_run: true, ..PatchParams::apply(manager::OBJECTS) };
+    let after = api(client, object).patch(object.name(), &params, &Patch::Apply(&object.0)).await;
     let after = after.map_err(|error| failure(&error))?;
     let after = serde_json::to_value(after).unwrap_or_default();
     let found = differences(&Value::Object(live.0.clone()), &after);
@@ -326,10 +292,9 @@ fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
     if let Some(stopped) = condition(types::PROGRESSING).filter(|it| it.status == status::FALSE) {
         return Progress::Stopped(stopped.message.clone());
     }
-    Progress::Going(ready.map_or_else(
-        || "not looked at yet".to_owned(),
-        |ready| ready.message.clone(),
-    ))
+    Progress::Going(
+        ready.map_or_else(|| "not looked at yet".to_owned(), |ready| ready.message.clone()),
+    )
 }
 
 #[cfg(test)]

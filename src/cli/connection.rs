@@ -11,10 +11,7 @@ use kube::client::Body;
 use crate::output::UsageError;
 
 /// Groups whose objects are questions: nothing of them is stored anyway.
-const QUESTIONS: [&str; 2] = [
-    "/apis/authorization.k8s.io/",
-    "/apis/authentication.k8s.io/",
-];
+const QUESTIONS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];
 /// What a deletion is asked with that deletes nothing.
 const DRY_DELETION: &[u8] = br#"{"apiVersion":"v1","kind":"DeleteOptions","dryRun":["All"]}"#;
 
@@ -112,11 +109,7 @@ mod tests {
     #[rstest]
     #[case::read("GET", "/api/v1/pods?limit=1", "/api/v1/pods?limit=1")]
     #[case::create("POST", "/api/v1/pods", "/api/v1/pods?dryRun=All")]
-    #[case::apply(
-        "PATCH",
-        "https://h:1/api?force=true",
-        "https://h:1/api?force=true&dryRun=All"
-    )]
+    #[case::apply("PATCH", "https://h:1/api?force=true", "https://h:1/api?force=true&dryRun=All")]
     #[case::delete("DELETE", "/api/v1/pods/a", "/api/v1/pods/a?dryRun=All")]
     #[case::question(
         "POST",

@@ -92,11 +92,7 @@ impl Description {
             display_name: summary.display_name,
             version: summary.version,
             provider: summary.provider,
-            install_modes: csv
-                .supported_modes()
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            install_modes: csv.supported_modes().iter().map(ToString::to_string).collect(),
             watch_namespace: watch_namespace(csv),
             min_kube_version: summary.min_kube_version,
             max_open_shift_version: max_openshift(csv),
@@ -113,11 +109,8 @@ impl Description {
             let value = value.as_deref()?;
             Some(format!("{key}{value}"))
         };
-        let about = [
-            named("", &self.display_name),
-            named("", &self.version),
-            named("by ", &self.provider),
-        ];
+        let about =
+            [named("", &self.display_name), named("", &self.version), named("by ", &self.provider)];
         let about = about.into_iter().flatten().collect::<Vec<_>>().join(" ");
         sheet.line("Bundle", self.bundle.clone());
         sheet.lines("", (!about.is_empty()).then_some(about));
@@ -133,10 +126,7 @@ impl Description {
         sheet.lines("Kubernetes", kubernetes);
         let openshift = named("at most ", &self.max_open_shift_version);
         sheet.lines("OpenShift", openshift);
-        sheet.lines(
-            "Certificates",
-            self.certificates.iter().map(certificate_line),
-        );
+        sheet.lines("Certificates", self.certificates.iter().map(certificate_line));
         sheet.lines("Rights", self.accounts.iter().map(rights_line));
         let constraints = self.constraints.iter();
         sheet.lines(
@@ -149,9 +139,7 @@ impl Description {
 
 /// Shows a string without quotes and everything else as JSON.
 fn plain(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn or_none(text: &str) -> String {

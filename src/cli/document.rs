@@ -23,11 +23,7 @@ pub(crate) trait Document: Serialize {
 
     /// Returns its members behind schema and version.
     fn headed(&self) -> anyhow::Result<Headed> {
-        Ok(Headed {
-            schema: Self::SCHEMA,
-            schema_version: VERSION,
-            members: self.value()?,
-        })
+        Ok(Headed { schema: Self::SCHEMA, schema_version: VERSION, members: self.value()? })
     }
 
     /// Returns it as pages take it.
@@ -40,9 +36,7 @@ pub(crate) trait Document: Serialize {
         let document = self.headed()?;
         match format {
             Format::Yaml => {
-                let Headed {
-                    schema, members, ..
-                } = document;
+                let Headed { schema, members, .. } = document;
                 let head = format!("schema: {schema}\nschemaVersion: {VERSION}\n");
                 Ok(write!(out, "{head}{}", to_yaml(&members))?)
             }
@@ -75,11 +69,7 @@ pub(crate) struct Unknown {
 
 impl Unknown {
     pub(crate) fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            why: why.into(),
-            hint: None,
-        }
+        Self { what: what.into(), why: why.into(), hint: None }
     }
 }
 
@@ -95,10 +85,7 @@ struct Titled {
 pub(crate) fn schema<D: Document + JsonSchema>() -> (&'static str, String) {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let settings = settings.with_transform(RecursiveTransform(close));
-    let mut schema = settings
-        .into_generator()
-        .into_root_schema_for::<D>()
-        .to_value();
+    let mut schema = settings.into_generator().into_root_schema_for::<D>().to_value();
     let name = D::SCHEMA;
     if let Some(members) = schema.as_object_mut() {
         members.remove("title");
@@ -108,10 +95,7 @@ pub(crate) fn schema<D: Document + JsonSchema>() -> (&'static str, String) {
     if let Some(required) = schema["required"].as_array_mut() {
         required.splice(0..0, [json!("schema"), json!("schemaVersion")]);
     }
-    let titled = Titled {
-        title: name,
-        rest: schema,
-    };
+    let titled = Titled { title: name, rest: schema };
     let text = serde_json::to_string_pretty(&titled).unwrap_or_default();
     (name, text + "\n")
 }
@@ -123,10 +107,7 @@ fn close(schema: &mut Schema) {
     };
     members.retain(|key, _| !key.starts_with("x-kubernetes-"));
     if let Some(Value::String(text)) = members.get_mut("description") {
-        *text = text
-            .replace('\n', " ")
-            .replace("[`", "`")
-            .replace("`]", "`");
+        *text = text.replace('\n', " ").replace("[`", "`").replace("`]", "`");
     }
     let Some(named) = members.get("properties").and_then(Value::as_object) else {
         return;

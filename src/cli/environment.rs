@@ -66,10 +66,7 @@ impl FromStr for Installed {
         let split = text.rsplit_once(['@', '/']);
         let split = split.filter(|(name, version)| !name.is_empty() && !version.is_empty());
         let (name, version) = split.ok_or("must be NAME@VERSION")?;
-        Ok(Self {
-            name: name.to_owned(),
-            version: version.to_owned(),
-        })
+        Ok(Self { name: name.to_owned(), version: version.to_owned() })
     }
 }
 
@@ -89,11 +86,7 @@ impl Installed {
 
 impl From<Installed> for olm_core::resolve::Installed {
     fn from(installed: Installed) -> Self {
-        Self {
-            name: installed.name,
-            version: installed.version,
-            release: None,
-        }
+        Self { name: installed.name, version: installed.version, release: None }
     }
 }
 
@@ -185,10 +178,7 @@ pub(crate) fn resolving(environment: &Environment, package: &str) -> Environment
     let mut providers = providers.into_iter().flat_map(|providers| providers.iter());
     let same = providers.find(|provider| provider.package == package);
     let name = same.map_or(package, |provider| provider.origin.name());
-    Environment {
-        resolving: name.to_owned(),
-        ..environment.clone()
-    }
+    Environment { resolving: name.to_owned(), ..environment.clone() }
 }
 
 impl FromStr for InstalledFlag {
@@ -249,26 +239,15 @@ impl Entry {
 
 impl PropertyEntry {
     fn property(self) -> Property {
-        Property {
-            kind: self.r#type,
-            value: self.value.to_string(),
-        }
+        Property { kind: self.r#type, value: self.value.to_string() }
     }
 }
 
 impl Kind {
     fn parse(self) -> anyhow::Result<GroupVersionKind> {
         let text = match self {
-            Self::Members(KindMembers {
-                group,
-                version,
-                kind,
-            }) => {
-                return Ok(GroupVersionKind {
-                    group,
-                    version,
-                    kind,
-                });
+            Self::Members(KindMembers { group, version, kind }) => {
+                return Ok(GroupVersionKind { group, version, kind });
             }
             Self::Text(text) => text,
         };

@@ -41,11 +41,7 @@ pub fn main() -> ExitCode {
             // If the stream is closed, the message cannot be shown anywhere.
             let _ = error.print();
             // Help and version are successful output; everything else clap reports is wrong usage.
-            let outcome = if error.use_stderr() {
-                Outcome::Usage
-            } else {
-                Outcome::Done
-            };
+            let outcome = if error.use_stderr() { Outcome::Usage } else { Outcome::Done };
             return outcome.into();
         }
     };
@@ -60,9 +56,7 @@ pub fn main() -> ExitCode {
 
 /// Runs the command to its end on its own runtime.
 fn execute(cli: Cli) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // Line by line, so that a question stands below what it is about.
     let mut out = io::stdout().lock();
     let outcome = runtime.block_on(commands::run(cli, &mut out))?;

@@ -124,10 +124,11 @@ pub(crate) async fn of_extensions(
                 let content = |object: &PartialObjectMeta<DynamicObject>| {
                     object.labels().contains_key(label::REVISION_NAME)
                 };
-                found.extend(objects.filter(|it| !content(it)).map(|object| Managed {
-                    resource: resource.clone(),
-                    object,
-                }));
+                found.extend(
+                    objects
+                        .filter(|it| !content(it))
+                        .map(|object| Managed { resource: resource.clone(), object }),
+                );
             }
             // Served, and gone or not to be listed.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => {}

@@ -201,10 +201,7 @@ impl Offers {
             },
             catalogs,
             environment: Environment::default(),
-            options: Options {
-                updates: UpdatePolicy::Any,
-                ..Options::default()
-            },
+            options: Options { updates: UpdatePolicy::Any, ..Options::default() },
         })
     }
 

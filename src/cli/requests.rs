@@ -29,11 +29,7 @@ pub(crate) async fn answer_lines<T: DeserializeOwned>(
     let mut line = Vec::new();
     for number in 1u64.. {
         line.clear();
-        if reader
-            .read_until(b'\n', &mut line)
-            .with_context(|| source.to_owned())?
-            == 0
-        {
+        if reader.read_until(b'\n', &mut line).with_context(|| source.to_owned())? == 0 {
             break;
         }
         let text = line.trim_ascii();

@@ -75,14 +75,8 @@ impl SettingsFlags {
     /// Fails if one of the flags is given, which only counts where `counts` holds.
     pub(crate) fn refuse(&self, counts: &str) -> Result<(), UsageError> {
         let flag = match self {
-            Self {
-                controller_settings: Some(_),
-                ..
-            } => "--controller-settings",
-            Self {
-                system_namespace: Some(_),
-                ..
-            } => "--system-namespace",
+            Self { controller_settings: Some(_), .. } => "--controller-settings",
+            Self { system_namespace: Some(_), .. } => "--system-namespace",
             Self { .. } => return Ok(()),
         };
         Err(UsageError(format!("{flag} counts only where {counts}")))
@@ -97,10 +91,7 @@ impl SettingsFlags {
     /// else those of one without flags.
     pub(crate) async fn on_cluster(&self, client: &Client) -> anyhow::Result<Settings> {
         if let Some(controller) = self.file()? {
-            return Ok(Settings {
-                controller,
-                ..Settings::default()
-            });
+            return Ok(Settings { controller, ..Settings::default() });
         }
         let error = match self.published(client).await {
             Ok(settings) => return Ok(settings),
@@ -122,11 +113,7 @@ impl SettingsFlags {
                  controller without flags"
             )
         };
-        Ok(Settings {
-            assumed: Some(assumed),
-            upstream,
-            ..Settings::default()
-        })
+        Ok(Settings { assumed: Some(assumed), upstream, ..Settings::default() })
     }
 
     fn file(&self) -> anyhow::Result<Option<ControllerSettings>> {
@@ -162,10 +149,7 @@ impl SettingsFlags {
         }
         Err(failure.unwrap_or_else(|| {
             let namespaces = namespaces.join(" or ");
-            anyhow::anyhow!(
-                "no ConfigMap {} in namespace {namespaces}",
-                name::CONTROLLER_CONFIG
-            )
+            anyhow::anyhow!("no ConfigMap {} in namespace {namespaces}", name::CONTROLLER_CONFIG)
         }))
     }
 }

@@ -121,8 +121,7 @@ impl Lookup {
         if targets.iter().any(|target| self.asks_cluster(target)) {
             return self.cluster(global).await.map(Some);
         }
-        self.settings
-            .refuse("an extension or a package of a cluster is named")?;
+        self.settings.refuse("an extension or a package of a cluster is named")?;
         Ok(None)
     }
 
@@ -166,12 +165,7 @@ impl Source {
     async fn new(called: String, image: String, files: Files) -> anyhow::Result<Self> {
         let bundle = parse(files.clone()).await;
         let bundle = bundle.with_context(|| called.clone())?;
-        Ok(Self {
-            called,
-            bundle,
-            files,
-            image,
-        })
+        Ok(Self { called, bundle, files, image })
     }
 }
 
@@ -228,10 +222,7 @@ pub(crate) async fn load(
             (Target::Package(wanted), _) if lookup.is_offline() => {
                 let offers = Offers::Named(Arc::new(lookup.named().await));
                 let found = chosen(&offers.offered(filter(wanted)).await?)?;
-                notice(&format!(
-                    "{} of catalog {}: {}",
-                    found.name, found.catalog, found.image
-                ));
+                notice(&format!("{} of catalog {}: {}", found.name, found.catalog, found.image));
                 let files = load_files(&found.image).await?;
                 let source = Source::new(wanted.clone(), found.image, files).await?;
                 loaded.sources.push(source);
@@ -274,11 +265,7 @@ pub(crate) fn filter(wanted: &str) -> CatalogFilter {
         Some((package, version)) => (package, Some(version.to_owned())),
         None => (wanted, None),
     };
-    CatalogFilter {
-        package_name: package.to_owned(),
-        version,
-        ..CatalogFilter::default()
-    }
+    CatalogFilter { package_name: package.to_owned(), version, ..CatalogFilter::default() }
 }
 
 /// Where no catalog of the cluster has a package, says so instead of why nothing is chosen, with what
@@ -303,11 +290,7 @@ pub(crate) async fn or_near(
     } else {
         format!("no catalog of this cluster has package {}", quote(&package))
     };
-    let outcome = if unread.is_empty() {
-        Outcome::Failed
-    } else {
-        Outcome::Unknown
-    };
+    let outcome = if unread.is_empty() { Outcome::Failed } else { Outcome::Unknown };
     let hint = if let Some((name, catalog)) = near(&package, &packages).first() {
         let (name, catalog) = (quote(name), quote(catalog));
         Some(format!("package {name} of catalog {catalog} is near"))
@@ -318,12 +301,7 @@ pub(crate) async fn or_near(
             format!("catalogs {} could not be read ({why})", names.join(", "))
         })
     };
-    Err(Hinted {
-        text,
-        hint,
-        outcome,
-    }
-    .into())
+    Err(Hinted { text, hint, outcome }.into())
 }
 
 async fn add_extension(
@@ -343,9 +321,7 @@ async fn add_extension(
     for set in now.installed.iter().chain(&now.rolling) {
         let record = BundleRecord::of(set);
         let image = pinned(&record, set)?;
-        loaded
-            .add(format!("{} ({image})", record.name), &image)
-            .await?;
+        loaded.add(format!("{} ({image})", record.name), &image).await?;
     }
     let mut snapshot = cluster.snapshot(&name).await?;
     if let Some(range) = upgrade {

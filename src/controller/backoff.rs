@@ -36,11 +36,7 @@ pub struct Backoff<K> {
 impl<K: Eq + Hash> Backoff<K> {
     /// Returns a backoff whose first delay is `first` and whose longest is `cap`.
     pub fn new(first: Duration, cap: Duration) -> Self {
-        Self {
-            first,
-            cap,
-            failures: Mutex::new(HashMap::new()),
-        }
+        Self { first, cap, failures: Mutex::new(HashMap::new()) }
     }
 
     /// Counts a failure of `key` and returns how long to wait before the next attempt.
@@ -63,10 +59,7 @@ impl<K: Eq + Hash> Backoff<K> {
 
     /// Forgets the failures of `key`: its next delay is the first one again.
     pub fn forget(&self, key: &K) {
-        self.failures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(key);
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
 
@@ -158,11 +151,7 @@ mod tests {
         let mut delays = WatchDelays::default();
         let drawn: Vec<Duration> = delays.by_ref().take(20).collect();
         assert!(drawn.iter().all(|delay| *delay <= MAX_DELAY_WATCH));
-        assert!(
-            drawn[10..]
-                .iter()
-                .all(|delay| *delay >= MAX_DELAY_WATCH / 2)
-        );
+        assert!(drawn[10..].iter().all(|delay| *delay >= MAX_DELAY_WATCH / 2));
         delays.reset();
         assert!(delays.next() <= Some(FIRST_DELAY_WATCH));
     }

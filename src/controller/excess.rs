@@ -95,9 +95,8 @@ async fn advice(client: &Client) -> String {
         let info = answer.status?.user_info?;
         info.username
     });
-    let bindings = Api::<ClusterRoleBinding>::all(client.clone())
-        .list(&ListParams::default())
-        .await;
+    let bindings =
+        Api::<ClusterRoleBinding>::all(client.clone()).list(&ListParams::default()).await;
     let bindings = bindings.map(|list| list.items).unwrap_or_default();
     remedy(user.as_deref().unwrap_or_default(), &bindings)
 }
@@ -164,20 +163,13 @@ mod tests {
         let group = json!([{"kind": "Group", "name": "system:serviceaccounts"}]);
         let bindings = [
             binding("as-account", "cluster-admin", &account),
-            binding(
-                "as-user",
-                "cluster-admin",
-                &json!([{"kind": "User", "name": USER}]),
-            ),
+            binding("as-user", "cluster-admin", &json!([{"kind": "User", "name": USER}])),
             binding("rights", "operator-controller-manager-role", &account),
             binding("elsewhere", "cluster-admin", &elsewhere),
             binding("group", "cluster-admin", &group),
             binding("nobody", "cluster-admin", &Value::Null),
         ];
-        assert_eq!(
-            remedy(USER, &bindings),
-            "kubectl delete clusterrolebinding as-account as-user"
-        );
+        assert_eq!(remedy(USER, &bindings), "kubectl delete clusterrolebinding as-account as-user");
     }
 
     #[test]
@@ -189,11 +181,8 @@ mod tests {
 
     #[test]
     fn nobody_is_told_to_unbind_administrators() {
-        let admins = binding(
-            "cluster-admin",
-            "cluster-admin",
-            &json!([{"kind": "User", "name": "root"}]),
-        );
+        let admins =
+            binding("cluster-admin", "cluster-admin", &json!([{"kind": "User", "name": "root"}]));
         let text = remedy("root", &[admins]);
         assert!(!text.contains("kubectl delete"), "{text}");
         assert!(text.contains("--allow-excessive-rights"), "{text}");

@@ -23,11 +23,7 @@ const LAST_FILES: Duration = Duration::from_millis(500);
 
 /// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, keeps the OpenShift gate.
 #[derive(Debug, Parser)]
-#[command(
-    name = "olm-controller",
-    version,
-    args_conflicts_with_subcommands = true
-)]
+#[command(name = "olm-controller", version, args_conflicts_with_subcommands = true)]
 struct CommandLine {
     #[command(subcommand)]
     task: Option<Task>,

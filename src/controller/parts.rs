@@ -52,20 +52,17 @@ impl Parts {
 
     /// Starts what writes to the cluster.
     pub fn act(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
-        self.acting
-            .spawn(self.watchdog.watch(name, named(name, part)));
+        self.acting.spawn(self.watchdog.watch(name, named(name, part)));
     }
 
     /// Starts what answers requests.
     pub fn serve(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
-        self.serving
-            .spawn(self.watchdog.watch(name, named(name, part)));
+        self.serving.spawn(self.watchdog.watch(name, named(name, part)));
     }
 
     /// Starts what goes on until the process ends.
     pub fn keep(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
-        self.endless
-            .spawn(self.watchdog.watch(name, named(name, part)));
+        self.endless.spawn(self.watchdog.watch(name, named(name, part)));
     }
 
     /// Waits until one of them ends, and says which.
@@ -113,10 +110,7 @@ async fn ended_by(parts: &mut JoinSet<&'static str>, deadline: Instant) {
         }
     }
     if !parts.is_empty() {
-        tracing::warn!(
-            parts = parts.len(),
-            "cut, because they take too long to end"
-        );
+        tracing::warn!(parts = parts.len(), "cut, because they take too long to end");
     }
 }
 
@@ -132,11 +126,7 @@ mod tests {
 
     fn parts() -> Parts {
         Parts {
-            limits: Limits {
-                passes: PASSES,
-                writes: WRITES,
-                answers: ANSWERS,
-            },
+            limits: Limits { passes: PASSES, writes: WRITES, answers: ANSWERS },
             ..Parts::new(Watchdog::default())
         }
     }

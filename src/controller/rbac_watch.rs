@@ -80,11 +80,7 @@ enum Change {
 
 impl RbacWatch {
     /// Returns it, and the names of extensions and of revisions to be looked at again.
-    pub fn new() -> (
-        Arc<Self>,
-        mpsc::UnboundedReceiver<String>,
-        mpsc::UnboundedReceiver<String>,
-    ) {
+    pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<String>, mpsc::UnboundedReceiver<String>) {
         let (extensions, woken_extensions) = mpsc::unbounded();
         let (revisions, woken_revisions) = mpsc::unbounded();
         let watch = Self {
@@ -150,11 +146,7 @@ impl RbacWatch {
         let mut due: Option<Instant> = None;
         loop {
             let waits = count.borrow_and_update().0 > 0;
-            idle = if waits {
-                None
-            } else {
-                idle.or_else(|| Some(Instant::now() + LINGER))
-            };
+            idle = if waits { None } else { idle.or_else(|| Some(Instant::now() + LINGER)) };
             if !self.waiting().due.is_empty() {
                 due = due.or_else(|| Some(Instant::now() + GATHER));
             }
@@ -181,17 +173,13 @@ impl RbacWatch {
         match change {
             Change::Unbound(key) => drop(bindings.remove(&key)),
             Change::Binding(key, role, subjects) => {
-                let met = all
-                    .iter()
-                    .filter(|(_, interest)| concerned(&subjects, &key.0, interest));
+                let met = all.iter().filter(|(_, interest)| concerned(&subjects, &key.0, interest));
                 due.extend(met.map(|(waiter, _)| waiter.clone()));
                 bindings.insert(key, (role, subjects));
             }
             Change::Role(role) => {
-                let of_it: Vec<_> = bindings
-                    .iter()
-                    .filter(|(_, (bound, _))| *bound == role)
-                    .collect();
+                let of_it: Vec<_> =
+                    bindings.iter().filter(|(_, (bound, _))| *bound == role).collect();
                 let met = all.iter().filter(|(_, interest)| {
                     interest.roles.contains(&role)
                         || of_it.iter().any(|((namespace, _), (_, subjects))| {
@@ -276,11 +264,7 @@ where
                 let namespace = metadata.namespace.unwrap_or_default();
                 let name = metadata.name.unwrap_or_default();
                 let role = RoleKey::of(&role, &namespace);
-                Some(Change::Binding(
-                    (namespace, name),
-                    role,
-                    subjects.unwrap_or_default(),
-                ))
+                Some(Change::Binding((namespace, name), role, subjects.unwrap_or_default()))
             }
             Event::Delete(binding) => Some(Change::Unbound(key(&binding))),
             Event::Init | Event::InitDone => None,
@@ -294,18 +278,11 @@ mod tests {
     use super::*;
 
     fn role(namespace: &str, name: &str) -> RoleKey {
-        RoleKey {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
+        RoleKey { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     fn subject(kind: &str, name: &str) -> Subject {
-        Subject {
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            ..Subject::default()
-        }
+        Subject { kind: kind.to_owned(), name: name.to_owned(), ..Subject::default() }
     }
 
     fn binding(namespace: &str, name: &str, bound: RoleKey, to: Subject) -> Change {
@@ -359,10 +336,7 @@ mod tests {
         let gone = ("ns1".to_owned(), "b".to_owned());
         assert!(wakes(Some(Change::Unbound(gone))).is_empty());
         assert!(wakes(Some(Change::Role(role("ns1", "r")))).is_empty());
-        let wanted = Interest {
-            roles: BTreeSet::from([role("", "view")]),
-            ..installer("ns1")
-        };
+        let wanted = Interest { roles: BTreeSet::from([role("", "view")]), ..installer("ns1") };
         watch.wait(one.clone(), wanted);
         assert_eq!(wakes(Some(Change::Role(role("", "view")))), ["one"]);
         watch.forget(&one);

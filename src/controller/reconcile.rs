@@ -39,10 +39,7 @@ pub struct Deadline {
 impl Deadline {
     /// Returns the deadline of what begins now and may take this long.
     pub fn after(limit: Duration) -> Self {
-        Self {
-            at: tokio::time::Instant::now() + limit,
-            limit,
-        }
+        Self { at: tokio::time::Instant::now() + limit, limit }
     }
 
     /// Does `work`, and fails when the deadline passes before its end.
@@ -79,11 +76,7 @@ macro_rules! about_generation {
     )*};
 }
 
-about_generation!(
-    ClusterCatalogStatus,
-    ClusterExtensionStatus,
-    ClusterObjectSetStatus
-);
+about_generation!(ClusterCatalogStatus, ClusterExtensionStatus, ClusterObjectSetStatus);
 
 /// Objects of our own kinds: read, finalizers and status to be written.
 pub trait OwnKind:
@@ -167,8 +160,7 @@ impl Reconciler {
         let started = Instant::now();
         let ended = work(readable).instrument(span.clone()).await;
         let result = counted(&ended);
-        self.metrics
-            .reconciled(controller, result, started.elapsed());
+        self.metrics.reconciled(controller, result, started.elapsed());
         span.in_scope(|| tracing::info!(name, "reconcile ending"));
         ended.map(|next| next.map_or_else(Action::await_change, Action::requeue))
     }
@@ -207,16 +199,10 @@ impl Reconciler {
         mut metadata: Value,
     ) -> Result<K, kube::Error> {
         metadata["resourceVersion"] = object.resource_version().into();
-        let params = PatchParams {
-            field_manager: Some(self.manager.to_owned()),
-            ..PatchParams::default()
-        };
+        let params =
+            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
         Api::<K>::all(self.client.clone())
-            .patch(
-                &object.name_any(),
-                &params,
-                &Patch::Merge(json!({"metadata": metadata})),
-            )
+            .patch(&object.name_any(), &params, &Patch::Merge(json!({"metadata": metadata})))
             .await
     }
 
@@ -269,16 +255,11 @@ impl Reconciler {
         let mut changed = object.clone();
         *changed.status_mut() = Some(status);
         changed.meta_mut().managed_fields = None;
-        let params = PostParams {
-            field_manager: Some(self.manager.to_owned()),
-            ..PostParams::default()
-        };
+        let params =
+            PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         self.written.begin(&uid);
         let api = Api::<K>::all(self.client.clone());
-        match api
-            .replace_status(&object.name_any(), &params, &changed)
-            .await
-        {
+        match api.replace_status(&object.name_any(), &params, &changed).await {
             Ok(answer) => {
                 if let Some(status) = answer.status() {
                     self.written.end(&uid, status);
@@ -384,10 +365,7 @@ mod tests {
         let next = |disposition| delay(&Failure(disposition), &backoff, "x".to_owned());
         assert_eq!(next(Disposition::Wait(CAP)), CAP);
         let (first, second) = (next(Disposition::Retry), next(Disposition::Retry));
-        assert!(
-            first >= FIRST && second >= FIRST * 2,
-            "{first:?} {second:?}"
-        );
+        assert!(first >= FIRST && second >= FIRST * 2, "{first:?} {second:?}");
         assert!(next(Disposition::RetryWithin(FIRST)) < FIRST * 2);
         assert!(next(Disposition::Terminal(Reason::Blocked)) > CAP);
     }

@@ -21,10 +21,7 @@ pub fn raise_open_files() {
     let limits = getrlimit(Resource::Nofile);
     let wanted = open_files(&limits);
     let raised = match wanted {
-        Some(current) => set(Rlimit {
-            current: Some(current),
-            ..limits
-        }),
+        Some(current) => set(Rlimit { current: Some(current), ..limits }),
         None => Ok(()),
     };
     if let Err(error) = raised {
@@ -45,13 +42,8 @@ fn set(limits: Rlimit) -> io::Result<()> {
 
 /// Returns the soft limit to be set, if it is to be raised.
 fn open_files(limits: &Rlimit) -> Option<u64> {
-    let wanted = limits
-        .maximum
-        .map_or(OPEN_FILES, |hard| hard.min(OPEN_FILES));
-    limits
-        .current
-        .is_some_and(|soft| soft < wanted)
-        .then_some(wanted)
+    let wanted = limits.maximum.map_or(OPEN_FILES, |hard| hard.min(OPEN_FILES));
+    limits.current.is_some_and(|soft| soft < wanted).then_some(wanted)
 }
 
 /// Returns the runtime of the controller. The quota of the container counts as its processors.

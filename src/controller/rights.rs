@@ -74,17 +74,9 @@ fn note(gauge: &Family<RightLabels, Gauge>, before: &Permissions, missing: &Perm
     gauge.clear();
     for (_, right) in missing.iter() {
         let (resource, verb) = match right {
-            Permission::Resource {
-                group,
-                resource,
-                verb,
-                ..
-            } => {
+            Permission::Resource { group, resource, verb, .. } => {
                 let parts = [resource.as_str(), group.as_str()];
-                (
-                    parts.join(".").trim_end_matches('.').to_owned(),
-                    verb.clone(),
-                )
+                (parts.join(".").trim_end_matches('.').to_owned(), verb.clone())
             }
             Permission::Url { path, verb } => (path.clone(), verb.clone()),
         };
@@ -132,15 +124,10 @@ pub(crate) async fn may(
 ) -> Result<bool, kube::Error> {
     let (resource_attributes, non_resource_attributes) = attributes(namespace, right);
     let question = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes,
-            non_resource_attributes,
-        },
+        spec: SelfSubjectAccessReviewSpec { resource_attributes, non_resource_attributes },
         ..SelfSubjectAccessReview::default()
     };
-    let answer = Api::all(client.clone())
-        .create(&PostParams::default(), &question)
-        .await?;
+    let answer = Api::all(client.clone()).create(&PostParams::default(), &question).await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
@@ -154,9 +141,8 @@ pub struct RightsArgs {
 
 /// Prints every right that the controller's own account needs, with its reason.
 pub fn print(args: &RightsArgs) -> io::Result<()> {
-    let rights = Half::ALL
-        .into_iter()
-        .flat_map(|half| half.rights().iter().map(move |right| (half, right)));
+    let rights =
+        Half::ALL.into_iter().flat_map(|half| half.rights().iter().map(move |right| (half, right)));
     match args.output {
         OutputFormat::Text => {
             let text = rights.map(|(half, right)| {
@@ -172,10 +158,7 @@ pub fn print(args: &RightsArgs) -> io::Result<()> {
                 json!({"role": half.role(right.reach), "namespace": namespace_of(right),
                     "rule": right.rule().to_value(), "reason": right.reason})
             });
-            say(&format!(
-                "{:#}",
-                json!({"rights": rows.collect::<Vec<_>>()})
-            ))
+            say(&format!("{:#}", json!({"rights": rows.collect::<Vec<_>>()})))
         }
     }
 }

@@ -48,11 +48,7 @@ impl Seen {
             catalogs: of_catalogs,
             accounts: of_accounts,
         };
-        let seen = Self {
-            extensions,
-            catalogs,
-            accounts,
-        };
+        let seen = Self { extensions, catalogs, accounts };
         (seen, writers, told)
     }
 

@@ -62,10 +62,7 @@ impl Watchdog {
         name: &str,
         part: P,
     ) -> impl Future<Output = P::Output> + use<P> {
-        let beat = Arc::new(Beat {
-            name: name.to_owned(),
-            last: AtomicU64::new(self.now()),
-        });
+        let beat = Arc::new(Beat { name: name.to_owned(), last: AtomicU64::new(self.now()) });
         let mut loops = self.0.loops.lock().unwrap_or_else(PoisonError::into_inner);
         loops.retain(|beat| beat.strong_count() > 0);
         loops.push(Arc::downgrade(&beat));
@@ -102,9 +99,7 @@ impl Watchdog {
         });
         let leases = self.0.leases.lock().unwrap_or_else(PoisonError::into_inner);
         let leases = leases.iter();
-        loops
-            .chain(leases.map(|(name, term)| (name.clone(), !term.is_overdue())))
-            .collect()
+        loops.chain(leases.map(|(name, term)| (name.clone(), !term.is_overdue()))).collect()
     }
 
     fn now(&self) -> u64 {
@@ -123,9 +118,7 @@ mod tests {
     fn stopped_clock() -> (Arc<AtomicU64>, impl Fn() -> Duration + use<>) {
         let time = Arc::new(AtomicU64::new(1000));
         let clock = Arc::clone(&time);
-        (time, move || {
-            Duration::from_secs(clock.load(Ordering::SeqCst))
-        })
+        (time, move || Duration::from_secs(clock.load(Ordering::SeqCst)))
     }
 
     // deploying.md P41: really stalled, a poll of it does not return.

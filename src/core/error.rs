@@ -125,11 +125,7 @@ pub fn printable(character: char) -> char {
                 | '\u{ffff}'
                 | '\u{e0000}'..='\u{e007f}'
         );
-    if treacherous {
-        char::REPLACEMENT_CHARACTER
-    } else {
-        character
-    }
+    if treacherous { char::REPLACEMENT_CHARACTER } else { character }
 }
 
 /// Returns text on one line, without characters that change what stands around it.
@@ -165,10 +161,7 @@ mod tests {
     #[test]
     fn chain_prints_every_layer_once() {
         let layer = |text, cause| Layer { text, cause };
-        let error = layer(
-            "a",
-            Some(Box::new(layer("b", Some(Box::new(layer("c", None)))))),
-        );
+        let error = layer("a", Some(Box::new(layer("b", Some(Box::new(layer("c", None)))))));
         assert_eq!(Chain(&error).to_string(), "a: b: c");
         let repeated = layer("a: b", Some(Box::new(layer("b", None))));
         assert_eq!(Chain(&repeated).to_string(), "a: b");
@@ -181,10 +174,7 @@ mod tests {
             let text = format!("No space left on device (os error 28) at path \"/cache/{name}\"");
             io::Error::new(io::ErrorKind::StorageFull, text)
         };
-        assert_eq!(
-            shown(full(".tmpA")),
-            "No space left on device (os error 28)"
-        );
+        assert_eq!(shown(full(".tmpA")), "No space left on device (os error 28)");
         assert_eq!(shown(full(".tmpA")), shown(full(".tmpB")));
         let kind = without_path(full(".tmpA")).kind();
         assert_eq!(kind, io::ErrorKind::StorageFull);

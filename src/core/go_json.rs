@@ -138,10 +138,7 @@ mod tests {
     #[test]
     fn compacting_keeps_order_and_numbers() {
         let mut out = String::new();
-        push_compact(
-            &mut out,
-            "{ \"b\" : 4.20,\n \"a\" : \"x \\\" < \\\\\" , \"c\": \" \" }",
-        );
+        push_compact(&mut out, "{ \"b\" : 4.20,\n \"a\" : \"x \\\" < \\\\\" , \"c\": \" \" }");
         assert_eq!(out, r#"{"b":4.20,"a":"x \" \u003c \\","c":" "}"#);
     }
 

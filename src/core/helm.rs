@@ -112,10 +112,7 @@ impl Index {
         labels: &BTreeMap<String, String>,
         data: &BTreeMap<String, Vec<u8>>,
     ) -> Result<Self, HelmError> {
-        let wrong = |what: String| HelmError::Secret {
-            secret: secret.to_owned(),
-            what,
-        };
+        let wrong = |what: String| HelmError::Secret { secret: secret.to_owned(), what };
         let version = labels.get(VERSION).and_then(|text| text.parse().ok());
         let version =
             version.ok_or_else(|| wrong(format!("label {} is no number", quote(VERSION))))?;
@@ -140,10 +137,7 @@ impl Index {
 
     /// Returns the release, given the other chunks in order.
     pub fn release(&self, others: &[Vec<u8>]) -> Result<Release, HelmError> {
-        let wrong = |what: String| HelmError::Release {
-            secret: self.secret.clone(),
-            what,
-        };
+        let wrong = |what: String| HelmError::Release { secret: self.secret.clone(), what };
         let mut packed = self.first.clone();
         packed.extend(others.iter().flatten());
         let mut json = Vec::new();
@@ -170,9 +164,7 @@ impl Index {
         }
         let chart = stored.chart.and_then(|chart| chart.metadata);
         let annotations = chart.and_then(|metadata| metadata.annotations);
-        let properties = annotations
-            .unwrap_or_default()
-            .remove(annotation::PROPERTIES);
+        let properties = annotations.unwrap_or_default().remove(annotation::PROPERTIES);
         Ok(Release {
             secret: self.secret.clone(),
             labels: stored.labels.unwrap_or_default(),
@@ -184,17 +176,12 @@ impl Index {
 
 /// Returns the bytes of a chunk.
 pub fn chunk(secret: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, HelmError> {
-    let wrong = |what: String| HelmError::Secret {
-        secret: secret.to_owned(),
-        what,
-    };
+    let wrong = |what: String| HelmError::Secret { secret: secret.to_owned(), what };
     let bytes = data.get(CHUNK);
     let bytes = bytes.ok_or_else(|| wrong(format!("no key {}", quote(CHUNK))))?;
     if bytes.len() > MAX_CHUNK_BYTES {
         let count = bytes.len();
-        return Err(wrong(format!(
-            "a chunk of {count} bytes, {MAX_CHUNK_BYTES} at most"
-        )));
+        return Err(wrong(format!("a chunk of {count} bytes, {MAX_CHUNK_BYTES} at most")));
     }
     Ok(bytes.clone())
 }
@@ -223,30 +210,20 @@ impl Release {
         account: &Account,
     ) -> Result<Desired, HelmError> {
         let owner = Extension::of(extension.object);
-        let mut annotations: BTreeMap<String, String> = self
-            .labels
-            .into_iter()
-            .filter(|(key, _)| RECORDED.contains(&key.as_str()))
-            .collect();
+        let mut annotations: BTreeMap<String, String> =
+            self.labels.into_iter().filter(|(key, _)| RECORDED.contains(&key.as_str())).collect();
         let recorded = |key: &str| annotations.get(key).cloned().unwrap_or_default();
-        let (package, version) = (
-            recorded(annotation::PACKAGE_NAME),
-            recorded(annotation::BUNDLE_VERSION),
-        );
+        let (package, version) =
+            (recorded(annotation::PACKAGE_NAME), recorded(annotation::BUNDLE_VERSION));
         let objects = prepare_for_revision(self.objects, &owner.name, &package, &version);
         let generation = extension.object.metadata.generation.unwrap_or_default();
         let ours = [
             (annotation::SERVICE_ACCOUNT_NAME, account.name.clone()),
-            (
-                annotation::SERVICE_ACCOUNT_NAMESPACE,
-                account.namespace.clone(),
-            ),
+            (annotation::SERVICE_ACCOUNT_NAMESPACE, account.namespace.clone()),
             (annotation::EXTENSION_GENERATION, generation.to_string()),
         ];
         annotations.extend(ours.map(|(key, value)| (key.to_owned(), value)));
-        let properties = self
-            .properties
-            .map(|it| (annotation::PROPERTIES.to_owned(), it));
+        let properties = self.properties.map(|it| (annotation::PROPERTIES.to_owned(), it));
         annotations.extend(properties);
         let secret = self.secret;
         Ok(Desired {
@@ -305,11 +282,8 @@ mod tests {
     }
 
     fn data(first: &[u8], others: &str) -> BTreeMap<String, Vec<u8>> {
-        [
-            (CHUNK.to_owned(), first.to_vec()),
-            (EXTRA_CHUNKS.to_owned(), others.as_bytes().to_vec()),
-        ]
-        .into()
+        [(CHUNK.to_owned(), first.to_vec()), (EXTRA_CHUNKS.to_owned(), others.as_bytes().to_vec())]
+            .into()
     }
 
     fn index(version: &str, status: &str) -> Index {
@@ -353,10 +327,7 @@ mod tests {
                 "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
         }))
         .unwrap();
-        let account = Account {
-            namespace: "ns".to_owned(),
-            name: "sa".to_owned(),
-        };
+        let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
         let valid = ValidExtension::of(&extension).unwrap();
         let desired = release.desired(valid, &account).unwrap();
         let objects = desired.phases.iter().map(|phase| phase.objects.len());

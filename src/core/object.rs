@@ -96,16 +96,12 @@ impl Object {
 
     /// Returns the API group, empty for the core group.
     pub fn group(&self) -> &str {
-        self.api_version()
-            .rsplit_once('/')
-            .map_or("", |(group, _)| group)
+        self.api_version().rsplit_once('/').map_or("", |(group, _)| group)
     }
 
     /// Returns the API version without its group.
     pub fn version(&self) -> &str {
-        self.api_version()
-            .rsplit_once('/')
-            .map_or(self.api_version(), |(_, version)| version)
+        self.api_version().rsplit_once('/').map_or(self.api_version(), |(_, version)| version)
     }
 
     /// Returns `kind`, empty when absent.
@@ -159,11 +155,7 @@ impl Object {
 
     /// Returns an annotation, if the object has it.
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.0
-            .get("metadata")?
-            .get("annotations")?
-            .get(key)?
-            .as_str()
+        self.0.get("metadata")?.get("annotations")?.get(key)?.as_str()
     }
 
     /// Looks a value up by JSON pointer, for example `/spec/replicas`.
@@ -196,10 +188,9 @@ fn bytes_behind(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => ALLOCATION + text.len(),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| size_of::<Value>() + bytes_behind(item))
-            .sum(),
+        Value::Array(items) => {
+            items.iter().map(|item| size_of::<Value>() + bytes_behind(item)).sum()
+        }
         Value::Object(map) => bytes_in(map),
     }
 }

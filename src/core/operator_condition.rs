@@ -87,9 +87,7 @@ fn check(condition: &Value, from: &Version, to: &Version) -> Result<(), NotUpgra
     } else if to.minor != from.minor {
         types.push("MinorUpgradeable");
     }
-    types
-        .into_iter()
-        .try_for_each(|type_| judge(condition, type_))
+    types.into_iter().try_for_each(|type_| judge(condition, type_))
 }
 
 fn judge(condition: &Value, type_: &str) -> Result<(), NotUpgradeable> {

@@ -77,15 +77,7 @@ impl Right {
         verbs: &'static [&'static str],
         reason: &'static str,
     ) -> Self {
-        Self {
-            reach: Reach::Cluster,
-            reason,
-            group,
-            resources,
-            names: &[],
-            paths: &[],
-            verbs,
-        }
+        Self { reach: Reach::Cluster, reason, group, resources, names: &[], paths: &[], verbs }
     }
 
     const fn here(
@@ -95,10 +87,7 @@ impl Right {
         reason: &'static str,
     ) -> Self {
         let right = Self::cluster(group, resources, verbs, reason);
-        Self {
-            reach: Reach::Namespace,
-            ..right
-        }
+        Self { reach: Reach::Namespace, ..right }
     }
 
     /// Objects of extensions, of kinds that hold no secrets, as [`crate::rights::SHARED_WATCHES`]
@@ -107,10 +96,7 @@ impl Right {
         let reason = "Objects of extensions, of kinds that hold no secrets: their metadata, watched \
                       once for all extensions.";
         let right = Self::cluster(group, resources, FOLLOW, reason);
-        Self {
-            reach: Reach::Watches,
-            ..right
-        }
+        Self { reach: Reach::Watches, ..right }
     }
 
     const fn named(self, names: &'static [&'static str]) -> Self {
@@ -196,15 +182,9 @@ impl Half {
             match (right, lease) {
                 (Permission::Resource { verb, .. }, _) if verb == IMPERSONATE => {}
                 (Permission::Resource { resource, .. }, None) if resource == LEASES => {}
-                (
-                    Permission::Resource {
-                        resource,
-                        name,
-                        verb,
-                        ..
-                    },
-                    Some((place, lease)),
-                ) if resource == LEASES => {
+                (Permission::Resource { resource, name, verb, .. }, Some((place, lease)))
+                    if resource == LEASES =>
+                {
                     let name = name.is_some().then_some(lease);
                     needed.insert(place, Permission::on(verb, COORDINATION, LEASES, name));
                 }
@@ -232,12 +212,7 @@ pub fn attributes(
 ) -> (Option<ResourceAttributes>, Option<NonResourceAttributes>) {
     let some = |text: &str| Some(text.to_owned());
     match right {
-        Permission::Resource {
-            group,
-            resource,
-            name,
-            verb,
-        } => {
+        Permission::Resource { group, resource, name, verb } => {
             let (resource, subresource) = match resource.split_once('/') {
                 Some((resource, subresource)) => (resource, some(subresource)),
                 None => (resource.as_str(), None),
@@ -254,10 +229,7 @@ pub fn attributes(
             (Some(on), None)
         }
         Permission::Url { path, verb } => {
-            let at = NonResourceAttributes {
-                path: some(path),
-                verb: some(verb),
-            };
+            let at = NonResourceAttributes { path: some(path), verb: some(verb) };
             (None, Some(at))
         }
     }
@@ -321,18 +293,10 @@ const WHAT_MAY_I: Right = Right::cluster(
     CREATE,
     "Whether it may do everything, which stops it, and what of this table it may not.",
 );
-const WHOSE_TOKEN: Right = Right::cluster(
-    AUTHENTICATION,
-    &["tokenreviews"],
-    CREATE,
-    "Who asks for the metrics.",
-);
-const MAY_THEY: Right = Right::cluster(
-    AUTHORIZATION,
-    &["subjectaccessreviews"],
-    CREATE,
-    "Whether they may read them.",
-);
+const WHOSE_TOKEN: Right =
+    Right::cluster(AUTHENTICATION, &["tokenreviews"], CREATE, "Who asks for the metrics.");
+const MAY_THEY: Right =
+    Right::cluster(AUTHORIZATION, &["subjectaccessreviews"], CREATE, "Whether they may read them.");
 const TAKE_LEASE: &str = "The leader Lease. A right to create has no name.";
 const PUBLISHED_CA: Right = Right::here(
     CORE,
@@ -397,18 +361,8 @@ const EXTENSIONS: &[Right] = &[
         "What admission plugin OwnerReferencesPermissionEnforcement asks for before an owner \
          reference that blocks deletion may be written.",
     ),
-    Right::cluster(
-        OLM,
-        &["clustercatalogs"],
-        FOLLOW,
-        "The catalogs to choose from.",
-    ),
-    Right::cluster(
-        CORE,
-        &["serviceaccounts"],
-        READ,
-        "The accounts that install extensions.",
-    ),
+    Right::cluster(OLM, &["clustercatalogs"], FOLLOW, "The catalogs to choose from."),
+    Right::cluster(CORE, &["serviceaccounts"], READ, "The accounts that install extensions."),
     Right::cluster(
         ADMISSION,
         &["validatingadmissionpolicies"],
@@ -430,12 +384,7 @@ const EXTENSIONS: &[Right] = &[
                  lack.",
         ..MAY_THEY
     },
-    Right::cluster(
-        CORE,
-        &["namespaces"],
-        READ,
-        "The namespaces that extensions are installed in.",
-    ),
+    Right::cluster(CORE, &["namespaces"], READ, "The namespaces that extensions are installed in."),
     Right::cluster(
         "apiextensions.k8s.io",
         &["customresourcedefinitions"],
@@ -463,12 +412,7 @@ const EXTENSIONS: &[Right] = &[
     ),
     Right::cluster(
         RBAC,
-        &[
-            "roles",
-            "rolebindings",
-            "clusterroles",
-            "clusterrolebindings",
-        ],
+        &["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
         FOLLOW,
         "A change of rights wakes what waits for it, and a role outside a bundle is read that the \
          bundle binds.",
@@ -492,13 +436,8 @@ const EXTENSIONS: &[Right] = &[
         "Its verdict. It is created by an apply, whose right to create has a name.",
     )
     .named(OPERATORS),
-    Right::cluster(
-        OPENSHIFT,
-        &["clusteroperators/status"],
-        &["patch"],
-        "Its verdict.",
-    )
-    .named(OPERATORS),
+    Right::cluster(OPENSHIFT, &["clusteroperators/status"], &["patch"], "Its verdict.")
+        .named(OPERATORS),
     Right::cluster(
         "apps",
         &["deployments"],
@@ -521,10 +460,7 @@ const EXTENSIONS: &[Right] = &[
     Right::watched("apps", &["deployments"]),
     Right::watched(
         ADMISSION,
-        &[
-            "validatingwebhookconfigurations",
-            "mutatingwebhookconfigurations",
-        ],
+        &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
     ),
     Right::watched("networking.k8s.io", &["networkpolicies"]),
     Right::watched("policy", &["poddisruptionbudgets"]),
@@ -532,9 +468,7 @@ const EXTENSIONS: &[Right] = &[
     Right::here(
         CORE,
         &["secrets"],
-        &[
-            "get", "list", "watch", "create", "update", "patch", "delete",
-        ],
+        &["get", "list", "watch", "create", "update", "patch", "delete"],
         "The objects of each revision, the CAs of webhooks, and credentials for registries.",
     ),
     Right::here(COORDINATION, &[LEASES], CREATE, TAKE_LEASE),
@@ -547,12 +481,7 @@ const EXTENSIONS: &[Right] = &[
         "The settings, published for kubectl olm.",
     )
     .named(&[name::CONTROLLER_CONFIG]),
-    Right::here(
-        CORE,
-        &["configmaps"],
-        CREATE,
-        "Whichever of the two does not exist.",
-    ),
+    Right::here(CORE, &["configmaps"], CREATE, "Whichever of the two does not exist."),
     PUBLISHED_CA,
 ];
 
@@ -563,12 +492,7 @@ const CATALOGS: &[Right] = &[
         &["list", "watch", "patch"],
         "Catalogs, their finalizers and labels.",
     ),
-    Right::cluster(
-        OLM,
-        &["clustercatalogs/status"],
-        &["update"],
-        "What became of them.",
-    ),
+    Right::cluster(OLM, &["clustercatalogs/status"], &["update"], "What became of them."),
     WHO_AM_I,
     WHAT_MAY_I,
     WHOSE_TOKEN,
@@ -606,12 +530,7 @@ const CATALOGS: &[Right] = &[
         "Credentials for registries: those that its own account names, and those that \
          ClusterCatalogs may name; and the serving CA.",
     ),
-    Right::here(
-        CORE,
-        &["serviceaccounts"],
-        FOLLOW,
-        "Which credentials its own account names.",
-    ),
+    Right::here(CORE, &["serviceaccounts"], FOLLOW, "Which credentials its own account names."),
     Right::here(
         CORE,
         &["secrets", "configmaps"],
@@ -626,13 +545,8 @@ const CATALOGS: &[Right] = &[
         "Following it up, and replacing a damaged one.",
     )
     .named(&[name::SERVING_CA]),
-    Right::here(
-        CORE,
-        &["secrets"],
-        &["patch"],
-        "The CA where upstream's clients look for it.",
-    )
-    .named(&[name::PUBLISHED_CA_SECRET]),
+    Right::here(CORE, &["secrets"], &["patch"], "The CA where upstream's clients look for it.")
+        .named(&[name::PUBLISHED_CA_SECRET]),
     PUBLISHED_CA,
     Right::here(EVENTS, &["events"], NOTE, "Events about them."),
 ];
@@ -685,10 +599,7 @@ mod tests {
         assert_eq!(on.resource.as_deref(), Some("clustercatalogs"));
         assert_eq!(on.subresource.as_deref(), Some("status"));
         assert!(at.is_none());
-        let path = Permission::Url {
-            path: "/apis/*".into(),
-            verb: "get".into(),
-        };
+        let path = Permission::Url { path: "/apis/*".into(), verb: "get".into() };
         let (on, at) = attributes("", &path);
         assert!(on.is_none());
         assert_eq!(at.unwrap().path.as_deref(), Some("/apis/*"));

@@ -308,17 +308,12 @@ impl ControllerSettings {
 
     /// Returns which changes of CRDs are let pass.
     pub fn crd_rules(&self) -> Rules {
-        if self.crd_safety_compat {
-            Rules::Upstream
-        } else {
-            Rules::Loosenings
-        }
+        if self.crd_safety_compat { Rules::Upstream } else { Rules::Loosenings }
     }
 
     /// Says whether what OLM Classic installed meets declared dependencies.
     pub fn counts_classic(&self) -> bool {
-        self.constraint_providers
-            .contains(&ConstraintProvider::Csvs)
+        self.constraint_providers.contains(&ConstraintProvider::Csvs)
     }
 }
 

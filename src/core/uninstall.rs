@@ -155,9 +155,7 @@ pub fn cannot_stay(crd: &Object) -> Option<String> {
 
 /// Says whether a webhook converts the objects of a CRD.
 pub fn is_converted_by_webhook(crd: &Object) -> bool {
-    crd.pointer("/spec/conversion/strategy")
-        .and_then(Value::as_str)
-        == Some("Webhook")
+    crd.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook")
 }
 
 #[cfg(test)]
@@ -207,10 +205,7 @@ mod tests {
         let crds = BTreeMap::from([
             ("a.example.com".to_owned(), Instances::Counted(0)),
             ("b.example.com".to_owned(), Instances::Counted(3)),
-            (
-                "c.example.com".to_owned(),
-                Instances::Unknown("forbidden".to_owned()),
-            ),
+            ("c.example.com".to_owned(), Instances::Unknown("forbidden".to_owned())),
         ]);
         let text = blocked(Some("quay"), &crds).unwrap();
         assert!(

@@ -81,9 +81,7 @@ pub(crate) struct Entries<'a, R: Read + 'a> {
 
 impl<'a, R: Read + 'a> Entries<'a, R> {
     pub(crate) fn new(archive: &'a mut tar::Archive<R>) -> io::Result<Self> {
-        Ok(Self {
-            raw: archive.entries()?.raw(true),
-        })
+        Ok(Self { raw: archive.entries()?.raw(true) })
     }
 
     /// Returns the next entry, `None` at the end marker or the end of the stream.
@@ -141,13 +139,7 @@ impl Extensions {
         if kind == Kind::File && name.ends_with(b"/") {
             kind = Kind::Directory;
         }
-        Ok(Entry {
-            name,
-            link: link.unwrap_or_default(),
-            kind,
-            size,
-            content: Box::new(raw),
-        })
+        Ok(Entry { name, link: link.unwrap_or_default(), kind, size, content: Box::new(raw) })
     }
 }
 

@@ -179,10 +179,7 @@ impl Entry {
 
 fn decode(auth: &str) -> Option<(String, SecretString)> {
     let auth = auth.trim();
-    let bytes = STANDARD
-        .decode(auth)
-        .or_else(|_| STANDARD_NO_PAD.decode(auth))
-        .ok()?;
+    let bytes = STANDARD.decode(auth).or_else(|_| STANDARD_NO_PAD.decode(auth)).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let (username, password) = text.split_once(':')?;
     // Docker pads the decoded text with NUL bytes.
@@ -198,19 +195,14 @@ fn without_user(key: &str) -> String {
 
 /// Reduces a key to a prefix of references, and says whether it was one as written.
 fn normalize(key: &str) -> (String, bool) {
-    let bare = key
-        .strip_prefix("https://")
-        .or_else(|| key.strip_prefix("http://"));
+    let bare = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
     let (text, exact) = match bare {
         // A URL names a registry, its path an API version.
         Some(rest) => (rest.split('/').next().unwrap_or(rest), false),
         None => (key.trim_end_matches('/'), true),
     };
     let exact = exact && !text.ends_with("/v1") && !text.ends_with("/v2");
-    let text = text
-        .strip_suffix("/v1")
-        .or_else(|| text.strip_suffix("/v2"))
-        .unwrap_or(text);
+    let text = text.strip_suffix("/v1").or_else(|| text.strip_suffix("/v2")).unwrap_or(text);
     match text {
         "index.docker.io" | "registry-1.docker.io" => ("docker.io".into(), false),
         other => (other.to_owned(), exact),
@@ -225,10 +217,7 @@ mod tests {
     use super::*;
 
     fn basic(username: &str, password: &str) -> Credential {
-        Credential::Basic {
-            username: username.into(),
-            password: SecretString::new(password),
-        }
+        Credential::Basic { username: username.into(), password: SecretString::new(password) }
     }
 
     // catalogs.md O7

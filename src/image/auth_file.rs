@@ -57,24 +57,14 @@ impl AuthFiles {
     /// Returns the file that a flag names, else that of `REGISTRY_AUTH_FILE`, else Docker's file
     /// and over it those of containers' tools, that of the login session last.
     pub fn of_user(named: Option<PathBuf>) -> Self {
-        let set = |name| {
-            env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
+        let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = |below: &str| set("HOME").map(|home| home.join(below));
         let required = named.is_some();
         let paths = match named.or_else(|| set("REGISTRY_AUTH_FILE")) {
             Some(file) => vec![file],
             None => [
-                (
-                    set("DOCKER_CONFIG").or_else(|| home(".docker")),
-                    "config.json",
-                ),
-                (
-                    set("XDG_CONFIG_HOME").or_else(|| home(".config")),
-                    CONTAINERS,
-                ),
+                (set("DOCKER_CONFIG").or_else(|| home(".docker")), "config.json"),
+                (set("XDG_CONFIG_HOME").or_else(|| home(".config")), CONTAINERS),
                 (set("XDG_RUNTIME_DIR"), CONTAINERS),
             ]
             .into_iter()
@@ -91,16 +81,11 @@ impl AuthFiles {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !self.required => {
                     return None;
                 }
-                read => read.map_err(|source| AuthFileError::Read {
-                    path: path.clone(),
-                    source,
-                }),
+                read => read.map_err(|source| AuthFileError::Read { path: path.clone(), source }),
             };
             let parsed = content.and_then(|content| {
-                Credentials::parse(&content).map_err(|source| AuthFileError::Parse {
-                    path: path.clone(),
-                    source,
-                })
+                Credentials::parse(&content)
+                    .map_err(|source| AuthFileError::Parse { path: path.clone(), source })
             });
             Some(parsed.map(|credentials| (path.as_path(), credentials)))
         })

@@ -106,10 +106,7 @@ impl IndexBuilder {
         if !self.annotations.is_empty() {
             index["annotations"] = json!(self.annotations);
         }
-        BuiltIndex {
-            manifest: index.to_string().into_bytes(),
-            images: self.images,
-        }
+        BuiltIndex { manifest: index.to_string().into_bytes(), images: self.images }
     }
 }
 

@@ -55,15 +55,10 @@ pub async fn pull_bundle(
     if let Some((path, _)) = place.clone()
         && let Some(files) = blocking(move || Ok(read(&path))).await?
     {
-        return Ok(BundleImage {
-            image: resolved.image().clone(),
-            files,
-        });
+        return Ok(BundleImage { image: resolved.image().clone(), files });
     }
     let wanted = BUNDLE_DIRECTORIES.map(str::to_owned);
-    let (_, unpacked) = puller
-        .pull(&resolved, &wanted, &puller.config().bundle)
-        .await?;
+    let (_, unpacked) = puller.pull(&resolved, &wanted, &puller.config().bundle).await?;
     let files = blocking(move || {
         let files = unpacked.files.to_map()?;
         if let Some((path, room)) = place {
@@ -72,10 +67,7 @@ pub async fn pull_bundle(
         Ok(files)
     })
     .await?;
-    Ok(BundleImage {
-        image: resolved.image().clone(),
-        files,
-    })
+    Ok(BundleImage { image: resolved.image().clone(), files })
 }
 
 async fn blocking<T: Send + 'static>(
@@ -98,10 +90,7 @@ impl BundleCache {
     /// Uses the directory `base`, which is created if absent; unfinished files of a killed process
     /// are removed.
     pub fn open(base: impl Into<PathBuf>) -> io::Result<Self> {
-        let cache = Self {
-            base: base.into(),
-            room: Room::default(),
-        };
+        let cache = Self { base: base.into(), room: Room::default() };
         fs::create_dir_all(&cache.base)?;
         for owner in names(&cache.base)? {
             for file in names(&cache.base.join(&owner))? {
@@ -160,10 +149,7 @@ impl BundleCache {
         // An owner is the name of an object, so this only fails on an error of the caller.
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
         if owner.is_empty() || owner.starts_with('.') || !owner.bytes().all(plain) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "owner is no object name",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "owner is no object name"));
         }
         Ok(self.base.join(owner))
     }
@@ -206,10 +192,7 @@ fn write(path: &Path, files: &BundleFiles, room: &Room) -> io::Result<()> {
     let content: Vec<u8> = files.values().flatten().copied().collect();
     let head = Head {
         sha256: Digest::sha256(&content).hex().to_owned(),
-        files: files
-            .iter()
-            .map(|(path, content)| (path.clone(), content.len()))
-            .collect(),
+        files: files.iter().map(|(path, content)| (path.clone(), content.len())).collect(),
     };
     let mut head = serde_json::to_vec(&head)?;
     head.push(b'\n');
@@ -217,9 +200,7 @@ fn write(path: &Path, files: &BundleFiles, room: &Room) -> io::Result<()> {
     writing.take(head.len() + content.len())?;
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(directory)?;
-    let mut file = tempfile::Builder::new()
-        .prefix(UNFINISHED)
-        .tempfile_in(directory)?;
+    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory)?;
     file.write_all(&head)?;
     file.write_all(&content)?;
     file.as_file().sync_all()?;
@@ -234,9 +215,7 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
         Err(err) => return Err(err),
     };
     let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().into_string().ok());
-    entries
-        .filter_map(|entry| name(entry).transpose())
-        .collect()
+    entries.filter_map(|entry| name(entry).transpose()).collect()
 }
 
 fn gone(result: io::Result<()>) -> io::Result<()> {
@@ -284,9 +263,7 @@ mod tests {
     fn names_of_an_image_never_become_paths() {
         let dir = tempfile::tempdir().unwrap();
         let cache = BundleCache::open(dir.path().join("c")).unwrap();
-        cache
-            .store("ext", &Digest::sha256(b"1"), &bundle())
-            .unwrap();
+        cache.store("ext", &Digest::sha256(b"1"), &bundle()).unwrap();
         assert_eq!(names(dir.path()).unwrap(), ["c"]);
         assert_eq!(names(&dir.path().join("c/ext")).unwrap().len(), 1);
         for owner in ["", "..", ".x", "a/b", "A"] {

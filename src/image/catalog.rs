@@ -46,9 +46,7 @@ pub async fn pull_catalog(puller: &Puller, resolved: &Resolved) -> Result<Catalo
             label: CONFIGS_LABEL,
             value: value.clone(),
         })?;
-        let unpacked = image
-            .unpack(std::slice::from_ref(&directory), limits)
-            .await?;
+        let unpacked = image.unpack(std::slice::from_ref(&directory), limits).await?;
         Ok(CatalogImage {
             image: resolved.image().clone(),
             labels,

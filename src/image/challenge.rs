@@ -46,11 +46,7 @@ fn parse(value: &str) -> Option<Challenge> {
             _ => {}
         }
     }
-    Some(Challenge::Bearer {
-        realm: realm?,
-        service,
-        scope,
-    })
+    Some(Challenge::Bearer { realm: realm?, service, scope })
 }
 
 /// Splits `key=value` or `key="quoted"` off the front of a comma-separated list.
@@ -91,11 +87,7 @@ mod tests {
     fn reads_the_usual_forms() {
         assert_eq!(
             parse(r#"Bearer realm="https://a.io/token",service="a.io",scope="repository:x:pull""#),
-            Some(bearer(
-                "https://a.io/token",
-                Some("a.io"),
-                Some("repository:x:pull")
-            ))
+            Some(bearer("https://a.io/token", Some("a.io"), Some("repository:x:pull")))
         );
         assert_eq!(
             parse(r#"bearer service=a, realm="q\"x""#),

@@ -99,10 +99,7 @@ impl FromStr for Digest {
         if !hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(DigestError::Format);
         }
-        Ok(Self {
-            algorithm,
-            hex: hex.to_owned(),
-        })
+        Ok(Self { algorithm, hex: hex.to_owned() })
     }
 }
 
@@ -136,14 +133,12 @@ impl Hasher {
 
     pub(crate) fn finish(self) -> Digest {
         match self {
-            Self::Sha256(hasher) => Digest {
-                algorithm: Algorithm::Sha256,
-                hex: to_hex(&hasher.finalize()),
-            },
-            Self::Sha512(hasher) => Digest {
-                algorithm: Algorithm::Sha512,
-                hex: to_hex(&hasher.finalize()),
-            },
+            Self::Sha256(hasher) => {
+                Digest { algorithm: Algorithm::Sha256, hex: to_hex(&hasher.finalize()) }
+            }
+            Self::Sha512(hasher) => {
+                Digest { algorithm: Algorithm::Sha512, hex: to_hex(&hasher.finalize()) }
+            }
         }
     }
 }

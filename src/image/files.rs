@@ -28,10 +28,7 @@ pub(crate) struct Spool {
 
 impl Spool {
     pub(crate) fn new() -> Self {
-        Self {
-            file: SpooledTempFile::new(SPOOL_MEMORY_BYTES),
-            written: 0,
-        }
+        Self { file: SpooledTempFile::new(SPOOL_MEMORY_BYTES), written: 0 }
     }
 
     /// Copies all of `reader` and returns its position in the spool.
@@ -48,10 +45,7 @@ impl Spool {
             self.file.write_all(&buffer[..read])?;
             self.written += read as u64;
         }
-        Ok(Span {
-            start,
-            len: self.written - start,
-        })
+        Ok(Span { start, len: self.written - start })
     }
 
     pub(crate) fn written(&self) -> u64 {
@@ -81,10 +75,7 @@ pub struct Files {
 
 impl Files {
     pub(crate) fn new(spans: BTreeMap<String, Span>, spool: Spool) -> Self {
-        Self {
-            spans,
-            data: spool.seal(),
-        }
+        Self { spans, data: spool.seal() }
     }
 
     /// Returns the number of files.
@@ -99,9 +90,7 @@ impl Files {
 
     /// Returns the paths with the sizes in bytes, in byte order.
     pub fn paths(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.spans
-            .iter()
-            .map(|(path, span)| (path.as_str(), span.len))
+        self.spans.iter().map(|(path, span)| (path.as_str(), span.len))
     }
 
     /// Returns the sum of all sizes in bytes.
@@ -111,33 +100,24 @@ impl Files {
 
     /// Reads one file; `None` when there is no file at `path`.
     pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
-        self.spans
-            .get(path)
-            .map(|span| self.bytes(*span))
-            .transpose()
+        self.spans.get(path).map(|span| self.bytes(*span)).transpose()
     }
 
     /// Reads the files one after the other, in byte order of their paths.
     pub fn iter(&self) -> impl Iterator<Item = (&str, io::Result<Vec<u8>>)> {
-        self.spans
-            .iter()
-            .map(|(path, span)| (path.as_str(), self.bytes(*span)))
+        self.spans.iter().map(|(path, span)| (path.as_str(), self.bytes(*span)))
     }
 
     /// Reads everything into memory; meant for bundles, which are small.
     pub fn to_map(&self) -> io::Result<BTreeMap<String, Vec<u8>>> {
-        self.iter()
-            .map(|(path, bytes)| Ok((path.to_owned(), bytes?)))
-            .collect()
+        self.iter().map(|(path, bytes)| Ok((path.to_owned(), bytes?))).collect()
     }
 
     /// Opens the files one after the other, in byte order of their paths.
     pub fn readers(&self) -> impl Iterator<Item = (&str, FileReader<'_>)> {
         let data = &self.data;
         let open = move |span| FileReader { data, span };
-        self.spans
-            .iter()
-            .map(move |(path, span)| (path.as_str(), open(*span)))
+        self.spans.iter().map(move |(path, span)| (path.as_str(), open(*span)))
     }
 
     fn bytes(&self, span: Span) -> io::Result<Vec<u8>> {
@@ -158,9 +138,7 @@ pub struct FileReader<'a> {
 
 impl Read for FileReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = buffer
-            .len()
-            .min(usize::try_from(self.span.len).unwrap_or(usize::MAX));
+        let wanted = buffer.len().min(usize::try_from(self.span.len).unwrap_or(usize::MAX));
         let buffer = &mut buffer[..wanted];
         let read = match &self.data {
             Data::Memory(bytes) => {

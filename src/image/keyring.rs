@@ -77,9 +77,7 @@ impl Keyring {
     /// Returns these sources, in this order; empty ones do not count.
     pub fn new(sources: impl IntoIterator<Item = Source>) -> Self {
         let sources = sources.into_iter().filter(|source| !source.is_empty());
-        Self {
-            sources: sources.collect(),
-        }
+        Self { sources: sources.collect() }
     }
 
     /// Returns the same with another source before them.
@@ -100,10 +98,7 @@ impl Keyring {
         match sources.find_map(|source| source.lookup(registry, repository)) {
             Some((document, key, credential)) => Choice {
                 credential: Some(credential.clone()),
-                origin: Origin::Key {
-                    key: key.to_owned(),
-                    document: document.to_owned(),
-                },
+                origin: Origin::Key { key: key.to_owned(), document: document.to_owned() },
             },
             None => Choice {
                 credential: None,
@@ -126,18 +121,13 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key { key, document } => write!(f, "credential: key {key:?} of {document}"),
-            Self::Nowhere {
-                sources,
-                name,
-                faults,
-            } => {
+            Self::Nowhere { sources, name, faults } => {
                 match sources {
                     0 => f.write_str("no credential: no source is configured")?,
                     1 => write!(f, "no credential: the only source has no key for {name}")?,
-                    _ => write!(
-                        f,
-                        "no credential: none of {sources} sources has a key for {name}"
-                    )?,
+                    _ => {
+                        write!(f, "no credential: none of {sources} sources has a key for {name}")?
+                    }
                 }
                 faults.iter().try_for_each(|fault| write!(f, "; {fault}"))
             }
@@ -222,10 +212,7 @@ mod tests {
     fn another_source_comes_before_all() {
         let keyring = keyring(&["a: h.io/team/x"]).after(source("first: h.io"));
         let choice = keyring.choose("h.io", "team/x");
-        assert_eq!(
-            choice.origin.to_string(),
-            "credential: key \"h.io\" of first"
-        );
+        assert_eq!(choice.origin.to_string(), "credential: key \"h.io\" of first");
     }
 
     // deploying.md P22
@@ -233,9 +220,6 @@ mod tests {
     fn debug_hides_secrets() {
         let keyring = keyring(&["a: h.io"]);
         let shown = format!("{keyring:?} {:?}", keyring.choose("h.io", "x"));
-        assert!(
-            shown.contains("h.io") && !shown.contains("hunter2"),
-            "{shown}"
-        );
+        assert!(shown.contains("h.io") && !shown.contains("hunter2"), "{shown}");
     }
 }

@@ -81,15 +81,9 @@ impl<'a> LayerReader<'a> {
         stop: StopFlag,
     ) -> io::Result<Self> {
         let compressed = Arc::new(AtomicU64::new(0));
-        let counted = Counted {
-            inner: blob,
-            count: Arc::clone(&compressed),
-        };
+        let counted = Counted { inner: blob, count: Arc::clone(&compressed) };
         Ok(Self {
-            inner: ReadAhead::new(
-                scope,
-                decompress(BufReader::with_capacity(64 << 10, counted))?,
-            ),
+            inner: ReadAhead::new(scope, decompress(BufReader::with_capacity(64 << 10, counted))?),
             compressed,
             hasher,
             out: 0,
@@ -147,9 +141,7 @@ impl ReadAhead {
         scope.spawn(move || {
             loop {
                 let mut block = Vec::with_capacity(BLOCK_BYTES);
-                let read = (&mut inner)
-                    .take(BLOCK_BYTES as u64)
-                    .read_to_end(&mut block);
+                let read = (&mut inner).take(BLOCK_BYTES as u64).read_to_end(&mut block);
                 let is_last = block.len() < BLOCK_BYTES;
                 // Nobody waits for it any more.
                 if ahead.send(Ok(block)).is_err() {
@@ -163,10 +155,7 @@ impl ReadAhead {
                 }
             }
         });
-        Self {
-            blocks,
-            block: Cursor::default(),
-        }
+        Self { blocks, block: Cursor::default() }
     }
 }
 

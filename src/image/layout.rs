@@ -78,10 +78,7 @@ impl Layout {
             }
             _ => {}
         }
-        let mut layout = Self {
-            folder: folder.to_owned(),
-            entries: Vec::new(),
-        };
+        let mut layout = Self { folder: folder.to_owned(), entries: Vec::new() };
         let marker = json!({"imageLayoutVersion": "1.0.0"}).to_string();
         layout.write(MARKER, marker.as_bytes())?;
         layout.list(None)?;
@@ -94,10 +91,7 @@ impl Layout {
         let index: Value = serde_json::from_slice(&read(&path)?)
             .map_err(|error| LayoutError::content(&path, &error))?;
         let entries = index["manifests"].as_array().cloned().unwrap_or_default();
-        Ok(Self {
-            folder: folder.to_owned(),
-            entries,
-        })
+        Ok(Self { folder: folder.to_owned(), entries })
     }
 
     /// Adds an index and its images under a tag.
@@ -174,13 +168,7 @@ impl Layout {
             let manifest = self.entry(entry)?;
             let mut blobs = self.blobs(&manifest)?;
             let config = blobs.remove(0);
-            Ok(BuiltImage {
-                manifest,
-                config,
-                layers: blobs,
-                platform,
-                format: Format::Oci,
-            })
+            Ok(BuiltImage { manifest, config, layers: blobs, platform, format: Format::Oci })
         };
         entries.iter().map(image).collect()
     }
@@ -205,11 +193,8 @@ impl Layout {
     /// Returns everything in the order in which a registry takes it.
     pub(crate) fn contents(&self) -> Result<Contents, LayoutError> {
         let (_, index) = self.index()?;
-        let mut manifests: Vec<_> = self
-            .images()?
-            .into_iter()
-            .map(|image| image.manifest)
-            .collect();
+        let mut manifests: Vec<_> =
+            self.images()?.into_iter().map(|image| image.manifest).collect();
         for entry in self.entries.iter().skip(1) {
             manifests.push(self.entry(entry)?);
         }
@@ -222,10 +207,7 @@ impl Layout {
         };
         Ok(Contents {
             index,
-            manifests: manifests
-                .into_iter()
-                .map(content)
-                .collect::<Result<_, _>>()?,
+            manifests: manifests.into_iter().map(content).collect::<Result<_, _>>()?,
         })
     }
 
@@ -237,9 +219,8 @@ impl Layout {
         let Some(subject) = content["subject"]["digest"].as_str() else {
             return Ok(None);
         };
-        let subject = subject
-            .parse()
-            .map_err(|error| LayoutError::content(&self.folder, &error))?;
+        let subject =
+            subject.parse().map_err(|error| LayoutError::content(&self.folder, &error))?;
         let mut entry = descriptor(OCI_IMAGE_MEDIA_TYPE, manifest);
         entry["artifactType"] = content["artifactType"].clone();
         let index = json!({
@@ -274,9 +255,8 @@ impl Layout {
     /// Reads the blob an entry names, and checks it.
     fn entry(&self, entry: &Value) -> Result<Vec<u8>, LayoutError> {
         let digest = entry["digest"].as_str().unwrap_or_default();
-        let digest: Digest = digest
-            .parse()
-            .map_err(|error| LayoutError::content(&self.folder, &error))?;
+        let digest: Digest =
+            digest.parse().map_err(|error| LayoutError::content(&self.folder, &error))?;
         let path = self.folder.join("blobs/sha256").join(digest.hex());
         let content = read(&path)?;
         if Digest::sha256(&content) != digest {
@@ -311,17 +291,11 @@ impl Layout {
 
 impl LayoutError {
     fn file(path: &Path, source: io::Error) -> Self {
-        Self::File {
-            path: path.to_owned(),
-            source,
-        }
+        Self::File { path: path.to_owned(), source }
     }
 
     fn content(path: &Path, reason: &dyn Display) -> Self {
-        Self::Content {
-            path: path.to_owned(),
-            reason: reason.to_string(),
-        }
+        Self::Content { path: path.to_owned(), reason: reason.to_string() }
     }
 }
 
@@ -350,9 +324,7 @@ mod tests {
         layout.add(&index, "v1").unwrap();
         let archive = folder.join("archive.tar");
         layout.archive(&archive, 7).unwrap();
-        layout
-            .refer(&index.images[0], "text/plain", b"about it")
-            .unwrap();
+        layout.refer(&index.images[0], "text/plain", b"about it").unwrap();
         (layout, fs::read(archive).unwrap())
     }
 

@@ -93,10 +93,6 @@ impl Limits {
 
     /// Returns the limits for bundle images, whose content ends up in memory and in Secrets.
     pub fn bundle() -> Self {
-        Self {
-            kept: 256 * MIB,
-            kept_files: 10_000,
-            ..Self::catalog()
-        }
+        Self { kept: 256 * MIB, kept_files: 10_000, ..Self::catalog() }
     }
 }

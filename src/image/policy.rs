@@ -33,10 +33,7 @@ impl PolicyPath {
     /// Returns the system's path, or `file` if a user named one (the value of
     /// `CONTAINERS_POLICY_JSON`).
     pub fn new(file: Option<PathBuf>) -> Self {
-        Self {
-            required: file.is_some(),
-            file: file.unwrap_or_else(|| SYSTEM_FILE.into()),
-        }
+        Self { required: file.is_some(), file: file.unwrap_or_else(|| SYSTEM_FILE.into()) }
     }
 }
 
@@ -110,19 +107,13 @@ impl Policy {
         match std::fs::read(&path.file) {
             Ok(bytes) => Self::parse(&path.file, &bytes).map(Some),
             Err(err) if err.kind() == io::ErrorKind::NotFound && !path.required => Ok(None),
-            Err(source) => Err(PolicyError::Read {
-                path: path.file.clone(),
-                source,
-            }),
+            Err(source) => Err(PolicyError::Read { path: path.file.clone(), source }),
         }
     }
 
     /// Parses a policy; `path` is only named in errors.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, PolicyError> {
-        let invalid = |message: String| PolicyError::Invalid {
-            path: path.to_owned(),
-            message,
-        };
+        let invalid = |message: String| PolicyError::Invalid { path: path.to_owned(), message };
         let policy: Self = serde_json::from_slice(bytes).map_err(|err| invalid(err.to_string()))?;
         let scopes = policy.transports.values().flat_map(BTreeMap::values);
         if scopes.chain([&policy.default]).any(Vec::is_empty) {
@@ -152,10 +143,7 @@ impl Policy {
         let Some(docker) = self.transports.get("docker") else {
             return &self.default;
         };
-        scopes(image)
-            .iter()
-            .find_map(|scope| docker.get(scope))
-            .unwrap_or(&self.default)
+        scopes(image).iter().find_map(|scope| docker.get(scope)).unwrap_or(&self.default)
     }
 }
 
@@ -240,12 +228,8 @@ mod tests {
     #[test]
     fn absent_file_accepts_and_unreadable_file_refuses() {
         let dir = tempfile::tempdir().unwrap();
-        let load = |file: &Path, required| {
-            Policy::load(&PolicyPath {
-                file: file.to_owned(),
-                required,
-            })
-        };
+        let load =
+            |file: &Path, required| Policy::load(&PolicyPath { file: file.to_owned(), required });
         let none = dir.path().join("none");
         assert_eq!(load(&none, false).unwrap(), None);
         assert!(load(&none, true).unwrap_err().to_string().contains("none"));

@@ -32,11 +32,7 @@ impl Proxies {
         Proxy::http(url(http)).map_err(|_| ProxyError("http"))?;
         Proxy::https(url(https)).map_err(|_| ProxyError("https"))?;
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Ok(Self {
-            http: given(http),
-            https: given(https),
-            except: except.to_owned(),
-        })
+        Ok(Self { http: given(http), https: given(https), except: except.to_owned() })
     }
 
     /// Says whether the environment names a proxy; then nothing else counts.
@@ -68,11 +64,7 @@ impl fmt::Debug for Proxies {
 
 /// Returns something to parse in place of nothing.
 fn url(given: &str) -> &str {
-    if given.is_empty() {
-        "http://none"
-    } else {
-        given
-    }
+    if given.is_empty() { "http://none" } else { given }
 }
 
 #[cfg(test)]

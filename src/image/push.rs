@@ -70,9 +70,7 @@ pub async fn push(
 ) -> Result<Digest, PushError> {
     let pusher = Pusher::new(to, options)?;
     pusher.content(image).await?;
-    pusher
-        .manifest(&image.manifest, image.manifest_type())
-        .await
+    pusher.manifest(&image.manifest, image.manifest_type()).await
 }
 
 /// Pushes images and an index of them, and returns the digest of the index.
@@ -110,10 +108,7 @@ pub async fn push_layout(
         && found != digest.to_string()
         && !replace
     {
-        return Err(PushError::Tagged {
-            image: to.to_string(),
-            found,
-        });
+        return Err(PushError::Tagged { image: to.to_string(), found });
     }
     for manifest in &contents.manifests {
         for blob in &manifest.blobs {
@@ -122,9 +117,7 @@ pub async fn push_layout(
         let by_digest = to.with_digest(Digest::sha256(&manifest.bytes));
         let pusher = Pusher::new(&by_digest, options)?;
         pusher.authorize().await?;
-        pusher
-            .manifest(&manifest.bytes, OCI_IMAGE_MEDIA_TYPE)
-            .await?;
+        pusher.manifest(&manifest.bytes, OCI_IMAGE_MEDIA_TYPE).await?;
         if let Some((image, index)) = &manifest.referrers {
             let tag = to.with_tag(&image.to_string().replace(':', "-"))?;
             let pusher = Pusher::new(&tag, options)?;
@@ -132,9 +125,7 @@ pub async fn push_layout(
             pusher.manifest(index, OCI_IMAGE_INDEX_MEDIA_TYPE).await?;
         }
     }
-    pusher
-        .manifest(&contents.index, OCI_IMAGE_INDEX_MEDIA_TYPE)
-        .await
+    pusher.manifest(&contents.index, OCI_IMAGE_INDEX_MEDIA_TYPE).await
 }
 
 struct Pusher<'a> {
@@ -157,31 +148,20 @@ impl<'a> Pusher<'a> {
             Some(Credential::IdentityToken(_)) => return Err(PushError::Credential),
         };
         let config = ClientConfig {
-            protocol: if options.plain_http {
-                ClientProtocol::Http
-            } else {
-                ClientProtocol::Https
-            },
+            protocol: if options.plain_http { ClientProtocol::Http } else { ClientProtocol::Https },
             use_monolithic_push: true,
             connect_timeout: Some(CONNECT_TIMEOUT),
             read_timeout: Some(IDLE_TIMEOUT),
             ..ClientConfig::default()
         };
-        let client = Client::try_from(config).map_err(|source| PushError::Registry {
-            image: to.to_string(),
-            source,
-        })?;
+        let client = Client::try_from(config)
+            .map_err(|source| PushError::Registry { image: to.to_string(), source })?;
         let (registry, repository) = (to.registry().to_owned(), to.repository().to_owned());
         let reference = match to.digest() {
             Some(digest) => Reference::with_digest(registry, repository, digest.to_string()),
             None => Reference::with_tag(registry, repository, to.version()),
         };
-        Ok(Self {
-            client,
-            auth,
-            to,
-            reference,
-        })
+        Ok(Self { client, auth, to, reference })
     }
 
     async fn content(&self, image: &BuiltImage) -> Result<(), PushError> {
@@ -194,10 +174,7 @@ impl<'a> Pusher<'a> {
 
     async fn authorize(&self) -> Result<(), PushError> {
         let operation = oci_client::RegistryOperation::Push;
-        let authorized = self
-            .client
-            .auth(&self.reference, &self.auth, operation)
-            .await;
+        let authorized = self.client.auth(&self.reference, &self.auth, operation).await;
         authorized.map(drop).map_err(|err| self.failed(err))
     }
 
@@ -206,10 +183,7 @@ impl<'a> Pusher<'a> {
         let digest = Digest::sha256(blob).to_string();
         let there = self.client.blob_exists(&self.reference, &digest).await;
         if !there.unwrap_or(false) {
-            let pushed = self
-                .client
-                .push_blob(&self.reference, blob.to_vec(), &digest)
-                .await;
+            let pushed = self.client.push_blob(&self.reference, blob.to_vec(), &digest).await;
             pushed.map_err(|err| self.failed(err))?;
         }
         Ok(())
@@ -217,10 +191,7 @@ impl<'a> Pusher<'a> {
 
     /// Returns the digest the tag names, if there is one.
     async fn tagged(&self) -> Result<Option<String>, PushError> {
-        let found = self
-            .client
-            .fetch_manifest_digest(&self.reference, &self.auth)
-            .await;
+        let found = self.client.fetch_manifest_digest(&self.reference, &self.auth).await;
         match found {
             Ok(digest) => Ok(Some(digest)),
             Err(error) if is_absent(&error) => Ok(None),
@@ -231,28 +202,18 @@ impl<'a> Pusher<'a> {
     async fn manifest(&self, bytes: &[u8], media_type: &'static str) -> Result<Digest, PushError> {
         let digest = Digest::sha256(bytes);
         if self.to.digest().is_some_and(|wanted| *wanted != digest) {
-            return Err(PushError::Digest {
-                digest,
-                image: self.to.to_string(),
-            });
+            return Err(PushError::Digest { digest, image: self.to.to_string() });
         }
-        self.client
-            .store_auth_if_needed(self.to.registry(), &self.auth)
-            .await;
+        self.client.store_auth_if_needed(self.to.registry(), &self.auth).await;
         let media_type = HeaderValue::from_static(media_type);
-        let pushed = self
-            .client
-            .push_manifest_raw(&self.reference, bytes.to_vec(), media_type)
-            .await;
+        let pushed =
+            self.client.push_manifest_raw(&self.reference, bytes.to_vec(), media_type).await;
         pushed.map_err(|err| self.failed(err))?;
         Ok(digest)
     }
 
     fn failed(&self, source: OciDistributionError) -> PushError {
-        PushError::Registry {
-            image: self.to.to_string(),
-            source,
-        }
+        PushError::Registry { image: self.to.to_string(), source }
     }
 }
 
@@ -263,10 +224,7 @@ fn is_absent(error: &OciDistributionError) -> bool {
         OciDistributionError::ServerError { code, .. } => *code == 404,
         OciDistributionError::RegistryError { envelope, .. } => {
             envelope.errors.iter().any(|error| {
-                matches!(
-                    error.code,
-                    OciErrorCode::ManifestUnknown | OciErrorCode::NameUnknown
-                )
+                matches!(error.code, OciErrorCode::ManifestUnknown | OciErrorCode::NameUnknown)
             })
         }
         _ => false,

@@ -40,10 +40,7 @@ pub fn pinned(text: &str) -> Result<Pinned, String> {
         Ok(image) if image.digest().is_some() => Ok(Pinned::Digest),
         // Without a tag it means the tag `latest`.
         Ok(_) | Err(ReferenceError::NoVersion(_)) => Ok(Pinned::Tag),
-        Err(ReferenceError::Parse {
-            reason: Malformed::NotCanonical,
-            ..
-        }) => Ok(Pinned::Short),
+        Err(ReferenceError::Parse { reason: Malformed::NotCanonical, .. }) => Ok(Pinned::Short),
         Err(ReferenceError::Parse { reason, .. }) => Err(reason.to_string()),
     }
 }
@@ -147,10 +144,8 @@ impl FromStr for ImageRef {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
-        let parsed = parse(text).map_err(|reason| ReferenceError::Parse {
-            reference: text.to_owned(),
-            reason,
-        })?;
+        let parsed = parse(text)
+            .map_err(|reason| ReferenceError::Parse { reference: text.to_owned(), reason })?;
         if parsed.tag.is_none() && parsed.digest.is_none() {
             return Err(ReferenceError::NoVersion(parsed.name()));
         }
@@ -298,9 +293,7 @@ fn parse_digest(digest: &str) -> Result<Digest, Malformed> {
     let algorithm_fine = algorithm
         .split(['-', '_', '+', '.'])
         .all(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()))
-        && algorithm
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_+.".contains(&b));
+        && algorithm.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_+.".contains(&b));
     if !algorithm_fine || hex.len() < 32 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(Malformed::Grammar);
     }
@@ -338,10 +331,7 @@ mod tests {
     // catalogs.md R10, api.md 2.3 last row
     #[rstest]
     #[case("docker.io/alpine:3", "repository name must be canonical")]
-    #[case(
-        "index.docker.io/library/alpine:3",
-        "repository name must be canonical"
-    )]
+    #[case("index.docker.io/library/alpine:3", "repository name must be canonical")]
     #[case("nginx:1", "repository name must be canonical")]
     #[case("foo/bar:latest", "repository name must be canonical")]
     #[case("host:5000", "repository name must be canonical")]
@@ -359,14 +349,8 @@ mod tests {
     #[case("quay.io:x/foo:1", "invalid reference format")]
     #[case("quay.io/foo:1\n", "invalid reference format")]
     #[case("quay.io/foo@sha256:ab", "invalid reference format")]
-    #[case(
-        "quay.io/foo@sha256:0123456789abcdef0123456789abcdef",
-        "invalid checksum digest length"
-    )]
-    #[case(
-        "quay.io/foo@md5:0123456789abcdef0123456789abcdef",
-        "unsupported digest algorithm"
-    )]
+    #[case("quay.io/foo@sha256:0123456789abcdef0123456789abcdef", "invalid checksum digest length")]
+    #[case("quay.io/foo@md5:0123456789abcdef0123456789abcdef", "unsupported digest algorithm")]
     fn other_references_are_refused(#[case] text: &str, #[case] want: &str) {
         let err = text.parse::<ImageRef>().unwrap_err();
         let head = format!("error parsing image reference {}", quote(text));
@@ -387,26 +371,15 @@ mod tests {
         let image: ImageRef = format!("quay.io/ns/cat:v1@sha256:{HEX}").parse().unwrap();
         assert_eq!(image.version(), format!("sha256:{HEX}"));
         let digest = image.digest().unwrap().clone();
-        assert_eq!(
-            image.with_digest(digest).to_string(),
-            format!("quay.io/ns/cat@sha256:{HEX}")
-        );
+        assert_eq!(image.with_digest(digest).to_string(), format!("quay.io/ns/cat@sha256:{HEX}"));
     }
 
     #[test]
     fn long_names_and_tags_are_refused() {
         let name = format!("quay.io/{}:1", "a".repeat(248));
         assert!(name.parse::<ImageRef>().is_err());
-        assert!(
-            format!("q.io/a:{}", "t".repeat(128))
-                .parse::<ImageRef>()
-                .is_ok()
-        );
-        assert!(
-            format!("q.io/a:{}", "t".repeat(129))
-                .parse::<ImageRef>()
-                .is_err()
-        );
+        assert!(format!("q.io/a:{}", "t".repeat(128)).parse::<ImageRef>().is_ok());
+        assert!(format!("q.io/a:{}", "t".repeat(129)).parse::<ImageRef>().is_err());
     }
 
     proptest! {

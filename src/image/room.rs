@@ -43,11 +43,7 @@ pub struct GrowingFile {
 impl Room {
     /// Returns room for at most `limit` bytes in all files below `folders` together.
     pub fn within(limit: u64, folders: Vec<PathBuf>) -> Self {
-        Self(Some(Arc::new(Shared {
-            limit,
-            folders,
-            taken: Mutex::default(),
-        })))
+        Self(Some(Arc::new(Shared { limit, folders, taken: Mutex::default() })))
     }
 
     /// Begins to write. Blocks.
@@ -95,10 +91,7 @@ impl Writing {
 
     /// Creates a file in this room.
     pub fn create(&self, path: &Path) -> io::Result<GrowingFile> {
-        Ok(GrowingFile {
-            file: File::create(path)?,
-            writing: self.clone(),
-        })
+        Ok(GrowingFile { file: File::create(path)?, writing: self.clone() })
     }
 }
 

@@ -105,10 +105,7 @@ mod tests {
                 more: Vec::new(),
             },
             policy: PolicyPath::new(Some(at("policy.json"))),
-            certificates: CertificateDirs {
-                only: None,
-                by_host: vec![at("certs.d")],
-            },
+            certificates: CertificateDirs { only: None, by_host: vec![at("certs.d")] },
             auth: AuthFiles::of_user(Some(at("auth.json"))),
             ..PullConfig::default()
         };

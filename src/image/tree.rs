@@ -78,11 +78,7 @@ impl Tree {
 
     /// Removes `path` and all below it, if it comes from a layer before `layer`.
     pub(crate) fn whiteout(&mut self, path: &str, layer: usize) {
-        if self
-            .nodes
-            .get(path)
-            .is_some_and(|placed| placed.layer < layer)
-        {
+        if self.nodes.get(path).is_some_and(|placed| placed.layer < layer) {
             self.remove(path);
         }
         self.remove_below(path, layer);
@@ -149,11 +145,7 @@ impl Tree {
     }
 
     fn below(&self, path: &str) -> impl Iterator<Item = (&Path, &Placed)> {
-        let prefix = if path.is_empty() {
-            String::new()
-        } else {
-            format!("{path}/")
-        };
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
         self.nodes
             .range(prefix.clone()..)
             .take_while(move |(path, _)| path.starts_with(&prefix))
@@ -192,9 +184,7 @@ fn target_len(node: &Node) -> usize {
 }
 
 fn components(path: &str) -> impl DoubleEndedIterator<Item = String> {
-    path.split('/')
-        .filter(|part| !part.is_empty())
-        .map(str::to_owned)
+    path.split('/').filter(|part| !part.is_empty()).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -25,10 +25,7 @@ impl Default for CertificateDirs {
     fn default() -> Self {
         Self {
             only: None,
-            by_host: vec![
-                "/etc/containers/certs.d".into(),
-                "/etc/docker/certs.d".into(),
-            ],
+            by_host: vec!["/etc/containers/certs.d".into(), "/etc/docker/certs.d".into()],
         }
     }
 }
@@ -109,10 +106,7 @@ struct Found {
 
 /// Reads `*.crt` and `*.pem` as roots, and one pair of `*.cert` and `*.key` as our own.
 fn read(directory: &Path) -> Result<Found, TrustError> {
-    let failed = |path: &Path, source| TrustError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |path: &Path, source| TrustError::Read { path: path.to_owned(), source };
     let mut found = Found::default();
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -125,10 +119,7 @@ fn read(directory: &Path) -> Result<Found, TrustError> {
     }
     paths.sort();
     for path in &paths {
-        let invalid = |source| TrustError::Invalid {
-            path: path.clone(),
-            source,
-        };
+        let invalid = |source| TrustError::Invalid { path: path.clone(), source };
         let contents = |path: &Path| std::fs::read(path).map_err(|err| failed(path, err));
         let twin = |extension| {
             let other = path.with_extension(extension);
@@ -136,17 +127,12 @@ fn read(directory: &Path) -> Result<Found, TrustError> {
             paths
                 .contains(&other)
                 .then_some(other.clone())
-                .ok_or(TrustError::Pair {
-                    present,
-                    missing: other,
-                })
+                .ok_or(TrustError::Pair { present, missing: other })
         };
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("crt" | "pem") => {
                 let bundle = contents(path)?;
-                found
-                    .roots
-                    .extend(Certificate::from_pem_bundle(&bundle).map_err(invalid)?);
+                found.roots.extend(Certificate::from_pem_bundle(&bundle).map_err(invalid)?);
             }
             Some("cert") => {
                 let mut pair = contents(&twin("key")?)?;
@@ -182,12 +168,6 @@ mod tests {
         assert!(read(&dir.path().join("none")).unwrap().roots.is_empty());
         let bad = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
         std::fs::write(dir.path().join("bad.crt"), bad).unwrap();
-        assert!(
-            read(dir.path())
-                .err()
-                .unwrap()
-                .to_string()
-                .contains("bad.crt")
-        );
+        assert!(read(dir.path()).err().unwrap().to_string().contains("bad.crt"));
     }
 }

@@ -20,11 +20,7 @@ pub struct Size {
 }
 
 /// A bundle like the larger ones of the public catalogs: about 1 MB of YAML.
-pub const LARGE: Size = Size {
-    definitions: 3,
-    width: 6,
-    depth: 4,
-};
+pub const LARGE: Size = Size { definitions: 3, width: 6, depth: 4 };
 
 const NAME: &str = "generated";
 
@@ -43,10 +39,7 @@ pub fn files(size: Size) -> Files {
     );
     put("manifests/csv.yaml".to_owned(), &csv(size));
     for number in 0..size.definitions {
-        put(
-            format!("manifests/crd-{number}.yaml"),
-            &definition(size, number),
-        );
+        put(format!("manifests/crd-{number}.yaml"), &definition(size, number));
     }
     files
 }
@@ -77,9 +70,8 @@ fn schema(width: usize, depth: usize) -> Value {
     if depth == 0 {
         return json!({"type": "string", "description": description, "maxLength": 253});
     }
-    let properties: Map<String, Value> = (0..width)
-        .map(|number| (format!("property{number}"), schema(width, depth - 1)))
-        .collect();
+    let properties: Map<String, Value> =
+        (0..width).map(|number| (format!("property{number}"), schema(width, depth - 1))).collect();
     json!({"type": "object", "description": description, "properties": properties})
 }
 

@@ -48,12 +48,7 @@ pub fn packages(bundles: usize, bundle_bytes: usize) -> impl Iterator<Item = Pac
 
 fn version(number: usize) -> String {
     let minor = number / PATCHES;
-    format!(
-        "{}.{}.{}",
-        1 + minor / MINORS,
-        minor % MINORS,
-        number % PATCHES
-    )
+    format!("{}.{}.{}", 1 + minor / MINORS, minor % MINORS, number % PATCHES)
 }
 
 impl Package {
@@ -199,11 +194,7 @@ mod tests {
 
     #[test]
     fn it_is_always_the_same() {
-        let lines = |_| {
-            packages(50, 2_000)
-                .flat_map(|one| one.lines())
-                .collect::<Vec<_>>()
-        };
+        let lines = |_| packages(50, 2_000).flat_map(|one| one.lines()).collect::<Vec<_>>();
         assert_eq!(lines(0), lines(1));
     }
 }

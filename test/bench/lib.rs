@@ -10,9 +10,7 @@ pub(crate) fn text(sample: &str, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + sample.len() + 20);
     let mut number: u64 = 0x9E37_79B9_7F4A_7C15;
     while text.len() < bytes {
-        number = number
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         text.push_str(sample);
         text.push_str(&number.to_string());
         text.push(' ');

@@ -9,10 +9,8 @@ use serde_json::Value;
 
 /// Returns the folder Criterion writes to.
 pub fn folder() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
-        PathBuf::from,
-    );
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
     target.join("criterion")
 }
 
@@ -44,14 +42,12 @@ impl Table {
             None => "",
         };
         let limit = limit.map_or_else(String::new, |limit| format!("< {limit:?}"));
-        self.0
-            .push([what.into(), shown(took), limit, verdict.to_owned()]);
+        self.0.push([what.into(), shown(took), limit, verdict.to_owned()]);
     }
 
     /// Adds a line with a number that has no limit.
     pub fn note(&mut self, what: impl Into<String>, value: impl Into<String>) {
-        self.0
-            .push([what.into(), value.into(), String::new(), String::new()]);
+        self.0.push([what.into(), value.into(), String::new(), String::new()]);
     }
 
     /// Returns the table as text.
@@ -63,15 +59,13 @@ impl Table {
             cells.max().unwrap_or_default()
         };
         let widths = [0, 1, 2].map(width);
-        lines
-            .iter()
-            .fold(String::new(), |mut text, [what, took, limit, verdict]| {
-                let [first, second, third] = widths;
-                let line = format!("{what:first$}  {took:>second$}  {limit:third$}  {verdict}");
-                // Writing to a String cannot fail.
-                let _ = writeln!(text, "{}", line.trim_end());
-                text
-            })
+        lines.iter().fold(String::new(), |mut text, [what, took, limit, verdict]| {
+            let [first, second, third] = widths;
+            let line = format!("{what:first$}  {took:>second$}  {limit:third$}  {verdict}");
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}", line.trim_end());
+            text
+        })
     }
 }
 

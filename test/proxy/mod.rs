@@ -90,11 +90,7 @@ impl Proxy {
         };
         let address = listener.local_addr().expect("it is bound");
         runtime.spawn(serve(listener, Arc::new(handler)));
-        Self {
-            address,
-            rules,
-            runtime: Some(runtime),
-        }
+        Self { address, rules, runtime: Some(runtime) }
     }
 
     /// Returns the URL of the proxy, for clients.
@@ -356,10 +352,7 @@ async fn cut(answer: reqwest::Response, watches: bool) -> Answer {
         tokio::time::sleep(TICK).await;
         Err(io::Error::other("cut"))
     });
-    Ok(Response::from_parts(
-        head,
-        Body::from_stream(first.chain(then)),
-    ))
+    Ok(Response::from_parts(head, Body::from_stream(first.chain(then))))
 }
 
 /// Removes hop-by-hop headers.
@@ -390,10 +383,7 @@ fn status(code: u16, retry_after: Option<u32>, asked: &Asked) -> Response<Body> 
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(code).expect("a status");
     let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        http::HeaderValue::from_static("application/json"),
-    );
+    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     if let Some(seconds) = retry_after {
         headers.insert(RETRY_AFTER, seconds.into());
     }

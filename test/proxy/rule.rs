@@ -43,9 +43,7 @@ impl Asked {
         }
         let word = |index: usize| words.get(index).copied().unwrap_or_default().to_owned();
         let (resource, name) = (word(0), word(1));
-        let watches = query
-            .split('&')
-            .any(|pair| matches!(pair, "watch=true" | "watch=1"));
+        let watches = query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"));
         let verb = match (method.as_str(), name.is_empty()) {
             ("GET", _) if watches => "watch",
             ("GET", true) if !resource.is_empty() => "list",
@@ -156,10 +154,7 @@ impl Rule {
 
     /// Strikes all requests that write.
     pub fn writes() -> Self {
-        Self::on(
-            &["create", "update", "patch", "delete", "deletecollection"],
-            "",
-        )
+        Self::on(&["create", "update", "patch", "delete", "deletecollection"], "")
     }
 
     /// Strikes requests with one of these verbs (all verbs, if there are none) for this resource
@@ -294,11 +289,7 @@ impl Rule {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == found)
         };
-        let is_named = match self
-            .name
-            .as_deref()
-            .map(|name| (name, name.strip_suffix('*')))
-        {
+        let is_named = match self.name.as_deref().map(|name| (name, name.strip_suffix('*'))) {
             None => true,
             Some((_, Some(start))) => asked.name.starts_with(start),
             Some((name, None)) => asked.name == name,
@@ -309,14 +300,8 @@ impl Rule {
             && is_named
             && is(&self.subresource, &asked.subresource)
             && is(&self.user, &asked.user)
-            && self
-                .path
-                .as_ref()
-                .is_none_or(|path| asked.path.starts_with(path))
-            && self
-                .query
-                .as_ref()
-                .is_none_or(|text| asked.query.contains(text))
+            && self.path.as_ref().is_none_or(|path| asked.path.starts_with(path))
+            && self.query.as_ref().is_none_or(|text| asked.query.contains(text))
     }
 
     /// Says whether the rule strikes a matching request; counts down or draws a random number.
@@ -349,37 +334,18 @@ mod tests {
             ("GET", "/api/v1/secrets?limit=5", "list secrets   "),
             ("GET", "/api/v1/secrets?a=b&watch=true", "watch secrets   "),
             ("POST", "/api/v1/namespaces/n/secrets", "create secrets n  "),
-            (
-                "PUT",
-                "/apis/g/v1/things/t/status",
-                "update things  t status",
-            ),
-            (
-                "PATCH",
-                "/apis/g/v1/namespaces/n/things/t",
-                "patch things n t ",
-            ),
+            ("PUT", "/apis/g/v1/things/t/status", "update things  t status"),
+            ("PATCH", "/apis/g/v1/namespaces/n/things/t", "patch things n t "),
             ("DELETE", "/apis/g/v1/things/t", "delete things  t "),
             ("DELETE", "/apis/g/v1/things", "deletecollection things   "),
             ("GET", "/api/v1/namespaces/n", "get namespaces  n "),
-            (
-                "PUT",
-                "/api/v1/namespaces/n/finalize",
-                "update namespaces  n finalize",
-            ),
+            ("PUT", "/api/v1/namespaces/n/finalize", "update namespaces  n finalize"),
             ("GET", "/apis", "get    "),
             ("GET", "/version", "get    "),
         ];
         for (method, uri, words) in cases {
             let found = asked(method, uri);
-            let Asked {
-                verb,
-                resource,
-                namespace,
-                name,
-                subresource,
-                ..
-            } = &found;
+            let Asked { verb, resource, namespace, name, subresource, .. } = &found;
             let found = format!("{verb} {resource} {namespace} {name} {subresource}");
             assert_eq!(found, words, "{method} {uri}");
         }
@@ -387,10 +353,7 @@ mod tests {
 
     #[test]
     fn a_rule_is_about_what_it_names_and_nothing_else() {
-        let secret = asked(
-            "GET",
-            "/api/v1/namespaces/n/secrets/x-1-a?resourceVersion=0",
-        );
+        let secret = asked("GET", "/api/v1/namespaces/n/secrets/x-1-a?resourceVersion=0");
         let rules = [
             (Rule::any(), true),
             (Rule::get("secrets"), true),

@@ -18,16 +18,8 @@ use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use serde_json::{Value, json};
 
 /// Kinds whose objects are created and deleted by the cluster itself or have random names.
-const VOLATILE: [&str; 8] = [
-    "ComponentStatus",
-    "CSINode",
-    "Endpoints",
-    "EndpointSlice",
-    "Event",
-    "Lease",
-    "Node",
-    "Pod",
-];
+const VOLATILE: [&str; 8] =
+    ["ComponentStatus", "CSINode", "Endpoints", "EndpointSlice", "Event", "Lease", "Node", "Pod"];
 const OLM_GROUP: &str = "olm.operatorframework.io";
 /// Parts of the names of all field managers of ours.
 const OUR_MANAGERS: [&str; 2] = ["olm.operatorframework.io", "operator-controller"];
@@ -61,10 +53,7 @@ impl State {
     #[must_use]
     pub fn ours(&self) -> Self {
         let ours = self.0.iter().filter(|(key, _)| is_ours(key));
-        Self(
-            ours.map(|(key, object)| (key.clone(), object.clone()))
-                .collect(),
-        )
+        Self(ours.map(|(key, object)| (key.clone(), object.clone())).collect())
     }
 
     fn of(objects: BTreeMap<String, Value>) -> Self {
@@ -127,10 +116,9 @@ impl State {
     /// starts again for one that was deleted by hand.
     #[must_use]
     pub fn without_roll_outs(self, extension: &str) -> Self {
-        self.without_replica_sets(extension)
-            .of_deployments(extension, |metadata| {
-                metadata["generation"] = Value::Null;
-            })
+        self.without_replica_sets(extension).of_deployments(extension, |metadata| {
+            metadata["generation"] = Value::Null;
+        })
     }
 
     /// Changes the metadata of an extension's Deployments.
@@ -179,10 +167,8 @@ pub async fn uids(client: &Client) -> Result<BTreeMap<String, String>, String> {
 }
 
 async fn objects(client: &Client) -> Result<BTreeMap<String, Value>, String> {
-    let discovery = Discovery::new(client.clone())
-        .run_aggregated()
-        .await
-        .map_err(|error| error.to_string())?;
+    let discovery =
+        Discovery::new(client.clone()).run_aggregated().await.map_err(|error| error.to_string())?;
     let lists = discovery
         .groups()
         .flat_map(kube::discovery::ApiGroup::recommended_resources)
@@ -255,9 +241,7 @@ fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
 fn owners(metadata: &Value, living: &BTreeSet<String>) -> Value {
     let mut owners = metadata["ownerReferences"].clone();
     for owner in owners.as_array_mut().into_iter().flatten() {
-        let lives = owner["uid"]
-            .as_str()
-            .is_some_and(|uid| living.contains(uid));
+        let lives = owner["uid"].as_str().is_some_and(|uid| living.contains(uid));
         owner["uid"] = json!(if lives { "lives" } else { "is gone" });
     }
     owners
@@ -328,11 +312,7 @@ mod tests {
 
     fn state(objects: &[(&str, Value)]) -> State {
         let objects = objects.iter().cloned();
-        State::of(
-            objects
-                .map(|(key, object)| (key.to_owned(), object))
-                .collect(),
-        )
+        State::of(objects.map(|(key, object)| (key.to_owned(), object)).collect())
     }
 
     fn config_map(uid: &str, owner: &str, data: &Value) -> Value {
@@ -355,10 +335,7 @@ mod tests {
         let run = |uid: &str, owner: &str| {
             state(&[
                 ("ConfigMap. n/a", config_map(uid, owner, &json!({"k": "v"}))),
-                (
-                    "Owner. /o",
-                    json!({"metadata": {"name": "o", "uid": owner}}),
-                ),
+                ("Owner. /o", json!({"metadata": {"name": "o", "uid": owner}})),
             ])
         };
         assert_eq!(run("1", "2").differences(&run("3", "4")), [""; 0]);
@@ -390,10 +367,7 @@ mod tests {
             let metadata = json!({"name": "d", "generation": generation,
                 "annotations": {ROLL_OUTS: roll_outs.to_string()}});
             let set = |number| (format!("ReplicaSet.apps n/d-{number}"), json!({}));
-            let deployment = (
-                "Deployment.apps n/d".to_owned(),
-                json!({"metadata": metadata}),
-            );
+            let deployment = ("Deployment.apps n/d".to_owned(), json!({"metadata": metadata}));
             State::of((0..roll_outs).map(set).chain([deployment]).collect())
         };
         let left = |state: State| state.without_replica_sets("n");
@@ -425,20 +399,11 @@ mod tests {
     #[test]
     fn ours_are_the_kinds_of_the_group() {
         let all = state(&[
-            (
-                "ClusterObjectSet.olm.operatorframework.io /s",
-                json!({"metadata": {}}),
-            ),
-            (
-                "ConfigMap. n/olm.operatorframework.io",
-                json!({"metadata": {}}),
-            ),
+            ("ClusterObjectSet.olm.operatorframework.io /s", json!({"metadata": {}})),
+            ("ConfigMap. n/olm.operatorframework.io", json!({"metadata": {}})),
         ]);
         let left_out = all.ours().differences(&all);
-        assert_eq!(
-            left_out,
-            ["left over: ConfigMap. n/olm.operatorframework.io"]
-        );
+        assert_eq!(left_out, ["left over: ConfigMap. n/olm.operatorframework.io"]);
     }
 
     #[test]

@@ -52,9 +52,7 @@ pub(super) fn left_out(objects: &BTreeMap<String, Value>, extension: &str) -> St
 /// Splits what follows the extension in the name of a revision, or of something of a revision.
 fn number<'a>(name: &'a str, extension: &str) -> Option<(&'a str, &'a str)> {
     let rest = name.strip_prefix(extension)?.strip_prefix('-')?;
-    let digits = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (number, rest) = rest.split_at(digits);
     (!number.is_empty() && (rest.is_empty() || rest.starts_with('-'))).then_some((number, rest))
 }
@@ -85,9 +83,7 @@ fn without(text: &str, extension: &str) -> String {
     let mut parts = text.split(&prefix);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let digits = part
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(part.len());
+        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         out.push_str(&prefix);
         if digits > 0 {
             out.push_str(ANY);
@@ -99,10 +95,7 @@ fn without(text: &str, extension: &str) -> String {
 
 /// Removes the numbers from an object's references to its revision.
 fn in_references(metadata: &mut Value, extension: &str, copied: bool) {
-    for (place, key) in [
-        ("annotations", annotation::REVISION),
-        ("labels", label::REVISION_NAME),
-    ] {
+    for (place, key) in [("annotations", annotation::REVISION), ("labels", label::REVISION_NAME)] {
         let labelled = metadata["labels"][label::OWNER_NAME] == extension;
         if (labelled || copied) && metadata[place][key].is_string() {
             metadata[place][key] = json!(ANY);
@@ -172,10 +165,7 @@ mod tests {
                 format!("{REVISIONS}x-1"),
                 json!({"metadata": {}, "spec": {"lifecycleState": "Archived"}}),
             ),
-            (
-                "Secret. olmv1-system/x-1-def".to_owned(),
-                json!({"metadata": {}}),
-            ),
+            ("Secret. olmv1-system/x-1-def".to_owned(), json!({"metadata": {}})),
         ]);
         let more = State(more).without_numbers("x");
         assert_eq!(state(2).without_numbers("x").differences(&more), [""; 0]);

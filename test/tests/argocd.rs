@@ -88,10 +88,7 @@ fn argo_cd_is_told_the_state_of_each_object() {
         let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let mut files: Vec<_> = files.map(|name| format!("testdata/{name}")).collect();
         files.sort();
-        assert_eq!(
-            read, files,
-            "{kind}: every object is expected to be something"
-        );
+        assert_eq!(read, files, "{kind}: every object is expected to be something");
     }
 }
 

@@ -52,10 +52,11 @@ fn citations(text: &str, documents: &[&str]) -> Vec<Citation> {
         if ended || !documents.contains(&document) {
             continue;
         }
-        found.extend(cited(&words[index + 1..]).into_iter().map(|what| Citation {
-            document: document.to_owned(),
-            what,
-        }));
+        found.extend(
+            cited(&words[index + 1..])
+                .into_iter()
+                .map(|what| Citation { document: document.to_owned(), what }),
+        );
     }
     found
 }
@@ -90,11 +91,7 @@ fn one(word: &str, row: bool) -> Option<What> {
     if !word.split('.').all(digits) {
         return None;
     }
-    Some(if row {
-        What::Row(word.to_owned())
-    } else {
-        What::Section(word.to_owned())
-    })
+    Some(if row { What::Row(word.to_owned()) } else { What::Section(word.to_owned()) })
 }
 
 /// Says whether a document has what is cited.
@@ -105,12 +102,10 @@ fn has(document: &str, what: &What) -> bool {
             let number_of_title = title.split_whitespace().next().unwrap_or_default();
             title.len() < line.len() && number_of_title.trim_end_matches('.') == number
         }),
-        What::Row(number) => document
-            .lines()
-            .any(|line| line.starts_with(&format!("| {number} |"))),
-        What::Id(id) => document
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .any(|word| word == id),
+        What::Row(number) => {
+            document.lines().any(|line| line.starts_with(&format!("| {number} |")))
+        }
+        What::Id(id) => document.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == id),
     }
 }
 
@@ -149,12 +144,7 @@ fn every_rule_that_is_cited_stands_in_the_documents() {
     for folder in FOLDERS {
         files(&root.join(folder), &mut sources);
     }
-    for file in [
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "README.md",
-        "Cargo.toml",
-    ] {
+    for file in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "Cargo.toml"] {
         sources.push(root.join(file));
     }
     let (mut count, mut wrong) = (0, Vec::new());
@@ -169,12 +159,7 @@ fn every_rule_that_is_cited_stands_in_the_documents() {
         }
     }
     assert!(count > 500, "only {count} citations were found");
-    assert!(
-        wrong.is_empty(),
-        "{} citations lead nowhere:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} citations lead nowhere:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

@@ -19,11 +19,7 @@ struct Pair {
 
 fn pairs() -> Vec<Pair> {
     let folder = shared_data().join("vectors/crd-safety");
-    let mut files: Vec<_> = folder
-        .read_dir()
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let pairs = files.iter().map(|path| {
         let case: Value =
@@ -44,12 +40,9 @@ fn pairs() -> Vec<Pair> {
 /// details of what nothing handles; the names of required fields are a set, too.
 fn lines(error: &str) -> BTreeSet<String> {
     let lines = error.lines().map(|line| {
-        let (line, _) = line
-            .split_once("unhandled changes found")
-            .unwrap_or((line, ""));
-        let (head, fields) = line
-            .split_once("required: new required fields: [")
-            .unwrap_or((line, ""));
+        let (line, _) = line.split_once("unhandled changes found").unwrap_or((line, ""));
+        let (head, fields) =
+            line.split_once("required: new required fields: [").unwrap_or((line, ""));
         let mut fields: Vec<_> = fields.trim_end_matches(']').split(' ').collect();
         fields.sort_unstable();
         // The CRD is named in front of whichever line comes first.
@@ -80,11 +73,7 @@ fn verdicts_with_upstreams_rules_are_upstreams() {
             ));
         }
     }
-    println!(
-        "{} of {} verdicts equal",
-        pairs.len() - failures.len(),
-        pairs.len()
-    );
+    println!("{} of {} verdicts equal", pairs.len() - failures.len(), pairs.len());
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert_eq!(pairs.len(), 189);
 }
@@ -96,10 +85,7 @@ const LOOSENINGS: [(&str, &str); 4] = [
         "unhandled changes found (XListType nil -> &\"atomic\")",
         "a list is atomic where nothing is said",
     ),
-    (
-        "unhandled changes found (Example ",
-        "an example says nothing about objects",
-    ),
+    ("unhandled changes found (Example ", "an example says nothing about objects"),
     (
         "unhandled changes found (AdditionalProperties <complex value> -> <complex value> (changed))",
         "descriptions below additionalProperties",
@@ -123,15 +109,9 @@ fn without_them_only_loosenings_pass_in_addition() {
         passing.insert(pair.file.clone(), reasons.collect::<BTreeSet<_>>());
     }
     for (text, reason) in LOOSENINGS {
-        let files = passing
-            .iter()
-            .filter(|(_, reasons)| reasons.contains(reason));
+        let files = passing.iter().filter(|(_, reasons)| reasons.contains(reason));
         let files: Vec<_> = files.map(|(file, _)| file.as_str()).collect();
-        println!(
-            "{} pairs with {text}: {reason}\n  {}",
-            files.len(),
-            files.join("\n  ")
-        );
+        println!("{} pairs with {text}: {reason}\n  {}", files.len(), files.join("\n  "));
     }
     assert_eq!(passing.len(), 17);
 }

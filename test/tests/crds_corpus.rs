@@ -83,10 +83,8 @@ fn crds_equal_the_reference_but_for_the_chosen_differences() {
         compare(&ours, &reference, "", &mut differences);
         found.extend(differences.into_iter().map(|path| (kind, path)));
     }
-    let mut chosen: Vec<_> = CHOSEN
-        .iter()
-        .map(|(kind, path, _)| (*kind, (*path).to_owned()))
-        .collect();
+    let mut chosen: Vec<_> =
+        CHOSEN.iter().map(|(kind, path, _)| (*kind, (*path).to_owned())).collect();
     for path in KEPT {
         chosen.extend(KINDS.map(|kind| (kind, path.to_owned())));
     }
@@ -107,9 +105,7 @@ fn version_rule_differs_from_upstream_in_brackets_only() {
     };
     let ours = rule(paths::repository().join("config/crd"));
     let upstream = rule(paths::shared_data().join("reference/crds/experimental"));
-    let repaired = upstream
-        .replace(r"[x|X|\\*])", r"x|X|\\*)")
-        .replace(r"|\\*])", r"|\\*)");
+    let repaired = upstream.replace(r"[x|X|\\*])", r"x|X|\\*)").replace(r"|\\*])", r"|\\*)");
     assert_eq!(ours, repaired);
 }
 

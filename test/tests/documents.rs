@@ -13,10 +13,7 @@ fn what_needs_no_cluster_is_printed_as_shown() {
     let mut played = 0;
     for path in documents::all() {
         let text = documents::read(&path);
-        played += documents::blocks(&text)
-            .iter()
-            .filter(|it| is_offline(it))
-            .count();
+        played += documents::blocks(&text).iter().filter(|it| is_offline(it)).count();
         let corrected = documents::play(&Shell::offline(), &text, is_offline);
         documents::settle(&path, corrected);
     }
@@ -32,17 +29,9 @@ fn every_block_of_commands_is_run_by_a_test() {
         let own = text.split("## Five minutes on a cluster").next();
         for block in documents::blocks(own.unwrap_or_default()) {
             let is_known = ["", "console", "console cluster", "sh", "text", "yaml"];
-            assert!(
-                is_known.contains(&block.info.as_str()),
-                "{path}: {}",
-                block.info
-            );
+            assert!(is_known.contains(&block.info.as_str()), "{path}: {}", block.info);
             let is_run = block.info.starts_with("console");
-            assert!(
-                !is_run || !block.steps().is_empty(),
-                "{path}: {}",
-                block.text
-            );
+            assert!(!is_run || !block.steps().is_empty(), "{path}: {}", block.text);
         }
     }
 }
@@ -50,19 +39,14 @@ fn every_block_of_commands_is_run_by_a_test() {
 /// plugin.md U1: each example of the help is a command that a document shows and a test runs.
 #[test]
 fn every_example_of_the_help_is_run() {
-    let all: Vec<_> = documents::all()
-        .iter()
-        .map(|path| documents::read(path))
-        .collect();
+    let all: Vec<_> = documents::all().iter().map(|path| documents::read(path)).collect();
     let blocks = all.iter().flat_map(|text| documents::blocks(text));
     let run: Vec<_> = blocks
         .filter(|block| block.info.starts_with("console"))
         .flat_map(|block| block.steps())
         .collect();
     let reference = documents::read("docs/cli.md");
-    let examples = reference
-        .lines()
-        .filter(|line| line.starts_with("  kubectl olm "));
+    let examples = reference.lines().filter(|line| line.starts_with("  kubectl olm "));
     let mut counted = 0;
     for example in examples.map(str::trim) {
         let is_run = run.iter().any(|step| step.command.starts_with(example));
@@ -79,11 +63,7 @@ fn links_lead_somewhere() {
         let text = documents::read(&path);
         let folder = olm_test::paths::repository().join(&path);
         let folder = folder.parent().expect("a file is in a folder");
-        for link in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-        {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));
             if file.contains("://") {
                 continue;
@@ -97,9 +77,7 @@ fn links_lead_somewhere() {
             };
             let anchor = |line: &str| {
                 let title = line.trim_start_matches('#').trim().to_lowercase();
-                let kept = title
-                    .chars()
-                    .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+                let kept = title.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
                 kept.collect::<String>().replace(' ', "-")
             };
             let mut headings = target.lines().filter(|line| line.starts_with('#'));

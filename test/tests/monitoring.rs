@@ -89,9 +89,7 @@ fn metrics_of(expression: &str) -> BTreeSet<String> {
     rest = &plain;
     while let Some(at) = rest.find(|c: char| c.is_ascii_alphabetic() || c == '_') {
         let tail = &rest[at..];
-        let end = tail
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(tail.len());
+        let end = tail.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(tail.len());
         let word = &tail[..end];
         let is_call = tail[end..].trim_start().starts_with('(');
         if !is_call && !KEYWORDS.contains(&word) {
@@ -112,9 +110,7 @@ fn assert_exported(place: &str, expression: &str) {
             let parts = ["_bucket", "_count", "_sum"];
             known.name == name
                 || (known.kind == "histogram"
-                    && parts
-                        .iter()
-                        .any(|part| format!("{}{part}", known.name) == name))
+                    && parts.iter().any(|part| format!("{}{part}", known.name) == name))
         };
         let known = registered.iter().any(series)
             || OF_PROMETHEUS.contains(&name.as_str())
@@ -142,10 +138,7 @@ fn every_alert_says_what_it_means_and_has_its_page() {
     for alert in &alerts {
         let name = alert["alert"].as_str().unwrap();
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
-        assert!(
-            ["critical", "warning", "info"].contains(&severity),
-            "{name}"
-        );
+        assert!(["critical", "warning", "info"].contains(&severity), "{name}");
         for key in ["summary", "description"] {
             let text = alert["annotations"][key].as_str().unwrap_or_default();
             assert!(text.ends_with('.') && !text.contains('\n'), "{name}: {key}");
@@ -183,9 +176,7 @@ fn every_alert_asks_for_metrics_there_are() {
 fn every_alert_is_tested_with_samples() {
     let tests = yaml("test/alerts/alerts.yaml");
     let tests = tests["tests"].as_array().unwrap();
-    let cases = tests
-        .iter()
-        .filter_map(|test| test["alert_rule_test"].as_array());
+    let cases = tests.iter().filter_map(|test| test["alert_rule_test"].as_array());
     let mut raised: BTreeMap<String, [bool; 2]> = BTreeMap::new();
     for case in cases.flatten() {
         let name = case["alertname"].as_str().unwrap().to_owned();
@@ -242,11 +233,7 @@ fn documented() -> Vec<Description> {
             return None;
         };
         let name = name.strip_prefix('`')?.strip_suffix('`')?;
-        Some(Description {
-            name: name.to_owned(),
-            kind: kind.to_owned(),
-            help: help.to_owned(),
-        })
+        Some(Description { name: name.to_owned(), kind: kind.to_owned(), help: help.to_owned() })
     });
     let mut rows: Vec<_> = rows.collect();
     rows.sort();
@@ -261,10 +248,7 @@ fn the_table_of_metrics_is_what_the_program_says() {
         assert!(registered.contains(row), "nothing registers {row:?}");
     }
     for known in &registered {
-        assert!(
-            documented.contains(known),
-            "docs/metrics.md lacks {known:?}"
-        );
+        assert!(documented.contains(known), "docs/metrics.md lacks {known:?}");
     }
     assert_eq!(documented.len(), registered.len());
 }

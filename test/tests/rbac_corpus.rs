@@ -61,17 +61,11 @@ impl Vector {
     }
 
     fn bundle<'a>(&'a self, objects: &'a [Object]) -> BundleObjects<'a> {
-        BundleObjects {
-            name: &self.bundle,
-            objects,
-        }
+        BundleObjects { name: &self.bundle, objects }
     }
 
     fn account(&self) -> Account {
-        Account {
-            namespace: self.namespace.clone(),
-            name: "installer-of-the-test".to_owned(),
-        }
+        Account { namespace: self.namespace.clone(), name: "installer-of-the-test".to_owned() }
     }
 
     fn print(&self) -> Result<Vec<Object>, PermissionError> {
@@ -161,9 +155,7 @@ fn of_a_generated_role_exactly_the_rule_that_is_taken_away_is_missing() {
     let (mut judged, mut spared) = (0, 0);
     for (vector, objects) in printed() {
         let bundle = vector.bundle(&vector.objects);
-        let needed = required(&[bundle], &vector.namespace, &Options::default())
-            .unwrap()
-            .needed;
+        let needed = required(&[bundle], &vector.namespace, &Options::default()).unwrap().needed;
         let mut rules = Vec::new();
         for role in &objects {
             let entries = role.pointer("/rules").and_then(Value::as_array);
@@ -174,17 +166,10 @@ fn of_a_generated_role_exactly_the_rule_that_is_taken_away_is_missing() {
         for gone in 0..rules.len() {
             let (mut rights, mut taken) = (Permissions::default(), Permissions::default());
             for (index, (namespace, rule)) in rules.iter().enumerate() {
-                let into = if index == gone {
-                    &mut taken
-                } else {
-                    &mut rights
-                };
+                let into = if index == gone { &mut taken } else { &mut rights };
                 into.insert_rule(namespace, rule);
             }
-            let held = Held {
-                rights: &rights,
-                roles: &nowhere,
-            };
+            let held = Held { rights: &rights, roles: &nowhere };
             let found = missing(&bundle, &vector.namespace, &[], &[], &held).rights;
             let mut expected = Permissions::default();
             for (namespace, right) in needed.iter() {
@@ -207,18 +192,13 @@ fn of_a_generated_role_exactly_the_rule_that_is_taken_away_is_missing() {
             }
         }
     }
-    println!(
-        "{judged} rules of {} roles, {spared} spared",
-        printed().len()
-    );
+    println!("{judged} rules of {} roles, {spared} spared", printed().len());
     assert!(spared * 5 < judged);
 }
 
 /// Returns group and resource of what the CRDs among some objects define.
 fn defined_resources(objects: &[Object]) -> BTreeSet<(&str, &str)> {
-    let crds = objects
-        .iter()
-        .filter(|object| object.kind() == "CustomResourceDefinition");
+    let crds = objects.iter().filter(|object| object.kind() == "CustomResourceDefinition");
     crds.filter_map(|crd| {
         let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
         Some((text("/spec/group")?, text("/spec/names/plural")?))
@@ -233,13 +213,7 @@ fn beyond_the_bundles_own_roles_everything_is_named_and_without_wildcard() {
         let own = rights_of_roles(&vector.objects);
         let defined = defined_resources(&vector.objects);
         for (namespace, right) in rights_of_roles(&objects).missing(&own).iter() {
-            let Permission::Resource {
-                group,
-                resource,
-                name,
-                verb,
-            } = right
-            else {
+            let Permission::Resource { group, resource, name, verb } = right else {
                 panic!("{}: {right:?}", vector.file);
             };
             let what = format!("{}: {namespace:?} {right:?}", vector.file);
@@ -248,10 +222,7 @@ fn beyond_the_bundles_own_roles_everything_is_named_and_without_wildcard() {
             let unnamed = counted || matches!(verb.as_str(), "create" | "escalate");
             assert_eq!(name.is_none(), unnamed, "{what}");
             assert!(name.as_deref() != Some("*"), "{what}");
-            assert!(
-                [group, resource, verb].iter().all(|part| *part != "*"),
-                "{what}"
-            );
+            assert!([group, resource, verb].iter().all(|part| *part != "*"), "{what}");
         }
     }
 }
@@ -275,10 +246,8 @@ fn output_for_a_chain_covers_every_version_of_it() {
         .filter(|vector| vector.file.contains(".all."))
         .collect();
     assert_eq!(chain.len(), 3);
-    let bundles: Vec<BundleObjects<'_>> = chain
-        .iter()
-        .map(|vector| vector.bundle(&vector.objects))
-        .collect();
+    let bundles: Vec<BundleObjects<'_>> =
+        chain.iter().map(|vector| vector.bundle(&vector.objects)).collect();
     let (objects, _) = manifests(&bundles, &chain[0].account(), &Options::default()).unwrap();
     let granted = rights_of_roles(&objects);
     for vector in chain {
@@ -308,14 +277,9 @@ fn every_bundle_we_render_gets_its_rights() {
             continue;
         };
         rendered += 1;
-        let bundles = [BundleObjects {
-            name: &bundle.csv.name,
-            objects: &result.objects,
-        }];
-        let account = Account {
-            namespace: "inst-ns".to_owned(),
-            name: "installer-of-the-test".to_owned(),
-        };
+        let bundles = [BundleObjects { name: &bundle.csv.name, objects: &result.objects }];
+        let account =
+            Account { namespace: "inst-ns".to_owned(), name: "installer-of-the-test".to_owned() };
         let options = Options::default();
         let (objects, _) = manifests(&bundles, &account, &options)
             .unwrap_or_else(|error| panic!("{shown}: {error}"));
@@ -333,10 +297,8 @@ fn bundle_directories() -> Vec<PathBuf> {
         paths.filter(|path| path.is_dir()).collect()
     };
     let packages = subdirectories(&paths::shared_data().join("bundles"));
-    let mut versions: Vec<PathBuf> = packages
-        .iter()
-        .flat_map(|package| subdirectories(package))
-        .collect();
+    let mut versions: Vec<PathBuf> =
+        packages.iter().flat_map(|package| subdirectories(package)).collect();
     versions.sort();
     versions
 }

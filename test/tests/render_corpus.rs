@@ -176,11 +176,7 @@ fn compare(ours: Vec<Object>, theirs: Vec<Value>) -> Vec<String> {
                 }
             }
             (Some(a), Some(b)) => {
-                found.push(format!(
-                    "{name}: ours {} times, upstream {}",
-                    a.len(),
-                    b.len()
-                ));
+                found.push(format!("{name}: ours {} times, upstream {}", a.len(), b.len()));
             }
             (Some(_), None) => found.push(format!("{name}: ours alone")),
             (None, _) => found.push(format!("{name}: upstream alone")),
@@ -199,10 +195,8 @@ fn community_goldens_are_equal_or_named() {
     let mut plain = (0, 0);
     let mut failures = Vec::new();
     let directory = shared_data().join("vectors/render/community");
-    let mut paths: Vec<_> = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut paths: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     assert_eq!(paths.len(), 152);
     let mut loaded: BTreeMap<String, Result<Bundle, String>> = BTreeMap::new();
@@ -230,10 +224,9 @@ fn community_goldens_are_equal_or_named() {
         match (result, golden.get("renderError").and_then(Value::as_str)) {
             (Err(ours), Some(theirs)) if ours.starts_with(theirs) => equal_refusals += 1,
             (Err(ours), _) => match known(name, text("certProvider")) {
-                Some(Known {
-                    rule,
-                    kind: Kind::Refused(want),
-                }) if ours.starts_with(want) => named.add(rule, name),
+                Some(Known { rule, kind: Kind::Refused(want) }) if ours.starts_with(want) => {
+                    named.add(rule, name)
+                }
                 _ => failures.push(format!("{file}: refused: {ours}")),
             },
             (Ok(_), Some(theirs)) => failures.push(format!("{file}: upstream refuses: {theirs}")),
@@ -246,10 +239,9 @@ fn community_goldens_are_equal_or_named() {
                 }
                 match known(name, text("certProvider")) {
                     None if found.is_empty() => equal_renders += 1,
-                    Some(Known {
-                        rule,
-                        kind: Kind::Differs(want),
-                    }) if expected(&found, want) => named.add(rule, name),
+                    Some(Known { rule, kind: Kind::Differs(want) }) if expected(&found, want) => {
+                        named.add(rule, name)
+                    }
                     _ => failures.extend(found.iter().map(|line| format!("{file}: {line}"))),
                 }
             }
@@ -265,19 +257,13 @@ fn community_goldens_are_equal_or_named() {
 }
 
 fn expected(found: &[String], want: &[&str]) -> bool {
-    found
-        .iter()
-        .all(|line| want.iter().any(|text| line.contains(text)))
-        && want
-            .iter()
-            .all(|text| found.iter().any(|line| line.contains(text)))
+    found.iter().all(|line| want.iter().any(|text| line.contains(text)))
+        && want.iter().all(|text| found.iter().any(|line| line.contains(text)))
 }
 
 fn golden(path: &Path) -> Value {
     let mut text = String::new();
-    flate2::read::GzDecoder::new(fs::File::open(path).unwrap())
-        .read_to_string(&mut text)
-        .unwrap();
+    flate2::read::GzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -360,10 +346,7 @@ fn rights_in_the_install_namespace_are_added_and_nothing_else() {
         };
         let ours = render(
             &bundle,
-            &RenderOptions {
-                role_placement: RolePlacement::TargetsAndInstall,
-                ..upstream
-            },
+            &RenderOptions { role_placement: RolePlacement::TargetsAndInstall, ..upstream },
         );
         let theirs = theirs.objects.into_iter().map(Object::into_value);
         let found = compare(ours.unwrap().objects, theirs.collect());
@@ -400,9 +383,7 @@ fn rendering_twice_gives_identical_bytes_and_no_identity_twice() {
             };
             let again = render(&load(&path).unwrap(), &options).unwrap();
             let text = |objects: &[Object]| {
-                let texts = objects
-                    .iter()
-                    .map(|o| Value::Object(o.0.clone()).to_string());
+                let texts = objects.iter().map(|o| Value::Object(o.0.clone()).to_string());
                 texts.collect::<Vec<_>>().join("\n")
             };
             assert_eq!(text(&first.objects), text(&again.objects), "{name}");
@@ -420,11 +401,7 @@ fn the_largest_bundle_renders_in_seconds() {
         .filter_map(|(name, path)| {
             let bundle = load(&path).ok()?;
             let bytes: usize = read_files(&path).unwrap().values().map(Vec::len).sum();
-            bundle
-                .csv
-                .webhooks
-                .is_empty()
-                .then_some((bytes, name, path))
+            bundle.csv.webhooks.is_empty().then_some((bytes, name, path))
         })
         .max()
         .unwrap();
@@ -433,11 +410,7 @@ fn the_largest_bundle_renders_in_seconds() {
     let start = Instant::now();
     let bundle = Bundle::from_files(&files).unwrap();
     let loaded = start.elapsed();
-    let target = if bundle.csv.supports(mode::ALL_NAMESPACES) {
-        ""
-    } else {
-        "watch-ns"
-    };
+    let target = if bundle.csv.supports(mode::ALL_NAMESPACES) { "" } else { "watch-ns" };
     let rendered = render(&bundle, &options(&bundle, "inst-ns", target)).unwrap();
     let total = start.elapsed();
     println!(

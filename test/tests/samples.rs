@@ -26,10 +26,7 @@ fn resolved(name: &str, installed: Option<&str>) -> (String, bool) {
     let extension: ClusterExtension = serde_json::from_value(sample(name)).unwrap();
     let filter = extension.spec.unwrap().source.catalog.unwrap();
     let catalog: ClusterCatalog = serde_json::from_value(sample("clustercatalog.yaml")).unwrap();
-    let files = [(
-        "catalog.yaml",
-        include_bytes!("samples/catalog.yaml").as_slice(),
-    )];
+    let files = [("catalog.yaml", include_bytes!("samples/catalog.yaml").as_slice())];
     let contents = read::read_catalog(files).unwrap();
     let content = Content::from_blobs(contents.metas.iter().map(Blob::from));
     let catalogs = [Catalog {
@@ -45,15 +42,8 @@ fn resolved(name: &str, installed: Option<&str>) -> (String, bool) {
         version: version.to_owned(),
         release: None,
     });
-    let request = Request {
-        filter,
-        installed,
-        ..Request::default()
-    };
-    let options = Options {
-        updates: UpdatePolicy::MinorOnly,
-        ..Options::default()
-    };
+    let request = Request { filter, installed, ..Request::default() };
+    let options = Options { updates: UpdatePolicy::MinorOnly, ..Options::default() };
     let resolution = resolve(&request, &catalogs, &Environment::default(), &options);
     match &resolution.result {
         Ok(selected) => {
@@ -67,35 +57,15 @@ fn resolved(name: &str, installed: Option<&str>) -> (String, bool) {
 /// The expected results: sample, installed version, resulting version, whether by force.
 const EXPECTED: [(&str, Option<&str>, &str, bool); 10] = [
     ("clusterextension_channel.yaml", None, "0.9.0", false),
-    (
-        "clusterextension_channel.yaml",
-        Some("0.7.0"),
-        "0.8.0",
-        false,
-    ),
+    ("clusterextension_channel.yaml", Some("0.7.0"), "0.8.0", false),
     ("clusterextension_channels.yaml", None, "0.10.0", false),
-    (
-        "clusterextension_channels.yaml",
-        Some("0.9.0"),
-        "0.10.0",
-        false,
-    ),
+    ("clusterextension_channels.yaml", Some("0.9.0"), "0.10.0", false),
     ("clusterextension_range.yaml", None, "0.8.0", false),
     ("clusterextension_range.yaml", Some("0.8.0"), "0.8.0", false),
     ("clusterextension_self_certified.yaml", None, "0.5.0", false),
-    (
-        "clusterextension_self_certified.yaml",
-        Some("0.9.0"),
-        "0.5.0",
-        true,
-    ),
+    ("clusterextension_self_certified.yaml", Some("0.9.0"), "0.5.0", true),
     ("clusterextension_version.yaml", None, "0.6.0", false),
-    (
-        "clusterextension_version.yaml",
-        Some("0.5.0"),
-        "0.6.0",
-        false,
-    ),
+    ("clusterextension_version.yaml", Some("0.5.0"), "0.6.0", false),
 ];
 
 #[test]
@@ -118,15 +88,11 @@ fn every_extension_among_the_samples_is_expected() {
     let folder = paths::repository().join("config/samples");
     let files = std::fs::read_dir(folder).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-    let kinds: BTreeMap<String, Value> = names
-        .map(|name| (name.clone(), sample(&name)["kind"].clone()))
-        .collect();
+    let kinds: BTreeMap<String, Value> =
+        names.map(|name| (name.clone(), sample(&name)["kind"].clone())).collect();
     let is_extension = |(_, kind): &(&String, &Value)| **kind == "ClusterExtension";
-    let extensions: Vec<&str> = kinds
-        .iter()
-        .filter(is_extension)
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let extensions: Vec<&str> =
+        kinds.iter().filter(is_extension).map(|(name, _)| name.as_str()).collect();
     let mut expected: Vec<&str> = EXPECTED.iter().map(|(file, ..)| *file).collect();
     expected.dedup();
     assert_eq!(extensions, expected);

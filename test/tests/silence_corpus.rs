@@ -17,11 +17,7 @@ async fn memory_after_a_real_catalog() {
             .expect("the controller starts");
     println!("started: {}", Usage::of(controller.pid()));
     let mut files = Files::new();
-    collect(
-        &paths::shared_data().join("catalogs/v4.19"),
-        "configs",
-        &mut files,
-    );
+    collect(&paths::shared_data().join("catalogs/v4.19"), "configs", &mut files);
     let bytes: usize = files.values().map(Vec::len).sum();
     let count = files.len();
     let mut scene = Scene::empty(cluster, "real");

@@ -29,11 +29,7 @@ fn dependencies(package: &str) -> Vec<String> {
         .current_dir(paths::repository())
         .output()
         .expect("cargo runs");
-    assert!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     String::from_utf8(out.stdout)
         .expect("crate names are text")
         .lines()
@@ -53,10 +49,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            if path
-                .file_name()
-                .is_some_and(|name| name != "testdata" && name != "tests")
-            {
+            if path.file_name().is_some_and(|name| name != "testdata" && name != "tests") {
                 sources(&path, found);
             }
         } else if path.extension().is_some_and(|ending| ending == "rs")
@@ -108,10 +101,7 @@ fn without_tests(text: &str) -> String {
 fn only_what_is_compiled_for_tests_is_left_out() {
     let text = "mod a;\n#[cfg(test)]\nmod tests;\n// A word.\nfn b() {\n    #[cfg(test)]\n    let c = \
                 1;\n    d();\n}\n#[cfg(test)]\nmod more {\n    use x;\n    fn e() {\n    }\n}\nfn f() {}";
-    assert_eq!(
-        without_tests(text),
-        "mod a;\nfn b() {\n    d();\n}\nfn f() {}"
-    );
+    assert_eq!(without_tests(text), "mod a;\nfn b() {\n    d();\n}\nfn f() {}");
 }
 
 // style.md case 1
@@ -119,30 +109,14 @@ fn only_what_is_compiled_for_tests_is_left_out() {
 fn core_depends_on_nothing_that_acts() {
     assert_without(
         "olm-core",
-        &[
-            "tokio",
-            "kube-client",
-            "kube-runtime",
-            "reqwest",
-            "hyper",
-            "rustls",
-        ],
+        &["tokio", "kube-client", "kube-runtime", "reqwest", "hyper", "rustls"],
     );
 }
 
 // style.md case 1
 #[test]
 fn the_wire_contract_depends_on_no_client_and_none_of_our_crates() {
-    assert_without(
-        "olm-api",
-        &[
-            "tokio",
-            "kube-client",
-            "kube-runtime",
-            "olm-core",
-            "olm-image",
-        ],
-    );
+    assert_without("olm-api", &["tokio", "kube-client", "kube-runtime", "olm-core", "olm-image"]);
 }
 
 #[test]
@@ -156,24 +130,15 @@ fn images_know_no_cluster_and_the_halves_do_not_know_each_other() {
 #[test]
 fn one_tls_stack_and_one_yaml_library() {
     for package in ["olm-controller", "kubectl-olm"] {
-        assert_without(
-            package,
-            &["ring", "openssl-sys", "native-tls", "serde_yaml"],
-        );
+        assert_without(package, &["ring", "openssl-sys", "native-tls", "serde_yaml"]);
     }
 }
 
 // style.md case 1
 #[test]
 fn core_reads_no_file_no_environment_and_no_clock() {
-    let forbidden = [
-        "std::fs",
-        "std::env",
-        "std::net",
-        "SystemTime::now",
-        "Instant::now",
-        "Timestamp::now",
-    ];
+    let forbidden =
+        ["std::fs", "std::env", "std::net", "SystemTime::now", "Instant::now", "Timestamp::now"];
     for (file, code) in code(&["src/core"]) {
         for word in forbidden {
             assert!(!code.contains(word), "{} uses {word}", file.display());
@@ -262,10 +227,7 @@ fn only_apply_and_the_gate_write_kinds_they_do_not_know() {
             assert!(!code.contains(".patch(") && !code.contains(".create("));
             continue;
         }
-        assert!(
-            !code.contains("DynamicObject"),
-            "{path} can write objects of any kind"
-        );
+        assert!(!code.contains("DynamicObject"), "{path} can write objects of any kind");
     }
 }
 
@@ -274,12 +236,7 @@ fn only_apply_and_the_gate_write_kinds_they_do_not_know() {
 #[test]
 fn watches_have_delays_of_their_own() {
     for (path, text) in code(&["src/controller"]) {
-        for word in [
-            "default_backoff(",
-            "Controller::new(",
-            ".watches(",
-            ".owns(",
-        ] {
+        for word in ["default_backoff(", "Controller::new(", ".watches(", ".owns("] {
             assert!(!text.contains(word), "{word} in {}", path.display());
         }
     }
@@ -326,17 +283,10 @@ fn reached<'a>(uses: &'a Uses, from: &str) -> BTreeSet<&'a str> {
 
 /// Returns the modules that use each other in a circle.
 fn circles(uses: &Uses) -> Vec<BTreeSet<&str>> {
-    let all: BTreeMap<&str, _> = uses
-        .keys()
-        .map(|it| (it.as_str(), reached(uses, it)))
-        .collect();
+    let all: BTreeMap<&str, _> = uses.keys().map(|it| (it.as_str(), reached(uses, it))).collect();
     let mutual = all.iter().map(|(module, reached)| {
         let back = |other: &&&str| all.get(**other).is_some_and(|it| it.contains(module));
-        reached
-            .iter()
-            .filter(back)
-            .copied()
-            .collect::<BTreeSet<_>>()
+        reached.iter().filter(back).copied().collect::<BTreeSet<_>>()
     });
     let found: BTreeSet<_> = mutual.filter(|circle| circle.len() > 1).collect();
     found.into_iter().collect()
@@ -410,10 +360,7 @@ fn every_crate_takes_the_lints_of_the_workspace() {
     for lint in ["unsafe_code = \"forbid\"", "unwrap_used = \"warn\""] {
         assert!(root.contains(lint), "the workspace does not say {lint}");
     }
-    for folder in CRATES
-        .into_iter()
-        .filter(|folder| !folder.starts_with("test"))
-    {
+    for folder in CRATES.into_iter().filter(|folder| !folder.starts_with("test")) {
         let manifest = paths::repository().join(folder).join("Cargo.toml");
         let text = std::fs::read_to_string(&manifest).expect("a manifest");
         assert!(

@@ -30,16 +30,9 @@ pub(super) fn check(layout: &Layout) -> anyhow::Result<String> {
         let platform = &image.platform;
         let name = format!("{}/{}", platform.os, platform.architecture);
         let bytes: u64 = image.layers.iter().map(|layer| layer.len() as u64).sum();
-        ensure!(
-            bytes <= MAX_BYTES,
-            "{name}: {bytes} bytes, more than {MAX_BYTES}"
-        );
+        ensure!(bytes <= MAX_BYTES, "{name}: {bytes} bytes, more than {MAX_BYTES}");
         let runtime = &image.config_json()?["config"];
-        ensure!(
-            runtime["User"] == USER,
-            "{name}: runs as {}",
-            runtime["User"]
-        );
+        ensure!(runtime["User"] == USER, "{name}: runs as {}", runtime["User"]);
         ensure!(
             runtime["Entrypoint"] == serde_json::json!([ENTRY_POINT]),
             "{name}: starts {}",
@@ -94,14 +87,9 @@ fn is_static(program: &[u8], platform: &Platform) -> anyhow::Result<()> {
         "arm64" => EM_AARCH64,
         other => bail!("architecture {other} is not known"),
     };
-    ensure!(
-        header.e_machine(endian) == machine,
-        "the program is for another machine"
-    );
+    ensure!(header.e_machine(endian) == machine, "the program is for another machine");
     let segments = header.program_headers(endian, program)?;
-    let asks = segments
-        .iter()
-        .any(|segment| segment.p_type(endian) == PT_INTERP);
+    let asks = segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP);
     ensure!(!asks, "the program asks for an interpreter");
     for segment in segments {
         let Some(entries) = segment.dynamic(endian, program)? else {
@@ -157,9 +145,7 @@ fn shows_no_path(program: &[u8]) -> anyhow::Result<()> {
     for path in [&home, env!("CARGO_MANIFEST_DIR")] {
         let folder = format!("{}/", path.trim_end_matches('/'));
         if folder.len() > 2 {
-            let shown = program
-                .windows(folder.len())
-                .any(|bytes| bytes == folder.as_bytes());
+            let shown = program.windows(folder.len()).any(|bytes| bytes == folder.as_bytes());
             ensure!(!shown, "the program shows the path {folder}");
         }
     }
@@ -180,9 +166,7 @@ mod tests {
         std::fs::write(&source, text).unwrap();
         let out = folder.path().join("program");
         let mut cc = Command::new("cc");
-        cc.args(["-static", "-nostdlib", "-no-pie", "-fno-pie", "-s", "-o"])
-            .arg(&out)
-            .arg(&source);
+        cc.args(["-static", "-nostdlib", "-no-pie", "-fno-pie", "-s", "-o"]).arg(&out).arg(&source);
         if says {
             let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
             cc.arg(folder.join("image/musl.c"));
@@ -214,9 +198,7 @@ mod tests {
     fn a_program_of_another_machine_or_with_an_interpreter_is_refused() {
         let program = linked("1.2.5", true);
         let host = Platform::host();
-        let other = ["amd64", "arm64"]
-            .into_iter()
-            .find(|name| *name != host.architecture);
+        let other = ["amd64", "arm64"].into_iter().find(|name| *name != host.architecture);
         let refused = is_static(&program, &Platform::linux(other.unwrap())).unwrap_err();
         assert_eq!(refused.to_string(), "the program is for another machine");
         // Tests are linked dynamically.

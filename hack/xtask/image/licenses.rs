@@ -21,13 +21,7 @@ pub(crate) fn text(program: &str, packages: &Packages) -> anyhow::Result<String>
         }
     }
     for (text, names) in texts {
-        let _ = write!(
-            out,
-            "\n{}\n{}\n\n{}\n",
-            "-".repeat(72),
-            names.join(", "),
-            text.trim_end()
-        );
+        let _ = write!(out, "\n{}\n{}\n\n{}\n", "-".repeat(72), names.join(", "), text.trim_end());
     }
     Ok(out)
 }
@@ -38,11 +32,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .to_uppercase();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
         let tells = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
         if path.is_file() && tells.iter().any(|word| name.starts_with(word)) {
             paths.push(path);

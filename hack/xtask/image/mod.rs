@@ -121,11 +121,7 @@ fn build(root: &Path, folder: &Path, architectures: &[Architecture]) -> anyhow::
     for (image, bom) in boms {
         layout.refer(&image, CYCLONEDX, bom.as_bytes())?;
     }
-    Ok(format!(
-        "image {digest}\n  {}\n  {}\n",
-        folder.display(),
-        archive.display()
-    ))
+    Ok(format!("image {digest}\n  {}\n  {}\n", folder.display(), archive.display()))
 }
 
 fn image(
@@ -158,17 +154,11 @@ fn image(
 fn annotations(version: &str, commit: &Commit) -> [(&'static str, String); 6] {
     [
         ("org.opencontainers.image.title", TITLE.to_owned()),
-        (
-            "org.opencontainers.image.description",
-            DESCRIPTION.to_owned(),
-        ),
+        ("org.opencontainers.image.description", DESCRIPTION.to_owned()),
         ("org.opencontainers.image.version", version.to_owned()),
         ("org.opencontainers.image.revision", commit.id.clone()),
         ("org.opencontainers.image.created", commit.time.to_string()),
-        (
-            "org.opencontainers.image.licenses",
-            env!("CARGO_PKG_LICENSE").to_owned(),
-        ),
+        ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE").to_owned()),
     ]
 }
 
@@ -178,11 +168,7 @@ pub(crate) async fn push(root: &Path, args: &PushArgs) -> anyhow::Result<Digest>
     let layout = Layout::open(&folder)
         .with_context(|| format!("{}: run `make image` first", folder.display()))?;
     let to: ImageRef = args.image.parse().with_context(|| args.image.clone())?;
-    ensure!(
-        to.tag().is_some(),
-        "{}: name a tag, as HOST/REPOSITORY:TAG",
-        args.image
-    );
+    ensure!(to.tag().is_some(), "{}: name a tag, as HOST/REPOSITORY:TAG", args.image);
     let credentials = Credentials::of_user()?;
     let options = PushOptions {
         plain_http: args.plain_http,
@@ -197,25 +183,12 @@ pub(crate) async fn push(root: &Path, args: &PushArgs) -> anyhow::Result<Digest>
 impl Commit {
     pub(crate) fn read(root: &Path) -> anyhow::Result<Self> {
         let shown =
-            output(
-                Command::new("git")
-                    .current_dir(root)
-                    .args(["log", "-1", "--format=%H %ct"]),
-            )?;
-        let (id, seconds) = shown
-            .trim()
-            .split_once(' ')
-            .context("git log printed nothing")?;
-        let changes = output(
-            Command::new("git")
-                .current_dir(root)
-                .args(["status", "--porcelain"]),
-        )?;
+            output(Command::new("git").current_dir(root).args(["log", "-1", "--format=%H %ct"]))?;
+        let (id, seconds) = shown.trim().split_once(' ').context("git log printed nothing")?;
+        let changes =
+            output(Command::new("git").current_dir(root).args(["status", "--porcelain"]))?;
         let dirty = if changes.is_empty() { "" } else { "-dirty" };
-        Ok(Self {
-            id: format!("{id}{dirty}"),
-            time: Timestamp::from_second(seconds.parse()?)?,
-        })
+        Ok(Self { id: format!("{id}{dirty}"), time: Timestamp::from_second(seconds.parse()?)? })
     }
 }
 
@@ -223,10 +196,6 @@ impl Commit {
 fn output(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("run {name}"))?;
-    ensure!(
-        output.status.success(),
-        "{name} failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    ensure!(output.status.success(), "{name} failed: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -59,10 +59,7 @@ impl Packages {
             }
         }
         let program = known.iter().find(|(_, package)| package.name == program);
-        let program = program
-            .context("the program is not in the workspace")?
-            .0
-            .clone();
+        let program = program.context("the program is not in the workspace")?.0.clone();
         let mut all = BTreeMap::new();
         let mut open = vec![program.clone()];
         while let Some(id) = open.pop() {

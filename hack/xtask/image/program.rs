@@ -48,16 +48,12 @@ pub(crate) fn build(
 ) -> anyhow::Result<Vec<u8>> {
     let root = root.canonicalize()?;
     let renamed = renamed(&root)?;
-    let mut flags: Vec<String> = renamed
-        .iter()
-        .map(|(from, to)| format!("--remap-path-prefix={from}={to}"))
-        .collect();
+    let mut flags: Vec<String> =
+        renamed.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")).collect();
     let musl = root.join("hack/xtask/image/musl.c");
     flags.push(format!("-Clink-arg={}", musl.display()));
-    let c_flags: Vec<String> = renamed
-        .iter()
-        .map(|(from, to)| format!("-ffile-prefix-map={from}={to}"))
-        .collect();
+    let c_flags: Vec<String> =
+        renamed.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
     let status = Command::new("cargo")
         .current_dir(&root)
         .args(["zigbuild", "--release", "--locked"])

@@ -69,12 +69,7 @@ pub(super) fn base(license: &[u8], third_party: &str) -> io::Result<Vec<u8>> {
             "licenses/THIRD-PARTY.txt" => Kind::File(third_party.as_bytes()),
             _ => Kind::Folder,
         };
-        Entry {
-            path,
-            mode,
-            owner,
-            kind,
-        }
+        Entry { path, mode, owner, kind }
     });
     archive(&entries)
 }
@@ -84,19 +79,9 @@ pub(super) fn program(content: &[u8]) -> io::Result<Vec<u8>> {
     let file = ENTRY_POINT.trim_start_matches('/');
     let mut entries: Vec<Entry<'_>> = OTHER_NAMES
         .into_iter()
-        .map(|path| Entry {
-            path,
-            mode: 0o777,
-            owner: 0,
-            kind: Kind::Link(file),
-        })
+        .map(|path| Entry { path, mode: 0o777, owner: 0, kind: Kind::Link(file) })
         .collect();
-    entries.push(Entry {
-        path: file,
-        mode: 0o555,
-        owner: 0,
-        kind: Kind::File(content),
-    });
+    entries.push(Entry { path: file, mode: 0o555, owner: 0, kind: Kind::File(content) });
     archive(&entries)
 }
 
@@ -158,9 +143,7 @@ pub(super) fn unpack(layout: &Layout, platform: &Platform, to: &Path) -> anyhow:
         let mut archive = tar::Archive::new(layer.as_slice());
         archive.set_preserve_permissions(true);
         archive.set_overwrite(true);
-        archive
-            .unpack(to)
-            .with_context(|| to.display().to_string())?;
+        archive.unpack(to).with_context(|| to.display().to_string())?;
     }
     Ok(())
 }

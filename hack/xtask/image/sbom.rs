@@ -11,10 +11,7 @@ pub(crate) fn document(
     version: &str,
     time: Timestamp,
 ) -> anyhow::Result<String> {
-    let others = packages
-        .all
-        .iter()
-        .filter(|(id, _)| **id != packages.program);
+    let others = packages.all.iter().filter(|(id, _)| **id != packages.program);
     let components: Vec<Value> = others.map(|(_, package)| component(package)).collect();
     let dependencies: Vec<Value> = packages
         .all

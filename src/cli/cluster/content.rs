@@ -162,9 +162,7 @@ impl CatalogTransport {
         let blobs = blobs.map(serde_json::from_str::<Value>);
         let blobs = blobs.collect::<Result<Vec<_>, _>>();
         let blobs = blobs.context(UNREADABLE)?.into_iter();
-        Ok(blobs
-            .filter(|blob| blob["schema"] == schema::PACKAGE)
-            .collect())
+        Ok(blobs.filter(|blob| blob["schema"] == schema::PACKAGE).collect())
     }
 
     /// Returns the address of a catalog, and the digest of what its status says it serves.
@@ -183,10 +181,7 @@ impl CatalogTransport {
         }
         let resolved = status.and_then(|status| status.resolved_source.as_ref());
         let digest = resolved.and_then(|resolved| resolved.image.ref_.split_once('@'));
-        Ok(Place {
-            base,
-            digest: digest.map(|(_, digest)| digest.to_owned()),
-        })
+        Ok(Place { base, digest: digest.map(|(_, digest)| digest.to_owned()) })
     }
 
     /// Returns the blobs of a package, one per line; those of the whole catalog if the server
@@ -219,10 +214,7 @@ impl CatalogTransport {
     async fn get(&self, place: &Place, url: Url) -> anyhow::Result<(StatusCode, String)> {
         let key = place.digest.as_ref().map(|digest| Key::new(digest, &url));
         let (cache, key) = (self.cache.as_ref(), key.flatten());
-        if let Some(text) = cache
-            .zip(key.as_ref())
-            .and_then(|(cache, key)| cache.read(key))
-        {
+        if let Some(text) = cache.zip(key.as_ref()).and_then(|(cache, key)| cache.read(key)) {
             return Ok((StatusCode::OK, text));
         }
         let what = format!("reading {}{}", url.authority(), url.path());
@@ -300,11 +292,7 @@ impl Service {
 
 /// Returns the package that a blob belongs to.
 pub(crate) fn owner(meta: &Meta) -> &str {
-    if meta.schema == schema::PACKAGE {
-        &meta.name
-    } else {
-        &meta.package
-    }
+    if meta.schema == schema::PACKAGE { &meta.name } else { &meta.package }
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<Meta>> {
@@ -316,10 +304,7 @@ fn parse(text: &str) -> anyhow::Result<Vec<Meta>> {
 /// Returns the URL of an endpoint of a catalog.
 fn below(base: &Url, endpoint: &str) -> Url {
     let mut url = base.clone();
-    url.set_path(&format!(
-        "{}/api/v1/{endpoint}",
-        base.path().trim_end_matches('/')
-    ));
+    url.set_path(&format!("{}/api/v1/{endpoint}", base.path().trim_end_matches('/')));
     url
 }
 
@@ -365,9 +350,6 @@ mod tests {
     #[test]
     fn endpoints_are_below_the_base() {
         let base = "https://h/catalogs/red/".parse().unwrap();
-        assert_eq!(
-            below(&base, "all").as_str(),
-            "https://h/catalogs/red/api/v1/all"
-        );
+        assert_eq!(below(&base, "all").as_str(), "https://h/catalogs/red/api/v1/all");
     }
 }

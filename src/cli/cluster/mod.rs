@@ -204,10 +204,8 @@ impl Cluster {
 
     /// Makes a client as kubectl would with the same flags.
     pub(crate) async fn client(global: &Global) -> anyhow::Result<Client> {
-        let options = KubeConfigOptions {
-            context: global.context.clone(),
-            ..KubeConfigOptions::default()
-        };
+        let options =
+            KubeConfigOptions { context: global.context.clone(), ..KubeConfigOptions::default() };
         let mut config = match &global.kubeconfig {
             Some(path) => {
                 let kubeconfig = Kubeconfig::read_from(path)
@@ -216,9 +214,9 @@ impl Cluster {
                     .await
                     .with_context(|| format!("using --kubeconfig {path}"))?
             }
-            None if options.context.is_some() => kube::Config::from_kubeconfig(&options)
-                .await
-                .context("reading the kubeconfig")?,
+            None if options.context.is_some() => {
+                kube::Config::from_kubeconfig(&options).await.context("reading the kubeconfig")?
+            }
             None => kube::Config::infer()
                 .await
                 .context("no cluster: set KUBECONFIG or pass --kubeconfig")?,
@@ -279,9 +277,7 @@ impl Cluster {
 
     /// Reads the catalog of a name.
     pub(crate) async fn catalog(client: &Client, name: &str) -> anyhow::Result<ClusterCatalog> {
-        let found = Api::<ClusterCatalog>::all(client.clone())
-            .get_opt(name)
-            .await;
+        let found = Api::<ClusterCatalog>::all(client.clone()).get_opt(name).await;
         let found = found.with_context(|| format!("reading ClusterCatalog {name}"))?;
         found.with_context(|| format!("there is no ClusterCatalog {name:?}"))
     }
@@ -315,10 +311,7 @@ impl Cluster {
         let updates = self.state().await?.controller().resolution().updates;
         let revisions = self.revisions(name).await?;
         let installed = revision::states(&revisions).installed;
-        let (policy, now) = (
-            Policy::of(extension.annotations(), updates)?,
-            Timestamp::now(),
-        );
+        let (policy, now) = (Policy::of(extension.annotations(), updates)?, Timestamp::now());
         let back = going_back(&policy, &revisions, now)?;
         let question = Question {
             filter,
@@ -356,10 +349,7 @@ impl Cluster {
             options: question.options(state.controller().resolution()),
             question,
             catalogs,
-            environment: Environment {
-                resolving: name.to_owned(),
-                ..state.environment.clone()
-            },
+            environment: Environment { resolving: name.to_owned(), ..state.environment.clone() },
         })
     }
 
@@ -501,14 +491,7 @@ impl Cluster {
                 }
             }
         }
-        Served {
-            name,
-            labels,
-            priority: catalog.spec.priority,
-            enabled,
-            problem,
-            content,
-        }
+        Served { name, labels, priority: catalog.spec.priority, enabled, problem, content }
     }
 }
 
@@ -518,10 +501,7 @@ pub(crate) type Packages = Vec<(String, serde_json::Value)>;
 /// Returns the selector of a single catalog.
 pub(crate) fn only(catalog: &str) -> LabelSelector {
     let name = (label::METADATA_NAME.to_owned(), catalog.to_owned());
-    LabelSelector {
-        match_labels: Some([name].into()),
-        ..LabelSelector::default()
-    }
+    LabelSelector { match_labels: Some([name].into()), ..LabelSelector::default() }
 }
 
 /// Returns the problem of a catalog according to its status.

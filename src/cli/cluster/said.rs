@@ -99,10 +99,7 @@ impl ClusterState {
         catalogs: &[Catalog<'_>],
         options: &Options,
     ) -> Vec<Input> {
-        let not_known = |what: String| Input {
-            what,
-            changed: None,
-        };
+        let not_known = |what: String| Input { what, changed: None };
         let mut inputs = Vec::new();
         let selector = Selector::new(question.filter.selector.as_ref()).ok();
         let selects = |catalog: &&Catalog<'_>| {
@@ -118,9 +115,7 @@ impl ClusterState {
                 changed: last_change(&found.metadata, |_| true),
             }));
             if catalog.enabled && catalog.content.is_none() {
-                inputs.push(not_known(format!(
-                    "catalog {name}, which cannot be read from here"
-                )));
+                inputs.push(not_known(format!("catalog {name}, which cannot be read from here")));
             }
         }
         if let Some(home) = &question.came_from

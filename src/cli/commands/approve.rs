@@ -123,11 +123,8 @@ pub(crate) fn release(plan: &Plan) -> Option<String> {
 fn released(name: &str, plan: &Plan) -> String {
     let held = plan.held_by.iter().copied();
     let held: Vec<_> = held.filter(|word| !RELEASED.contains(word)).collect();
-    let mut text = format!(
-        "{name}: {} is released by plan {}",
-        plan.to.version,
-        plan::short(&plan.digest)
-    );
+    let mut text =
+        format!("{name}: {} is released by plan {}", plan.to.version, plan::short(&plan.digest));
     if !held.is_empty() {
         text.push_str("; still held by ");
         text.push_str(&held.join(", "));

@@ -88,11 +88,7 @@ pub(crate) async fn run(
 /// Hands an address to a browser.
 fn open(url: &str) {
     let browser = std::env::var("BROWSER").ok().filter(|it| !it.is_empty());
-    let usual = if cfg!(target_os = "macos") {
-        "open"
-    } else {
-        "xdg-open"
-    };
+    let usual = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let browser = browser.unwrap_or_else(|| usual.to_owned());
     let mut command = Command::new(&browser);
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null());
@@ -130,11 +126,7 @@ impl Documents for Verbs {
                     self.heads.lock().await.take();
                     let found =
                         search::find(&offers, &terms, installable, &Selector::default()).await?;
-                    let found = if installable {
-                        found.installable()
-                    } else {
-                        found
-                    };
+                    let found = if installable { found.installable() } else { found };
                     found.value()
                 }
                 Ask::Package { catalog, package } => self.package(&catalog, &package).await,
@@ -159,12 +151,7 @@ impl Documents for Verbs {
 
 impl Verbs {
     fn new(source: Source, global: Global) -> Self {
-        Self {
-            source,
-            global,
-            whole: Whole::default(),
-            heads: Mutex::default(),
-        }
+        Self { source, global, whole: Whole::default(), heads: Mutex::default() }
     }
 
     /// Says whose answers these are: `cluster lab (as admin)`.
@@ -183,10 +170,7 @@ impl Verbs {
         let user = found.and_then(|it| it.context?.user);
         let user = self.global.impersonate.clone().or(user);
         let user = user.map_or_else(String::new, |user| format!(" (as {user})"));
-        format!(
-            "cluster {}{user}",
-            context.as_deref().unwrap_or("of this machine")
-        )
+        format!("cluster {}{user}", context.as_deref().unwrap_or("of this machine"))
     }
 
     /// Returns the cluster with nothing read yet but catalogs that are still the same: each page shows
@@ -240,10 +224,7 @@ impl Verbs {
             Part::Plan => ("plan", planned(&cluster, &extension).await),
             Part::Objects => {
                 let tree = Tree::of(&cluster, &extension).await;
-                (
-                    "tree",
-                    tree.and_then(|tree| Ok(serde_json::to_value(tree)?)),
-                )
+                ("tree", tree.and_then(|tree| Ok(serde_json::to_value(tree)?)))
             }
             Part::History => {
                 let revisions = cluster.revisions(name).await;

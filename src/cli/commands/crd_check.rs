@@ -115,11 +115,7 @@ pub(crate) async fn run(
         (Side::Live, Some(cluster)) => live(cluster.own_client(), new.keys()).await?,
         (side, _) => definitions((side, &args.old), sources, <[Source]>::first).await?,
     };
-    let rules = if args.crd_safety_compat {
-        Rules::Upstream
-    } else {
-        Rules::Loosenings
-    };
+    let rules = if args.crd_safety_compat { Rules::Upstream } else { Rules::Loosenings };
     let verdicts = new.iter().map(|(name, new)| Verdict {
         name: name.clone(),
         findings: old.get(name).map_or_else(Vec::new, |old| {
@@ -128,10 +124,8 @@ pub(crate) async fn run(
         objects: None,
     });
     let mut verdicts: Vec<_> = verdicts.collect();
-    let refused: Vec<&mut Verdict> = verdicts
-        .iter_mut()
-        .filter(|verdict| !verdict.findings.is_empty())
-        .collect();
+    let refused: Vec<&mut Verdict> =
+        verdicts.iter_mut().filter(|verdict| !verdict.findings.is_empty()).collect();
     if let Some(cluster) = &cluster {
         let client = cluster.own_client();
         let there = if is_live {
@@ -156,11 +150,7 @@ pub(crate) async fn run(
 
 fn write(verdicts: &[Verdict], out: &mut dyn Write) -> anyhow::Result<()> {
     for verdict in verdicts {
-        let Verdict {
-            name,
-            findings,
-            objects,
-        } = verdict;
+        let Verdict { name, findings, objects } = verdict;
         match findings.len() {
             0 => writeln!(out, "{name}: ok")?,
             1 => writeln!(out, "{name}: 1 finding")?,
@@ -205,15 +195,9 @@ fn finding(finding: &Finding) -> Value {
 
 fn objects(found: &Evidence) -> Value {
     match found {
-        Evidence::Known {
-            count,
-            judged,
-            invalid,
-            ..
-        } => {
-            let invalid = invalid
-                .iter()
-                .map(|(object, why)| json!({ "object": object, "why": why }));
+        Evidence::Known { count, judged, invalid, .. } => {
+            let invalid =
+                invalid.iter().map(|(object, why)| json!({ "object": object, "why": why }));
             json!({ "count": count, "judged": judged, "invalid": invalid.collect::<Vec<_>>() })
         }
         Evidence::Unknown(why) => json!({ "unknown": why }),

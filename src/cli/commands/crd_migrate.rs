@@ -51,10 +51,7 @@ pub(crate) async fn run(
     let client = Cluster::client(global).await?;
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let name = &args.name;
-    let crd = crds
-        .get_opt(name)
-        .await
-        .with_context(|| format!("reading CRD {name}"))?;
+    let crd = crds.get_opt(name).await.with_context(|| format!("reading CRD {name}"))?;
     let crd = crd.with_context(|| format!("there is no CRD {name}"))?;
     let stored = storage(&crd).with_context(|| format!("CRD {name} stores no version"))?;
     if let Some(wanted) = args.to.as_ref().filter(|wanted| **wanted != stored) {
@@ -91,10 +88,7 @@ pub(crate) async fn run(
         writeln!(out, "{name}: would write {written} objects and drop {old}")?;
         return Ok(Outcome::Done);
     }
-    writeln!(
-        out,
-        "{name}: {written} objects written, all are stored in {stored}"
-    )?;
+    writeln!(out, "{name}: {written} objects written, all are stored in {stored}")?;
     Ok(Outcome::Done)
 }
 
@@ -108,20 +102,14 @@ fn storage(crd: &CustomResourceDefinition) -> Option<String> {
 fn others(crd: &CustomResourceDefinition, stored: &str) -> Vec<String> {
     let status = crd.status.iter();
     let stored_versions = status.flat_map(|status| status.stored_versions.iter().flatten());
-    stored_versions
-        .filter(|it| *it != stored)
-        .cloned()
-        .collect()
+    stored_versions.filter(|it| *it != stored).cloned().collect()
 }
 
 /// Returns who keeps a CRD as it is.
 fn holder(crd: &CustomResourceDefinition) -> String {
     let mut owners = crd.owner_references().iter();
     let owner = owners.find(|owner| owner.controller == Some(true));
-    owner.map_or_else(
-        || "definition".to_owned(),
-        |owner| format!("{} {}", owner.kind, owner.name),
-    )
+    owner.map_or_else(|| "definition".to_owned(), |owner| format!("{} {}", owner.kind, owner.name))
 }
 
 fn resource(crd: &CustomResourceDefinition, version: &str) -> ApiResource {
@@ -140,10 +128,7 @@ async fn unreadable(client: &Client, crd: &CustomResourceDefinition) -> Option<S
         let api = Api::<DynamicObject>::all_with(client.clone(), &resource(crd, &version.name));
         if let Err(error) = api.list_metadata(&ListParams::default().limit(1)).await {
             let (name, version) = (crd.name_any(), &version.name);
-            return Some(format!(
-                "{name} cannot be read in {version}: {}",
-                failure(&error)
-            ));
+            return Some(format!("{name} cannot be read in {version}: {}", failure(&error)));
         }
     }
     None
@@ -184,10 +169,7 @@ async fn touch(
     let name = object.name_any();
     let same = json!({"metadata": {
         "uid": object.uid(), "resourceVersion": object.resource_version()}});
-    match api
-        .patch_metadata(&name, &changes::params(), &Patch::Merge(&same))
-        .await
-    {
+    match api.patch_metadata(&name, &changes::params(), &Patch::Merge(&same)).await {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
         Err(error) => bail!("writing {name}: {}", failure(&error)),
@@ -201,10 +183,7 @@ async fn trim(
     stored: &str,
 ) -> anyhow::Result<()> {
     let name = before.name_any();
-    let now = crds
-        .get(&name)
-        .await
-        .with_context(|| format!("reading CRD {name}"))?;
+    let now = crds.get(&name).await.with_context(|| format!("reading CRD {name}"))?;
     if now.uid() != before.uid() || storage(&now).as_deref() != Some(stored) {
         bail!("CRD {name} changed meanwhile: run it again");
     }
@@ -212,9 +191,7 @@ async fn trim(
         "metadata": {"resourceVersion": now.resource_version()},
         "status": {"storedVersions": [stored]},
     });
-    let trimmed = crds
-        .patch_status(&name, &changes::params(), &Patch::Merge(&change))
-        .await;
+    let trimmed = crds.patch_status(&name, &changes::params(), &Patch::Merge(&change)).await;
     trimmed.with_context(|| format!("writing the status of CRD {name}: run it again"))?;
     Ok(())
 }

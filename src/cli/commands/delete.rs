@@ -94,10 +94,7 @@ pub(crate) async fn run(
     }
     let decided = args.retain_crds || args.delete_data || args.orphan;
     if in_the_way && !decided {
-        writeln!(
-            out,
-            "nothing is deleted: there are objects of its CRDs, or may be"
-        )?;
+        writeln!(out, "nothing is deleted: there are objects of its CRDs, or may be")?;
         notice(&format!(
             "hint: kubectl olm delete {name} --retain-crds keeps them, --delete-data deletes them",
             name = args.name
@@ -225,19 +222,13 @@ impl Data {
 /// Counts, as the caller, what users made of the CRDs of an extension.
 async fn users_data(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::Result<Vec<Data>> {
     let revisions = cluster.revisions(&extension.name_any()).await?;
-    let owners: BTreeSet<String> = revisions
-        .iter()
-        .filter_map(kube::ResourceExt::uid)
-        .collect();
+    let owners: BTreeSet<String> = revisions.iter().filter_map(kube::ResourceExt::uid).collect();
     let client = cluster.own_client();
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let listed = api.list(&ListParams::default()).await;
     let crds = listed.context("listing CustomResourceDefinitions")?.items;
     let mut data = Vec::new();
-    for crd in crds
-        .iter()
-        .filter(|crd| is_controlled(crd.owner_references(), &owners))
-    {
+    for crd in crds.iter().filter(|crd| is_controlled(crd.owner_references(), &owners)) {
         let counted = objects_of(client, crd, &owners).await;
         let (objects, more) = match counted {
             Ok((objects, more)) => (Ok(objects), more),
@@ -268,23 +259,15 @@ async fn objects_of(
         plural: crd.spec.names.plural.clone(),
     };
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let found = api
-        .list_metadata(&ListParams::default().limit(MOST))
-        .await?;
-    let more = found
-        .metadata
-        .continue_
-        .is_some_and(|token| !token.is_empty());
+    let found = api.list_metadata(&ListParams::default().limit(MOST)).await?;
+    let more = found.metadata.continue_.is_some_and(|token| !token.is_empty());
     let mut names = Names::new();
     let theirs = |object: &PartialObjectMeta<DynamicObject>| {
         !is_controlled(object.owner_references(), owners)
     };
     for object in found.items.into_iter().filter(theirs) {
         let namespace = object.namespace().unwrap_or_default();
-        names
-            .entry(namespace)
-            .or_default()
-            .insert(object.name_any());
+        names.entry(namespace).or_default().insert(object.name_any());
     }
     Ok((names, more))
 }
@@ -349,20 +332,12 @@ async fn delete(
     if let Some(word) = chosen {
         let uid = &extension.metadata.uid;
         let mark = json!({"metadata": {"uid": uid, "annotations": {policy::UNINSTALL: word}}});
-        let marked = api
-            .patch(&name, &changes::params(), &Patch::Merge(mark))
-            .await;
+        let marked = api.patch(&name, &changes::params(), &Patch::Merge(mark)).await;
         marked.with_context(|| format!("annotating ClusterExtension {name}"))?;
     }
-    let mut params = if args.orphan {
-        DeleteParams::orphan()
-    } else {
-        DeleteParams::background()
-    };
-    params.preconditions = Some(Preconditions {
-        uid: extension.metadata.uid.clone(),
-        resource_version: None,
-    });
+    let mut params = if args.orphan { DeleteParams::orphan() } else { DeleteParams::background() };
+    params.preconditions =
+        Some(Preconditions { uid: extension.metadata.uid.clone(), resource_version: None });
     let deleted = api.delete(&name, &params).await;
     deleted.with_context(|| format!("deleting ClusterExtension {name}"))?;
     Ok(())

@@ -12,11 +12,7 @@ const WRITES: &str = "1 refused or failed, 4 --timeout is over";
 const READS: &str = "3 the cluster cannot be asked";
 
 const HELP: [Help; 31] = [
-    (
-        "search",
-        &["search lamp"],
-        "1 nothing matches, 3 that is not certain",
-    ),
+    ("search", &["search lamp"], "1 nothing matches, 3 that is not certain"),
     ("show", &["show lamp-operator"], "1 it cannot be read"),
     ("graph", &["graph lamp"], "1 there is no such package"),
     ("why", &["why lamp", "why lamp 1.1.0"], READS),
@@ -46,10 +42,7 @@ const HELP: [Help; 31] = [
     ("delete", &["delete lamp --retain-crds --yes"], WRITES),
     (
         "rbac",
-        &[
-            "rbac lamp --check",
-            "rbac lamp --for-upgrade-to 1.1.x --apply --yes",
-        ],
+        &["rbac lamp --check", "rbac lamp --for-upgrade-to 1.1.x --apply --yes"],
         "1 something is missing (--check) or to be added (--diff), 3 it may not be read",
     ),
     (
@@ -57,11 +50,7 @@ const HELP: [Help; 31] = [
         &["crd check cluster registry.example.com/lamp-operator-bundle:v1.1.0"],
         "1 there are findings",
     ),
-    (
-        "images",
-        &["images lamp -o name"],
-        "1 with --check: one is not there; 3 one is not known",
-    ),
+    ("images", &["images lamp -o name"], "1 with --check: one is not there; 3 one is not known"),
     ("lock write", &["lock write lamp"], READS),
     (
         "cluster-upgrade",
@@ -69,11 +58,7 @@ const HELP: [Help; 31] = [
         "1 something is in the way, 3 something is not known",
     ),
     ("catalog list", &["catalog list"], READS),
-    (
-        "catalog add",
-        &["catalog add lamps registry.example.com/lamps/catalog:v2 --yes"],
-        WRITES,
-    ),
+    ("catalog add", &["catalog add lamps registry.example.com/lamps/catalog:v2 --yes"], WRITES),
     ("catalog remove", &["catalog remove more --yes"], WRITES),
     (
         "catalog lint",
@@ -85,11 +70,7 @@ const HELP: [Help; 31] = [
         &["catalog build lamps -t registry.example.com/lamps/catalog:v3 --oci image"],
         "1 the lint finds errors",
     ),
-    (
-        "catalog render",
-        &["catalog render lamps"],
-        "1 it cannot be read",
-    ),
+    ("catalog render", &["catalog render lamps"], "1 it cannot be read"),
     (
         "catalog diff",
         &[
@@ -112,21 +93,9 @@ const HELP: [Help; 31] = [
         &["from-classic -f classic.yaml --report"],
         "1 something is not carried, 3 it could not be read",
     ),
-    (
-        "doctor",
-        &["doctor"],
-        "1 a problem, 3 something is not known",
-    ),
-    (
-        "resolve",
-        &["resolve --package lamp-operator --catalog lamps"],
-        "1 nothing is found",
-    ),
-    (
-        "range",
-        &["range '~1.2' 1.2.9 1.3.0"],
-        "1 it is not a range",
-    ),
+    ("doctor", &["doctor"], "1 a problem, 3 something is not known"),
+    ("resolve", &["resolve --package lamp-operator --catalog lamps"], "1 nothing is found"),
+    ("range", &["range '~1.2' 1.2.9 1.3.0"], "1 it is not a range"),
 ];
 
 /// Adds examples and exit codes to the help of every command that has some.

@@ -94,15 +94,8 @@ fn report(answer: &Answer) -> Table {
 
 /// Writes catalogs, accounts and extensions, and the steps as comments.
 fn stream(answer: &Answer, out: &mut dyn Write) -> anyhow::Result<()> {
-    for line in answer
-        .lines
-        .iter()
-        .filter(|line| line.carried == Carried::No)
-    {
-        let text = format!(
-            "{} {}  {}: {}",
-            line.kind, line.object, line.field, line.text
-        );
+    for line in answer.lines.iter().filter(|line| line.carried == Carried::No) {
+        let text = format!("{} {}  {}: {}", line.kind, line.object, line.field, line.text);
         writeln!(out, "# not carried: {}", plain(&text))?;
     }
     let made = answer
@@ -155,11 +148,7 @@ fn steps(answer: &Answer) -> Vec<String> {
              --for=condition=Ready clusterextension {extension}"
         ));
     }
-    if answer
-        .migrations
-        .iter()
-        .any(|migration| migration.follow.is_some())
-    {
+    if answer.migrations.iter().any(|migration| migration.follow.is_some()) {
         steps.push(
             "Apply what kubectl olm from-classic --follow printed before the first step: updates \
              go on"
@@ -187,11 +176,7 @@ fn rights(migration: &Migration) -> String {
     } else {
         "Ask whether the account has the rights it takes (--apply gives them)"
     };
-    let flag = if migration.account.is_some() {
-        "--apply"
-    } else {
-        "--check"
-    };
+    let flag = if migration.account.is_some() { "--apply" } else { "--check" };
     format!(
         "{verb}: kubectl olm rbac package:{}{at}{version} -n {} --service-account {} {flag}",
         text("/spec/source/catalog/packageName"),

@@ -86,26 +86,14 @@ pub(crate) async fn run(
 async fn of_package(args: &GraphArgs, filter: CatalogFilter) -> anyhow::Result<Graph> {
     let catalogs = args.lookup.read().await;
     let given = args.lookup.catalogs.iter();
-    let given: Vec<_> = given
-        .map(|flag| catalogs.given(flag))
-        .collect::<Result<_, _>>()?;
+    let given: Vec<_> = given.map(|flag| catalogs.given(flag)).collect::<Result<_, _>>()?;
     let request = Request {
-        filter: CatalogFilter {
-            channels: args.channels.clone(),
-            ..filter
-        },
+        filter: CatalogFilter { channels: args.channels.clone(), ..filter },
         installed: args.installed.clone().map(Into::into),
         ..Request::default()
     };
-    let options = Options {
-        updates: UpdatePolicy::Any,
-        ..Options::default()
-    };
-    let asked = Asked {
-        request,
-        environment: Environment::default(),
-        options,
-    };
+    let options = Options { updates: UpdatePolicy::Any, ..Options::default() };
+    let asked = Asked { request, environment: Environment::default(), options };
     draw(args, &asked, &given)
 }
 
@@ -135,17 +123,10 @@ async fn on_cluster(args: &GraphArgs, target: Target, global: &Global) -> anyhow
 /// Makes the graph of a package as one catalog has it.
 pub(crate) fn of_catalog(snapshot: &ExtensionSnapshot, name: &str) -> anyhow::Result<Graph> {
     let catalogs = snapshot.catalogs();
-    let Asked {
-        request,
-        environment,
-        options,
-    } = Asked::of(snapshot, &catalogs);
+    let Asked { request, environment, options } = Asked::of(snapshot, &catalogs);
     let catalog = catalogs.iter().find(|catalog| catalog.name == name);
     let catalog = catalog.with_context(|| format!("there is no catalog {name:?}"))?;
-    let options = graph::Options {
-        resolve: options,
-        ..graph::Options::default()
-    };
+    let options = graph::Options { resolve: options, ..graph::Options::default() };
     Ok(Graph::new(&request, catalog, &environment, options)?)
 }
 
@@ -164,11 +145,7 @@ impl Asked {
 /// Makes the graph from the catalog of the highest priority that has the package, and says so if
 /// others have it too.
 fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Result<Graph> {
-    let Asked {
-        request,
-        environment,
-        options,
-    } = asked;
+    let Asked { request, environment, options } = asked;
     let package = &request.filter.package_name;
     let selector = Selector::new(request.filter.selector.as_ref())?;
     let has_package = |catalog: &&Catalog<'_>| {
@@ -191,14 +168,8 @@ fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Re
     if !others.is_empty() {
         let others: Vec<_> = others.iter().map(|catalog| catalog.name).collect();
         let (drawn, others) = (catalog.name, others.join(", "));
-        output::notice(&format!(
-            "note: drawn from catalog {drawn}; also in {others}"
-        ));
+        output::notice(&format!("note: drawn from catalog {drawn}; also in {others}"));
     }
-    let options = graph::Options {
-        resolve: *options,
-        classic: args.classic,
-        all: args.all,
-    };
+    let options = graph::Options { resolve: *options, classic: args.classic, all: args.all };
     Ok(Graph::new(request, catalog, environment, options)?)
 }

@@ -105,11 +105,7 @@ fn rows(revisions: &[ClusterObjectSet]) -> Vec<Row> {
             revision: set.spec.revision,
             bundle: bundle.name,
             version: bundle.version,
-            state: if installed == Some(set.spec.revision) {
-                "installed"
-            } else {
-                state(set)
-            },
+            state: if installed == Some(set.spec.revision) { "installed" } else { state(set) },
             since: since(set),
             image: bundle.image,
             digest: set.annotations().get(annotation::BUNDLE_DIGEST).cloned(),
@@ -138,15 +134,12 @@ fn since(set: &ClusterObjectSet) -> String {
 }
 
 fn table(revisions: &[ClusterObjectSet]) -> Table {
-    let mut table = Table::new(&[
-        "REVISION", "VERSION", "STATE", "SINCE", "BUNDLE", "CATALOG", "BY", "NOTE",
-    ]);
+    let mut table =
+        Table::new(&["REVISION", "VERSION", "STATE", "SINCE", "BUNDLE", "CATALOG", "BY", "NOTE"]);
     let cell = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
     for row in rows(revisions) {
         let note = row.note.map(|note| note.replace('\n', " "));
-        let digest = row
-            .digest
-            .map(|digest| digest.chars().take(DIGEST).collect());
+        let digest = row.digest.map(|digest| digest.chars().take(DIGEST).collect());
         table.row(vec![
             row.revision.to_string(),
             row.version,
@@ -174,11 +167,7 @@ pub(crate) struct History<'a> {
 
 /// Returns the answer for programs.
 pub(crate) fn document<'a>(extension: &'a str, revisions: &[ClusterObjectSet]) -> History<'a> {
-    History {
-        extension,
-        revisions: rows(revisions),
-        unknown: Vec::new(),
-    }
+    History { extension, revisions: rows(revisions), unknown: Vec::new() }
 }
 
 #[cfg(test)]
@@ -202,10 +191,7 @@ mod tests {
                 json!({"type": type_, "status": status, "reason": "R", "message": "",
                     "lastTransitionTime": format!("2026-10-1{number}T08:02:11Z")})
             };
-            let conditions = [
-                condition("Succeeded", "True"),
-                condition("Progressing", "True"),
-            ];
+            let conditions = [condition("Succeeded", "True"), condition("Progressing", "True")];
             serde_json::from_value(json!({
                 "metadata": {"name": format!("quay-{number}"), "annotations": annotations},
                 "spec": {"lifecycleState": state, "revision": number, "collisionProtection": "Prevent"},
@@ -218,14 +204,8 @@ mod tests {
             changed_by: Some("kubectl-olm".to_owned()),
             ..Origin::default()
         };
-        let forced = Origin {
-            forced_from: Some("3.16.5".to_owned()),
-            ..origin.clone()
-        };
-        let all = [
-            revision(5, "Archived", &origin),
-            revision(6, "Active", &forced),
-        ];
+        let forced = Origin { forced_from: Some("3.16.5".to_owned()), ..origin.clone() };
+        let all = [revision(5, "Archived", &origin), revision(6, "Active", &forced)];
         let mut out = Vec::new();
         table(&all).write(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();

@@ -120,18 +120,12 @@ async fn named(args: &ImagesArgs, global: &Global) -> anyhow::Result<Images> {
         }
         return Ok(images);
     }
-    let targets: Vec<_> = args
-        .targets
-        .iter()
-        .map(|it| args.lookup.target(it))
-        .collect();
+    let targets: Vec<_> = args.targets.iter().map(|it| args.lookup.target(it)).collect();
     let cluster = args.lookup.cluster_for(&targets, global).await?;
     let loaded = load(&targets, &args.lookup, cluster.as_ref(), None).await?;
     for source in &loaded.sources {
         let bundle = CatalogBundle::new(&source.bundle, &source.files, &source.image);
-        let blob = bundle
-            .map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?
-            .blob;
+        let blob = bundle.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?.blob;
         let related = blob["relatedImages"].as_array().into_iter().flatten();
         for image in related.filter_map(|related| related["image"].as_str()) {
             let bundles = images.entry(image.to_owned()).or_default();
@@ -164,9 +158,7 @@ async fn check(
 }
 
 async fn ask(puller: &Puller, text: &str, with_platform: bool) -> Found {
-    let image = text
-        .parse::<ImageRef>()
-        .map_err(|error| Chain(&error).to_string())?;
+    let image = text.parse::<ImageRef>().map_err(|error| Chain(&error).to_string())?;
     match missing(puller, &image).await {
         Some(Ok(why)) => return Ok(Err(why)),
         Some(Err(why)) => return Err(why),
@@ -191,9 +183,7 @@ async fn mirrors(client: &Client) -> Option<String> {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => {
                 let why = failure(&error);
-                notice(&format!(
-                    "note: mirrors of the cluster are not known: {why}"
-                ));
+                notice(&format!("note: mirrors of the cluster are not known: {why}"));
                 return None;
             }
         }
@@ -217,19 +207,13 @@ fn table(images: &Images) -> Table {
 
 fn write_found(found: &BTreeMap<String, Found>, out: &mut dyn Write) -> anyhow::Result<()> {
     let count = |is: fn(&Found) -> bool| found.values().filter(|one| is(one)).count();
-    let (there, not) = (
-        count(|one| matches!(one, Ok(Ok(())))),
-        count(|one| matches!(one, Ok(Err(_)))),
-    );
+    let (there, not) =
+        (count(|one| matches!(one, Ok(Ok(())))), count(|one| matches!(one, Ok(Err(_)))));
     let unknown = match count(Result::is_err) {
         0 => String::new(),
         count => format!(", {count} not known"),
     };
-    writeln!(
-        out,
-        "{} images from here: {there} found, {not} not{unknown}",
-        found.len()
-    )?;
+    writeln!(out, "{} images from here: {there} found, {not} not{unknown}", found.len())?;
     let mut table = Table::default();
     for (image, found) in found {
         match found {
@@ -282,16 +266,10 @@ fn document<'a>(images: &'a Images, found: &'a BTreeMap<String, Found>) -> Liste
             image,
             by_tag: is_tag(image),
             bundles,
-            asked: found.map(|found| Asked {
-                found: found.is_ok(),
-                why: found.as_ref().err(),
-            }),
+            asked: found.map(|found| Asked { found: found.is_ok(), why: found.as_ref().err() }),
         }
     };
-    Listed {
-        images: images.iter().map(image).collect(),
-        unknown: unknown.collect(),
-    }
+    Listed { images: images.iter().map(image).collect(), unknown: unknown.collect() }
 }
 
 /// Returns the configuration with which oc-mirror v2 copies the images.
@@ -305,11 +283,9 @@ fn image_set(images: &Images) -> Value {
 fn platform(text: &str) -> anyhow::Result<Platform> {
     let mut parts = text.split('/').map(str::to_owned);
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
-        (Some(os), Some(architecture), variant, None) if !architecture.is_empty() => Ok(Platform {
-            os,
-            architecture,
-            variant,
-        }),
+        (Some(os), Some(architecture), variant, None) if !architecture.is_empty() => {
+            Ok(Platform { os, architecture, variant })
+        }
         _ => bail!("not a platform such as linux/arm64"),
     }
 }

@@ -198,10 +198,7 @@ impl InstallArgs {
 
     /// Returns the annotations that flags may give.
     fn annotations(&self) -> [(&'static str, &Option<String>); 2] {
-        [
-            (policy::UPGRADE, &self.upgrade_policy),
-            (policy::ADOPT, &self.adopt),
-        ]
+        [(policy::UPGRADE, &self.upgrade_policy), (policy::ADOPT, &self.adopt)]
     }
 
     fn filter(&self) -> CatalogFilter {
@@ -248,10 +245,7 @@ pub(super) fn selector(text: &str) -> LabelSelector {
     }
     let labels = text.split(',').filter_map(|label| label.split_once('='));
     let labels = labels.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
-    LabelSelector {
-        match_labels: Some(labels.collect()),
-        ..LabelSelector::default()
-    }
+    LabelSelector { match_labels: Some(labels.collect()), ..LabelSelector::default() }
 }
 
 /// Says no where the package or the name is taken.
@@ -272,10 +266,7 @@ async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option
             return Ok(Some(Outcome::Failed));
         }
         if name == args.name() {
-            notice(&format!(
-                "error: there is an extension {} of another package",
-                quote(&name)
-            ));
+            notice(&format!("error: there is an extension {} of another package", quote(&name)));
             notice("hint: --name gives it another name");
             return Ok(Some(Outcome::Failed));
         }
@@ -286,12 +277,7 @@ async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option
 async fn plan(args: &InstallArgs, global: &Global, cluster: &Cluster) -> anyhow::Result<Plan> {
     let snapshot = cluster.offers(args.filter()).await?;
     let found = or_near(chosen(&snapshot), (args.package().0, false), cluster).await?;
-    let Chosen {
-        name,
-        image,
-        version,
-        ..
-    } = found;
+    let Chosen { name, image, version, .. } = found;
     warn_of_closing(cluster, &snapshot).await;
     let bundle = load_bundle_source(&image).await;
     let bundle = bundle.with_context(|| format!("{name} ({image})"))?;
@@ -303,19 +289,9 @@ async fn plan(args: &InstallArgs, global: &Global, cluster: &Cluster) -> anyhow:
     };
     let account = args.account(namespace);
     let installed = args.rendering.installed(&bundle, namespace)?;
-    let objects = BundleObjects {
-        name: &name,
-        objects: &installed,
-    };
-    let options = Options {
-        stable: args.rights == Rights::Stable,
-        ..Options::default()
-    };
-    let bundles: &[_] = if args.rights == Rights::None {
-        &[]
-    } else {
-        &[objects]
-    };
+    let objects = BundleObjects { name: &name, objects: &installed };
+    let options = Options { stable: args.rights == Rights::Stable, ..Options::default() };
+    let bundles: &[_] = if args.rights == Rights::None { &[] } else { &[objects] };
     let (rights, warnings) = manifests(bundles, &account, &options)?;
     for warning in warnings {
         notice(&format!("warning: {warning}"));
@@ -326,12 +302,7 @@ async fn plan(args: &InstallArgs, global: &Global, cluster: &Cluster) -> anyhow:
     });
     let extension = args.extension(&account)?;
     let written = made.flatten().into_iter().chain(rights).chain([extension]);
-    Ok(Plan {
-        bundle: name.clone(),
-        version,
-        written: written.collect(),
-        installed,
-    })
+    Ok(Plan { bundle: name.clone(), version, written: written.collect(), installed })
 }
 
 fn show(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -420,7 +391,5 @@ async fn missing_namespace<'a>(
     let api = Api::<Namespace>::all(client.clone());
     // Who may not look is told by what follows.
     let found = api.get_opt(namespace).await;
-    Ok(found
-        .is_ok_and(|found| found.is_none())
-        .then_some(namespace))
+    Ok(found.is_ok_and(|found| found.is_none()).then_some(namespace))
 }

@@ -47,10 +47,7 @@ struct Report {
 /// Examines a bundle; findings end the program with 1.
 pub(crate) async fn run(args: LintBundleArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let Target::Bundle(place) = Target::of(&args.bundle, false) else {
-        let text = format!(
-            "{} is neither a directory nor an image reference",
-            quote(&args.bundle)
-        );
+        let text = format!("{} is neither a directory nor an image reference", quote(&args.bundle));
         return Err(UsageError(text).into());
     };
     let files = load_files(&place).await?;
@@ -60,11 +57,7 @@ pub(crate) async fn run(args: LintBundleArgs, out: &mut dyn Write) -> anyhow::Re
         Format::Json => write_json(out, &report.as_json()?)?,
         Format::Yaml => write_yaml(out, &report.as_json()?)?,
     }
-    Ok(if report.findings.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Failed
-    })
+    Ok(if report.findings.is_empty() { Outcome::Done } else { Outcome::Failed })
 }
 
 impl Report {
@@ -86,10 +79,7 @@ impl Report {
         } else {
             self.render(bundle);
         }
-        let properties = bundle
-            .csv
-            .annotations
-            .get(olm_api::keys::annotation::PROPERTIES);
+        let properties = bundle.csv.annotations.get(olm_api::keys::annotation::PROPERTIES);
         if let Err(error) = max_openshift_version(properties.map(String::as_str)) {
             self.findings.push(Chain(&error).to_string());
         }
@@ -115,8 +105,7 @@ impl Report {
             match render(bundle, &options) {
                 Ok(rendered) => {
                     let missing = missing_accounts(&bundle.csv, &rendered.objects);
-                    self.warnings
-                        .extend(rendered.warnings.into_iter().chain(missing));
+                    self.warnings.extend(rendered.warnings.into_iter().chain(missing));
                 }
                 Err(error) => self.add_once(&error),
             }
@@ -152,12 +141,8 @@ impl Report {
 
 /// Warns of misspelled install modes, which are ignored.
 fn unknown_modes(csv: &Csv) -> Vec<String> {
-    let known = [
-        mode::ALL_NAMESPACES,
-        mode::MULTI_NAMESPACE,
-        mode::OWN_NAMESPACE,
-        mode::SINGLE_NAMESPACE,
-    ];
+    let known =
+        [mode::ALL_NAMESPACES, mode::MULTI_NAMESPACE, mode::OWN_NAMESPACE, mode::SINGLE_NAMESPACE];
     let modes = csv.supported_modes().into_iter();
     modes
         .filter(|mode| !known.contains(mode))

@@ -169,9 +169,7 @@ async fn running(
 async fn offered(cluster: &Cluster, locked: &Locked) -> anyhow::Result<Option<(String, String)>> {
     let snapshot = cluster.snapshot(&locked.name).await?;
     for catalog in snapshot.catalogs() {
-        let package = catalog
-            .content
-            .and_then(|content| content.package(&locked.package));
+        let package = catalog.content.and_then(|content| content.package(&locked.package));
         let Some(Ok(package)) = package else { continue };
         let mut bundles = package.bundles.iter();
         if let Some(bundle) = bundles.find(|bundle| bundle.name == locked.bundle) {
@@ -192,9 +190,7 @@ async fn offering(
     let catalog = catalogs.iter().find(|catalog| catalog.name_any() == name);
     let status = catalog.and_then(|catalog| catalog.status.as_ref());
     let image = status.and_then(|status| Some(&status.resolved_source.as_ref()?.image.ref_));
-    let digest = image
-        .map(|image| digest(image).to_owned())
-        .unwrap_or_default();
+    let digest = image.map(|image| digest(image).to_owned()).unwrap_or_default();
     Ok(Some(LockedCatalog { name, digest }))
 }
 
@@ -260,12 +256,7 @@ async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compa
             Some(extension) => running(cluster, extension).await?,
             None => None,
         };
-        compared.push(Compared {
-            verdict: verdict(&locked, now.as_ref()),
-            locked,
-            now,
-            extension,
-        });
+        compared.push(Compared { verdict: verdict(&locked, now.as_ref()), locked, now, extension });
     }
     Ok(compared)
 }
@@ -315,11 +306,7 @@ async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
             left = true;
             continue;
         };
-        writeln!(
-            out,
-            "{}: to {}, {}",
-            locked.name, locked.version, locked.image
-        )?;
+        writeln!(out, "{}: to {}, {}", locked.name, locked.version, locked.image)?;
         moves.push((extension, locked));
     }
     let question = format!("Move these {} extensions?", moves.len());
@@ -345,12 +332,7 @@ async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
 
 /// Says why an extension, as it is, cannot be moved to what is locked.
 fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
-    let Compared {
-        locked,
-        now,
-        verdict,
-        ..
-    } = one;
+    let Compared { locked, now, verdict, .. } = one;
     let (name, version) = (&locked.name, &locked.version);
     let valid = ValidExtension::of(extension);
     if valid.is_none_or(|valid| valid.filter.package_name != locked.package) {
@@ -388,12 +370,8 @@ async fn otherwise_offered(cluster: &Cluster, locked: &Locked) -> anyhow::Result
         let tagged: ImageRef = image.parse()?;
         has = puller()?.resolve(&tagged).await?.digest().to_string();
     }
-    Ok((has != digest(&locked.image)).then(|| {
-        format!(
-            "catalog {catalog} has {} by another digest: {has}",
-            locked.bundle
-        )
-    }))
+    Ok((has != digest(&locked.image))
+        .then(|| format!("catalog {catalog} has {} by another digest: {has}", locked.bundle)))
 }
 
 #[cfg(test)]

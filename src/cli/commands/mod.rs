@@ -152,14 +152,8 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
             "resume", "delete",
         ],
     ),
-    (
-        "Rights and safety",
-        &["rbac", "crd", "images", "lock", "cluster-upgrade"],
-    ),
-    (
-        "Catalogs and bundles",
-        &["catalog", "lint-bundle", "render", "from-classic"],
-    ),
+    ("Rights and safety", &["rbac", "crd", "images", "lock", "cluster-upgrade"]),
+    ("Catalogs and bundles", &["catalog", "lint-bundle", "render", "from-classic"]),
     ("Look and mend", &["browse", "doctor"]),
     ("Other", &["resolve", "range", "version", "completion"]),
 ];
@@ -186,9 +180,7 @@ pub fn grouped() -> clap::Command {
         // Writing to a String cannot fail.
         let _ = writeln!(groups, "{group}:");
         for name in names {
-            let about = command
-                .find_subcommand(name)
-                .and_then(clap::Command::get_about);
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
             let _ = writeln!(groups, "  {name:width$}  {about}");
         }
@@ -249,11 +241,7 @@ mod tests {
         let command = Cli::command();
         let visible = command.get_subcommands().filter(|it| !it.is_hide_set());
         let mut visible: Vec<_> = visible.map(clap::Command::get_name).collect();
-        let mut grouped: Vec<_> = GROUPS
-            .iter()
-            .flat_map(|(_, names)| *names)
-            .copied()
-            .collect();
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         visible.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(visible, grouped);

@@ -91,10 +91,7 @@ mod tests {
     #[case("migrate check", "from-classic --report")]
     #[case("support-bundle -o f.tgz quay", "doctor --dump f.tgz quay")]
     #[case("must-gather --output f.tgz", "doctor --dump f.tgz")]
-    #[case(
-        "-n tree --context=c tree quay",
-        "-n tree --context=c status quay --output=tree"
-    )]
+    #[case("-n tree --context=c tree quay", "-n tree --context=c status quay --output=tree")]
     #[case("status tree", "status tree")]
     #[case("catalog list", "catalog list")]
     fn another_name_is_the_command_that_it_stands_for(#[case] line: &str, #[case] want: &str) {
@@ -104,8 +101,6 @@ mod tests {
         };
         let got = resolved(&Cli::command(), words(line));
         assert_eq!(got, words(want));
-        Cli::command()
-            .try_get_matches_from(got)
-            .expect("the command is there");
+        Cli::command().try_get_matches_from(got).expect("the command is there");
     }
 }

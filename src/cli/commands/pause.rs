@@ -49,23 +49,15 @@ pub(crate) async fn run(
         cluster.heeds(policy::PAUSED).await?;
     }
     let (extensions, catalogs) = if args.all {
-        (
-            cluster.extensions().await?,
-            Cluster::catalogs(cluster.own_client()).await?,
-        )
+        (cluster.extensions().await?, Cluster::catalogs(cluster.own_client()).await?)
     } else {
         // All are read before one is changed: an unknown name changes nothing.
-        let (catalogs, extensions): (Vec<_>, Vec<_>) = args
-            .names
-            .iter()
-            .partition(|name| name.starts_with(CATALOG));
+        let (catalogs, extensions): (Vec<_>, Vec<_>) =
+            args.names.iter().partition(|name| name.starts_with(CATALOG));
         let extensions = extensions.into_iter().map(|name| cluster.extension(name));
         let names = catalogs.into_iter().map(|name| &name[CATALOG.len()..]);
         let catalogs = names.map(|name| Cluster::catalog(cluster.own_client(), name));
-        (
-            try_join_all(extensions).await?,
-            try_join_all(catalogs).await?,
-        )
+        (try_join_all(extensions).await?, try_join_all(catalogs).await?)
     };
     let client = cluster.own_client();
     for extension in &extensions {
@@ -77,11 +69,7 @@ pub(crate) async fn run(
     for catalog in &catalogs {
         set(client, catalog, pause).await?;
         let name = format!("{CATALOG}{}", catalog.name_any());
-        say(
-            out,
-            &name,
-            pause.then_some("serves what it serves, takes nothing newer"),
-        )?;
+        say(out, &name, pause.then_some("serves what it serves, takes nothing newer"))?;
     }
     Ok(Outcome::Done)
 }
@@ -104,10 +92,9 @@ where
 /// Says what happens from now on; while it is paused, what does not.
 fn say(out: &mut dyn Write, name: &str, meanwhile: Option<&str>) -> std::io::Result<()> {
     match meanwhile {
-        Some(meanwhile) => writeln!(
-            out,
-            "{name}: paused; {meanwhile} until: kubectl olm resume {name}"
-        ),
+        Some(meanwhile) => {
+            writeln!(out, "{name}: paused; {meanwhile} until: kubectl olm resume {name}")
+        }
         None => writeln!(out, "{name}: goes on"),
     }
 }

@@ -84,11 +84,7 @@ pub(crate) async fn run(args: RangeArgs, out: &mut dyn Write) -> anyhow::Result<
     }
     let range = args.range.unwrap_or_default();
     let ask = |version: String| {
-        let request = Request {
-            grammar: Some(default.into()),
-            range: range.clone(),
-            version,
-        };
+        let request = Request { grammar: Some(default.into()), range: range.clone(), version };
         answer(request, default)
     };
     let answers: Vec<Answer> = args.versions.into_iter().map(ask).collect();
@@ -102,11 +98,7 @@ pub(crate) async fn run(args: RangeArgs, out: &mut dyn Write) -> anyhow::Result<
     }
     print(args.output, &answers, out)?;
     let failed = answers.iter().any(|answer| answer.error.is_some());
-    Ok(if failed {
-        Outcome::Failed
-    } else {
-        Outcome::Done
-    })
+    Ok(if failed { Outcome::Failed } else { Outcome::Done })
 }
 
 fn print(format: Format, answers: &[Answer], out: &mut dyn Write) -> anyhow::Result<()> {
@@ -134,16 +126,8 @@ fn print(format: Format, answers: &[Answer], out: &mut dyn Write) -> anyhow::Res
 fn answer(request: Request, default: Grammar) -> Answer {
     let grammar = request.grammar.map_or(default, Grammar::from);
     match contains(grammar, &request.range, &request.version) {
-        Ok(got) => Answer {
-            request,
-            got: Some(got),
-            error: None,
-        },
-        Err(error) => Answer {
-            request,
-            got: None,
-            error: Some(error),
-        },
+        Ok(got) => Answer { request, got: Some(got), error: None },
+        Err(error) => Answer { request, got: None, error: Some(error) },
     }
 }
 

@@ -178,12 +178,9 @@ impl Rendering {
     ) -> anyhow::Result<Vec<Object>> {
         let providers = match self.webhook_certificates {
             Some(one) => vec![provider(one)],
-            None => [
-                WebhookCertificates::CertManager,
-                WebhookCertificates::SelfSigned,
-            ]
-            .map(provider)
-            .into(),
+            None => [WebhookCertificates::CertManager, WebhookCertificates::SelfSigned]
+                .map(provider)
+                .into(),
         };
         let mut objects: Vec<Object> = Vec::new();
         for provider in providers {
@@ -191,10 +188,7 @@ impl Rendering {
             let requests = rendered.certificate_requests.iter();
             let secrets = requests.map(CertificateRequest::secret_object);
             for object in rendered.objects.into_iter().chain(secrets) {
-                if !objects
-                    .iter()
-                    .any(|known| known.identity() == object.identity())
-                {
+                if !objects.iter().any(|known| known.identity() == object.identity()) {
                     objects.push(object);
                 }
             }
@@ -222,12 +216,7 @@ impl Rendering {
         let mut rendered = render_configured(bundle, &settings)?;
         if let Some((additions, extension)) = &self.additions {
             let place = (extension.as_str(), namespace);
-            additions.add(
-                &mut rendered.objects,
-                bundle,
-                place,
-                &ProxyVariables::default(),
-            );
+            additions.add(&mut rendered.objects, bundle, place, &ProxyVariables::default());
         }
         Ok(rendered)
     }
@@ -239,9 +228,9 @@ fn provider(certificates: WebhookCertificates) -> Option<CertificateProvider> {
         WebhookCertificates::None => None,
         WebhookCertificates::CertManager => Some(CertificateProvider::CertManager),
         WebhookCertificates::ServiceCa => Some(CertificateProvider::ServiceCa),
-        WebhookCertificates::SelfSigned => Some(CertificateProvider::SelfSigned {
-            ca_bundle: String::new(),
-        }),
+        WebhookCertificates::SelfSigned => {
+            Some(CertificateProvider::SelfSigned { ca_bundle: String::new() })
+        }
     }
 }
 
@@ -251,11 +240,7 @@ fn configuration(args: &Rendering) -> anyhow::Result<Option<Value>> {
         Some(path) => read_configuration(path)?,
         None => args.inline.clone(),
     };
-    let Some(namespace) = args
-        .watch_namespace
-        .as_deref()
-        .filter(|name| !name.is_empty())
-    else {
+    let Some(namespace) = args.watch_namespace.as_deref().filter(|name| !name.is_empty()) else {
         return Ok(file);
     };
     match file {

@@ -212,15 +212,10 @@ impl Request {
             }
             Err(error) => answer["error"] = Chain(error).to_string().into(),
         }
-        let unfit = resolution
-            .held
-            .iter()
-            .filter_map(|held| match &held.reason {
-                Reason::Unfit(why) => {
-                    Some(json!({"bundle": held.bundle, "because": why.to_string()}))
-                }
-                _ => None,
-            });
+        let unfit = resolution.held.iter().filter_map(|held| match &held.reason {
+            Reason::Unfit(why) => Some(json!({"bundle": held.bundle, "because": why.to_string()})),
+            _ => None,
+        });
         let unfit: Vec<_> = unfit.collect();
         if !unfit.is_empty() {
             answer["held"] = unfit.into();
@@ -245,10 +240,7 @@ fn constraints(bundle: &Bundle) -> Vec<Value> {
     let declared = bundle.dependencies().map(|property| {
         // A value that is not JSON is shown as a string.
         let value = serde_json::from_str(&property.value);
-        named(
-            &property.kind,
-            value.unwrap_or_else(|_| property.value.as_str().into()),
-        )
+        named(&property.kind, value.unwrap_or_else(|_| property.value.as_str().into()))
     });
     let kubernetes = bundle.min_kube_version.as_deref();
     let kubernetes = kubernetes.map(|version| named("minKubeVersion", version.into()));
@@ -293,10 +285,8 @@ fn hint(resolution: &Resolution<'_>) -> Option<String> {
             .entry((exclusion.reason.stage(), exclusion.reason.code().as_str()))
             .or_insert(0u32) += 1;
     }
-    let counts: Vec<String> = counts
-        .into_iter()
-        .map(|((_, code), count)| format!("{count} {code}"))
-        .collect();
+    let counts: Vec<String> =
+        counts.into_iter().map(|((_, code), count)| format!("{count} {code}")).collect();
     (!counts.is_empty()).then(|| format!("bundles excluded: {}", counts.join(", ")))
 }
 

@@ -66,9 +66,7 @@ pub(crate) async fn run(
     }
     let revisions = cluster.revisions(name).await?;
     let Some(set) = chosen(&revisions, args.to) else {
-        notice(&format!(
-            "error: {name}: there is no such revision that was rolled out"
-        ));
+        notice(&format!("error: {name}: there is no such revision that was rolled out"));
         notice(&format!("hint: kubectl olm history {name}"));
         return Ok(Outcome::Failed);
     };
@@ -105,10 +103,7 @@ pub(crate) async fn run(
     let change = json!({"metadata": {"annotations": {policy::ROLLBACK_TO: back}}});
     let client = cluster.own_client();
     let written = changes::merge(client, &extension, change).await?;
-    writeln!(
-        out,
-        "{name}: updates stand still until: kubectl olm upgrade {name}"
-    )?;
+    writeln!(out, "{name}: updates stand still until: kubectl olm upgrade {name}")?;
     if args.no_wait || global.dry_run.is_some() {
         return Ok(Outcome::Done);
     }
@@ -148,10 +143,9 @@ fn refused(plan: &Plan) -> Option<String> {
     });
     match () {
         () if held("crds") => Some(findings.collect::<Vec<_>>().join("; ")),
-        () if held("rights") => Some(format!(
-            "the account lacks {}",
-            plan.account.missing.join("; ")
-        )),
+        () if held("rights") => {
+            Some(format!("the account lacks {}", plan.account.missing.join("; ")))
+        }
         () => None,
     }
 }

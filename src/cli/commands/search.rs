@@ -151,9 +151,7 @@ pub(crate) async fn run(
     let wanted = wanted.map_err(|error| UsageError(format!("--catalog-selector: {error}")))?;
     let mut found = find(&offers, &args.terms, args.installable, &wanted).await?;
     if found.packages.len() > VERSIONS && !args.installable {
-        notice(&format!(
-            "note: versions are shown of up to {VERSIONS} packages"
-        ));
+        notice(&format!("note: versions are shown of up to {VERSIONS} packages"));
     }
     // Programs see why the rest may not be installed.
     if args.output != Format::Table {
@@ -166,9 +164,7 @@ pub(crate) async fn run(
         table(&found.packages, &args).write(out)?;
     }
     for (catalog, why) in &found.unread {
-        notice(&format!(
-            "warning: catalog {catalog} could not be read: {why}"
-        ));
+        notice(&format!("warning: catalog {catalog} could not be read: {why}"));
     }
     Ok(match (found.packages.is_empty(), found.unread.is_empty()) {
         (false, _) => Outcome::Done,
@@ -227,12 +223,7 @@ pub(crate) async fn find(
         let names = terms.iter().flat_map(|term| near(term, &blobs));
         meant.extend(names.map(|(name, _)| quote(name)).take(MOST_NEAR));
     }
-    Ok(Found {
-        packages,
-        near: meant,
-        unknown: unknown.collect(),
-        unread,
-    })
+    Ok(Found { packages, near: meant, unknown: unknown.collect(), unread })
 }
 
 impl Package {
@@ -315,10 +306,7 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
     for extension in offers.extensions().await? {
         if let Some(valid) = ValidExtension::of(&extension) {
             let package = valid.filter.package_name.clone();
-            installed
-                .entry(package)
-                .or_default()
-                .push(extension.name_any());
+            installed.entry(package).or_default().push(extension.name_any());
         }
     }
     for package in found.iter_mut() {
@@ -377,11 +365,7 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
                 package.version.as_deref().unwrap_or_default(),
                 &package.versions,
             )),
-            cell(&all(
-                args.channels,
-                &package.default_channel,
-                &package.channels,
-            )),
+            cell(&all(args.channels, &package.default_channel, &package.channels)),
             package.catalog.clone(),
             cell(&package.installed_as.join(",")),
             cell(&description),

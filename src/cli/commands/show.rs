@@ -63,10 +63,7 @@ impl Subject {
         let target = args.lookup.target(&args.bundle);
         let offers = match target {
             Target::Bundle(place) => {
-                return Ok(Self {
-                    place: Ok(place),
-                    known: None,
-                });
+                return Ok(Self { place: Ok(place), known: None });
             }
             _ => args.lookup.offers(global).await?,
         };
@@ -96,12 +93,7 @@ impl Subject {
             found = or_near(found, (&wanted, is_word), cluster).await;
         }
         let (place, catalog) = match found {
-            Ok(Chosen {
-                name,
-                image,
-                catalog,
-                ..
-            }) => {
+            Ok(Chosen { name, image, catalog, .. }) => {
                 notice(&format!("{name} of catalog {catalog}: {image}"));
                 (Ok(image), catalog)
             }
@@ -116,10 +108,7 @@ impl Subject {
             }
         };
         let summary = offers.summary(&catalog, &package).await?;
-        Ok(Self {
-            place,
-            known: summary.map(|summary| (catalog, summary)),
-        })
+        Ok(Self { place, known: summary.map(|summary| (catalog, summary)) })
     }
 
     /// The bundle that an extension has installed, by the digest that its revision records.
@@ -130,10 +119,7 @@ impl Subject {
         let record = BundleRecord::of(set);
         let place = pinned(&record, set)?;
         notice(&format!("{} of extension {name}: {place}", record.name));
-        Ok(Self {
-            place: Ok(place),
-            known: None,
-        })
+        Ok(Self { place: Ok(place), known: None })
     }
 }
 
@@ -232,10 +218,8 @@ fn sheet(args: &ShowArgs, catalog: &str, summary: &Summary) -> KeyValues {
         let head = it.head.as_deref().unwrap_or("none");
         let deprecated = it.deprecated.as_ref();
         let deprecated = deprecated.map_or_else(String::new, |why| format!("; deprecated: {why}"));
-        let text = format!(
-            "{}{default}: head {head}, entries: {}{deprecated}",
-            it.name, it.entries
-        );
+        let text =
+            format!("{}{default}: head {head}, entries: {}{deprecated}", it.name, it.entries);
         plain(&text)
     };
     sheet.lines("Channels", summary.channels.iter().map(channel));
@@ -273,11 +257,7 @@ pub(crate) struct Known<'a> {
 
 /// Returns what a catalog knows of a package, for programs.
 pub(crate) fn document(catalog: &str, summary: Summary) -> Known<'_> {
-    Known {
-        catalog,
-        summary,
-        unknown: Vec::new(),
-    }
+    Known { catalog, summary, unknown: Vec::new() }
 }
 
 fn write(
@@ -289,10 +269,7 @@ fn write(
     let mut sheet = KeyValues::default();
     description.write(&mut sheet);
     sheet.write(out)?;
-    writeln!(
-        out,
-        "\nConfiguration (`--schema` prints it as a JSON Schema):\n"
-    )?;
+    writeln!(out, "\nConfiguration (`--schema` prints it as a JSON Schema):\n")?;
     keys(schema).write(out)?;
     writeln!(out, "\nExample:\n")?;
     write_yaml(out, &json!({ "spec": { "config": example } }))
@@ -301,12 +278,7 @@ fn write(
 /// Lists the keys of the configuration with their types.
 fn keys(schema: &Value) -> Table {
     let mut table = Table::new(&["KEY", "TYPE"]);
-    let properties = |schema: &Value| {
-        schema["properties"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default()
-    };
+    let properties = |schema: &Value| schema["properties"].as_object().cloned().unwrap_or_default();
     for (key, property) in properties(schema).into_iter().rev() {
         if key == "deploymentConfig" {
             for (below, property) in properties(&property) {

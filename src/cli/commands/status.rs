@@ -166,14 +166,8 @@ pub(crate) async fn run(
         }
         (Output::Table, ..) => table(&extensions, Timestamp::now()).write(out)?,
     }
-    let all_ready = extensions
-        .iter()
-        .all(|extension| ready(extension) == "True");
-    Ok(if args.check && !all_ready {
-        Outcome::Failed
-    } else {
-        Outcome::Done
-    })
+    let all_ready = extensions.iter().all(|extension| ready(extension) == "True");
+    Ok(if args.check && !all_ready { Outcome::Failed } else { Outcome::Done })
 }
 
 /// What is shown of a single extension besides.
@@ -217,12 +211,7 @@ impl Details {
             }
             Err(error) => Err(format!("{error:#}")),
         };
-        Ok(Self {
-            revisions,
-            catalog,
-            provides,
-            events,
-        })
+        Ok(Self { revisions, catalog, provides, events })
     }
 
     /// Adds to the document of the one extension.
@@ -317,10 +306,8 @@ async fn watch(client: &Client, args: &StatusArgs, out: &mut dyn Write) -> anyho
                 tell(extension, args, &mut told, out)?;
             }
         }
-        let params = WatchParams {
-            label_selector: args.selector.clone(),
-            ..WatchParams::default()
-        };
+        let params =
+            WatchParams { label_selector: args.selector.clone(), ..WatchParams::default() };
         let events = api.watch(&params, &version).await;
         let mut events = events.context("watching ClusterExtensions")?.boxed();
         while let Some(event) = events.next().await {
@@ -386,15 +373,10 @@ fn tell(
 /// Returns the extensions whose operators watch a namespace, by what their Deployments are told.
 async fn watching(client: &Client, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
     let api = Api::<Deployment>::all(client.clone());
-    let listed = api
-        .list(&ListParams::default().labels(label::OWNER_NAME))
-        .await;
+    let listed = api.list(&ListParams::default().labels(label::OWNER_NAME)).await;
     let listed = listed.context("listing Deployments")?;
     let watch = listed.items.iter().filter(|one| {
-        let template = one
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.template.metadata.as_ref());
+        let template = one.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
         let annotations = template.and_then(|template| template.annotations.as_ref());
         let targets = annotations.and_then(|all| all.get(annotation::TARGET_NAMESPACES));
         // Without a name all namespaces are.
@@ -402,9 +384,7 @@ async fn watching(client: &Client, namespace: &str) -> anyhow::Result<BTreeSet<S
             targets.is_empty() || targets.split(',').any(|target| target == namespace)
         })
     });
-    Ok(watch
-        .filter_map(|one| one.labels().get(label::OWNER_NAME).cloned())
-        .collect())
+    Ok(watch.filter_map(|one| one.labels().get(label::OWNER_NAME).cloned()).collect())
 }
 
 /// `True`, or in one word why not.
@@ -455,9 +435,8 @@ fn installed(extension: &ClusterExtension) -> Option<&str> {
 }
 
 fn table(extensions: &[ClusterExtension], now: Timestamp) -> Table {
-    let mut table = Table::new(&[
-        "NAME", "PACKAGE", "VERSION", "READY", "UPDATE", "HELD BY", "AGE",
-    ]);
+    let mut table =
+        Table::new(&["NAME", "PACKAGE", "VERSION", "READY", "UPDATE", "HELD BY", "AGE"]);
     for extension in extensions {
         let mut row = cells(extension);
         let made = extension.creation_timestamp();
@@ -479,11 +458,7 @@ fn cells(extension: &ClusterExtension) -> Vec<String> {
         installed(extension).unwrap_or(NOTHING).to_owned(),
         ready(extension).to_owned(),
         version.map_or(NOTHING, String::as_str).to_owned(),
-        if held.is_empty() {
-            NOTHING.to_owned()
-        } else {
-            held
-        },
+        if held.is_empty() { NOTHING.to_owned() } else { held },
     ]
 }
 
@@ -556,9 +531,7 @@ fn todo(extension: &ClusterExtension, held: &[&str]) -> Vec<String> {
     let name = extension.name_any();
     let of = |held: &&str| match *held {
         "pause" => Some(format!("kubectl olm resume {name}")),
-        "rights" => Some(format!(
-            "kubectl olm rbac {name} --missing | kubectl apply -f -"
-        )),
+        "rights" => Some(format!("kubectl olm rbac {name} --missing | kubectl apply -f -")),
         "version" | "policy" | "rollback" => Some(format!("kubectl olm upgrade {name}")),
         "catalog" | "constraints" => Some(format!("kubectl olm why {name}")),
         _ => None,
@@ -643,10 +616,7 @@ struct Happened {
 
 /// Returns the answer for programs.
 pub(crate) fn document(extensions: &[ClusterExtension]) -> Status {
-    Status {
-        extensions: extensions.iter().map(row).collect(),
-        unknown: Vec::new(),
-    }
+    Status { extensions: extensions.iter().map(row).collect(), unknown: Vec::new() }
 }
 
 fn row(extension: &ClusterExtension) -> Row {

@@ -64,10 +64,7 @@ pub(crate) async fn write(
 ) -> anyhow::Result<()> {
     let tree = Tree::of(cluster, extension).await?;
     for unknown in &tree.unknown {
-        notice(&format!(
-            "note: {} not known: {}",
-            unknown.what, unknown.why
-        ));
+        notice(&format!("note: {} not known: {}", unknown.what, unknown.why));
     }
     writeln!(out, "{}", extension.name_any())?;
     if tree.revisions.is_empty() {
@@ -133,11 +130,7 @@ fn by_phase(leaves: Vec<Leaf>, out: &mut dyn Write) -> anyhow::Result<()> {
             table.row(vec![format!("    {}", leaf.phase)]);
             phase = Some(leaf.phase);
         }
-        table.row(vec![
-            format!("      {}", leaf.what),
-            leaf.health,
-            leaf.drift,
-        ]);
+        table.row(vec![format!("      {}", leaf.what), leaf.health, leaf.drift]);
     }
     Ok(table.write(out)?)
 }
@@ -153,12 +146,7 @@ async fn looked_at(client: &Client, set: &ClusterObjectSet, phase: String, objec
         }
         Err(why) => (format!("not known: {why}"), String::new()),
     };
-    Leaf {
-        phase,
-        what,
-        health,
-        drift,
-    }
+    Leaf { phase, what, health, drift }
 }
 
 fn health(set: &ClusterObjectSet, live: &Object) -> String {
@@ -197,11 +185,7 @@ async fn drift(
         Ok(mut fields) => {
             let more = fields.len().saturating_sub(FIELDS);
             fields.truncate(FIELDS);
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("changed: {}{more}", fields.join(", "))
         }
         Err(why) => format!("drift not known: {why}"),
@@ -240,15 +224,7 @@ async fn found(
             Err(why) => format!("not known: {why}"),
         };
         let (what, drift) = (identity.to_string(), String::new());
-        leaves.insert(
-            (phase.clone(), what.clone()),
-            Leaf {
-                phase,
-                what,
-                health,
-                drift,
-            },
-        );
+        leaves.insert((phase.clone(), what.clone()), Leaf { phase, what, health, drift });
     }
     Ok((leaves.into_values().collect(), unread))
 }

@@ -76,11 +76,7 @@ pub(crate) async fn run(
         Format::Yaml => output::write_yaml(out, &answer(&rows, &assumed))?,
         Format::Table => table(&rows).write(out)?,
     }
-    Ok(if rows.iter().any(|row| row.error.is_some()) {
-        Outcome::Failed
-    } else {
-        Outcome::Done
-    })
+    Ok(if rows.iter().any(|row| row.error.is_some()) { Outcome::Failed } else { Outcome::Done })
 }
 
 /// The row of one extension.
@@ -101,9 +97,7 @@ impl Row {
         let install = status.and_then(|status| status.install.as_ref());
         Self {
             name: extension.name_any(),
-            package: catalog
-                .map(|catalog| catalog.package_name.clone())
-                .unwrap_or_default(),
+            package: catalog.map(|catalog| catalog.package_name.clone()).unwrap_or_default(),
             installed: install.map(|install| install.bundle.version.clone()),
             update: status.and_then(|status| status.update.clone()),
             error: None,
@@ -112,15 +106,8 @@ impl Row {
 }
 
 fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
-        "NAME",
-        "PACKAGE",
-        "INSTALLED",
-        "NEWEST",
-        "UPDATE",
-        "REASON",
-        "MESSAGE",
-    ]);
+    let mut table =
+        Table::new(&["NAME", "PACKAGE", "INSTALLED", "NEWEST", "UPDATE", "REASON", "MESSAGE"]);
     for row in rows {
         let update = row.update.as_ref();
         let installed = row.installed.clone();

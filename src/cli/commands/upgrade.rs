@@ -77,18 +77,12 @@ pub(crate) async fn run(
     }
     let is_back = extension.annotations().contains_key(policy::ROLLBACK_TO);
     let wanted = args.to.is_some() || !args.channels.is_empty() || args.force || is_back;
-    let edit = if wanted {
-        moved(&args, &cluster, &extension).await
-    } else {
-        released(&extension)
-    };
+    let edit = if wanted { moved(&args, &cluster, &extension).await } else { released(&extension) };
     let edit = match edit {
         Ok(edit) => edit,
         Err(error) => {
             notice(&format!("error: {name}: {error:#}"));
-            notice(&format!(
-                "hint: kubectl olm why {name} says what leads where"
-            ));
+            notice(&format!("hint: kubectl olm why {name} says what leads where"));
             return Ok(Outcome::Failed);
         }
     };
@@ -98,11 +92,7 @@ pub(crate) async fn run(
     let installed = extension.status.as_ref();
     let installed = installed.and_then(|status| status.install.as_ref());
     let installed = installed.map_or("nothing", |install| install.bundle.version.as_str());
-    writeln!(
-        out,
-        "{name}: {installed} -> {}, by {}",
-        edit.version, edit.text
-    )?;
+    writeln!(out, "{name}: {installed} -> {}, by {}", edit.version, edit.text)?;
     if let Ok(mut snapshot) = cluster.snapshot(name).await {
         let question = &mut snapshot.question;
         question.came_from = None;
@@ -119,10 +109,7 @@ pub(crate) async fn run(
     let written = changes::merge(client, &extension, edit.change).await?;
     if args.no_wait || global.dry_run.is_some() {
         if args.force {
-            notice(&format!(
-                "note: it stays SelfCertified until: {}",
-                back(name)
-            ));
+            notice(&format!("note: it stays SelfCertified until: {}", back(name)));
         }
         return Ok(Outcome::Done);
     }
@@ -142,10 +129,7 @@ async fn undo(cluster: &Cluster, before: &ClusterExtension, ended: Outcome) -> a
         return Ok(());
     }
     if ended != Outcome::Done {
-        notice(&format!(
-            "note: it stays SelfCertified until: {}",
-            back(&name)
-        ));
+        notice(&format!("note: it stays SelfCertified until: {}", back(&name)));
         return Ok(());
     }
     let now = cluster.extension(&name).await?;
@@ -165,10 +149,7 @@ fn catalog(change: &Value) -> Value {
 
 /// Returns the edit that releases what is held.
 fn released(extension: &ClusterExtension) -> anyhow::Result<Edit> {
-    let update = extension
-        .status
-        .as_ref()
-        .and_then(|status| status.update.as_ref());
+    let update = extension.status.as_ref().and_then(|status| status.update.as_ref());
     let Some(update) = update else {
         anyhow::bail!("nothing newer is offered, or what is takes effect by itself");
     };
@@ -206,10 +187,7 @@ async fn moved(
     let mut parts = Vec::new();
     let mut change = json!({});
     if let Some(to) = &args.to {
-        let was = filter
-            .version
-            .as_deref()
-            .map_or_else(|| "none".to_owned(), quote);
+        let was = filter.version.as_deref().map_or_else(|| "none".to_owned(), quote);
         if was != quote(to) {
             parts.push(format!("version {was} -> {}", quote(to)));
         }
@@ -260,11 +238,7 @@ async fn moved(
     if parts.is_empty() {
         parts.push("what is asked for already".to_owned());
     }
-    Ok(Edit {
-        text: parts.join(", "),
-        change,
-        version,
-    })
+    Ok(Edit { text: parts.join(", "), change, version })
 }
 
 #[cfg(test)]
@@ -276,15 +250,9 @@ mod tests {
     // plugin.md 1.4: which edit releases what is held
     #[rstest]
     #[case::pinned("Pinned", "version \"1.0.0\" -> \"2.0.0\"")]
-    #[case::major(
-        "NextMajorHeld",
-        "annotation policy.olm.operatorframework.io/approve=2.0.0"
-    )]
+    #[case::major("NextMajorHeld", "annotation policy.olm.operatorframework.io/approve=2.0.0")]
     fn the_edit_that_releases(#[case] reason: &str, #[case] want: &str) {
-        assert_eq!(
-            released(&extension(reason, Some("2.0.0"))).unwrap().text,
-            want
-        );
+        assert_eq!(released(&extension(reason, Some("2.0.0"))).unwrap().text, want);
     }
 
     #[rstest]

@@ -26,11 +26,7 @@ pub(super) fn graph(
 ) -> Result<Graph, GraphError> {
     let package = package(request, catalog)?;
     let mut names = channel_names(package, request)?;
-    let left_out = if options.all {
-        0
-    } else {
-        names.len().saturating_sub(MAX_CHANNELS)
-    };
+    let left_out = if options.all { 0 } else { names.len().saturating_sub(MAX_CHANNELS) };
     names.truncate(names.len() - left_out);
     let resolve = |request: &Request| {
         let catalogs = std::slice::from_ref(catalog);
@@ -47,11 +43,7 @@ pub(super) fn graph(
     };
     let scene = Scene {
         package,
-        bundles: package
-            .bundles
-            .iter()
-            .map(|it| (it.name.as_str(), it))
-            .collect(),
+        bundles: package.bundles.iter().map(|it| (it.name.as_str(), it)).collect(),
         request,
         options,
         steps: &steps,
@@ -74,18 +66,11 @@ pub(super) fn graph(
 
 fn package<'a>(request: &Request, catalog: &Catalog<'a>) -> Result<&'a PackageIndex, GraphError> {
     let name = &request.filter.package_name;
-    let missing = || GraphError::NoPackage {
-        package: name.clone(),
-        catalog: catalog.name.to_owned(),
-    };
+    let missing =
+        || GraphError::NoPackage { package: name.clone(), catalog: catalog.name.to_owned() };
     let unreadable = |cause: &str| GraphError::Unreadable(cause.to_owned());
-    let content = catalog
-        .content
-        .ok_or_else(|| unreadable("the catalog has no content"))?;
-    content
-        .package(name)
-        .ok_or_else(missing)?
-        .map_err(unreadable)
+    let content = catalog.content.ok_or_else(|| unreadable("the catalog has no content"))?;
+    content.package(name).ok_or_else(missing)?.map_err(unreadable)
 }
 
 /// Returns the requested channels that exist, or all of them: the default channel first.
@@ -245,10 +230,7 @@ impl<'a> Scene<'a> {
     }
 
     fn version(&self, bundle: &Bundle) -> Option<VersionRelease> {
-        bundle
-            .version(self.options.resolve.release_support)
-            .ok()
-            .cloned()
+        bundle.version(self.options.resolve.release_support).ok().cloned()
     }
 
     fn details(&self, name: &str, version: Option<&VersionRelease>) -> Vec<String> {
@@ -272,19 +254,15 @@ impl<'a> Scene<'a> {
     }
 
     fn next(&self) -> Option<&'a Step> {
-        self.steps
-            .get(usize::from(self.request.installed.is_some()))
+        self.steps.get(usize::from(self.request.installed.is_some()))
     }
 }
 
 /// The edges of a channel.
 impl<'a> Scene<'a> {
     fn edges(&self, channel: &str, entries: &Entries<'a>, nodes: &[Node]) -> Vec<Edge> {
-        let index: BTreeMap<&str, usize> = nodes
-            .iter()
-            .enumerate()
-            .map(|(at, node)| (node.name.as_str(), at))
-            .collect();
+        let index: BTreeMap<&str, usize> =
+            nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
         let mut edges = named_edges(entries, &index);
         for edge in range_edges(entries, nodes, &edges) {
             edges.insert((edge.from, edge.to), edge);
@@ -371,12 +349,7 @@ impl<'a> Scene<'a> {
 
     fn outlook(&self, resolution: &Resolution<'_>) -> String {
         let skip = usize::from(self.request.installed.is_some());
-        let names: Vec<&str> = self
-            .steps
-            .iter()
-            .skip(skip)
-            .map(|it| it.name.as_str())
-            .collect();
+        let names: Vec<&str> = self.steps.iter().skip(skip).map(|it| it.name.as_str()).collect();
         match (&resolution.result, names.as_slice()) {
             (Err(error), _) => format!("next: none; {}", Chain(error)),
             (Ok(_), []) => "next: none".to_owned(),
@@ -391,11 +364,7 @@ impl<'a> Scene<'a> {
 
 fn range_note(entry: &Entry) -> Option<String> {
     let range = entry.skip_range.as_ref()?;
-    let invalid = if range.range.is_err() {
-        " (invalid)"
-    } else {
-        ""
-    };
+    let invalid = if range.range.is_err() { " (invalid)" } else { "" };
     let text = shown(&range.text, MAX_LABEL);
     Some(format!("skipRange {text}{invalid}"))
 }
@@ -412,11 +381,7 @@ fn follows(entry: &Entry) -> Vec<String> {
     if let Some(range) = &entry.skip_range {
         let error = range.range.as_ref().err();
         let error = error.map(|error| format!(": invalid: {}", Chain(error)));
-        lines.push(format!(
-            "skipRange {}{}",
-            range.text,
-            error.unwrap_or_default()
-        ));
+        lines.push(format!("skipRange {}{}", range.text, error.unwrap_or_default()));
     }
     lines.iter().map(|line| shown(line, MAX_DETAIL)).collect()
 }

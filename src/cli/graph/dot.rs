@@ -14,11 +14,7 @@ pub(super) fn draw(graph: &Graph) -> String {
     for (number, lane) in graph.channels.iter().enumerate() {
         let mut title = vec![lane.name.clone()];
         title.extend(lane.facts.iter().cloned());
-        let _ = writeln!(
-            text,
-            "  subgraph cluster_{number} {{\n    label={}",
-            dot(&title)
-        );
+        let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label={}", dot(&title));
         for (at, node) in lane.nodes.iter().enumerate() {
             let _ = writeln!(text, "    c{number}n{at} [{}]", attributes(node));
         }

@@ -25,9 +25,7 @@ pub(super) fn named_edges(
         if let (Some(&from), Some(&to)) = (index.get(from), index.get(to))
             && from != to
         {
-            edges
-                .entry((from, to))
-                .or_insert_with(|| Edge::new(from, to, kind));
+            edges.entry((from, to)).or_insert_with(|| Edge::new(from, to, kind));
         }
     };
     let all = || entries.values().flatten();
@@ -58,11 +56,7 @@ pub(super) fn range_edges(
     let ranges = nodes.iter().enumerate().rev().flat_map(of);
     let ranges: Vec<(usize, &Entry)> = ranges.take(MAX_RANGES).collect();
     let edge = |(from, node): (usize, &Node)| {
-        let version = &node
-            .version
-            .as_ref()
-            .filter(|_| !leading.contains(&from))?
-            .version;
+        let version = &node.version.as_ref().filter(|_| !leading.contains(&from))?.version;
         let leads = |(to, entry): &&(usize, &Entry)| *to != from && contains(entry, version);
         let (to, entry) = ranges.iter().find(leads)?;
         Some(range_edge(from, *to, entry))

@@ -20,13 +20,7 @@ const MAX_SKIP_LINES: usize = 40;
 /// The most nodes of a channel.
 const MAX_DRAWN: usize = 200;
 /// What is always drawn, and by itself.
-const ALONE: [Mark; 5] = [
-    Mark::Installed,
-    Mark::Next,
-    Mark::Head,
-    Mark::Outside,
-    Mark::Classic,
-];
+const ALONE: [Mark; 5] = [Mark::Installed, Mark::Next, Mark::Head, Mark::Outside, Mark::Classic];
 /// The most names listed in the details of a group.
 const MAX_LISTED: usize = 20;
 
@@ -49,11 +43,8 @@ fn cut(mut lane: Lane) -> Lane {
     let kept = [Mark::Installed, Mark::Next, Mark::Path, Mark::Classic];
     let dispensable = |node: &Node| !kept.iter().any(|mark| node.has(*mark));
     let nodes = lane.nodes.iter().enumerate();
-    let left_out: BTreeSet<usize> = nodes
-        .filter(|(_, node)| dispensable(node))
-        .map(|(at, _)| at)
-        .take(excess)
-        .collect();
+    let left_out: BTreeSet<usize> =
+        nodes.filter(|(_, node)| dispensable(node)).map(|(at, _)| at).take(excess).collect();
     if left_out.is_empty() {
         return lane;
     }
@@ -107,18 +98,11 @@ fn likeness(node: &Node, by_minor: bool) -> Option<Likeness> {
     }
     let version = node.version.as_ref().map(|version| &version.version);
     let minor = version.map(|version| (version.major, version.minor));
-    Some(Likeness {
-        marks: node.marks.clone(),
-        minor: minor.filter(|_| by_minor),
-    })
+    Some(Likeness { marks: node.marks.clone(), minor: minor.filter(|_| by_minor) })
 }
 
 fn folded(lane: &Lane, by_minor: bool) -> Lane {
-    let likeness: Vec<_> = lane
-        .nodes
-        .iter()
-        .map(|node| likeness(node, by_minor))
-        .collect();
+    let likeness: Vec<_> = lane.nodes.iter().map(|node| likeness(node, by_minor)).collect();
     let mut groups = runs(lane, &likeness);
     groups.extend(alike(lane, &likeness));
     groups.retain(|group| group.len() >= MIN_GROUP);
@@ -145,12 +129,8 @@ fn runs(lane: &Lane, likeness: &[Option<Likeness>]) -> Vec<Vec<usize>> {
         let single = ways_out.get(edge.from) == Some(&1) && ways_in.get(edge.to) == Some(&1);
         edge.kind == Kind::Replaces && alike && single
     };
-    let links: BTreeMap<usize, usize> = lane
-        .edges
-        .iter()
-        .filter(is_link)
-        .map(|edge| (edge.from, edge.to))
-        .collect();
+    let links: BTreeMap<usize, usize> =
+        lane.edges.iter().filter(is_link).map(|edge| (edge.from, edge.to)).collect();
     let ends: BTreeSet<usize> = links.values().copied().collect();
     let starts = links.keys().filter(|at| !ends.contains(at));
     let run = |start: &usize| {
@@ -201,11 +181,8 @@ fn merge(lane: &Lane, target: &BTreeMap<usize, usize>) -> Lane {
         let at = target.get(&at).copied().unwrap_or(at);
         members.entry(at).or_default().push(node);
     }
-    let position: BTreeMap<usize, usize> = members
-        .keys()
-        .enumerate()
-        .map(|(new, old)| (*old, new))
-        .collect();
+    let position: BTreeMap<usize, usize> =
+        members.keys().enumerate().map(|(new, old)| (*old, new)).collect();
     let moved = |at: usize| {
         let at = target.get(&at).copied().unwrap_or(at);
         position.get(&at).copied().unwrap_or_default()
@@ -216,11 +193,7 @@ fn merge(lane: &Lane, target: &BTreeMap<usize, usize>) -> Lane {
         if from == to {
             continue;
         }
-        let moved = Edge {
-            from,
-            to,
-            ..edge.clone()
-        };
+        let moved = Edge { from, to, ..edge.clone() };
         let kept = edges.entry((from, to, edge.kind)).or_insert(moved);
         kept.path |= edge.path;
         kept.classic |= edge.classic;
@@ -243,20 +216,15 @@ fn group(members: &[&Node]) -> Node {
     if members.len() == 1 {
         return (*first).clone();
     }
-    let mut details: Vec<String> = members
-        .iter()
-        .take(MAX_LISTED)
-        .filter_map(|node| node.details.first().cloned())
-        .collect();
+    let mut details: Vec<String> =
+        members.iter().take(MAX_LISTED).filter_map(|node| node.details.first().cloned()).collect();
     if members.len() > MAX_LISTED {
         details.push(format!("and {} more", members.len() - MAX_LISTED));
     }
     let mut notes = vec![format!("{} versions", members.len())];
     for kind in [Kind::Skips, Kind::SkipRange] {
         let has_kind = |node: &&&Node| {
-            node.notes
-                .iter()
-                .any(|note| note.split(' ').next() == Some(kind.word()))
+            node.notes.iter().any(|note| note.split(' ').next() == Some(kind.word()))
         };
         let count = members.iter().filter(has_kind).count();
         if count > 0 {

@@ -63,11 +63,8 @@ pub(super) fn layers(lane: &Lane) -> Layers {
     let mut above: Vec<Vec<usize>> = vec![Vec::new(); count];
     let mut below: Vec<Vec<usize>> = vec![Vec::new(); count];
     for (at, edge) in lane.edges.iter().enumerate() {
-        let (lower, upper) = if turned.contains(&at) {
-            (edge.to, edge.from)
-        } else {
-            (edge.from, edge.to)
-        };
+        let (lower, upper) =
+            if turned.contains(&at) { (edge.to, edge.from) } else { (edge.from, edge.to) };
         push(&mut above, lower, upper);
         push(&mut below, upper, lower);
     }
@@ -200,18 +197,9 @@ impl Grid {
         let height = layers.layer.iter().max().map_or(0, |layer| layer + 1);
         let mut rows = vec![Vec::new(); height];
         for at in layers.order {
-            push(
-                &mut rows,
-                vertices.get(at).map_or(0, |vertex| vertex.layer),
-                at,
-            );
+            push(&mut rows, vertices.get(at).map_or(0, |vertex| vertex.layer), at);
         }
-        let mut grid = Self {
-            vertices,
-            centers: Vec::new(),
-            rows,
-            bends: Vec::new(),
-        };
+        let mut grid = Self { vertices, centers: Vec::new(), rows, bends: Vec::new() };
         let nodes = grid.vertices.len();
         for edge in &lane.edges {
             let left = MAX_BENDS.saturating_sub(grid.vertices.len() - nodes);
@@ -237,11 +225,7 @@ impl Grid {
         let (mut bends, mut last) = (Vec::new(), lower);
         for layer in (top + 1..bottom).rev() {
             let bend = self.vertices.len();
-            self.vertices.push(Vertex {
-                layer,
-                width: BEND_WIDTH,
-                ..Vertex::default()
-            });
+            self.vertices.push(Vertex { layer, width: BEND_WIDTH, ..Vertex::default() });
             push(&mut self.rows, layer, bend);
             self.join(last, bend);
             bends.push(bend);
@@ -299,13 +283,8 @@ impl Grid {
             Side::Above => &vertex.above,
             Side::Below => &vertex.below,
         };
-        let values: Vec<i64> = neighbors
-            .iter()
-            .filter_map(|it| values.get(*it).copied())
-            .collect();
-        let count = i64::try_from(values.len())
-            .ok()
-            .filter(|count| *count > 0)?;
+        let values: Vec<i64> = neighbors.iter().filter_map(|it| values.get(*it).copied()).collect();
+        let count = i64::try_from(values.len()).ok().filter(|count| *count > 0)?;
         Some(values.iter().sum::<i64>() * SCALE / count)
     }
 
@@ -379,12 +358,7 @@ impl Grid {
         let rights = self.centers.iter().zip(&self.vertices);
         let right = rights.map(|(center, it)| center + it.width / 2).max();
         let routes = self.routes(lane, &places, band);
-        Layout {
-            places,
-            routes,
-            width: right.unwrap_or_default(),
-            height: (top - GAP_Y).max(0),
-        }
+        Layout { places, routes, width: right.unwrap_or_default(), height: (top - GAP_Y).max(0) }
     }
 
     fn routes(
@@ -429,11 +403,8 @@ impl Grid {
             let center = |bend: Option<&usize>, otherwise: i64| {
                 bend.map_or(otherwise, |bend| self.center(*bend))
             };
-            let (near_from, near_to) = if rises {
-                (bends.first(), bends.last())
-            } else {
-                (bends.last(), bends.first())
-            };
+            let (near_from, near_to) =
+                if rises { (bends.first(), bends.last()) } else { (bends.last(), bends.first()) };
             let start = (center(near_from, to.center), at, true);
             let end = (center(near_to, from.center), at, false);
             sides.entry((edge.from, rises)).or_default().push(start);

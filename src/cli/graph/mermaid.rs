@@ -18,21 +18,14 @@ pub(super) fn draw(graph: &Graph) -> String {
         let _ = writeln!(text, "    subgraph c{number}[{}]", mermaid(&title));
         for (at, node) in lane.nodes.iter().enumerate() {
             let classes = classes(node);
-            let _ = writeln!(
-                text,
-                "      c{number}n{at}[{}]{classes}",
-                mermaid(&lines(node))
-            );
+            let _ = writeln!(text, "      c{number}n{at}[{}]{classes}", mermaid(&lines(node)));
         }
         for edge in &lane.edges {
             let arrow = arrow(edge);
             let label = mermaid(&[edge.label()]);
             let (from, to) = (edge.from, edge.to);
             let link = links.len();
-            let _ = writeln!(
-                text,
-                "      c{number}n{from} {arrow}|{label}| c{number}n{to}"
-            );
+            let _ = writeln!(text, "      c{number}n{from} {arrow}|{label}| c{number}n{to}");
             links.push(
                 style(edge)
                     .map_or_else(String::new, |style| format!("  linkStyle {link} {style}\n")),

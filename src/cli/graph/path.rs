@@ -20,10 +20,10 @@ pub(super) fn path<'a>(
     first: &Resolution<'_>,
     resolve: impl Fn(&Request) -> Resolution<'a>,
 ) -> Vec<Step> {
-    let installed = request.installed.iter().map(|installed| Step {
-        name: installed.name.clone(),
-        version: installed.parse().ok(),
-    });
+    let installed = request
+        .installed
+        .iter()
+        .map(|installed| Step { name: installed.name.clone(), version: installed.parse().ok() });
     let mut steps: Vec<Step> = installed.collect();
     let mut request = request.clone();
     let mut next = chosen(first);
@@ -45,10 +45,7 @@ pub(super) fn path<'a>(
 
 fn chosen(resolution: &Resolution<'_>) -> Option<Step> {
     let selected = resolution.result.as_ref().ok()?;
-    Some(Step {
-        name: selected.bundle.name.clone(),
-        version: Some(selected.version.clone()),
-    })
+    Some(Step { name: selected.bundle.name.clone(), version: Some(selected.version.clone()) })
 }
 
 /// Says whether a bundle differs from all those before, by name and by version.

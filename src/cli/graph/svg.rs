@@ -104,11 +104,7 @@ fn draw(graph: &Graph, about: &str, first: &str, links: Option<&str>) -> String 
         right.unwrap_or_default() - MARGIN,
         facts.unwrap_or_default(),
         length_of(&graph.package) * 11,
-        legend
-            .iter()
-            .map(|(_, text)| small_width(text) + 60)
-            .max()
-            .unwrap_or_default(),
+        legend.iter().map(|(_, text)| small_width(text) + 60).max().unwrap_or_default(),
     ];
     let width = inner.into_iter().max().unwrap_or_default() + 2 * MARGIN;
     let height = bottom + 10 + LINE * length(&legend) + MARGIN;
@@ -127,10 +123,7 @@ fn draw(graph: &Graph, about: &str, first: &str, links: Option<&str>) -> String 
              <path class=\"head-{class}\" d=\"M0 0L8 4L0 8z\"/></marker>"
         );
     }
-    let _ = writeln!(
-        text,
-        "</defs>\n<rect class=\"page\" width=\"{width}\" height=\"{height}\"/>"
-    );
+    let _ = writeln!(text, "</defs>\n<rect class=\"page\" width=\"{width}\" height=\"{height}\"/>");
     write_text(&mut text, "title", (MARGIN, MARGIN + 14), &graph.package);
     for (line, fact) in (0..).zip(&graph.facts) {
         let at = (MARGIN, MARGIN + 24 + LINE * line + 10);
@@ -156,15 +149,10 @@ fn arrange(graph: &Graph, top: i64) -> (Vec<Panel<'_>>, i64) {
         let room = panel.width + MARGIN;
         let fits = |left: &&i64| **left == MARGIN || **left + panel.width <= PAGE;
         let lefts = columns.keys().filter(fits);
-        let place = lefts
-            .map(|left| (taken(&columns, *left, room), *left))
-            .min();
+        let place = lefts.map(|left| (taken(&columns, *left, room), *left)).min();
         (panel.top, panel.left) = place.unwrap_or((top, MARGIN));
         let right = panel.left + room;
-        let after = columns
-            .range(..=right)
-            .next_back()
-            .map_or(top, |(_, taken)| *taken);
+        let after = columns.range(..=right).next_back().map_or(top, |(_, taken)| *taken);
         columns.retain(|left, _| *left < panel.left || *left >= right);
         columns.insert(panel.left, panel.top + panel.height + MARGIN);
         columns.entry(right).or_insert(after);
@@ -227,12 +215,7 @@ impl<'a> Panel<'a> {
     fn write_edge(&self, text: &mut String, edge: &Edge, route: &[Point]) {
         let class = class(edge);
         let superseded = if edge.superseded { " superseded" } else { "" };
-        let label = |at: usize| {
-            self.lane
-                .nodes
-                .get(at)
-                .map_or("", |node| node.label.as_str())
-        };
+        let label = |at: usize| self.lane.nodes.get(at).map_or("", |node| node.label.as_str());
         let (from, to) = (label(edge.from), label(edge.to));
         let title = xml(&format!("{to} follows {from}: {}", edge.label()));
         let path = curve(route);
@@ -346,11 +329,7 @@ fn write_node(text: &mut String, node: &Node, place: Place) {
 
 fn write_text(text: &mut String, class: &str, (x, y): Point, content: &str) {
     let content = xml(content);
-    let class = if class.is_empty() {
-        String::new()
-    } else {
-        format!(" class=\"{class}\"")
-    };
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
     let _ = writeln!(text, "<text{class} x=\"{x}\" y=\"{y}\">{content}</text>");
 }
 
@@ -364,12 +343,9 @@ fn legend(graph: &Graph) -> Vec<(String, &'static str)> {
         ("taken", "the way of automatic updates"),
         ("classic", "where OLM Classic would go"),
     ];
-    let used = kinds
-        .into_iter()
-        .filter(|(name, _)| edges.iter().any(|edge| class(edge) == *name));
-    let mut legend: Vec<(String, &str)> = used
-        .map(|(class, meaning)| (class.to_owned(), meaning))
-        .collect();
+    let used = kinds.into_iter().filter(|(name, _)| edges.iter().any(|edge| class(edge) == *name));
+    let mut legend: Vec<(String, &str)> =
+        used.map(|(class, meaning)| (class.to_owned(), meaning)).collect();
     if edges.iter().any(|edge| edge.superseded) {
         let meaning = "dashed: not in OLM Classic, the entry is skipped";
         legend.push(("replaces superseded".to_owned(), meaning));
@@ -400,15 +376,7 @@ fn length<T>(list: &[T]) -> i64 {
 
 /// Returns how many columns a text takes; characters that are not ASCII count as two.
 fn length_of(text: &str) -> i64 {
-    text.chars()
-        .map(|it| {
-            if it.is_ascii() || "…·".contains(it) {
-                1
-            } else {
-                2
-            }
-        })
-        .sum()
+    text.chars().map(|it| if it.is_ascii() || "…·".contains(it) { 1 } else { 2 }).sum()
 }
 
 fn small_width(text: &str) -> i64 {

@@ -52,16 +52,8 @@ pub(super) fn named(verb: &str, names: &[&str]) -> Option<String> {
         return None;
     }
     // Naming one more is shorter than saying "and 1 more".
-    let limit = if names.len() == MAX_NAMED + 1 {
-        MAX_NAMED + 1
-    } else {
-        MAX_NAMED
-    };
-    let first: Vec<String> = names
-        .iter()
-        .take(limit)
-        .map(|name| shown(name, MAX_LABEL))
-        .collect();
+    let limit = if names.len() == MAX_NAMED + 1 { MAX_NAMED + 1 } else { MAX_NAMED };
+    let first: Vec<String> = names.iter().take(limit).map(|name| shown(name, MAX_LABEL)).collect();
     let more = match names.len().saturating_sub(limit) {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -49,12 +49,8 @@ fn legend(graph: &Graph) -> String {
         ('◌', "no bundle"),
     ];
     let nodes = || graph.channels.iter().flat_map(|lane| &lane.nodes);
-    let used = signs
-        .into_iter()
-        .filter(|(used, _)| nodes().any(|node| sign(node) == *used));
-    let used: Vec<String> = used
-        .map(|(sign, meaning)| format!("{sign} {meaning}"))
-        .collect();
+    let used = signs.into_iter().filter(|(used, _)| nodes().any(|node| sign(node) == *used));
+    let used: Vec<String> = used.map(|(sign, meaning)| format!("{sign} {meaning}")).collect();
     used.join("  ")
 }
 
@@ -69,9 +65,8 @@ fn rows(lane: &Lane, lines: &mut Vec<String>) {
         let Some(node) = lane.nodes.get(at) else {
             continue;
         };
-        let waiting: Vec<usize> = (0..columns.len())
-            .filter(|column| columns.get(*column) == Some(&Some(at)))
-            .collect();
+        let waiting: Vec<usize> =
+            (0..columns.len()).filter(|column| columns.get(*column) == Some(&Some(at))).collect();
         let column = match waiting.first() {
             Some(first) => *first,
             None => free(&mut columns),
@@ -86,11 +81,7 @@ fn rows(lane: &Lane, lines: &mut Vec<String>) {
         trim(&mut columns);
         let gutter = gutter(&columns, Some((column, sign(node))));
         lines.push(format!("  {gutter} {}", text(lane, at, node, &above)));
-        set(
-            &mut columns,
-            column,
-            replaced(lane, at).filter(|it| !above.contains(it)),
-        );
+        set(&mut columns, column, replaced(lane, at).filter(|it| !above.contains(it)));
         trim(&mut columns);
         let gutter = self::gutter(&columns, None);
         for note in &node.notes {
@@ -138,11 +129,8 @@ fn gutter(columns: &[Option<usize>], node: Option<(usize, char)>) -> String {
         _ if waits.is_some() => '│',
         _ => ' ',
     };
-    let cells: Vec<String> = columns
-        .iter()
-        .enumerate()
-        .map(|column| cell(column).to_string())
-        .collect();
+    let cells: Vec<String> =
+        columns.iter().enumerate().map(|column| cell(column).to_string()).collect();
     cells.join(" ")
 }
 
@@ -167,11 +155,7 @@ fn joint(columns: &[Option<usize>], waiting: &[usize]) -> String {
             None => ' ',
         };
         line.push(sign);
-        line.push(if column >= *first && column < *last {
-            '─'
-        } else {
-            ' '
-        });
+        line.push(if column >= *first && column < *last { '─' } else { ' ' });
     }
     line
 }
@@ -186,10 +170,7 @@ fn text(lane: &Lane, at: usize, node: &Node, above: &BTreeSet<usize>) -> String 
     }
     let below = replaced(lane, at).filter(|replaced| !above.contains(replaced));
     let followed = |kind: Kind| {
-        let edges = lane
-            .edges
-            .iter()
-            .filter(move |edge| edge.to == at && edge.kind == kind);
+        let edges = lane.edges.iter().filter(move |edge| edge.to == at && edge.kind == kind);
         let others = edges.filter(|edge| kind != Kind::Replaces || Some(edge.from) != below);
         let nodes = others.filter_map(|edge| lane.nodes.get(edge.from));
         nodes.map(|node| node.label.as_str()).collect::<Vec<_>>()

@@ -12,10 +12,8 @@ use super::{Hinted, Outcome, UsageError};
 const WITHOUT_CLUSTER: &str = "--catalog DIR|IMAGE works without one, where a command takes it";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
 /// How begins what the API server says about kinds it does not serve.
-const NOT_SERVED: [&str; 2] = [
-    "404 page not found",
-    "the server could not find the requested resource",
-];
+const NOT_SERVED: [&str; 2] =
+    ["404 page not found", "the server could not find the requested resource"];
 
 /// A failure, judged.
 #[derive(Debug, PartialEq, Eq)]
@@ -117,12 +115,7 @@ mod tests {
         3,
         "you may not list clusterextensions"
     )]
-    #[case::write(
-        403,
-        "x is forbidden: User \"dana\" cannot patch resource \"x\"",
-        1,
-        "reading: "
-    )]
+    #[case::write(403, "x is forbidden: User \"dana\" cannot patch resource \"x\"", 1, "reading: ")]
     fn what_could_not_be_asked_is_not_known(
         #[case] code: u16,
         #[case] message: &str,
@@ -132,11 +125,7 @@ mod tests {
         let status = Status::failure(message, "R").with_code(code).boxed();
         let error = Err::<(), _>(kube::Error::Api(status)).context("reading");
         let failure = Failure::of(&error.unwrap_err());
-        let want = if outcome == 3 {
-            Outcome::Unknown
-        } else {
-            Outcome::Failed
-        };
+        let want = if outcome == 3 { Outcome::Unknown } else { Outcome::Failed };
         assert_eq!(failure.outcome, want);
         assert!(failure.text.starts_with(text), "{}", failure.text);
         assert_eq!(failure.hint.is_some(), outcome == 3);

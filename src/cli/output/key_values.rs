@@ -49,9 +49,6 @@ mod tests {
         let mut out = Vec::new();
         sheet.write(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(
-            text,
-            "Name      a\nFindings  one\n          two\n          three\n"
-        );
+        assert_eq!(text, "Name      a\nFindings  one\n          two\n          three\n");
     }
 }

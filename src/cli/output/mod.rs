@@ -112,9 +112,8 @@ pub(crate) fn notice(line: &str) {
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|layer| {
         let io = layer.downcast_ref::<io::Error>().map(io::Error::kind);
-        let json = layer
-            .downcast_ref::<serde_json::Error>()
-            .and_then(serde_json::Error::io_error_kind);
+        let json =
+            layer.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
         io.or(json) == Some(io::ErrorKind::BrokenPipe)
     })
 }

@@ -41,17 +41,12 @@ pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future
         () = tokio::time::sleep(BEGIN) => {}
     }
     let on_terminal = io::stderr().is_terminal();
-    let target = if on_terminal {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
+    let target =
+        if on_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(None, target).with_message(what.to_owned());
     loop {
-        let (done, total) = (
-            transfer.done.load(Ordering::Relaxed),
-            transfer.total.load(Ordering::Relaxed),
-        );
+        let (done, total) =
+            (transfer.done.load(Ordering::Relaxed), transfer.total.load(Ordering::Relaxed));
         if on_terminal {
             let style = match (done, total) {
                 (0, 0) => WITHOUT_BYTES,
@@ -105,10 +100,7 @@ mod tests {
     fn a_line_says_how_far_it_is() {
         assert_eq!(line("pulling a", 0, 0), "pulling a...");
         assert_eq!(line("pulling a", 1_260_000, 0), "pulling a: 1.2 MB");
-        assert_eq!(
-            line("pulling a", 12_345_678, 45_100_000),
-            "pulling a: 12.3 of 45.1 MB"
-        );
+        assert_eq!(line("pulling a", 12_345_678, 45_100_000), "pulling a: 12.3 of 45.1 MB");
         for template in [WITH_END, WITHOUT_END, WITHOUT_BYTES] {
             assert!(ProgressStyle::with_template(template).is_ok());
         }

@@ -12,9 +12,7 @@ pub(crate) struct Styles {
 impl Styles {
     /// Enables color for a terminal, unless `NO_COLOR` or `TERM` disables it.
     pub(crate) fn of(stream: &impl RawStream) -> Self {
-        Self {
-            on: AutoStream::choice(stream) != ColorChoice::Never,
-        }
+        Self { on: AutoStream::choice(stream) != ColorChoice::Never }
     }
 
     /// Bold, for what should be found at a glance.
@@ -38,10 +36,6 @@ impl Styles {
     }
 
     fn with(self, style: Style, text: &str) -> String {
-        if self.on {
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
+        if self.on { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 }

@@ -12,9 +12,7 @@ impl Table {
     /// Makes a table with these headers.
     pub(crate) fn new(headers: &[&str]) -> Self {
         let headers = headers.iter().map(|header| (*header).to_owned()).collect();
-        Self {
-            rows: vec![headers],
-        }
+        Self { rows: vec![headers] }
     }
 
     /// Adds a row; missing cells are empty.

@@ -40,10 +40,7 @@ impl Answer {
 }
 
 fn browse(arguments: &[&str]) -> Page {
-    start(
-        &mut Command::new(env!("CARGO_BIN_EXE_kubectl-olm")),
-        arguments,
-    )
+    start(&mut Command::new(env!("CARGO_BIN_EXE_kubectl-olm")), arguments)
 }
 
 fn start(command: &mut Command, arguments: &[&str]) -> Page {
@@ -54,11 +51,7 @@ fn start(command: &mut Command, arguments: &[&str]) -> Page {
     BufReader::new(stdout).read_line(&mut url).unwrap();
     let rest = url.trim().strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
-    Page {
-        child,
-        host: host.to_owned(),
-        base: format!("/{}", path.trim_end_matches('/')),
-    }
+    Page { child, host: host.to_owned(), base: format!("/{}", path.trim_end_matches('/')) }
 }
 
 impl Page {
@@ -208,10 +201,8 @@ fn offline(catalogs: &[&str]) -> Page {
 fn every_page_is_sound_and_every_link_leads_somewhere() {
     let page = offline(&[SHOP]);
     let pages = crawl(&page);
-    let shown: BTreeSet<_> = pages
-        .keys()
-        .filter_map(|path| path.split(['/', '?']).nth(1))
-        .collect();
+    let shown: BTreeSet<_> =
+        pages.keys().filter_map(|path| path.split(['/', '?']).nth(1)).collect();
     let want = [
         "",
         "bundle",
@@ -235,17 +226,12 @@ fn every_page_is_sound_and_every_link_leads_somewhere() {
         }
         let mut ids = BTreeSet::new();
         for (name, attributes) in &elements {
-            let inline = attributes
-                .keys()
-                .find(|key| key.starts_with("on") || *key == "style");
+            let inline = attributes.keys().find(|key| key.starts_with("on") || *key == "style");
             assert_eq!(inline, None, "{name} of {path}");
             assert!(name != "img" || attributes.contains_key("alt"), "{path}");
             assert!(name != "th" || attributes.contains_key("scope"), "{path}");
             let id = attributes.get("id");
-            assert!(
-                id.is_none_or(|id| ids.insert(id.clone())),
-                "{id:?} of {path}"
-            );
+            assert!(id.is_none_or(|id| ids.insert(id.clone())), "{id:?} of {path}");
         }
     }
 }
@@ -262,44 +248,19 @@ fn only_this_machine_with_the_secret_is_let_in() {
         ("GET", first.as_str(), at_host.clone(), 200),
         ("HEAD", &first, at_host.clone(), 200),
         ("GET", &first, format!("host: localhost:{port}\r\n"), 200),
-        (
-            "GET",
-            &first,
-            format!("{at_host}sec-fetch-site: same-origin\r\n"),
-            200,
-        ),
+        ("GET", &first, format!("{at_host}sec-fetch-site: same-origin\r\n"), 200),
         ("GET", "/", at_host.clone(), 404),
         ("GET", base, at_host.clone(), 404),
         ("GET", "/packages", at_host.clone(), 404),
         ("GET", &format!("{base}x/packages"), at_host.clone(), 404),
         ("GET", &format!("{base}/none"), at_host.clone(), 404),
-        (
-            "GET",
-            &format!("{base}/package/shop/none"),
-            at_host.clone(),
-            404,
-        ),
-        (
-            "GET",
-            &format!("{base}/bundle/shop/beacon/none"),
-            at_host.clone(),
-            404,
-        ),
-        (
-            "GET",
-            &format!("{base}/icon/shop/tinker"),
-            at_host.clone(),
-            404,
-        ),
+        ("GET", &format!("{base}/package/shop/none"), at_host.clone(), 404),
+        ("GET", &format!("{base}/bundle/shop/beacon/none"), at_host.clone(), 404),
+        ("GET", &format!("{base}/icon/shop/tinker"), at_host.clone(), 404),
         ("GET", &first, "host: evil.example\r\n".to_owned(), 421),
         ("GET", &first, format!("host: evil.example:{port}\r\n"), 421),
         ("GET", &first, String::new(), 421),
-        (
-            "GET",
-            &first,
-            format!("{at_host}sec-fetch-site: cross-site\r\n"),
-            403,
-        ),
+        ("GET", &first, format!("{at_host}sec-fetch-site: cross-site\r\n"), 403),
         ("POST", &first, at_host.clone(), 405),
         ("DELETE", &first, at_host.clone(), 405),
     ] {
@@ -325,18 +286,13 @@ fn only_this_machine_with_the_secret_is_let_in() {
 fn the_opening_code_works_once() {
     let folder = tempfile::tempdir().unwrap();
     let (browser, told) = (folder.path().join("browser"), folder.path().join("told"));
-    let script = format!(
-        "#!/bin/sh\nprintf %s \"$1\" > {0}.new && mv {0}.new {0}\n",
-        told.display()
-    );
+    let script =
+        format!("#!/bin/sh\nprintf %s \"$1\" > {0}.new && mv {0}.new {0}\n", told.display());
     std::fs::write(&browser, script).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&browser, mode).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
-    let page = start(
-        command.env("BROWSER", &browser),
-        &["--open", "--catalog", SHOP],
-    );
+    let page = start(command.env("BROWSER", &browser), &["--open", "--catalog", SHOP]);
     let deadline = Instant::now() + Duration::from_secs(30);
     while !told.exists() {
         assert!(Instant::now() < deadline, "the browser was not started");
@@ -347,10 +303,7 @@ fn the_opening_code_works_once() {
     assert!(!told.contains(&page.base));
     let at_host = format!("host: {}\r\n", page.host);
     let first = page.send("GET", code, &at_host);
-    assert_eq!(
-        (first.0, first.1["location"].clone()),
-        (303, format!("{}/", page.base))
-    );
+    assert_eq!((first.0, first.1["location"].clone()), (303, format!("{}/", page.base)));
     assert_eq!(page.send("GET", code, &at_host).0, 404);
 }
 
@@ -398,44 +351,25 @@ fn hostile_text_is_shown_as_text() {
     let list = page.page("/packages");
     assert!(list.len() < 100_000, "{}", list.len());
     // Strictly read, so that nothing of a catalog is an element or an attribute.
-    let links: Vec<_> = elements(&list)
-        .into_iter()
-        .filter_map(|it| it.1.get("href").cloned())
-        .collect();
-    let evil = links
-        .iter()
-        .find(|it| it.contains("/package/hostile/evil"))
-        .unwrap();
+    let links: Vec<_> =
+        elements(&list).into_iter().filter_map(|it| it.1.get("href").cloned()).collect();
+    let evil = links.iter().find(|it| it.contains("/package/hostile/evil")).unwrap();
     let evil = evil.strip_prefix(&page.base).unwrap().to_owned();
     let text = page.page(&evil);
     for (name, attributes) in elements(&list).into_iter().chain(elements(&text)) {
         assert!(!["script", "iframe", "style", "object"].contains(&name.as_str()));
-        let handler = attributes
-            .keys()
-            .find(|key| key.starts_with("on") || *key == "style");
+        let handler = attributes.keys().find(|key| key.starts_with("on") || *key == "style");
         assert_eq!(handler, None);
-        let link = attributes
-            .get("href")
-            .into_iter()
-            .chain(attributes.get("src"));
+        let link = attributes.get("href").into_iter().chain(attributes.get("src"));
         for link in link {
-            assert!(
-                !link.starts_with("javascript:") && !link.starts_with("data:"),
-                "{link}"
-            );
+            assert!(!link.starts_with("javascript:") && !link.starts_with("data:"), "{link}");
         }
     }
     assert!(!text.contains('\u{202e}') && !list.contains('\u{202e}'));
     assert!(!list.contains('\u{1b}'));
-    assert!(
-        text.contains("<small>(evil.example)</small>"),
-        "links show their host"
-    );
+    assert!(text.contains("<small>(evil.example)</small>"), "links show their host");
     let icon = page.get(&evil.replacen("/package/", "/icon/", 1));
-    assert_eq!(
-        (icon.0, icon.1["content-type"].as_str()),
-        (200, "image/svg+xml")
-    );
+    assert_eq!((icon.0, icon.1["content-type"].as_str()), (200, "image/svg+xml"));
     let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
     assert_eq!(icon.1["content-security-policy"], policy);
     assert_eq!(page.get("/icon/hostile/page").0, 404, "HTML is not an icon");
@@ -458,29 +392,17 @@ fn pages_show_what_the_verbs_print_and_what_is_not_known() {
     let found = verb(&["search", "queues"]);
     assert_eq!(found["packages"][0]["version"], "3.2.4");
     let text = page.page("/packages?q=queues&catalog=");
-    assert!(
-        text.contains(">Courier</a>") && text.contains(">3.2.4</span>"),
-        "{text}"
-    );
+    assert!(text.contains(">Courier</a>") && text.contains(">3.2.4</span>"), "{text}");
     assert!(!text.contains("Lantern"), "{text}");
-    assert!(
-        text.contains("Not known: packages of catalog away"),
-        "{text}"
-    );
+    assert!(text.contains("Not known: packages of catalog away"), "{text}");
     let shown = verb(&["show", "cistern-operator", "--no-pull"]);
     let text = page.page("/package/shop/cistern-operator");
     for bundle in shown["bundles"].as_array().unwrap() {
         let version = bundle["version"].as_str().unwrap();
-        assert!(
-            text.contains(&format!(">{version}</a>")),
-            "{version}: {text}"
-        );
+        assert!(text.contains(&format!(">{version}</a>")), "{version}: {text}");
     }
     assert!(text.contains("Channel legacy gets no fixes any more; move to stable."));
-    assert!(
-        text.contains("package lantern-operator &#62;=2.0.0 &#60;4.0.0"),
-        "{text}"
-    );
+    assert!(text.contains("package lantern-operator &#62;=2.0.0 &#60;4.0.0"), "{text}");
     let lint = verb_of_lint();
     let text = page.page("/catalog/shop");
     let counts = &lint["counts"];
@@ -498,9 +420,7 @@ fn pages_show_what_the_verbs_print_and_what_is_not_known() {
 /// Returns the names of the packages that a list of the shop shows.
 fn listed(page: &Page, query: &str) -> Vec<String> {
     let list = page.page(&format!("/packages{query}"));
-    let links = elements(&list)
-        .into_iter()
-        .filter_map(|it| it.1.get("href").cloned());
+    let links = elements(&list).into_iter().filter_map(|it| it.1.get("href").cloned());
     let names = links.filter_map(|link| {
         let name = link.split_once("/package/shop/")?.1.to_owned();
         // Each leads back to the same list.
@@ -530,10 +450,7 @@ fn packages_are_listed_by_category_and_by_what_can_be_installed() {
         ("?category=Storage", &["cistern-operator"][..]),
         ("?category=Developer%20Tools", &["orchard"]),
         ("?category=Developer%20Tools&deprecated=hide", &[]),
-        (
-            "?q=o&category=Streaming%20%26%20Messaging",
-            &["courier-operator"],
-        ),
+        ("?q=o&category=Streaming%20%26%20Messaging", &["courier-operator"]),
         ("?q=anvil", &["anvil"]),
         ("?q=anvil&installable=only", &[]),
         ("?q=no-such-package", &[]),
@@ -541,21 +458,13 @@ fn packages_are_listed_by_category_and_by_what_can_be_installed() {
         assert_eq!(listed(&page, query), want, "{query}");
     }
     let all = listed(&page, "");
-    let without = |name: &str| {
-        all.iter()
-            .filter(|it| *it != name)
-            .cloned()
-            .collect::<Vec<_>>()
-    };
+    let without = |name: &str| all.iter().filter(|it| *it != name).cloned().collect::<Vec<_>>();
     assert_eq!(listed(&page, "?deprecated=hide"), without("orchard"));
     assert_eq!(listed(&page, "?installable=only"), without("anvil"));
     let text = page.page("/packages?q=anvil");
     assert!(text.contains("Cannot be installed: "), "{text}");
     let text = page.page("/package/shop/orchard?q=o&deprecated=hide");
-    assert!(
-        text.contains("/packages?q=o&#38;deprecated=hide\">Packages</a>"),
-        "{text}"
-    );
+    assert!(text.contains("/packages?q=o&#38;deprecated=hide\">Packages</a>"), "{text}");
 
     let search = |arguments: &[&str]| -> serde_json::Value {
         let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
@@ -568,10 +477,7 @@ fn packages_are_listed_by_category_and_by_what_can_be_installed() {
     };
     let found = search(&["anvil"])["packages"][0].take();
     assert_eq!(found["installable"], false);
-    assert!(
-        found["reasons"][0].as_str().unwrap().contains("anvil"),
-        "{found}"
-    );
+    assert!(found["reasons"][0].as_str().unwrap().contains("anvil"), "{found}");
     let all = search(&["anvil", "--installable"]);
     assert_eq!(all["packages"][0]["installable"], false, "programs see why");
     let found = search(&["orchard"])["packages"][0].take();
@@ -615,10 +521,7 @@ fn the_install_command_names_the_catalog_where_others_have_the_package() {
     let alone = command(&offline(&[SHOP]));
     assert_eq!(alone, "cistern-operator -n NAMESPACE");
     let one_of_two = command(&offline(&[SHOP, "other=browse/shop.yaml"]));
-    assert_eq!(
-        one_of_two,
-        "cistern-operator -n NAMESPACE --catalog-selector shop"
-    );
+    assert_eq!(one_of_two, "cistern-operator -n NAMESPACE --catalog-selector shop");
 }
 
 // plugin.md U27
@@ -669,17 +572,11 @@ fn templates_escape_everything() {
             assert!(!text.contains(raw), "{raw}");
         }
     }
-    for file in std::fs::read_dir(web)
-        .unwrap()
-        .map(|file| file.unwrap().path())
-    {
+    for file in std::fs::read_dir(web).unwrap().map(|file| file.unwrap().path()) {
         let source = file.extension().is_some_and(|it| it == "rs") && !file.ends_with("markup.rs");
         if source {
             let text = std::fs::read_to_string(&file).unwrap();
-            assert!(
-                !text.contains("HtmlSafe") && !text.contains("escape ="),
-                "{file:?}"
-            );
+            assert!(!text.contains("HtmlSafe") && !text.contains("escape ="), "{file:?}");
         }
     }
 }

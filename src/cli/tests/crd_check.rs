@@ -69,10 +69,7 @@ fn findings_are_listed_and_end_the_program_with_1() {
     );
     assert_eq!(code, 1);
     let (code, text, _) = check(&[&old, &new, "--crd-safety-compat"]);
-    assert!(
-        text.contains(&format!("lids.example.com: 1 finding\n  {LOOSENED}\n")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("lids.example.com: 1 finding\n  {LOOSENED}\n")), "{text}");
     assert_eq!(code, 1);
     assert_eq!(check(&[&new, &new, "--crd-safety-compat"]).0, 0);
 }
@@ -108,8 +105,5 @@ fn what_cannot_be_compared_is_named() {
     fs::write(&empty, "kind: Pot\n").unwrap();
     let (code, _, error) = check(&[&path("old.yaml"), &empty]);
     assert_eq!(code, 1);
-    assert!(
-        error.contains("empty.yaml holds no CustomResourceDefinition"),
-        "{error}"
-    );
+    assert!(error.contains("empty.yaml holds no CustomResourceDefinition"), "{error}");
 }

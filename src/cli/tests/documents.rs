@@ -61,10 +61,7 @@ fn a_package_that_is_found_has_its_priority_and_channels() {
 #[case::category("storage", true)]
 #[case::catalog("cistern --catalog-selector shop", true)]
 #[case::another_catalog("cistern --catalog-selector mall", false)]
-#[case::label(
-    "cistern --catalog-selector olm.operatorframework.io/metadata.name=shop",
-    true
-)]
+#[case::label("cistern --catalog-selector olm.operatorframework.io/metadata.name=shop", true)]
 fn packages_are_found_by_kind_keyword_and_catalog(#[case] words: &str, #[case] found: bool) {
     let search = format!("search {words} --catalog shop=browse/shop.yaml -o json");
     let answer: Value = serde_json::from_str(&olm(&search)).unwrap();

@@ -27,48 +27,30 @@ fn resolve(flags: &[&str]) -> (Option<i32>, String) {
 // decisions 8 and 9
 #[test]
 fn what_is_told_is_judged_and_nothing_else() {
-    let tap = file(
-        "tap.yaml",
-        "['water.test/v1, Tap', {version: v1, kind: Pod}]",
-    );
+    let tap = file("tap.yaml", "['water.test/v1, Tap', {version: v1, kind: Pod}]");
     let none = file("none.json", "[]");
     let cases: [(&[&str], &str, &str); 6] = [
         (&[], "kettle.v1.1.0  1.1.0", ""),
-        (
-            &["--kube-version", "v1.33.1+k3s1"],
-            "kettle.v1.1.0  1.1.0",
-            "",
-        ),
+        (&["--kube-version", "v1.33.1+k3s1"], "kettle.v1.1.0  1.1.0", ""),
         (
             &["--kube-version", "1.24"],
             "kettle.v1.0.0  1.0.0",
             "held: kettle.v1.1.0: unmet constraints: requires Kubernetes \"1.25.0\" or later (the \
              cluster runs \"1.24.0\")",
         ),
-        (
-            &["--served-kinds", tap.to_str().unwrap()],
-            "kettle.v1.1.0  1.1.0",
-            "",
-        ),
+        (&["--served-kinds", tap.to_str().unwrap()], "kettle.v1.1.0  1.1.0", ""),
         (
             &["--served-kinds", none.to_str().unwrap()],
             "kettle.v1.0.0  1.0.0",
             "held: kettle.v1.1.0: unmet constraints: requires API \"water.test/v1, Kind=Tap\" \
              (not served by the cluster)",
         ),
-        (
-            &["--installed", none.to_str().unwrap()],
-            "kettle.v1.1.0  1.1.0",
-            "",
-        ),
+        (&["--installed", none.to_str().unwrap()], "kettle.v1.1.0  1.1.0", ""),
     ];
     for (flags, chosen, held) in cases {
         let (code, text) = resolve(flags);
         assert_eq!(code, Some(0), "{flags:?}: {text}");
-        assert!(
-            text.contains(chosen) && text.contains(held),
-            "{flags:?}: {text}"
-        );
+        assert!(text.contains(chosen) && text.contains(held), "{flags:?}: {text}");
     }
 }
 
@@ -97,24 +79,13 @@ fn an_update_that_would_break_something_installed_is_held() {
 
 #[test]
 fn files_of_another_shape_are_refused() {
-    let wrong = file(
-        "wrong.yaml",
-        "[{extension: a, package: b, version: 1.0.0, versoin: 2}]",
-    );
+    let wrong = file("wrong.yaml", "[{extension: a, package: b, version: 1.0.0, versoin: 2}]");
     let wrong = wrong.to_str().unwrap();
     let cases: [(&[&str], i32, &str); 4] = [
         (&["--installed", wrong], 1, "unknown field `versoin`"),
-        (
-            &["--served-kinds", wrong],
-            1,
-            "must be `group/version, Kind` or an object",
-        ),
+        (&["--served-kinds", wrong], 1, "must be `group/version, Kind` or an object"),
         (&["--kube-version", "new"], 2, "invalid value 'new'"),
-        (
-            &["--installed", "a"],
-            2,
-            "must be NAME@VERSION, or a file that ends with",
-        ),
+        (&["--installed", "a"], 2, "must be NAME@VERSION, or a file that ends with"),
     ];
     for (flags, want, reason) in cases {
         let (code, text) = resolve(flags);

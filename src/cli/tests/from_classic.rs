@@ -4,10 +4,7 @@
 
 use std::process::Command;
 
-const FLEET: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../core/testdata/classic/fleet.yaml"
-);
+const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/testdata/classic/fleet.yaml");
 
 /// Runs the program and returns exit code, stdout and stderr.
 fn run(arguments: &[&str]) -> (i32, String, String) {
@@ -51,8 +48,5 @@ fn a_report_has_a_line_for_each_field() {
     assert!(text.contains(line), "{text}");
     let (code, _, errors) = run(&["kettle"]);
     assert_eq!(code, 1);
-    assert!(
-        errors.contains("there is no Subscription \"kettle\""),
-        "{errors}"
-    );
+    assert!(errors.contains("there is no Subscription \"kettle\""), "{errors}");
 }

@@ -11,10 +11,8 @@ use olm_test::plugin::checked;
 use rstest::rstest;
 
 const TEAPOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/graph/teapot.yaml");
-const LAMP: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../hack/demo/bundles/lamp-operator/1.0.0"
-);
+const LAMP: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../hack/demo/bundles/lamp-operator/1.0.0");
 
 /// Runs the program with a kubeconfig and returns exit code, stdout and stderr.
 fn olm(kubeconfig: &str, arguments: &[&str]) -> (i32, String, String) {
@@ -45,22 +43,11 @@ fn a_verb_that_is_unknown_gets_the_nearest_ones(#[case] verb: &str, #[case] near
 #[case::none("", "$KUBECONFIG is not set and ~/.kube/config does not exist\n")]
 #[case::named("/nonexistent/config", "failed to read kubeconfig from ")]
 fn without_a_cluster_the_answer_is_not_known(#[case] kubeconfig: &str, #[case] why: &str) {
-    for arguments in [
-        &["status"][..],
-        &["search"],
-        &["why", "a"],
-        &["delete", "a", "--yes"],
-    ] {
+    for arguments in [&["status"][..], &["search"], &["why", "a"], &["delete", "a", "--yes"]] {
         let (code, out, errors) = olm(kubeconfig, arguments);
         assert_eq!((code, out.as_str()), (3, ""), "{arguments:?}: {errors}");
-        assert!(
-            errors.starts_with(&format!("error: no cluster: {why}")),
-            "{errors}"
-        );
-        assert!(
-            errors.contains("\nhint: --catalog DIR|IMAGE works without one"),
-            "{errors}"
-        );
+        assert!(errors.starts_with(&format!("error: no cluster: {why}")), "{errors}");
+        assert!(errors.contains("\nhint: --catalog DIR|IMAGE works without one"), "{errors}");
     }
 }
 
@@ -90,18 +77,7 @@ fn with_a_catalog_no_cluster_is_asked() {
         (&["resolve", "--package", "teapot", "--catalog", TEAPOT], 0),
         (&["rbac", LAMP, "-n", "a", "--service-account", "b"], 0),
         (&["show", "lamp-operator", "--catalog", lamps], 0),
-        (
-            &[
-                "render",
-                "-n",
-                "a",
-                "--from-catalog",
-                "lamp-operator",
-                "--catalog",
-                lamps,
-            ],
-            1,
-        ),
+        (&["render", "-n", "a", "--from-catalog", "lamp-operator", "--catalog", lamps], 1),
     ];
     for (arguments, want) in asked {
         let (code, _, errors) = olm(kubeconfig, arguments);
@@ -111,11 +87,7 @@ fn with_a_catalog_no_cluster_is_asked() {
     }
     // The same kubeconfig, where a cluster is meant.
     let mut asking = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
-    let mut asking = asking
-        .arg("status")
-        .env("KUBECONFIG", kubeconfig)
-        .spawn()
-        .unwrap();
+    let mut asking = asking.arg("status").env("KUBECONFIG", kubeconfig).spawn().unwrap();
     cluster.set_nonblocking(false).unwrap();
     let connection = cluster.accept();
     asking.kill().unwrap();
@@ -197,10 +169,7 @@ fn what_takes_long_shows_how_far_it_is() {
     let slow = begun(&server);
     let shown = terminal.stdout.as_mut().unwrap();
     let bar = until(shown, " left");
-    assert!(
-        bar.contains("reading http://") && bar.contains(" of "),
-        "{bar}"
-    );
+    assert!(bar.contains("reading http://") && bar.contains(" of "), "{bar}");
     ended(slow);
     assert!(terminal.wait().unwrap().success());
 

@@ -62,19 +62,13 @@ fn findings_name_a_place_that_can_be_followed() {
     let root = folder.path();
     write(&root.join("catalog"), &[("1.0.0", "1"), ("1.1.0", "2")]);
     let (code, text, _) = catalog(root, &["lint", "catalog"]);
-    assert_eq!(
-        (code, text.as_str()),
-        (0, "0 errors, 0 warnings in 1 file\n")
-    );
+    assert_eq!((code, text.as_str()), (0, "0 errors, 0 warnings in 1 file\n"));
     let index = root.join("catalog/teapot/index.yaml");
     let sound = fs::read_to_string(&index).unwrap();
     let wrong = sound
         .replace("replaces: teapot.v1.0.0", "skipRange: '>1.0 <2'")
         .replace("name: stable", "name: Stable")
-        .replace(
-            "@sha256:1111111111111111111111111111111111111111111111111111111111111111",
-            ":1",
-        );
+        .replace("@sha256:1111111111111111111111111111111111111111111111111111111111111111", ":1");
     fs::write(&index, wrong).unwrap();
     let (code, text, _) = catalog(root, &["lint", "catalog"]);
     insta::assert_snapshot!(text, @r#"
@@ -129,16 +123,10 @@ fn the_same_catalog_gives_the_same_image() {
     fs::write(root.join("pots.yaml"), file.replace("[teapot]", "[kettle]")).unwrap();
     let (code, _, errors) = catalog(root, &["build", "pots.yaml", "--oci", "four"]);
     assert_eq!(code, 1);
-    assert!(
-        errors.contains("catalog has no package \"kettle\""),
-        "{errors}"
-    );
+    assert!(errors.contains("catalog has no package \"kettle\""), "{errors}");
     let (code, _, errors) = catalog(root, &["build", "catalog"]);
     assert_eq!(code, 2);
-    assert!(
-        errors.contains("--push, --oci DIR or --dockerfile DIR"),
-        "{errors}"
-    );
+    assert!(errors.contains("--push, --oci DIR or --dockerfile DIR"), "{errors}");
 }
 
 // plugin.md 2.1
@@ -149,19 +137,12 @@ fn a_catalog_with_errors_is_not_built() {
     write(&root.join("catalog"), &[("1.0.0", "1")]);
     let index = root.join("catalog/teapot/index.yaml");
     let text = fs::read_to_string(&index).unwrap();
-    fs::write(
-        &index,
-        text.replace("defaultChannel: stable", "defaultChannel: none"),
-    )
-    .unwrap();
+    fs::write(&index, text.replace("defaultChannel: stable", "defaultChannel: none")).unwrap();
     let (code, _, errors) = catalog(root, &["build", "catalog", "--oci", "out"]);
     assert_eq!(code, 1);
     assert!(errors.contains("error[default-channel]"), "{errors}");
     assert!(!root.join("out").exists());
-    assert_eq!(
-        catalog(root, &["build", "catalog", "--oci", "out", "--no-lint"]).0,
-        0
-    );
+    assert_eq!(catalog(root, &["build", "catalog", "--oci", "out", "--no-lint"]).0, 0);
 }
 
 // plugin.md U70
@@ -170,18 +151,12 @@ fn a_difference_that_could_hurt_ends_the_program_with_1() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     write(&root.join("old"), &[("1.0.0", "1"), ("1.1.0", "2")]);
-    write(
-        &root.join("next"),
-        &[("1.0.0", "1"), ("1.1.0", "2"), ("1.2.0", "3")],
-    );
+    write(&root.join("next"), &[("1.0.0", "1"), ("1.1.0", "2"), ("1.2.0", "3")]);
     write(&root.join("bad"), &[("1.1.0", "4"), ("1.2.0", "3")]);
     let (code, text, _) = catalog(root, &["diff", "old", "old"]);
     assert_eq!((code, text.as_str()), (0, "nothing changes\n"));
     let (code, text, _) = catalog(root, &["diff", "old", "next"]);
-    assert_eq!(
-        (code, text.as_str()),
-        (0, "teapot: head stable 1.1.0 -> 1.2.0; added 1.2.0\n")
-    );
+    assert_eq!((code, text.as_str()), (0, "teapot: head stable 1.1.0 -> 1.2.0; added 1.2.0\n"));
     let (code, text, _) = catalog(root, &["diff", "old", "bad"]);
     assert_eq!(code, 1);
     insta::assert_snapshot!(text, @r"
@@ -208,10 +183,7 @@ fn a_catalog_is_rendered_package_by_package_and_a_bundle_as_its_blob() {
     fs::write(root.join("again.yaml"), again).unwrap();
     assert_eq!(catalog(root, &["render", "again.yaml"]).1, text);
 
-    let lamps = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../hack/demo/bundles/lamp-operator"
-    );
+    let lamps = concat!(env!("CARGO_MANIFEST_DIR"), "/../../hack/demo/bundles/lamp-operator");
     let lamps = fs::read_dir(lamps).unwrap();
     let mut lamps: Vec<_> = lamps.map(|entry| entry.unwrap().path()).collect();
     lamps.sort();

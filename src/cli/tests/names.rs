@@ -56,21 +56,10 @@ fn images_of_a_bundle_are_listed_and_make_a_configuration() {
     assert_eq!(answer["schema"], "olm.images");
     assert_eq!(answer["schemaVersion"], 1);
     let images = answer["images"].as_array().unwrap();
-    let listed: Vec<_> = images
-        .iter()
-        .map(|image| image["image"].as_str().unwrap())
-        .collect();
+    let listed: Vec<_> = images.iter().map(|image| image["image"].as_str().unwrap()).collect();
     assert_eq!(listed, names.lines().collect::<Vec<_>>());
     let set = String::from_utf8(olm("images dir:sample -o imageset").stdout).unwrap();
-    assert!(
-        set.contains("apiVersion: mirror.openshift.io/v2alpha1\n"),
-        "{set}"
-    );
+    assert!(set.contains("apiVersion: mirror.openshift.io/v2alpha1\n"), "{set}");
     assert!(set.contains("kind: ImageSetConfiguration\n"), "{set}");
-    assert!(
-        listed
-            .iter()
-            .all(|image| set.contains(&format!("- name: {image}\n"))),
-        "{set}"
-    );
+    assert!(listed.iter().all(|image| set.contains(&format!("- name: {image}\n"))), "{set}");
 }

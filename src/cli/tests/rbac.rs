@@ -88,20 +88,10 @@ fn order_of_bundles_does_not_matter() {
 
 #[test]
 fn json_is_one_list_without_namespace() {
-    let account = [
-        "-n",
-        "lamps",
-        "--service-account",
-        "installer",
-        "-o",
-        "json",
-    ];
+    let account = ["-n", "lamps", "--service-account", "installer", "-o", "json"];
     let text = stdout(&[&[ONE][..], &account].concat());
     let list: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        (&list["apiVersion"], &list["kind"]),
-        (&"v1".into(), &"List".into())
-    );
+    assert_eq!((&list["apiVersion"], &list["kind"]), (&"v1".into(), &"List".into()));
     let items = list["items"].as_array().unwrap();
     assert_eq!(items[0]["kind"], "ServiceAccount");
     assert!(items.iter().all(|item| item["kind"] != "Namespace"));
@@ -113,10 +103,7 @@ fn stronger_options_warn_on_stderr() {
     let output = rbac(&[&[ONE, "--use-bind-escalate"][..], &account].concat());
     assert!(output.status.success());
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        errors.starts_with("warning: `escalate` lets the account"),
-        "{errors}"
-    );
+    assert!(errors.starts_with("warning: `escalate` lets the account"), "{errors}");
 }
 
 #[test]
@@ -125,16 +112,10 @@ fn missing_flags_are_wrong_usage() {
     assert_eq!(code, Some(2));
     assert_eq!(text, "error: a namespace is required: -n NAMESPACE\n");
     assert_eq!(failure(&[ONE, "-n", "lamps"]).0, Some(2));
-    assert_eq!(
-        failure(&["-n", "lamps", "--service-account", "a"]).0,
-        Some(2)
-    );
+    assert_eq!(failure(&["-n", "lamps", "--service-account", "a"]).0, Some(2));
     let (code, text) = failure(&[ONE, "-n", "lamps", "--service-account", ""]);
     assert_eq!(code, Some(2));
-    assert_eq!(
-        text,
-        "error: a service account is required: --service-account NAME\n"
-    );
+    assert_eq!(text, "error: a service account is required: --service-account NAME\n");
 }
 
 // plugin.md 1.4
@@ -144,10 +125,7 @@ fn what_needs_an_extension_or_a_cluster_says_so() {
     for flags in [&["--diff"][..], &["--for-upgrade-to", "2.x"]] {
         let (code, text) = failure(&[&[ONE][..], &account, flags].concat());
         assert_eq!(code, Some(2));
-        assert_eq!(
-            text,
-            "error: --diff and --for-upgrade-to take an extension\n"
-        );
+        assert_eq!(text, "error: --diff and --for-upgrade-to take an extension\n");
     }
     for flags in [&["--check", "--missing"][..], &["--yes"]] {
         assert_eq!(failure(&[&[ONE][..], &account, flags].concat()).0, Some(2));
@@ -196,11 +174,7 @@ fn rights_for_certificates_follow_their_source() {
         let text = stdout(&[&bundle, &account[..], flags].concat());
         ["secrets", "certificates", "issuers"].map(|plural| text.contains(&format!("- {plural}\n")))
     };
-    assert_eq!(
-        granted(&[]),
-        [true, true, true],
-        "the controller may choose any"
-    );
+    assert_eq!(granted(&[]), [true, true, true], "the controller may choose any");
     let source = |name| granted(&["--webhook-certificates", name]);
     assert_eq!(source("self-signed"), [true, false, false]);
     assert_eq!(source("cert-manager"), [false, true, true]);

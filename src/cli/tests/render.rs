@@ -13,10 +13,7 @@ fn sample() -> PathBuf {
 }
 
 fn olm(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(arguments)
-        .output()
-        .unwrap()
+    Command::new(env!("CARGO_BIN_EXE_kubectl-olm")).args(arguments).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -25,11 +22,8 @@ fn text(bytes: &[u8]) -> String {
 
 /// Runs `render` on a bundle and returns exit code, stdout and stderr.
 fn render(bundle: &Path, flags: &[&str]) -> (i32, String, String) {
-    let arguments: Vec<&str> = ["render", bundle.to_str().unwrap()]
-        .iter()
-        .chain(flags)
-        .copied()
-        .collect();
+    let arguments: Vec<&str> =
+        ["render", bundle.to_str().unwrap()].iter().chain(flags).copied().collect();
     let output = olm(&arguments);
     let code = output.status.code().unwrap();
     (code, text(&output.stdout), text(&output.stderr))
@@ -52,10 +46,7 @@ fn bundle(spec: &str) -> tempfile::TempDir {
 fn yaml_and_json_hold_the_same_objects() {
     let (code, yaml, notices) = render(&sample(), &["-n", "ops"]);
     assert_eq!(code, 0, "{notices}");
-    assert!(
-        notices.starts_with("warning: ClusterRoleBinding \"kettle-foreign\""),
-        "{notices}"
-    );
+    assert!(notices.starts_with("warning: ClusterRoleBinding \"kettle-foreign\""), "{notices}");
     assert!(yaml.starts_with("---\n"), "{yaml}");
     let documents = olm_core::yaml::to_json(&yaml).unwrap();
 
@@ -72,9 +63,7 @@ fn yaml_and_json_hold_the_same_objects() {
 #[test]
 fn what_is_not_supported_is_refused_with_its_text() {
     let all = "installModes: [{type: AllNamespaces, supported: true}]";
-    let hooked = bundle(&format!(
-        "{{{all}, webhookdefinitions: [{{generateName: w}}]}}"
-    ));
+    let hooked = bundle(&format!("{{{all}, webhookdefinitions: [{{generateName: w}}]}}"));
     let own = bundle("{installModes: [{type: OwnNamespace, supported: true}]}");
     let (hooked, own) = (hooked.path(), own.path());
     let cases: [(&Path, &[&str], &str); 5] = [
@@ -123,17 +112,12 @@ fn the_configuration_is_read_from_a_file() {
     let path = file.to_str().unwrap();
     let run = |content: &str, flags: &[&str]| {
         fs::write(&file, content).unwrap();
-        render(
-            &sample(),
-            &[&["-n", "ops", "--config", path], flags].concat(),
-        )
+        render(&sample(), &[&["-n", "ops", "--config", path], flags].concat())
     };
     assert_eq!(run("{}", &[]).0, 0);
     assert_eq!(run("", &[]).0, 0);
-    let (code, _, notices) = run(
-        "deploymentConfig: {selector: {}}\n",
-        &["--role-placement", "targets-only"],
-    );
+    let (code, _, notices) =
+        run("deploymentConfig: {selector: {}}\n", &["--role-placement", "targets-only"]);
     assert_eq!(code, 1);
     assert_eq!(
         notices,
@@ -155,10 +139,7 @@ fn wrong_usage_exits_with_two() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(notices, "error: a namespace is required: -n NAMESPACE\n");
     assert_eq!(render(&sample(), &["-n", "ops", "-o", "table"]).0, 2);
-    assert_eq!(
-        render(&sample(), &["-n", "ops", "--role-placement", "x"]).0,
-        2
-    );
+    assert_eq!(render(&sample(), &["-n", "ops", "--role-placement", "x"]).0, 2);
 }
 
 // rendering.md W11: what the controller adds at run time is mentioned, not invented
@@ -173,10 +154,7 @@ fn the_certificate_of_the_controller_is_announced() {
     let (code, out, notices) = render(hooked.path(), &flags);
     assert_eq!(code, 0, "{notices}");
     assert!(out.contains("secretName: pot-service-cert"), "{out}");
-    assert!(
-        !out.contains("caBundle") && !out.contains("kind: Secret"),
-        "{out}"
-    );
+    assert!(!out.contains("caBundle") && !out.contains("kind: Secret"), "{out}");
     assert_eq!(
         notices,
         "the controller adds Secret ops/pot-service-cert and, where it is called from, `caBundle`\n"

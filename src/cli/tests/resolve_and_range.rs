@@ -33,10 +33,7 @@ fn olm(arguments: &[&str], stdin: &str) -> String {
 
 #[test]
 fn resolve_prints_a_table() {
-    let answer = olm(
-        &["resolve", "--package", "kettle", "--catalog", "catalog"],
-        "",
-    );
+    let answer = olm(&["resolve", "--package", "kettle", "--catalog", "catalog"], "");
     assert_snapshot!(answer, @r##"
     exit 0
     --- stdout
@@ -144,10 +141,7 @@ fn resolve_fails_with_the_error_text_and_a_hint() {
 
 #[test]
 fn resolve_names_a_catalog_that_cannot_be_read() {
-    let answer = olm(
-        &["resolve", "--package", "kettle", "--catalog", "nowhere"],
-        "",
-    );
+    let answer = olm(&["resolve", "--package", "kettle", "--catalog", "nowhere"], "");
     assert_snapshot!(answer, @r##"
     exit 1
     --- stdout
@@ -219,10 +213,7 @@ fn resolve_asks_a_catalog_server() {
 "#,
     );
     let answer = olm(&["resolve", "--package", "kettle", "--catalog", &url], "");
-    assert_eq!(
-        served.join().unwrap(),
-        "GET /catalogs/red/api/v1/all HTTP/1.1\r\n"
-    );
+    assert_eq!(served.join().unwrap(), "GET /catalogs/red/api/v1/all HTTP/1.1\r\n");
     assert_snapshot!(answer, @r##"
     exit 0
     --- stdout
@@ -247,15 +238,7 @@ fn range_prints_a_table() {
 #[test]
 fn range_speaks_both_languages() {
     let answer = olm(
-        &[
-            "range",
-            "--grammar",
-            "skip-range",
-            ">=1.0.0 <2.0.0",
-            "2.0.0-rc.1",
-            "-o",
-            "json",
-        ],
+        &["range", "--grammar", "skip-range", ">=1.0.0 <2.0.0", "2.0.0-rc.1", "-o", "json"],
         "",
     );
     assert_snapshot!(answer, @r##"
@@ -304,11 +287,7 @@ fn range_answers_every_request_on_its_line() {
 // style.md case 14
 #[test]
 fn wrong_usage_ends_with_2() {
-    for arguments in [
-        &["resolve"][..],
-        &["range", "1.x"],
-        &["range", "--requests", "-", "1.x"],
-    ] {
+    for arguments in [&["resolve"][..], &["range", "1.x"], &["range", "--requests", "-", "1.x"]] {
         assert!(olm(arguments, "").starts_with("exit 2\n--- stdout\n--- stderr\nerror: "));
     }
 }

@@ -32,10 +32,7 @@ fn images_that_need_a_signature_are_refused_before_any_request() {
     let policy = folder.path().join("policy.json");
     fs::write(&policy, r#"{"default": [{"type": "sigstoreSigned"}]}"#).unwrap();
     let image = "127.0.0.1:1/team/pot:v1";
-    for arguments in [
-        &["show", image][..],
-        &["resolve", "--package=pot", "--catalog", image],
-    ] {
+    for arguments in [&["show", image][..], &["resolve", "--package=pot", "--catalog", image]] {
         let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
             .args(arguments)
             .env("CONTAINERS_POLICY_JSON", &policy)
@@ -130,10 +127,7 @@ fn show_prints_the_schema_alone_and_within_everything() {
     assert_eq!(code, 0);
     let whole: Value = serde_json::from_str(&whole).unwrap();
     assert_eq!(whole["schema"], schema);
-    assert_eq!(
-        whole["installModes"],
-        json!(["OwnNamespace", "SingleNamespace"])
-    );
+    assert_eq!(whole["installModes"], json!(["OwnNamespace", "SingleNamespace"]));
     let inline = &whole["example"]["spec"]["config"]["inline"];
     assert_eq!(inline["watchNamespace"], "pot");
 }
@@ -180,10 +174,7 @@ fn what_a_catalog_says_is_shown_when_the_image_cannot_be_pulled() {
     let shop = shop(folder.path());
     let (code, text, notices) = olm(&["show", "pot@1.0.0", "--catalog", &shop]);
     assert_eq!(code, 0, "{notices}");
-    assert!(
-        notices.contains("\nnote: configuration not shown: "),
-        "{notices}"
-    );
+    assert!(notices.contains("\nnote: configuration not shown: "), "{notices}");
     insta::assert_snapshot!(text, @r"
     Package     pot
     Catalog     shop.yaml
@@ -198,10 +189,7 @@ fn what_a_catalog_says_is_shown_when_the_image_cannot_be_pulled() {
     assert_eq!(json["unknown"][0]["what"], "configuration");
     let (code, text, notices) = olm(&["show", "pot", "--schema", "--catalog", &shop]);
     assert_eq!((code, text.as_str()), (3, ""));
-    assert!(
-        notices.contains("\nerror: configuration not known: "),
-        "{notices}"
-    );
+    assert!(notices.contains("\nerror: configuration not known: "), "{notices}");
     // Nothing but errors is said.
     let quiet = olm(&["show", "pot", "-q", "--catalog", &shop]);
     assert_eq!((quiet.0, quiet.2.as_str()), (0, ""));
@@ -214,11 +202,7 @@ fn the_version_of_openshift_is_shown_as_it_is_written() {
         let directory = rich();
         let properties =
             format!("properties: [{{type: olm.maxOpenShiftVersion, value: {written}}}]");
-        fs::write(
-            directory.path().join("metadata/properties.yaml"),
-            properties,
-        )
-        .unwrap();
+        fs::write(directory.path().join("metadata/properties.yaml"), properties).unwrap();
         let path = directory.path().to_str().unwrap();
         let (code, text, _) = olm(&["show", path]);
         assert_eq!(code, 0);
@@ -258,15 +242,9 @@ fn lint_of_a_sound_bundle_says_what_it_needs() {
     let description = &report["description"];
     assert_eq!(description["minKubeVersion"], "1.28.0");
     assert_eq!(description["watchNamespace"], "required");
-    assert_eq!(
-        description["constraints"][0]["type"],
-        "olm.package.required"
-    );
+    assert_eq!(description["constraints"][0]["type"], "olm.package.required");
     assert_eq!(description["kinds"][0]["optional"], true);
-    assert_eq!(
-        description["accounts"]["pot"]["strong"],
-        json!(["bind", "reads every Secret"])
-    );
+    assert_eq!(description["accounts"]["pot"]["strong"], json!(["bind", "reads every Secret"]));
     assert_eq!(olm(&["lint-bundle", sample().to_str().unwrap()]).0, 0);
 }
 
@@ -318,10 +296,7 @@ fn lint_finds_what_validators_cannot() {
     let empty = tempfile::tempdir().unwrap();
     let (code, text, _) = olm(&["lint-bundle", empty.path().to_str().unwrap()]);
     assert_eq!(code, 1);
-    assert_eq!(
-        text,
-        "Findings  open metadata/annotations.yaml: no such file or directory\n"
-    );
+    assert_eq!(text, "Findings  open metadata/annotations.yaml: no such file or directory\n");
 }
 
 #[test]
@@ -330,15 +305,7 @@ fn a_bundle_of_a_catalog_needs_a_catalog() {
     assert_eq!(olm(&["render", "-n", "ops", "--from-catalog", "pot"]).0, 2);
     let catalog = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/catalog");
     let catalog = catalog.to_str().unwrap();
-    let arguments = [
-        "render",
-        "-n",
-        "ops",
-        "--from-catalog",
-        "nothing@1",
-        "--catalog",
-        catalog,
-    ];
+    let arguments = ["render", "-n", "ops", "--from-catalog", "nothing@1", "--catalog", catalog];
     let (code, _, notices) = olm(&arguments);
     assert_eq!(code, 1);
     assert!(notices.contains("nothing"), "{notices}");

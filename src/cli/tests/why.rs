@@ -81,10 +81,7 @@ fn settings_of_a_file_decide() {
     assert_eq!(result("defaultUpgradePolicy: Any\n"), "2.0.0");
     let (code, _, stderr) = ask("defaultUpgradePolicy: Some\n");
     assert_eq!(code, 1);
-    let wrong = format!(
-        "{}: defaultUpgradePolicy: unknown variant `Some`",
-        file.display()
-    );
+    let wrong = format!("{}: defaultUpgradePolicy: unknown variant `Some`", file.display());
     assert!(stderr.contains(&wrong), "{stderr}");
 }
 

@@ -66,10 +66,7 @@ mod tests {
         assert_eq!(value["name"], "a\u{fffd}b c");
         assert_eq!(value["items"][0], "\u{fffd}[31m");
         assert_eq!(value["longDescription"], "# one\n\n    two\u{fffd}");
-        assert_eq!(
-            value["text"].as_str().unwrap().chars().count(),
-            MAX_TEXT + 1
-        );
+        assert_eq!(value["text"].as_str().unwrap().chars().count(), MAX_TEXT + 1);
         let mut long = json!({"message": "ä".repeat(1_000_000)});
         document(&mut long);
         assert!(long["message"].as_str().unwrap().len() < MAX_PROSE + 8);

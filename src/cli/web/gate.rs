@@ -31,14 +31,8 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CACHE_CONTROL, "no-store"),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        "same-origin",
-    ),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
 /// The address that is served, and what one must know to be served.
@@ -51,11 +45,7 @@ pub(crate) struct Gate {
 impl Gate {
     /// Makes a gate for a bound address with a new secret of 128 random bits.
     pub(crate) fn new(address: SocketAddr) -> anyhow::Result<Self> {
-        Ok(Self {
-            address,
-            secret: random()?,
-            opening: Mutex::default(),
-        })
+        Ok(Self { address, secret: random()?, opening: Mutex::default() })
     }
 
     /// Returns the path that everything is below, without a slash at the end.
@@ -125,9 +115,7 @@ pub(super) async fn guard(State(site): State<Arc<Site>>, request: Request, next:
     };
     for (name, value) in HEADERS {
         let headers = response.headers_mut();
-        headers
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }

@@ -103,9 +103,7 @@ impl Writer {
         let shown = host(url).map(str::to_owned);
         if shown.is_some() {
             let url = xml(url);
-            self.write(format_args!(
-                "<a href=\"{url}\" rel=\"noreferrer noopener\">"
-            ));
+            self.write(format_args!("<a href=\"{url}\" rel=\"noreferrer noopener\">"));
         }
         self.links.push(shown);
     }

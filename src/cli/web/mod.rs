@@ -35,10 +35,7 @@ pub(crate) enum Ask {
     /// One of its other views: `{name, plan|tree|history}`, or `{name, unknown}`.
     Part(Part, String),
     /// The packages that match these words, maybe only what can be installed: the document of `search`.
-    Packages {
-        terms: Vec<String>,
-        installable: bool,
-    },
+    Packages { terms: Vec<String>, installable: bool },
     /// A package of a catalog: `{package, picture, rows}`, of `show --no-pull` and of `graph`.
     Package { catalog: String, package: String },
     /// The catalogs: the document of `catalog list`.

@@ -107,8 +107,7 @@ async fn package(
         view.shell = shell;
         Some(view)
     };
-    site.page(shell, Ask::Package { catalog, package }, show)
-        .await
+    site.page(shell, Ask::Package { catalog, package }, show).await
 }
 
 async fn bundle(
@@ -120,8 +119,7 @@ async fn bundle(
         view.shell = shell;
         view.bundle(&bundle)
     };
-    site.page(shell, Ask::Package { catalog, package }, show)
-        .await
+    site.page(shell, Ask::Package { catalog, package }, show).await
 }
 
 async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)>) -> Response {
@@ -212,17 +210,9 @@ impl Site {
 }
 
 fn failed(status: StatusCode, shell: Shell, text: &str) -> Response {
-    let heading = if status == StatusCode::NOT_FOUND {
-        "Not there"
-    } else {
-        "Not known"
-    };
+    let heading = if status == StatusCode::NOT_FOUND { "Not there" } else { "Not known" };
     let text = crate::graph::plain(text);
-    let page = view::Failure {
-        shell,
-        heading,
-        text,
-    };
+    let page = view::Failure { shell, heading, text };
     html(status, &page)
 }
 

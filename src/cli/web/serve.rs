@@ -31,10 +31,7 @@ pub(super) async fn serve(listener: TcpListener, pages: Router) -> std::io::Resu
         tokio::spawn(async move {
             let _place = place;
             let mut server = Builder::new(TokioExecutor::new()).http1_only();
-            server
-                .http1()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD);
+            server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
             // What a client does wrong concerns nobody else.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
         });

@@ -31,10 +31,7 @@ pub(super) struct Slow {
 
 impl Default for Slow {
     fn default() -> Self {
-        Self {
-            kept: KEPT,
-            tasks: Mutex::default(),
-        }
+        Self { kept: KEPT, tasks: Mutex::default() }
     }
 }
 
@@ -71,11 +68,7 @@ fn begin(documents: Arc<dyn Documents>, ask: Ask) -> Task {
         there.get_or_init(Instant::now);
         Arc::new(answer)
     });
-    let answer = async move {
-        answer
-            .await
-            .unwrap_or_else(|gone| Arc::new(Err(gone.into())))
-    };
+    let answer = async move { answer.await.unwrap_or_else(|gone| Arc::new(Err(gone.into()))) };
     (since, answer.boxed().shared())
 }
 
@@ -120,10 +113,7 @@ mod tests {
     async fn an_answer_that_nobody_came_for_in_time_is_made_anew() {
         for (kept, want) in [(KEPT, 1), (Duration::ZERO, 2)] {
             let documents: Arc<dyn Documents> = Arc::new(Counted::default());
-            let slow = Slow {
-                kept,
-                ..Slow::default()
-            };
+            let slow = Slow { kept, ..Slow::default() };
             // Looked at once: this begins it and waits for nothing.
             let first = slow.ask(&documents, &Ask::Catalogs).now_or_never();
             assert!(first.is_none());

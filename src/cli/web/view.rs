@@ -243,9 +243,7 @@ impl Field {
     fn values(&self) -> Vec<(&'static str, String)> {
         let both = [("-", &self.from), ("+", &self.to)].into_iter();
         let there = both.filter(|(_, value)| !value.is_null());
-        there
-            .map(|(sign, value)| (sign, value.to_string()))
-            .collect()
+        there.map(|(sign, value)| (sign, value.to_string())).collect()
     }
 }
 
@@ -337,9 +335,7 @@ impl Wanted {
             ("deprecated", flag(self.hide_deprecated, "hide")),
         ];
         let words = words.into_iter().filter(|(_, word)| !word.is_empty());
-        let words: Vec<_> = words
-            .map(|(name, word)| format!("{name}={}", segment(word)))
-            .collect();
+        let words: Vec<_> = words.map(|(name, word)| format!("{name}={}", segment(word))).collect();
         if words.is_empty() {
             return String::new();
         }
@@ -378,23 +374,15 @@ impl Packages {
 
     /// Returns what may be chosen: label, name, choice, choices.
     fn choices(&self) -> [(&str, &str, &str, BTreeSet<&str>); 2] {
-        let Wanted {
-            catalog, category, ..
-        } = &self.wanted;
+        let Wanted { catalog, category, .. } = &self.wanted;
         let catalogs = self.found.iter().map(|it| &it.catalog);
-        let categories = self
-            .found
-            .iter()
-            .flat_map(|it| it.categories.iter().flatten());
+        let categories = self.found.iter().flat_map(|it| it.categories.iter().flatten());
         let mut catalogs: BTreeSet<&str> = catalogs.chain([catalog]).map(String::as_str).collect();
         let mut categories: BTreeSet<&str> =
             categories.chain([category]).map(String::as_str).collect();
         catalogs.remove("");
         categories.remove("");
-        [
-            ("Catalog", "catalog", catalog, catalogs),
-            ("Category", "category", category, categories),
-        ]
+        [("Catalog", "catalog", catalog, catalogs), ("Category", "category", category, categories)]
     }
 }
 

@@ -230,9 +230,7 @@ impl Guard {
                 ),
                 (Some(false), false) | (None | Some(true), true) => {}
             }
-            self.gauge
-                .get_or_create(&PolicyLabels { policy: name })
-                .set((*enforced).into());
+            self.gauge.get_or_create(&PolicyLabels { policy: name }).set((*enforced).into());
         }
         self.enforced.send_replace(Some(found));
     }
@@ -244,7 +242,5 @@ where
     PartialObjectMeta<K>: Send,
 {
     let all = Api::<PartialObjectMeta<K>>::all(client.clone());
-    cluster::changes(all, watcher::Config::default())
-        .map(drop)
-        .boxed()
+    cluster::changes(all, watcher::Config::default()).map(drop).boxed()
 }

@@ -72,10 +72,7 @@ impl Accounts {
     ///
     /// That client must not retry by itself (`cluster::connect` sees to that).
     pub fn new(controller: Client) -> Self {
-        Self {
-            controller,
-            clients: Mutex::default(),
-        }
+        Self { controller, clients: Mutex::default() }
     }
 
     /// Returns a client that acts as `account` and as nobody else.
@@ -95,10 +92,7 @@ impl Accounts {
             let unused = unused.map(|(account, _)| account.clone());
             unused.and_then(|account| clients.remove(&account));
         }
-        let kept = Kept {
-            client: client.clone(),
-            used,
-        };
+        let kept = Kept { client: client.clone(), used };
         clients.insert(account.clone(), kept);
         Ok(client)
     }
@@ -146,10 +140,8 @@ mod tests {
     async fn the_client_that_was_not_used_for_longest_goes() {
         let config = kube::Config::new(http::Uri::from_static("http://localhost"));
         let accounts = Accounts::new(Client::try_from(config).unwrap());
-        let account = |index: usize| Account {
-            namespace: "ns".to_owned(),
-            name: format!("account-{index}"),
-        };
+        let account =
+            |index: usize| Account { namespace: "ns".to_owned(), name: format!("account-{index}") };
         for index in 0..MAX_CLIENTS {
             accounts.client(&account(index)).unwrap();
         }

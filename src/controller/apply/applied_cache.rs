@@ -63,10 +63,8 @@ impl AppliedCache {
             probed.is_some_and(|it| it.generation == generation && it.failing.is_none())
         };
         let whole = known.len() == count && known.values().all(ready);
-        let mut objects: Vec<_> = known
-            .iter()
-            .map(|(it, entry)| (it.clone(), entry.clone()))
-            .collect();
+        let mut objects: Vec<_> =
+            known.iter().map(|(it, entry)| (it.clone(), entry.clone())).collect();
         objects.sort_by(|one, other| one.0.cmp(&other.0));
         whole.then_some(Record(objects))
     }
@@ -81,9 +79,7 @@ impl AppliedCache {
     /// Says whether `live` is as it was left after `content` was applied.
     pub fn is_current(&self, revision: &str, content: &Object, live: &Object) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = entries
-            .get(revision)
-            .and_then(|known| known.get(&content.identity()));
+        let known = entries.get(revision).and_then(|known| known.get(&content.identity()));
         known.is_some_and(|known| {
             known.content == digest(content) && known.live == fingerprint(content, live)
         })
@@ -112,11 +108,7 @@ impl AppliedCache {
         live: &Object,
         failing: Option<String>,
     ) {
-        let probed = version(live).map(|version| Probed {
-            version,
-            generation,
-            failing,
-        });
+        let probed = version(live).map(|version| Probed { version, generation, failing });
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.get_mut(revision);
         if let Some(known) = known.and_then(|known| known.get_mut(&content.identity())) {
@@ -133,11 +125,8 @@ impl AppliedCache {
 
     /// Remembers that `content` was applied and left the object as `live`.
     pub fn record(&self, revision: &str, content: &Object, live: &Object) {
-        let entry = Entry {
-            live: fingerprint(content, live),
-            content: digest(content),
-            probed: None,
-        };
+        let entry =
+            Entry { live: fingerprint(content, live), content: digest(content), probed: None };
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.entry(revision.to_owned()).or_default();
         known.insert(content.identity(), entry);
@@ -194,12 +183,7 @@ mod tests {
         later.restore("uid", record);
         assert_eq!(later.probed(("uid", 1), &content, "5/"), Some(None));
         assert!(later.is_current("uid", &content, &object("5", "v")));
-        cache.record_probed(
-            ("uid", 1),
-            &content,
-            &object("6", "v"),
-            Some("no".to_owned()),
-        );
+        cache.record_probed(("uid", 1), &content, &object("6", "v"), Some("no".to_owned()));
         assert!(cache.record_of(("uid", 1), 1).is_none(), "not ready");
     }
 

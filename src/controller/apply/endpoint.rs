@@ -30,11 +30,7 @@ impl Endpoint {
     pub(super) fn new(client: Client, kind: &Kind, namespace: &str) -> Self {
         let namespace = Some(namespace).filter(|name| kind.namespaced && !name.is_empty());
         let path = DynamicObject::url_path(&kind.resource, namespace);
-        Self {
-            client,
-            request: Request::new(path),
-            namespaced: kind.namespaced,
-        }
+        Self { client, request: Request::new(path), namespaced: kind.namespaced }
     }
 
     /// Returns the object as it is sent: the namespace that bundles put on cluster-scoped objects
@@ -63,10 +59,7 @@ impl Endpoint {
         object: &Object,
         dry_run: bool,
     ) -> Result<Object, kube::Error> {
-        let params = PostParams {
-            dry_run,
-            field_manager: Some(field_manager(dry_run).to_owned()),
-        };
+        let params = PostParams { dry_run, field_manager: Some(field_manager(dry_run).to_owned()) };
         let body = serde_json::to_vec(&self.sent(object).0).map_err(kube::Error::SerdeError)?;
         self.send(self.request.create(&params, body)).await
     }
@@ -94,10 +87,8 @@ impl Endpoint {
         live: &Object,
         parts: &[(&str, Value)],
     ) -> Result<Object, kube::Error> {
-        let parts: Vec<_> = parts
-            .iter()
-            .map(|(key, value)| (format!("/metadata/{key}"), value.clone()))
-            .collect();
+        let parts: Vec<_> =
+            parts.iter().map(|(key, value)| (format!("/metadata/{key}"), value.clone())).collect();
         self.replace(live, &parts).await
     }
 
@@ -108,10 +99,7 @@ impl Endpoint {
         parts: &[(String, Value)],
     ) -> Result<Object, kube::Error> {
         let version = live.pointer("/metadata/resourceVersion").cloned();
-        let guard = (
-            "/metadata/resourceVersion".to_owned(),
-            version.unwrap_or_default(),
-        );
+        let guard = ("/metadata/resourceVersion".to_owned(), version.unwrap_or_default());
         let operations: Vec<Value> = parts
             .iter()
             .chain([&guard])
@@ -124,8 +112,7 @@ impl Endpoint {
             field_manager: Some(manager::OBJECTS.to_owned()),
             ..PatchParams::default()
         };
-        self.send(self.request.patch(live.name(), &params, &patch))
-            .await
+        self.send(self.request.patch(live.name(), &params, &patch)).await
     }
 
     /// Deletes exactly the object that was read, if nobody wrote since.
@@ -168,10 +155,7 @@ impl Endpoint {
         };
         let more = list.pointer("/metadata/remainingItemCount");
         let more = more.and_then(Value::as_u64).unwrap_or_default();
-        Ok((
-            items.into_iter().filter_map(Object::from_value).collect(),
-            more,
-        ))
+        Ok((items.into_iter().filter_map(Object::from_value).collect(), more))
     }
 
     async fn send<E: Into<kube::core::request::Error>>(
@@ -179,19 +163,12 @@ impl Endpoint {
         request: Result<HttpRequest<Vec<u8>>, E>,
     ) -> Result<Object, kube::Error> {
         let request = request.map_err(|err| kube::Error::BuildRequest(err.into()))?;
-        self.client
-            .request::<serde_json::Map<String, Value>>(request)
-            .await
-            .map(Object)
+        self.client.request::<serde_json::Map<String, Value>>(request).await.map(Object)
     }
 }
 
 fn field_manager(dry_run: bool) -> &'static str {
-    if dry_run {
-        manager::DRY_RUN
-    } else {
-        manager::OBJECTS
-    }
+    if dry_run { manager::DRY_RUN } else { manager::OBJECTS }
 }
 
 #[cfg(test)]
@@ -213,9 +190,7 @@ mod tests {
             let kept = Arc::clone(&kept);
             async move {
                 let bytes = request.into_body().collect_bytes().await?;
-                kept.lock()
-                    .unwrap()
-                    .push(serde_json::from_slice(&bytes).unwrap());
+                kept.lock().unwrap().push(serde_json::from_slice(&bytes).unwrap());
                 Ok::<_, kube::Error>(Response::new(Body::from(b"{}".to_vec())))
             }
         });
@@ -253,10 +228,7 @@ mod tests {
         assert_eq!(seen.len(), 3);
         for sent in seen.iter() {
             assert_eq!(sent["metadata"]["name"], "n");
-            assert_eq!(
-                sent["metadata"].get("namespace").and_then(Value::as_str),
-                want
-            );
+            assert_eq!(sent["metadata"].get("namespace").and_then(Value::as_str), want);
         }
     }
 }

@@ -60,21 +60,12 @@ impl ApplyError {
             Disposition::Terminal(_) => (3, Duration::ZERO),
         });
         let disposition = disposition.unwrap_or(Disposition::Retry);
-        Self::Api {
-            text: texts.join("\n"),
-            disposition,
-        }
+        Self::Api { text: texts.join("\n"), disposition }
     }
 
     /// Says whether it was a lack of rights, or of the account itself.
     pub fn is_forbidden(&self) -> bool {
-        matches!(
-            self,
-            Self::Api {
-                disposition: Disposition::RetryWithin(_),
-                ..
-            }
-        )
+        matches!(self, Self::Api { disposition: Disposition::RetryWithin(_), .. })
     }
 }
 
@@ -105,10 +96,7 @@ fn disposition(err: &kube::Error) -> Disposition {
         // On a write this is the namespace, which may appear at any time.
         404 => Disposition::Wait(FLAT_DELAY),
         429 => {
-            let after = status
-                .details
-                .as_ref()
-                .map_or(0, |details| details.retry_after_seconds);
+            let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
             Disposition::Wait(Duration::from_secs(u64::from(after.max(1))))
         }
         _ => Disposition::Retry,

@@ -180,9 +180,7 @@ impl Observed<'_> {
                 }
             }
             (Decision::Adopt, Some(live)) => {
-                let live = self
-                    .upgrade_managed_fields(live.clone(), &HELM_MANAGERS)
-                    .await?;
+                let live = self.upgrade_managed_fields(live.clone(), &HELM_MANAGERS).await?;
                 let desired = desired_object(content, &revision.owner, Some(&live));
                 self.endpoint.apply(&desired, true).await.map(Some)
             }
@@ -221,10 +219,7 @@ fn is_field_conflict(err: &kube::Error) -> bool {
         return false;
     };
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    status.code == 409
-        && causes
-            .into_iter()
-            .any(|cause| cause.reason == "FieldManagerConflict")
+    status.code == 409 && causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
 }
 
 /// Returns what a dry run says.
@@ -251,7 +246,5 @@ pub(super) fn storage_class(claim: &Object) -> Option<&str> {
     if claim.kind() != "PersistentVolumeClaim" || !claim.group().is_empty() {
         return None;
     }
-    claim
-        .pointer("/spec/storageClassName")
-        .and_then(Value::as_str)
+    claim.pointer("/spec/storageClassName").and_then(Value::as_str)
 }

@@ -136,25 +136,18 @@ impl Applier {
         index: usize,
         phase: &ResolvedPhase,
     ) -> Result<PhaseReport, ApplyError> {
-        let Observation {
-            mut observed,
-            failing,
-            deferred,
-        } = self.observe(revision, index, phase).await?;
+        let Observation { mut observed, failing, deferred } =
+            self.observe(revision, index, phase).await?;
         reject_collisions(index, &observed)?;
-        let mut writing: Vec<_> = observed
-            .iter_mut()
-            .filter(|one| one.needs_write(revision, &self.applied))
-            .collect();
+        let mut writing: Vec<_> =
+            observed.iter_mut().filter(|one| one.needs_write(revision, &self.applied)).collect();
         // One object that is to be made is asked about by making it.
         let alone = matches!(&writing[..], [one] if one.decision == Decision::Create);
         if !alone {
             self.dry_run(revision, index, &mut writing).await?;
         }
         reject_collisions(index, &observed)?;
-        let writing = observed
-            .iter_mut()
-            .filter(|one| one.needs_write(revision, &self.applied));
+        let writing = observed.iter_mut().filter(|one| one.needs_write(revision, &self.applied));
         let writing: Vec<_> = writing.collect();
         let wrote = !writing.is_empty();
         self.write(revision, index, writing).await?;
@@ -167,9 +160,7 @@ impl Applier {
             complete: failing.is_none(),
             wrote,
             failing,
-            superseded: observed
-                .iter()
-                .any(|one| one.decision == Decision::Superseded),
+            superseded: observed.iter().any(|one| one.decision == Decision::Superseded),
             deferred,
         })
     }
@@ -217,20 +208,9 @@ impl Applier {
             if let (Decision::Update, Some(live)) = (&decision, &live) {
                 self.recognize(revision, &wanted.object, live);
             }
-            observed.push(Observed {
-                position,
-                wanted,
-                endpoint,
-                live,
-                presumed,
-                decision,
-            });
+            observed.push(Observed { position, wanted, endpoint, live, presumed, decision });
         }
-        Ok(Observation {
-            observed,
-            failing,
-            deferred,
-        })
+        Ok(Observation { observed, failing, deferred })
     }
 
     /// Takes an object for applied that is as its revision applied it before this process began, so
@@ -387,19 +367,13 @@ fn reject_collisions(index: usize, observed: &[Observed<'_>]) -> Result<(), Appl
             let Decision::Collide(owner) = &one.decision else {
                 return None;
             };
-            Some(Collision {
-                object: one.wanted.object.identity(),
-                owner: owner.clone(),
-            })
+            Some(Collision { object: one.wanted.object.identity(), owner: owner.clone() })
         })
         .collect();
     if collisions.is_empty() {
         return Ok(());
     }
-    Err(ApplyError::Collisions(status::collisions(
-        index,
-        &collisions,
-    )))
+    Err(ApplyError::Collisions(status::collisions(index, &collisions)))
 }
 
 /// Says whether the API server refused the object itself, rather than the one who sent it.

@@ -241,11 +241,7 @@ impl Remover {
             controller(object).is_none_or(|controller| !owners.contains(&controller.uid))
         };
         let found = found.iter().filter(theirs).count();
-        Ok(Instances::Counted(
-            u64::try_from(found)
-                .unwrap_or(u64::MAX)
-                .saturating_add(more),
-        ))
+        Ok(Instances::Counted(u64::try_from(found).unwrap_or(u64::MAX).saturating_add(more)))
     }
 
     async fn orphan_one(
@@ -281,9 +277,7 @@ impl Remover {
     ///
     /// Source: applying.md 7.2, step 4.
     pub async fn wake_stuck_crd(&self, crd: &Object, now: Timestamp) -> Result<(), kube::Error> {
-        let touched = crd
-            .annotation(annotation::WOKEN_AT)
-            .and_then(|text| text.parse().ok());
+        let touched = crd.annotation(annotation::WOKEN_AT).and_then(|text| text.parse().ok());
         let recently = touched.is_some_and(|at: Timestamp| now.duration_since(at) < TOUCH_EVERY);
         if recently || !is_stuck(crd, now) {
             return Ok(());
@@ -340,9 +334,7 @@ fn is_left_by(live: &Object, owner: Option<&str>) -> bool {
 /// that converts its objects.
 fn let_stay(found: &Object, metadata: &Map<String, Value>) -> Vec<(String, Value)> {
     let parts = let_go(metadata).into_iter();
-    let mut parts: Vec<_> = parts
-        .map(|(key, value)| (format!("/metadata/{key}"), value))
-        .collect();
+    let mut parts: Vec<_> = parts.map(|(key, value)| (format!("/metadata/{key}"), value)).collect();
     if is_converted_by_webhook(found) && cannot_stay(found).is_none() {
         parts.push(("/spec/conversion".to_owned(), json!({"strategy": "None"})));
     }
@@ -383,9 +375,8 @@ fn instance_of(crd: &Object) -> Option<Object> {
     let group = crd.pointer("/spec/group")?.as_str()?;
     let kind = crd.pointer("/spec/names/kind")?.as_str()?;
     let versions = crd.pointer("/spec/versions")?.as_array()?;
-    let served = versions
-        .iter()
-        .find(|version| version.get("served") == Some(&Value::Bool(true)))?;
+    let served =
+        versions.iter().find(|version| version.get("served") == Some(&Value::Bool(true)))?;
     let version = served.get("name")?.as_str()?;
     Object::from_value(json!({"apiVersion": format!("{group}/{version}"), "kind": kind}))
 }

@@ -44,10 +44,7 @@ const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 /// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, keeps the OpenShift gate.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "olm-controller", version)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag without a value"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag without a value")]
 pub struct Args {
     /// Parts to run; all of them by default, or those of the name the program is started under
     /// (operator-controller: extensions,gate; catalogd: catalogs).
@@ -361,12 +358,11 @@ impl Args {
 
     /// Says where the certificate of our own listeners comes from.
     pub fn serving_certificates(&self) -> ServingCertificates {
-        self.serving_certificates
-            .unwrap_or(if self.tls_cert.is_some() {
-                ServingCertificates::Files
-            } else {
-                ServingCertificates::None
-            })
+        self.serving_certificates.unwrap_or(if self.tls_cert.is_some() {
+            ServingCertificates::Files
+        } else {
+            ServingCertificates::None
+        })
     }
 
     /// Returns the TLS profile as the flags say it, as far as it can be had.
@@ -389,12 +385,10 @@ impl Args {
 
     /// Returns the `ConfigMap` with the CA of the catalog server.
     pub fn catalogd_ca(&self) -> ConfigMapName {
-        self.catalogd_ca_configmap
-            .clone()
-            .unwrap_or_else(|| ConfigMapName {
-                namespace: self.namespace(),
-                name: keys::name::PUBLISHED_CA.to_owned(),
-            })
+        self.catalogd_ca_configmap.clone().unwrap_or_else(|| ConfigMapName {
+            namespace: self.namespace(),
+            name: keys::name::PUBLISHED_CA.to_owned(),
+        })
     }
 
     /// Returns the lease of a part: that of catalogs is apart, because the halves may run apart.
@@ -405,10 +399,8 @@ impl Args {
                 (&self.extension_lease, keys::name::LEASE_OPERATOR_CONTROLLER)
             }
         };
-        flag.clone().unwrap_or_else(|| LeaseName {
-            namespace: self.namespace(),
-            name: name.to_owned(),
-        })
+        flag.clone()
+            .unwrap_or_else(|| LeaseName { namespace: self.namespace(), name: name.to_owned() })
     }
 
     /// Returns what was said on the command line and changes nothing, one sentence each.
@@ -416,9 +408,7 @@ impl Args {
         let mut warnings = Vec::new();
         for (name, reason) in GATES_WITHOUT_EFFECT {
             if self.gate(name) == Some(true) {
-                warnings.push(format!(
-                    "feature gate {name} is accepted and ignored: {reason}"
-                ));
+                warnings.push(format!("feature gate {name} is accepted and ignored: {reason}"));
             }
         }
         let pprof = self.pprof_bind_address.as_deref();
@@ -443,9 +433,8 @@ impl Args {
             ("--extension-lease", &self.extension_lease),
             ("--catalog-lease", &self.catalog_lease),
         ];
-        for (flag, _) in leases
-            .into_iter()
-            .filter(|(_, lease)| lease.is_some() && !self.leader_elect)
+        for (flag, _) in
+            leases.into_iter().filter(|(_, lease)| lease.is_some() && !self.leader_elect)
         {
             warnings.push(format!("{flag} does nothing without --leader-elect"));
         }

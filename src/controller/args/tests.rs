@@ -40,11 +40,7 @@ const UPSTREAMS_CONTROLLER: &str = "--health-probe-bind-address=:8081 \
 // Helm has installed is not taken over yet.
 #[rstest]
 #[case("./catalogd", UPSTREAMS_CATALOGD, "APIV1MetasHandler=false")]
-#[case(
-    "./catalogd",
-    UPSTREAMS_CATALOGD,
-    "APIV1MetasHandler=true GraphQLCatalogQueries=true"
-)]
+#[case("./catalogd", UPSTREAMS_CATALOGD, "APIV1MetasHandler=true GraphQLCatalogQueries=true")]
 #[case(
     "/operator-controller",
     UPSTREAMS_CONTROLLER,
@@ -63,9 +59,7 @@ fn upstreams_deployments_start(#[case] command: &str, #[case] flags: &str, #[cas
     let gates = gates.split_whitespace();
     let gates = gates.map(|gate| format!("--feature-gates={gate}"));
     let flags = flags.split_whitespace().map(str::to_owned);
-    let line = std::iter::once(command.to_owned())
-        .chain(flags)
-        .chain(gates);
+    let line = std::iter::once(command.to_owned()).chain(flags).chain(gates);
     let args = Args::try_parse_from(line).unwrap();
     assert!(args.leader_elect);
     let program = Path::new(command).file_name().unwrap().to_str().unwrap();
@@ -222,10 +216,7 @@ fn leases_have_upstreams_names_unless_told_otherwise() {
     let upstream = "system/9c4404e7.operatorframework.io";
     assert_eq!(lease(&[], Component::Extensions), upstream);
     assert_eq!(lease(&[], Component::Gate), upstream);
-    assert_eq!(
-        lease(&[], Component::Catalogs),
-        "system/catalogd-operator-lock"
-    );
+    assert_eq!(lease(&[], Component::Catalogs), "system/catalogd-operator-lock");
     let moved = ["--catalog-lease=a/b", "--extension-lease=c/d"];
     assert_eq!(lease(&moved, Component::Catalogs), "a/b");
     assert_eq!(lease(&moved, Component::Gate), "c/d");

@@ -163,25 +163,18 @@ impl FromStr for GateSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or_else(|| "expected <name>=true|false".to_owned())?;
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| "expected <name>=true|false".to_owned())?;
         let on: bool = value
             .parse()
             .map_err(|_| format!("{name}: expected true or false, found {value:?}"))?;
         if !GATES.contains(&name) {
-            return Err(format!(
-                "unknown feature gate {name:?}; known are {}",
-                GATES.join(", ")
-            ));
+            return Err(format!("unknown feature gate {name:?}; known are {}", GATES.join(", ")));
         }
         if name == "BoxcutterRuntime" && !on {
             return Err("BoxcutterRuntime cannot be switched off: there is no Helm runtime".into());
         }
-        Ok(Self {
-            name: name.to_owned(),
-            on,
-        })
+        Ok(Self { name: name.to_owned(), on })
     }
 }
 
@@ -198,11 +191,7 @@ pub(super) fn listen_address(text: &str) -> Result<Listen, String> {
     if text == "0" || text.is_empty() {
         return Ok(Listen::Off);
     }
-    let full = if text.starts_with(':') {
-        format!("0.0.0.0{text}")
-    } else {
-        text.to_owned()
-    };
+    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     full.parse()
         .map(Listen::At)
         .map_err(|_| format!("expected an address such as :8443 or 127.0.0.1:0, found {text:?}"))
@@ -219,10 +208,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Reads a number of bytes above zero, with or without a unit: `8GiB`, `512Mi`, `65536`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    let (number, unit) = text.split_at(
-        text.find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len()),
-    );
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit: Option<u64> = match unit {
         "" => Some(1),
         "Ki" | "KiB" => Some(1 << 10),

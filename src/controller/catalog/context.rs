@@ -76,11 +76,7 @@ impl Context {
     }
 
     pub(super) fn memory(&self, name: &str) -> Option<Memory> {
-        self.memories
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .cloned()
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     pub(super) fn remember(&self, name: &str, memory: Option<Memory>) {

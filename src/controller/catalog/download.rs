@@ -118,12 +118,7 @@ impl CatalogServer {
         let spool = folder.join("downloads");
         let prepare = StoreError::disk("error creating the catalog cache");
         std::fs::create_dir_all(&spool).map_err(|error| FetchError::Cache(prepare(error)))?;
-        Ok(Self {
-            spool,
-            trust,
-            profile,
-            kind,
-        })
+        Ok(Self { spool, trust, profile, kind })
     }
 
     pub fn trust(&self) -> &Trust {
@@ -143,10 +138,7 @@ impl CatalogServer {
             .get(&url)
             .send()
             .await
-            .map_err(|error| FetchError::Request {
-                url,
-                cause: cause(&error),
-            })?;
+            .map_err(|error| FetchError::Request { url, cause: cause(&error) })?;
         if response.status() != StatusCode::OK {
             return Err(FetchError::Status(response.status()));
         }
@@ -165,10 +157,8 @@ impl CatalogServer {
     /// Makes a client that trusts the certificates, and obeys the TLS profile, as they are now.
     /// Blocks.
     fn client(&self) -> Result<reqwest::Client, FetchError> {
-        let builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
-            .read_timeout(IDLE)
-            .timeout(WHOLE);
+        let builder =
+            reqwest::Client::builder().connect_timeout(CONNECT).read_timeout(IDLE).timeout(WHOLE);
         let certificates = self.trust.certificates()?;
         let tls = self.profile.get().client();
         let mut tls = match self.kind {
@@ -224,11 +214,7 @@ fn cause(error: &reqwest::Error) -> String {
         source = layer.source();
     }
     // The outermost layer repeats the address.
-    let text = layers
-        .get(1..)
-        .filter(|rest| !rest.is_empty())
-        .unwrap_or(&layers)
-        .join(": ");
+    let text = layers.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(&layers).join(": ");
     if layers.iter().any(|layer| layer.contains("tunnel")) {
         format!("proxyconnect tcp: {text}")
     } else {
@@ -245,10 +231,7 @@ pub struct Lines {
 
 impl Lines {
     fn new(body: File) -> Self {
-        Self {
-            body: io::BufReader::new(body),
-            line: 0,
-        }
+        Self { body: io::BufReader::new(body), line: 0 }
     }
 
     fn read(&mut self) -> Result<Option<Meta>, StoreError> {

@@ -27,9 +27,7 @@ pub(super) async fn enact(
         Plan::Keep => return Ok(waiting(catalog).cloned()),
         Plan::NoOp | Plan::Wait(_) => {}
         Plan::Disable => remove(ctx, catalog).await?.map_err(CatalogError::Remove)?,
-        Plan::CleanUp => remove(ctx, catalog)
-            .await?
-            .map_err(CatalogError::Finalizer)?,
+        Plan::CleanUp => remove(ctx, catalog).await?.map_err(CatalogError::Finalizer)?,
         Plan::AddMetadata => add_metadata(ctx, catalog).await?,
         Plan::Fetch => {
             let image = wanted(ctx, catalog).await?;
@@ -75,11 +73,7 @@ impl<'a> Registry<'a> {
         let pull_secret = catalog.annotations().get(policy::PULL_SECRET);
         let puller = ctx.credentials.puller(pull_secret.map(String::as_str));
         let puller = puller.await.map_err(CatalogError::PullSecret)?;
-        Ok(Self {
-            ctx,
-            catalog,
-            puller,
-        })
+        Ok(Self { ctx, catalog, puller })
     }
 
     /// Returns the digest that a reference names.
@@ -128,10 +122,7 @@ impl<'a> Registry<'a> {
         self.ctx.metrics.pulled(&image);
         let image = image.map_err(pull)?;
         if image.directory_missing {
-            tracing::warn!(
-                directory = image.directory,
-                "the image has no catalog directory"
-            );
+            tracing::warn!(directory = image.directory, "the image has no catalog directory");
         }
         let origin = origin(self.catalog, &resolved.image().to_string(), unpacked);
         let store = Arc::clone(&self.ctx.store);
@@ -160,12 +151,7 @@ impl<'a> Registry<'a> {
         let (blobs, dropped) = (content.index().len(), content.dropped());
         let name = self.catalog.name_any();
         self.ctx.metrics.stored_catalog(&name, blobs, dropped);
-        tracing::info!(
-            digest = content.digest(),
-            blobs,
-            dropped,
-            "catalog content stored"
-        );
+        tracing::info!(digest = content.digest(), blobs, dropped, "catalog content stored");
         Ok(())
     }
 }
@@ -199,9 +185,7 @@ async fn remove(
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CatalogError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(CatalogError::Interrupted)
+    tokio::task::spawn_blocking(work).await.map_err(CatalogError::Interrupted)
 }
 
 /// Puts our finalizer and the label with the name on the object.

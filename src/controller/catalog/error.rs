@@ -81,10 +81,7 @@ pub enum CatalogError {
 impl CatalogError {
     /// Says whether other credentials or files may help.
     pub(super) fn is_of_pull(&self) -> bool {
-        matches!(
-            self,
-            Self::Pull(_) | Self::PullSecret(_) | Self::Lost { .. }
-        )
+        matches!(self, Self::Pull(_) | Self::PullSecret(_) | Self::Lost { .. })
     }
 }
 
@@ -97,9 +94,7 @@ impl Classify for CatalogError {
             | Self::Template(_)
             | Self::Filled(_) => Disposition::Terminal(Reason::Blocked),
             Self::Pull(error) if error.is_terminal() => Disposition::Terminal(Reason::Blocked),
-            Self::Pull(error) => error
-                .retry_after()
-                .map_or(Disposition::Retry, Disposition::Wait),
+            Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
             // The Secret may be labelled at any time.
             Self::PullSecret(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
             Self::Replica(_)

@@ -69,9 +69,8 @@ pub async fn follow(
     });
     let (reader, writer) = reflector::store();
     let catalogs = Api::<Catalog>::all(ctx.client.clone());
-    let catalogs = cluster::changes(catalogs, watcher::Config::default())
-        .reflect(writer)
-        .touched_objects();
+    let catalogs =
+        cluster::changes(catalogs, watcher::Config::default()).reflect(writer).touched_objects();
     let mended = ctx.credentials.changes().flat_map({
         let follower = Arc::clone(&follower);
         move |()| stream::iter(follower.mended()).map(|name| ObjectRef::new(&name))
@@ -138,10 +137,7 @@ impl Follower {
         };
         let given_up = |since: &Instant| since.elapsed() > PATIENCE;
         served(catalog).is_some_and(|reference| !self.ctx.holds(catalog, reference))
-            && !self
-                .failing()
-                .get(&catalog.name_any())
-                .is_some_and(given_up)
+            && !self.failing().get(&catalog.name_any()).is_some_and(given_up)
     }
 
     async fn remove(&self, name: String) -> Result<(), CatalogError> {
@@ -181,10 +177,8 @@ impl Follower {
         if self.ctx.holds(catalog, reference) {
             return Ok(());
         }
-        let last_unpacked = catalog
-            .status
-            .as_ref()
-            .and_then(|status| status.last_unpacked.as_ref());
+        let last_unpacked =
+            catalog.status.as_ref().and_then(|status| status.last_unpacked.as_ref());
         let unpacked = last_unpacked.map_or_else(Timestamp::now, |time| time.0);
         let mut result = copy(&self.ctx, catalog, reference, unpacked).await;
         if result.as_ref().is_err_and(CatalogError::is_of_pull) {
@@ -230,11 +224,7 @@ impl Follower {
         });
         let content = written.await?.map_err(CatalogError::Store)?;
         let (catalog, digest) = (catalog.name_any(), content.digest());
-        tracing::info!(
-            catalog,
-            digest,
-            "catalog content copied from another replica"
-        );
+        tracing::info!(catalog, digest, "catalog content copied from another replica");
         Ok(())
     }
 
@@ -249,10 +239,7 @@ impl Follower {
     }
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the controller passes them so"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn retry(object: Arc<Catalog>, error: &CatalogError, follower: Arc<Follower>) -> Action {
     let name = object.name_any();
     let delay = follower.backoff.next(name.clone());

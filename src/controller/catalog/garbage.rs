@@ -24,9 +24,8 @@ pub(super) async fn collect_regularly(ctx: Arc<Context>, interval: Duration) {
 async fn collect(ctx: &Arc<Context>) {
     // Read before the list: what is stored later belongs to an object the list may not have.
     let stored = ctx.store.catalogs();
-    let listed = Api::<ClusterCatalog>::all(ctx.client.clone())
-        .list_metadata(&ListParams::default())
-        .await;
+    let listed =
+        Api::<ClusterCatalog>::all(ctx.client.clone()).list_metadata(&ListParams::default()).await;
     let live: BTreeSet<String> = match listed {
         Ok(list) => list.items.iter().map(ResourceExt::name_any).collect(),
         Err(error) => {

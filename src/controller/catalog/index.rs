@@ -89,11 +89,8 @@ impl BlobIndex {
     /// Returns the blobs a query asks for, in catalog order.
     pub fn matching(&self, query: &Query) -> Vec<BlobRef> {
         let wanted = |text: &str| (!text.is_empty()).then(|| self.numbers.get(text).copied());
-        let (schema, package, name) = (
-            wanted(&query.schema),
-            wanted(&query.package),
-            wanted(&query.name),
-        );
+        let (schema, package, name) =
+            (wanted(&query.schema), wanted(&query.package), wanted(&query.name));
         let fits = |wanted: Option<Option<u32>>, number| {
             wanted.is_none_or(|wanted| wanted == Some(number))
         };
@@ -109,13 +106,10 @@ impl BlobIndex {
     /// Returns the packages that blobs belong to, some of them several times.
     pub fn packages(&self) -> impl Iterator<Item = &str> {
         let head = self.numbers.get(schema::PACKAGE).copied();
-        let owners = self.blobs.iter().map(move |blob| {
-            if Some(blob.schema) == head {
-                blob.name
-            } else {
-                blob.package
-            }
-        });
+        let owners = self
+            .blobs
+            .iter()
+            .map(move |blob| if Some(blob.schema) == head { blob.name } else { blob.package });
         let names = owners.filter_map(|number| self.names.get(number as usize));
         names.map(String::as_str).filter(|name| !name.is_empty())
     }
@@ -134,12 +128,7 @@ impl BlobIndex {
     /// Returns a blob of this index, its text given.
     pub(super) fn meta(&self, blob: &BlobRef, json: String) -> Meta {
         let name = |number: u32| self.names.get(number as usize).cloned().unwrap_or_default();
-        Meta {
-            schema: name(blob.schema),
-            package: name(blob.package),
-            name: name(blob.name),
-            json,
-        }
+        Meta { schema: name(blob.schema), package: name(blob.package), name: name(blob.name), json }
     }
 
     fn number(&mut self, name: &str) -> io::Result<u32> {
@@ -219,19 +208,10 @@ impl Record {
             if !(known(schema) && known(package) && known(name)) {
                 return Err(invalid());
             }
-            index.blobs.push(BlobRef {
-                offset: index.bytes,
-                len,
-                schema,
-                package,
-                name,
-            });
+            index.blobs.push(BlobRef { offset: index.bytes, len, schema, package, name });
             index.bytes += u64::from(len) + 1;
         }
-        index.numbers = (0..)
-            .zip(&file.names)
-            .map(|(n, name)| (name.clone(), n))
-            .collect();
+        index.numbers = (0..).zip(&file.names).map(|(n, name)| (name.clone(), n)).collect();
         index.names = file.names;
         Ok(Self {
             origin: Origin {

@@ -67,9 +67,8 @@ pub async fn run(
     let (store, writer) = reflector::store();
     ctx.metrics.follow_catalogs(store.clone());
     // Every change counts: an edited status is repaired at once.
-    let catalogs = cluster::changes(catalogs, watcher::Config::default())
-        .reflect(writer)
-        .applied_objects();
+    let catalogs =
+        cluster::changes(catalogs, watcher::Config::default()).reflect(writer).applied_objects();
     let mended = ctx.credentials.changes().flat_map({
         let ctx = Arc::clone(&ctx);
         move |()| stream::iter(ctx.mended()).map(|name| ObjectRef::new(&name))
@@ -169,9 +168,7 @@ async fn converge(
         ctx.reconciler.forget(&catalog);
         return Ok(None);
     }
-    let next = ctx
-        .memory(&name)
-        .and_then(|memory| until_poll(&catalog, &memory, Instant::now()));
+    let next = ctx.memory(&name).and_then(|memory| until_poll(&catalog, &memory, Instant::now()));
     let now = Timestamp::now();
     let due = due_at(&catalog, now).map(|at| at.duration_since(now));
     let due = due.map(|left| Duration::try_from(left).unwrap_or_default());
@@ -219,10 +216,7 @@ async fn tell(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog, fi
 }
 
 /// Says when a catalog whose reconcile failed is reconciled again.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the controller passes them so"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn error_policy(
     object: Arc<DeserializeGuard<ClusterCatalog>>,
     error: &CatalogError,

@@ -146,10 +146,9 @@ async fn restore(
     let resolved = registry.resolve(served).await?;
     let restored = registry.take(&resolved, unpacked).await;
     restored.map_err(|error| match error {
-        CatalogError::Pull(source) if source.is_not_found() => CatalogError::Lost {
-            newer: newer.to_owned(),
-            source,
-        },
+        CatalogError::Pull(source) if source.is_not_found() => {
+            CatalogError::Lost { newer: newer.to_owned(), source }
+        }
         error => error,
     })
 }
@@ -161,9 +160,7 @@ async fn examine(
     registry: &Registry<'_>,
     candidate: &Resolved,
 ) -> Result<Option<Hold>, CatalogError> {
-    let staged = registry
-        .stage(candidate, whole_seconds(Timestamp::now()))
-        .await?;
+    let staged = registry.stage(candidate, whole_seconds(Timestamp::now())).await?;
     let Some(served) = ctx.content(catalog) else {
         // Removed by somebody else meanwhile: nothing is left to compare it with.
         registry.place(staged).await?;

@@ -100,11 +100,7 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
         {
             Plan::Keep
         }
-        _ => match observed
-            .failure
-            .as_ref()
-            .and_then(|it| left(it, catalog, now))
-        {
+        _ => match observed.failure.as_ref().and_then(|it| left(it, catalog, now)) {
             Some(left) => Plan::Wait(left),
             None => Plan::Fetch,
         },
@@ -147,24 +143,18 @@ pub(super) fn release(catalog: &ClusterCatalog, now: Timestamp) -> Option<Timest
 
 /// Returns the digest of a reference that has one.
 pub(super) fn digest_of(reference: &str) -> &str {
-    reference
-        .rsplit_once('@')
-        .map_or(reference, |(_, digest)| digest)
+    reference.rsplit_once('@').map_or(reference, |(_, digest)| digest)
 }
 
 /// Returns the registry and repository of a reference that has a digest.
 pub(super) fn repository_of(reference: &str) -> &str {
-    reference
-        .rsplit_once('@')
-        .map_or(reference, |(repository, _)| repository)
+    reference.rsplit_once('@').map_or(reference, |(repository, _)| repository)
 }
 
 /// Says whether our finalizer is on the object.
 pub(super) fn has_finalizer(catalog: &ClusterCatalog) -> bool {
     let finalizers = catalog.finalizers();
-    finalizers
-        .iter()
-        .any(|name| name == finalizer::DELETE_SERVER_CACHE)
+    finalizers.iter().any(|name| name == finalizer::DELETE_SERVER_CACHE)
 }
 
 /// Returns how long until the registry is asked again; nothing if it is not polled.
@@ -204,9 +194,7 @@ mod tests {
             },
         );
         catalog.metadata.generation = Some(1);
-        catalog
-            .finalizers_mut()
-            .push(finalizer::DELETE_SERVER_CACHE.to_owned());
+        catalog.finalizers_mut().push(finalizer::DELETE_SERVER_CACHE.to_owned());
         let name = (label::METADATA_NAME.to_owned(), "acme".to_owned());
         catalog.labels_mut().extend([name]);
         catalog
@@ -229,10 +217,7 @@ mod tests {
     #[test]
     fn another_image_is_fetched_at_once() {
         let now = Instant::now() + Duration::from_secs(10_000);
-        let observed = Observed {
-            moved: true,
-            ..remembered(now, 1, 60)
-        };
+        let observed = Observed { moved: true, ..remembered(now, 1, 60) };
         assert_eq!(plan(&catalog(), &observed, now), Plan::Fetch);
     }
 
@@ -249,19 +234,13 @@ mod tests {
         #[case] want: Plan,
     ) {
         let now = Instant::now() + Duration::from_secs(10_000);
-        let observed = Observed {
-            stored,
-            ..remembered(now, generation, age)
-        };
+        let observed = Observed { stored, ..remembered(now, generation, age) };
         assert_eq!(plan(&catalog(), &observed, now), want);
     }
 
     #[test]
     fn fetches_after_start_and_after_a_failure() {
-        let observed = Observed {
-            stored: true,
-            ..Observed::default()
-        };
+        let observed = Observed { stored: true, ..Observed::default() };
         assert_eq!(plan(&catalog(), &observed, Instant::now()), Plan::Fetch);
     }
 
@@ -289,11 +268,7 @@ mod tests {
     // deploying.md 3.2
     #[test]
     fn only_a_failed_pull_is_mended_by_other_credentials() {
-        let failed = |pulled_with| Failure {
-            reported: None,
-            retry: Instant::now(),
-            pulled_with,
-        };
+        let failed = |pulled_with| Failure { reported: None, retry: Instant::now(), pulled_with };
         assert!(failed(Some(1)).is_mended(2));
         assert!(!failed(Some(1)).is_mended(1));
         assert!(!failed(None).is_mended(2));
@@ -303,27 +278,15 @@ mod tests {
     #[test]
     fn polls_after_the_rest_of_the_interval() {
         let now = Instant::now() + Duration::from_secs(10_000);
-        let memory = |jitter| Memory {
-            jitter,
-            ..remembered(now, 1, 120).memory.unwrap()
-        };
+        let memory = |jitter| Memory { jitter, ..remembered(now, 1, 120).memory.unwrap() };
         let mut catalog = catalog();
-        assert_eq!(
-            until_poll(&catalog, &memory(0.0), now),
-            Some(Duration::from_mins(3))
-        );
+        assert_eq!(until_poll(&catalog, &memory(0.0), now), Some(Duration::from_mins(3)));
         let latest = until_poll(&catalog, &memory(1.0), now).unwrap();
         assert!(latest > Duration::from_mins(3) && latest <= Duration::from_secs(183));
         let image = catalog.spec.source.image.as_mut().unwrap();
         image.poll_interval_minutes = Some(i64::MAX);
         until_poll(&catalog, &memory(1.0), now);
-        catalog
-            .spec
-            .source
-            .image
-            .as_mut()
-            .unwrap()
-            .poll_interval_minutes = None;
+        catalog.spec.source.image.as_mut().unwrap().poll_interval_minutes = None;
         assert_eq!(until_poll(&catalog, &memory(0.0), now), None);
     }
 

@@ -27,10 +27,7 @@ pub(super) struct Served<'a> {
 
 impl<'a> Served<'a> {
     pub(super) fn of(content: &'a Content) -> Self {
-        Self {
-            origin: content.origin(),
-            findings: content.findings(),
-        }
+        Self { origin: content.origin(), findings: content.findings() }
     }
 }
 
@@ -109,22 +106,15 @@ pub(super) fn report(
 
 /// Returns what `Ready` explains of newer content.
 fn note(held: &CatalogUpdateStatus) -> Note {
-    Note {
-        reason: held.reason.parse().unwrap_or(Reason::Retrying),
-        message: held.message.clone(),
-    }
+    Note { reason: held.reason.parse().unwrap_or(Reason::Retrying), message: held.message.clone() }
 }
 
 fn serve(status: &mut ClusterCatalogStatus, origin: &Origin, base: &str, name: &str) {
     status.resolved_source = Some(ResolvedCatalogSource {
         type_: CatalogSourceType::Image,
-        image: ResolvedImageSource {
-            ref_: origin.reference.clone(),
-        },
+        image: ResolvedImageSource { ref_: origin.reference.clone() },
     });
-    status.urls = Some(ClusterCatalogUrls {
-        base: format!("{base}/catalogs/{name}"),
-    });
+    status.urls = Some(ClusterCatalogUrls { base: format!("{base}/catalogs/{name}") });
     status.last_unpacked = Some(Time(origin.unpacked));
 }
 
@@ -181,11 +171,7 @@ fn nothing_served(
 }
 
 fn shown(error: &CatalogError) -> String {
-    Chain(error)
-        .to_string()
-        .chars()
-        .take(MAX_ERROR_CHARS)
-        .collect()
+    Chain(error).to_string().chars().take(MAX_ERROR_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -215,10 +201,7 @@ mod tests {
     }
 
     fn served(origin: &Origin) -> Served<'_> {
-        Served {
-            origin,
-            findings: None,
-        }
+        Served { origin, findings: None }
     }
 
     fn disk(text: &str) -> CatalogError {
@@ -240,28 +223,13 @@ mod tests {
     // catalogs.md R1
     #[test]
     fn success_names_source_address_and_time() {
-        let status = report(
-            &catalog(),
-            &Outcome::Served(served(&origin()), None),
-            BASE,
-            at(9),
-        );
-        assert_eq!(
-            status.resolved_source.as_ref().unwrap().image.ref_,
-            "example.com/c@sha256:1"
-        );
-        assert_eq!(
-            status.urls.as_ref().unwrap().base,
-            "https://catalogs.example/catalogs/acme"
-        );
+        let status = report(&catalog(), &Outcome::Served(served(&origin()), None), BASE, at(9));
+        assert_eq!(status.resolved_source.as_ref().unwrap().image.ref_, "example.com/c@sha256:1");
+        assert_eq!(status.urls.as_ref().unwrap().base, "https://catalogs.example/catalogs/acme");
         assert_eq!(status.last_unpacked.as_ref().unwrap().0, at(0));
         assert_eq!(
             said(&status, types::SERVING),
-            (
-                TRUE,
-                Reason::Available,
-                "Serving desired content from resolved source"
-            )
+            (TRUE, Reason::Available, "Serving desired content from resolved source")
         );
         assert_eq!(
             said(&status, types::PROGRESSING),
@@ -277,20 +245,10 @@ mod tests {
     #[test]
     fn a_second_look_changes_nothing() {
         let mut catalog = catalog();
-        let status = report(
-            &catalog,
-            &Outcome::Served(served(&origin()), None),
-            BASE,
-            at(0),
-        );
+        let status = report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(0));
         catalog.status = Some(status.clone());
         assert_eq!(
-            report(
-                &catalog,
-                &Outcome::Served(served(&origin()), None),
-                BASE,
-                at(60)
-            ),
+            report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(60)),
             status
         );
     }
@@ -303,30 +261,16 @@ mod tests {
         let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
         assert_eq!(
             said(&status, types::SERVING),
-            (
-                FALSE,
-                Reason::Unavailable,
-                "Catalog contents have not been unpacked yet"
-            )
+            (FALSE, Reason::Unavailable, "Catalog contents have not been unpacked yet")
         );
         let text = "error storing fbc: error writing catalog content: no space";
-        assert_eq!(
-            said(&status, types::PROGRESSING),
-            (TRUE, Reason::Retrying, text)
-        );
+        assert_eq!(said(&status, types::PROGRESSING), (TRUE, Reason::Retrying, text));
         assert_eq!(said(&status, types::READY), (FALSE, Reason::Retrying, text));
         // Content that was lost is another matter: the status said more before.
-        catalog.status = Some(report(
-            &catalog,
-            &Outcome::Served(served(&origin()), None),
-            BASE,
-            at(0),
-        ));
+        catalog.status =
+            Some(report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(0)));
         let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
-        assert_eq!(
-            said(&status, types::SERVING),
-            (FALSE, Reason::Unavailable, text)
-        );
+        assert_eq!(said(&status, types::SERVING), (FALSE, Reason::Unavailable, text));
         assert!(status.resolved_source.is_some() && status.urls.is_some());
     }
 
@@ -334,26 +278,15 @@ mod tests {
     #[test]
     fn old_content_is_served_while_a_newer_one_fails() {
         let mut catalog = catalog();
-        catalog.status = Some(report(
-            &catalog,
-            &Outcome::Served(served(&origin()), None),
-            BASE,
-            at(0),
-        ));
+        catalog.status =
+            Some(report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(0)));
         catalog.metadata.generation = Some(4);
         let error = disk("x");
-        let status = report(
-            &catalog,
-            &Outcome::Failed(&error, Some(served(&origin()))),
-            BASE,
-            at(1),
-        );
+        let status =
+            report(&catalog, &Outcome::Failed(&error, Some(served(&origin()))), BASE, at(1));
         assert_eq!(said(&status, types::SERVING).0, TRUE);
-        let generation = |type_| {
-            status::find(&status.conditions, type_)
-                .unwrap()
-                .observed_generation
-        };
+        let generation =
+            |type_| status::find(&status.conditions, type_).unwrap().observed_generation;
         assert_eq!(generation(types::SERVING), Some(3));
         assert_eq!(generation(types::PROGRESSING), Some(4));
         assert_eq!(said(&status, types::READY).0, FALSE);
@@ -365,11 +298,7 @@ mod tests {
         let status = report(&catalog(), &Outcome::Failed(&error, None), BASE, at(0));
         assert_eq!(
             said(&status, types::PROGRESSING),
-            (
-                FALSE,
-                Reason::Blocked,
-                "error parsing ClusterCatalog \"acme\", image source is nil"
-            )
+            (FALSE, Reason::Blocked, "error parsing ClusterCatalog \"acme\", image source is nil")
         );
     }
 
@@ -392,12 +321,8 @@ mod tests {
     #[test]
     fn switching_off_and_deleting_clear_the_status() {
         let mut catalog = catalog();
-        catalog.status = Some(report(
-            &catalog,
-            &Outcome::Served(served(&origin()), None),
-            BASE,
-            at(0),
-        ));
+        catalog.status =
+            Some(report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(0)));
         for (outcome, reason) in [
             (Outcome::SwitchedOff, Reason::UserSpecifiedUnavailable),
             (Outcome::Removed, Reason::Unavailable),
@@ -418,26 +343,13 @@ mod tests {
         let (error, origin) = (disk("x"), origin());
         let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
         let nothing = "Catalog contents have not been unpacked yet";
-        assert_eq!(
-            said(&status, types::CONTENT_VALID),
-            (UNKNOWN, Reason::NotRead, nothing)
-        );
-        let tally = Tally {
-            errors: 1,
-            ..Tally::default()
-        };
-        let bad = Served {
-            findings: Some(&tally),
-            ..served(&origin)
-        };
+        assert_eq!(said(&status, types::CONTENT_VALID), (UNKNOWN, Reason::NotRead, nothing));
+        let tally = Tally { errors: 1, ..Tally::default() };
+        let bad = Served { findings: Some(&tally), ..served(&origin) };
         let status = report(&catalog, &Outcome::Served(bad, None), BASE, at(0));
         assert_eq!(
             said(&status, types::CONTENT_VALID),
-            (
-                FALSE,
-                Reason::Findings,
-                "1 error\nall: kubectl olm catalog lint acme"
-            )
+            (FALSE, Reason::Findings, "1 error\nall: kubectl olm catalog lint acme")
         );
         for type_ in [types::SERVING, types::PROGRESSING, types::READY] {
             assert_eq!(said(&status, type_).0, TRUE, "{type_}");
@@ -451,16 +363,10 @@ mod tests {
         for served in [Some(bad), None] {
             let later = report(&edited, &Outcome::Failed(&error, served), BASE, at(1));
             let valid = status::find(&later.conditions, types::CONTENT_VALID).unwrap();
-            assert_eq!(
-                (&*valid.status, valid.observed_generation),
-                (FALSE, Some(3))
-            );
+            assert_eq!((&*valid.status, valid.observed_generation), (FALSE, Some(3)));
         }
         let none = Tally::default();
-        let good = Served {
-            findings: Some(&none),
-            ..bad
-        };
+        let good = Served { findings: Some(&none), ..bad };
         let status = report(&edited, &Outcome::Served(good, None), BASE, at(2));
         let (valid, reason, _) = said(&status, types::CONTENT_VALID);
         assert_eq!((valid, reason), (TRUE, Reason::NoFindings));

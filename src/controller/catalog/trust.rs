@@ -37,12 +37,7 @@ impl Published {
     }
 
     fn certificates(&self) -> Vec<CertificateDer<'static>> {
-        parse(
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .as_bytes(),
-        )
+        parse(self.0.lock().unwrap_or_else(PoisonError::into_inner).as_bytes())
     }
 }
 
@@ -77,10 +72,7 @@ pub enum TrustError {
 /// Reads every certificate of every file in a folder; subfolders are passed over, links followed,
 /// and files that hold something else are not an error. Blocks.
 fn certificates(folder: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
-    let read = |source| TrustError::Read {
-        folder: folder.to_owned(),
-        source,
-    };
+    let read = |source| TrustError::Read { folder: folder.to_owned(), source };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(read)? {
         let path = entry.map_err(read)?.path();

@@ -54,10 +54,7 @@ impl Writer {
     }
 
     pub(super) fn finish(self, folder: &Path, origin: Origin) -> io::Result<()> {
-        let lines = self
-            .lines
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?;
+        let lines = self.lines.into_inner().map_err(io::IntoInnerError::into_error)?;
         lines.file().sync_all()?;
         let record = Record {
             origin,

@@ -70,11 +70,7 @@ impl Leaf {
             return Err("its key does not go with its certificate");
         }
         let ca = bytes(CA).and_then(|ca| String::from_utf8(ca.to_vec()).ok());
-        Ok(Self {
-            ca: ca.unwrap_or_default(),
-            validity,
-            der,
-        })
+        Ok(Self { ca: ca.unwrap_or_default(), validity, der })
     }
 
     /// Returns the CA, as PEM, if the certificate is of the one it says it is of.

@@ -170,12 +170,8 @@ impl Issuer {
     /// `client` must not retry by itself. Must be called within a tokio runtime.
     pub fn new(client: Client, system_namespace: String) -> (Self, mpsc::Receiver<String>) {
         let (watches, woken) = Watches::new(client.clone());
-        let issuer = Self {
-            accounts: Accounts::new(client.clone()),
-            watches,
-            system_namespace,
-            client,
-        };
+        let issuer =
+            Self { accounts: Accounts::new(client.clone()), watches, system_namespace, client };
         (issuer, woken)
     }
 
@@ -241,10 +237,7 @@ impl Issuer {
             Some(Ok(authority)) => (authority, false),
             Some(Err((why, issued))) => {
                 let note = format!("the CA of webhooks could not be used and is replaced: {why}");
-                events.push(CertificateEvent {
-                    is_warning: true,
-                    note,
-                });
+                events.push(CertificateEvent { is_warning: true, note });
                 let mut authority = Authority::new(shown_cas(&leaves, now), now)?;
                 authority.issued = issued;
                 (authority, true)
@@ -256,13 +249,7 @@ impl Issuer {
         // One that lost its owner, or has one of the same name that is gone, is taken over before
         // the garbage collector comes.
         changed |= stored.as_ref().is_some_and(|it| !is_owned(it, owner));
-        Ok(PendingIssue {
-            authority,
-            stored,
-            changed,
-            leaves,
-            events,
-        })
+        Ok(PendingIssue { authority, stored, changed, leaves, events })
     }
 
     /// Writes the CA, then every certificate that is missing, unusable or due. `published` says
@@ -275,11 +262,7 @@ impl Issuer {
         published: bool,
         now: Timestamp,
     ) -> Result<Upkeep, CertificateError> {
-        let requests: Vec<_> = prepared
-            .leaves
-            .iter()
-            .map(|live| live.request.clone())
-            .collect();
+        let requests: Vec<_> = prepared.leaves.iter().map(|live| live.request.clone()).collect();
         // Recorded first, so that what is issued is also removed, whatever happens in between.
         prepared.changed |= prepared.authority.record(&requests);
         if prepared.changed {
@@ -287,10 +270,7 @@ impl Issuer {
             store_authority(&self.authorities(), owner, &prepared.authority, old).await?;
             tracing::info!("CA of webhooks written");
         }
-        let mut kept = Upkeep {
-            events: prepared.events,
-            next: None,
-        };
+        let mut kept = Upkeep { events: prepared.events, next: None };
         let client = self.accounts.client(account)?;
         for live in &prepared.leaves {
             let authority = &prepared.authority;
@@ -299,11 +279,7 @@ impl Issuer {
                 Verdict::Keep(due) => due,
                 Verdict::Issue(why) => {
                     let signer = authority.signer(published);
-                    let secret = LeafSecret {
-                        client: &client,
-                        owner,
-                        request: &live.request,
-                    };
+                    let secret = LeafSecret { client: &client, owner, request: &live.request };
                     let issued = signer.issue(names, &live.request.secret, now)?;
                     secret.write(&issued, live.secret.as_ref()).await?;
                     kept.events.push(issuance(&live.request, why));
@@ -312,11 +288,7 @@ impl Issuer {
             };
             kept.next = Some(kept.next.map_or(due, |next| next.min(due)));
         }
-        let found: Vec<_> = prepared
-            .leaves
-            .iter()
-            .map(|live| live.leaf.as_ref().ok())
-            .collect();
+        let found: Vec<_> = prepared.leaves.iter().map(|live| live.leaf.as_ref().ok()).collect();
         let next = prepared.authority.next(&found);
         kept.next = Some(kept.next.map_or(next, |earlier| earlier.min(next)));
         self.watch(owner, account, &client, &requests);
@@ -368,11 +340,7 @@ impl Issuer {
         if !obsolete.is_empty() {
             let client = self.accounts.client(account)?;
             for request in &obsolete {
-                let secret = LeafSecret {
-                    client: &client,
-                    owner,
-                    request,
-                };
+                let secret = LeafSecret { client: &client, owner, request };
                 secret.remove().await?;
                 tracing::info!(secret = request.secret, "certificate of a webhook removed");
             }
@@ -388,9 +356,7 @@ impl Issuer {
             Ok(mut authority) => {
                 authority.issued = kept;
                 let old = Some(&stored);
-                store_authority(&self.authorities(), owner, &authority, old)
-                    .await
-                    .map(drop)
+                store_authority(&self.authorities(), owner, &authority, old).await.map(drop)
             }
             // It is replaced, with its record, by the next pass.
             Err(_) => Ok(()),
@@ -441,11 +407,7 @@ impl Issuer {
         let client = self.accounts.client(account)?;
         let mut leaves = Vec::with_capacity(requests.len());
         for request in requests {
-            let secret = LeafSecret {
-                client: &client,
-                owner,
-                request,
-            };
+            let secret = LeafSecret { client: &client, owner, request };
             let secret = secret.read().await?;
             let leaf = match &secret {
                 None => Err(RenewReason::Missing),
@@ -454,11 +416,7 @@ impl Issuer {
                     Leaf::parse(&data).map_err(RenewReason::Unusable)
                 }
             };
-            leaves.push(ServingCert {
-                request: request.clone(),
-                secret,
-                leaf,
-            });
+            leaves.push(ServingCert { request: request.clone(), secret, leaf });
         }
         Ok(leaves)
     }
@@ -472,33 +430,25 @@ impl Issuer {
     ) {
         let mut targets: Vec<Target> = Vec::new();
         for request in requests {
-            let known = targets
-                .iter_mut()
-                .find(|target| target.namespace == request.namespace);
+            let known = targets.iter_mut().find(|target| target.namespace == request.namespace);
             match known {
                 Some(target) => {
                     target.names.insert(request.secret.clone());
                 }
                 None => targets.push(Target {
-                    kind: Kind {
-                        resource: ApiResource::erase::<Secret>(&()),
-                        namespaced: true,
-                    },
+                    kind: Kind { resource: ApiResource::erase::<Secret>(&()), namespaced: true },
                     namespace: request.namespace.clone(),
                     names: [request.secret.clone()].into(),
                 }),
             }
         }
         let selector = format!("{}={}", label::OWNER_NAME, owner.name);
-        self.watches
-            .ensure(&owner.name, account, client, &selector, targets);
+        self.watches.ensure(&owner.name, account, client, &selector, targets);
     }
 }
 
 fn issuance(request: &CertificateRequest, why: RenewReason) -> CertificateEvent {
-    let CertificateRequest {
-        namespace, secret, ..
-    } = request;
+    let CertificateRequest { namespace, secret, .. } = request;
     tracing::info!(namespace, secret, %why, "certificate of a webhook issued");
     CertificateEvent {
         is_warning: matches!(why, RenewReason::Unusable(_)),

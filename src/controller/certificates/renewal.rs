@@ -36,9 +36,6 @@ pub(super) fn ca_due(validity: Validity) -> Timestamp {
 /// Returns from when on nobody shows a certificate of an older CA any more, given the certificates
 /// of the newest one that took the place of theirs.
 pub(super) fn settled(replacements: impl IntoIterator<Item = Validity>) -> Option<Timestamp> {
-    let latest = replacements
-        .into_iter()
-        .map(|validity| validity.not_before)
-        .max();
+    let latest = replacements.into_iter().map(|validity| validity.not_before).max();
     latest.map(|latest| later(latest, SKEW + SETTLE))
 }

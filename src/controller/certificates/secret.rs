@@ -54,10 +54,7 @@ fn reference(owner: &Extension) -> OwnerReference {
 }
 
 fn params(field_manager: &str) -> PostParams {
-    PostParams {
-        field_manager: Some(field_manager.to_owned()),
-        ..PostParams::default()
-    }
+    PostParams { field_manager: Some(field_manager.to_owned()), ..PostParams::default() }
 }
 
 /// Says whether an owner reference of the Secret names the extension itself, not one that had its
@@ -110,9 +107,7 @@ pub(super) async fn store_authority(
             api.replace(&old.name_any(), &params, &secret).await
         }
         Some(old) => {
-            delete(api, old)
-                .await
-                .map_err(RequestError::doing("replacing the CA of webhooks"))?;
+            delete(api, old).await.map_err(RequestError::doing("replacing the CA of webhooks"))?;
             let mut fresh = secret;
             fresh.metadata.resource_version = None;
             api.create(&params, &fresh).await
@@ -155,11 +150,7 @@ impl LeafSecret<'_> {
         issued: &Issued,
         old: Option<&Secret>,
     ) -> Result<(), CertificateError> {
-        let data = [
-            (CERTIFICATE, &issued.certificate),
-            (KEY, &issued.key),
-            (CA, &issued.ca),
-        ];
+        let data = [(CERTIFICATE, &issued.certificate), (KEY, &issued.key), (CA, &issued.ca)];
         let api = self.api();
         if let Some(old) = old {
             if !self.is_ours_to_change(old) {
@@ -170,10 +161,8 @@ impl LeafSecret<'_> {
                 });
             }
             if old.type_.as_deref() == Some(TLS_TYPE) && old.immutable != Some(true) {
-                let encoded: BTreeMap<_, _> = data
-                    .iter()
-                    .map(|(key, pem)| (*key, STANDARD.encode(pem)))
-                    .collect();
+                let encoded: BTreeMap<_, _> =
+                    data.iter().map(|(key, pem)| (*key, STANDARD.encode(pem))).collect();
                 let patch = json!({
                     "metadata": {
                         "labels": labels(self.owner),
@@ -215,9 +204,9 @@ impl LeafSecret<'_> {
     /// purpose and stays.
     pub(super) async fn remove(&self) -> Result<(), CertificateError> {
         match self.read().await? {
-            Some(secret) if is_owned(&secret, self.owner) => delete(&self.api(), &secret)
-                .await
-                .map_err(self.failed("deleting")),
+            Some(secret) if is_owned(&secret, self.owner) => {
+                delete(&self.api(), &secret).await.map_err(self.failed("deleting"))
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -226,16 +215,12 @@ impl LeafSecret<'_> {
     /// made by another source of webhook certificates, whose place we take.
     fn is_ours_to_change(&self, secret: &Secret) -> bool {
         let annotations = secret.annotations();
-        let by_other_source = [
-            annotation::CERT_MANAGER_CERTIFICATE_NAME,
-            annotation::SERVICE_CA_ORIGIN,
-        ]
-        .iter()
-        .any(|key| annotations.contains_key(*key));
+        let by_other_source =
+            [annotation::CERT_MANAGER_CERTIFICATE_NAME, annotation::SERVICE_CA_ORIGIN]
+                .iter()
+                .any(|key| annotations.contains_key(*key));
         let owners = secret.metadata.owner_references.iter().flatten();
-        let is_controlled = owners
-            .into_iter()
-            .any(|owner| owner.controller == Some(true));
+        let is_controlled = owners.into_iter().any(|owner| owner.controller == Some(true));
         let labelled = secret.labels().get(label::OWNER_NAME) == Some(&self.owner.name);
         is_owned(secret, self.owner) || by_other_source || (labelled && !is_controlled)
     }
@@ -244,10 +229,7 @@ impl LeafSecret<'_> {
 /// Deletes a Secret as it was read; that it is gone or another by now is fine.
 pub(super) async fn delete(api: &Api<Secret>, secret: &Secret) -> Result<(), kube::Error> {
     let mut params = DeleteParams::background();
-    params.preconditions = Some(Preconditions {
-        uid: secret.uid(),
-        resource_version: None,
-    });
+    params.preconditions = Some(Preconditions { uid: secret.uid(), resource_version: None });
     match api.delete(&secret.name_any(), &params).await {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         answer => answer.map(drop),
@@ -264,10 +246,7 @@ mod tests {
     const NOBODY: Option<(&str, &str, &str)> = None;
 
     fn extension(uid: &str) -> Extension {
-        Extension {
-            name: "teapot".to_owned(),
-            uid: uid.to_owned(),
-        }
+        Extension { name: "teapot".to_owned(), uid: uid.to_owned() }
     }
 
     // What the controller writes has all three marks: type, label and owner.

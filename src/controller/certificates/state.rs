@@ -56,17 +56,8 @@ impl Authority {
         data: &BTreeMap<String, ByteString>,
         now: Timestamp,
     ) -> Result<Self, &'static str> {
-        let bytes = |key: &str| {
-            data.get(key)
-                .map(|value| value.0.as_slice())
-                .unwrap_or_default()
-        };
-        let previous = Ca::parse(
-            &PROFILE,
-            bytes(PREVIOUS_CERTIFICATE),
-            bytes(PREVIOUS_KEY),
-            now,
-        );
+        let bytes = |key: &str| data.get(key).map(|value| value.0.as_slice()).unwrap_or_default();
+        let previous = Ca::parse(&PROFILE, bytes(PREVIOUS_CERTIFICATE), bytes(PREVIOUS_KEY), now);
         Ok(Self {
             newest: Ca::parse(&PROFILE, bytes(CERTIFICATE), bytes(KEY), now)?,
             previous: previous.ok(),
@@ -108,23 +99,15 @@ impl Authority {
     /// Returns the certificates that callers are to trust, as PEM, the newest first.
     pub(super) fn bundle(&self) -> String {
         let previous = self.previous.iter().map(|ca| &ca.pem);
-        let all = std::iter::once(&self.newest.pem)
-            .chain(previous)
-            .chain(&self.trusted);
+        let all = std::iter::once(&self.newest.pem).chain(previous).chain(&self.trusted);
         all.map(|pem| pem.trim_end().to_owned() + "\n").collect()
     }
 
     /// Returns the certificates that callers are to trust.
     pub(super) fn roots(&self) -> Vec<CertificateDer<'static>> {
         let previous = self.previous.iter().map(|ca| ca.der.clone());
-        let trusted = self
-            .trusted
-            .iter()
-            .filter_map(|pem| certificate(pem.as_bytes()));
-        std::iter::once(self.newest.der.clone())
-            .chain(previous)
-            .chain(trusted)
-            .collect()
+        let trusted = self.trusted.iter().filter_map(|pem| certificate(pem.as_bytes()));
+        std::iter::once(self.newest.der.clone()).chain(previous).chain(trusted).collect()
     }
 
     /// Returns the CA that signs: the newest once callers trust it, else the one before.
@@ -152,9 +135,7 @@ impl Authority {
         let before = self.trusted.len();
         self.trusted.retain(|pem| {
             let der = certificate(pem.as_bytes());
-            let until = der
-                .and_then(|der| validity(&der))
-                .map(|validity| validity.not_after);
+            let until = der.and_then(|der| validity(&der)).map(|validity| validity.not_after);
             until.is_some_and(|until| until > now)
         });
         changed |= self.trusted.len() != before;
@@ -206,9 +187,8 @@ pub(super) fn is_same_secret(one: &CertificateRequest, other: &CertificateReques
 /// left to the garbage collector.
 pub(super) fn issued(data: &BTreeMap<String, ByteString>) -> Vec<CertificateRequest> {
     let value = data.get(ISSUED);
-    let list: Value = value
-        .and_then(|value| serde_json::from_slice(&value.0).ok())
-        .unwrap_or_default();
+    let list: Value =
+        value.and_then(|value| serde_json::from_slice(&value.0).ok()).unwrap_or_default();
     let entries = list.as_array().into_iter().flatten();
     entries
         .filter_map(|entry| {
@@ -217,9 +197,7 @@ pub(super) fn issued(data: &BTreeMap<String, ByteString>) -> Vec<CertificateRequ
             Some(CertificateRequest {
                 namespace: text("namespace")?,
                 secret: text("secret")?,
-                dns_names: names
-                    .filter_map(|name| name.as_str().map(str::to_owned))
-                    .collect(),
+                dns_names: names.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
             })
         })
         .collect()

@@ -23,9 +23,7 @@ fn after(days: i64) -> Timestamp {
 }
 
 fn names() -> Vec<String> {
-    ["pot.ops", "pot.ops.svc", "pot.ops.svc.cluster.local"]
-        .map(str::to_owned)
-        .into()
+    ["pot.ops", "pot.ops.svc", "pot.ops.svc.cluster.local"].map(str::to_owned).into()
 }
 
 fn request() -> CertificateRequest {
@@ -39,14 +37,8 @@ fn request() -> CertificateRequest {
 type Data = BTreeMap<String, ByteString>;
 
 fn data(issued: &Issued) -> Data {
-    let entries = [
-        (CERTIFICATE, &issued.certificate),
-        (KEY, &issued.key),
-        (CA, &issued.ca),
-    ];
-    entries
-        .map(|(key, pem)| (key.to_owned(), ByteString(pem.clone().into_bytes())))
-        .into()
+    let entries = [(CERTIFICATE, &issued.certificate), (KEY, &issued.key), (CA, &issued.ca)];
+    entries.map(|(key, pem)| (key.to_owned(), ByteString(pem.clone().into_bytes()))).into()
 }
 
 fn leaf(issued: &Issued) -> Leaf {
@@ -91,10 +83,7 @@ fn a_ca_is_followed_a_year_before_its_end() {
     assert!(!authority.advance(&[], due - HOUR).unwrap());
     assert_eq!(authority.bundle(), first);
     assert!(authority.advance(&[], due).unwrap());
-    assert_eq!(
-        authority.bundle(),
-        format!("{}{first}", authority.newest.pem)
-    );
+    assert_eq!(authority.bundle(), format!("{}{first}", authority.newest.pem));
     assert_ne!(authority.newest.pem, first);
 }
 
@@ -108,37 +97,19 @@ fn callers_learn_a_ca_before_servers_use_it() {
     let old = || issue(&authority_of(&first), now);
     authority.advance(&[], now).unwrap();
 
-    assert!(matches!(
-        verdict(old(), &authority, false, now),
-        Verdict::Keep(_)
-    ));
+    assert!(matches!(verdict(old(), &authority, false, now), Verdict::Keep(_)));
     let unpublished = leaf(&authority.signer(false).issue(&names(), "x", now).unwrap());
     assert_eq!(unpublished.ca, authority_of(&first).pem);
-    assert_eq!(
-        verdict(old(), &authority, true, now),
-        Verdict::Issue(RenewReason::Superseded)
-    );
-    assert!(
-        !authority.advance(&[Some(&old())], now + DAY).unwrap(),
-        "a server shows it"
-    );
+    assert_eq!(verdict(old(), &authority, true, now), Verdict::Issue(RenewReason::Superseded));
+    assert!(!authority.advance(&[Some(&old())], now + DAY).unwrap(), "a server shows it");
 
     let new = issue(authority.signer(true), now);
-    assert!(
-        !authority.advance(&[Some(&new)], now + HOUR / 2).unwrap(),
-        "pods may lag"
-    );
+    assert!(!authority.advance(&[Some(&new)], now + HOUR / 2).unwrap(), "pods may lag");
     assert_eq!(authority.next(&[Some(&new)]), now + HOUR);
-    assert!(
-        !authority.advance(&[None], now + DAY).unwrap(),
-        "nobody knows"
-    );
+    assert!(!authority.advance(&[None], now + DAY).unwrap(), "nobody knows");
     assert!(authority.advance(&[Some(&new)], now + HOUR).unwrap());
     assert_eq!(authority.bundle(), authority.newest.pem);
-    assert!(matches!(
-        verdict(new, &authority, true, now + HOUR),
-        Verdict::Keep(_)
-    ));
+    assert!(matches!(verdict(new, &authority, true, now + HOUR), Verdict::Keep(_)));
 }
 
 fn authority_of(data: &Data) -> Ca {
@@ -155,19 +126,10 @@ fn a_lost_ca_stays_trusted_while_servers_show_it() {
     let ca = shown.trusted_ca(&names(), start()).unwrap();
     assert_eq!(ca, lost.pem);
     let mut authority = Authority::new(vec![ca], start()).unwrap();
-    assert_eq!(
-        authority.bundle(),
-        format!("{}{}", authority.newest.pem, lost.pem)
-    );
-    assert!(matches!(
-        verdict(shown, &authority, false, start()),
-        Verdict::Keep(_)
-    ));
+    assert_eq!(authority.bundle(), format!("{}{}", authority.newest.pem, lost.pem));
+    assert!(matches!(verdict(shown, &authority, false, start()), Verdict::Keep(_)));
     let shown = issue(&lost, start());
-    assert_eq!(
-        verdict(shown, &authority, true, start()),
-        Verdict::Issue(RenewReason::Superseded)
-    );
+    assert_eq!(verdict(shown, &authority, true, start()), Verdict::Issue(RenewReason::Superseded));
     let new = issue(&authority.newest, start());
     assert!(authority.advance(&[Some(&new)], start() + HOUR).unwrap());
     assert_eq!(authority.bundle(), authority.newest.pem);
@@ -201,10 +163,7 @@ fn an_authority_survives_its_secret() {
     assert_eq!(read.signer(false).pem, authority.signer(false).pem);
     assert_eq!(read.data(), authority.data());
     let made = issue(&read.newest, now);
-    assert!(matches!(
-        verdict(made, &authority, true, now),
-        Verdict::Keep(_)
-    ));
+    assert!(matches!(verdict(made, &authority, true, now), Verdict::Keep(_)));
 }
 
 #[rstest]
@@ -221,10 +180,7 @@ fn an_unusable_authority_says_why(#[case] spoil: fn(&mut Data), #[case] want: &s
 #[test]
 fn an_expired_authority_is_unusable() {
     let data = authority().data();
-    assert_eq!(
-        Authority::parse(&data, after(3651)).err(),
-        Some("it has expired")
-    );
+    assert_eq!(Authority::parse(&data, after(3651)).err(), Some("it has expired"));
 }
 
 fn other_key(data: &mut Data) {
@@ -262,9 +218,7 @@ fn a_certificate_of_another_ca_or_for_other_names_is_replaced() {
         verdict(foreign, &authority, true, start()),
         Verdict::Issue(RenewReason::Unusable(why))
     );
-    let renamed = authority
-        .newest
-        .issue(&["pot.ops".to_owned()], "x", start());
+    let renamed = authority.newest.issue(&["pot.ops".to_owned()], "x", start());
     assert_eq!(
         verdict(leaf(&renamed.unwrap()), &authority, true, start()),
         Verdict::Issue(RenewReason::Unusable(why))
@@ -279,13 +233,7 @@ fn a_certificate_of_another_ca_or_for_other_names_is_replaced() {
         Verdict::Issue(RenewReason::Unusable("it holds another CA than its own"))
     );
     assert_eq!(
-        judge(
-            &Err(RenewReason::Missing),
-            &authority,
-            &names(),
-            true,
-            start()
-        ),
+        judge(&Err(RenewReason::Missing), &authority, &names(), true, start()),
         Verdict::Issue(RenewReason::Missing)
     );
 }
@@ -306,10 +254,7 @@ fn certificates_of_another_source_stay_trusted_while_servers_show_them() {
     };
     let trusted = theirs.trusted_ca(&names(), start()).unwrap();
     let authority = Authority::new(vec![trusted], start()).unwrap();
-    assert!(matches!(
-        verdict(theirs, &authority, false, start()),
-        Verdict::Keep(_)
-    ));
+    assert!(matches!(verdict(theirs, &authority, false, start()), Verdict::Keep(_)));
 }
 
 #[test]
@@ -334,15 +279,9 @@ fn validity_is_read_in_both_forms(#[case] not_before: Timestamp, #[case] not_aft
     params.not_after = at(not_after);
     let key = rcgen::KeyPair::generate().unwrap();
     let made = params.self_signed(&key).unwrap();
-    let want = Validity {
-        not_before,
-        not_after,
-    };
+    let want = Validity { not_before, not_after };
     assert_eq!(validity(made.der()), Some(want));
-    assert_eq!(
-        certificate(made.pem().as_bytes()).as_ref(),
-        Some(made.der())
-    );
+    assert_eq!(certificate(made.pem().as_bytes()).as_ref(), Some(made.der()));
 }
 
 proptest! {

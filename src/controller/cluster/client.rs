@@ -53,10 +53,7 @@ struct Limits {
 ///
 /// kube's own has no limit on reading, and one answer that never comes would hold a pass for ever.
 pub fn bounded(client: Client, term: Term) -> Client {
-    let limits = Limits {
-        read: REQUEST_LIMIT,
-        write: WRITE_LIMIT,
-    };
+    let limits = Limits { read: REQUEST_LIMIT, write: WRITE_LIMIT };
     limited(client, limits, term)
 }
 
@@ -147,9 +144,7 @@ async fn answer(client: Client, request: Request<Body>) -> Result<Response<Body>
 
 fn is_watch(uri: &Uri) -> bool {
     let query = uri.query().unwrap_or_default();
-    query
-        .split('&')
-        .any(|pair| matches!(pair, "watch=true" | "watch=1"))
+    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
 /// Watches objects of a kind.
@@ -277,10 +272,7 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_millis(50);
-    const LIMITS: Limits = Limits {
-        read: LIMIT,
-        write: LIMIT,
-    };
+    const LIMITS: Limits = Limits { read: LIMIT, write: LIMIT };
     const SOON: Duration = Duration::from_secs(10);
 
     fn silent() -> Client {
@@ -328,10 +320,7 @@ mod tests {
             };
             ready(answer)
         });
-        let limits = Limits {
-            read: SOON,
-            write: SOON,
-        };
+        let limits = Limits { read: SOON, write: SOON };
         let client = limited(Client::new(service, "default"), limits, Term::unlimited());
         (client, sent)
     }
@@ -388,10 +377,7 @@ mod tests {
         let service = tower::service_fn(|_: Request<Body>| {
             std::future::pending::<Result<Response<Body>, Failure>>()
         });
-        let limits = Limits {
-            read: Duration::from_hours(1),
-            write: LIMIT,
-        };
+        let limits = Limits { read: Duration::from_hours(1), write: LIMIT };
         let client = limited(Client::new(service, "default"), limits, Term::unlimited());
         let api = Api::<ConfigMap>::default_namespaced(client);
         let started = Instant::now();
@@ -480,14 +466,8 @@ mod tests {
         let told = stored(events, store.clone()).map(|told| {
             let told = told.expect("no error");
             let seen = store.get(&ObjectRef::from_obj(&told));
-            let value = |object: &ConfigMap| {
-                object
-                    .data
-                    .iter()
-                    .flatten()
-                    .map(|it| it.1.clone())
-                    .collect()
-            };
+            let value =
+                |object: &ConfigMap| object.data.iter().flatten().map(|it| it.1.clone()).collect();
             let seen: Option<String> = seen.map(|seen| value(&seen));
             (told.name_any(), value(&told), seen)
         });

@@ -62,9 +62,7 @@ fn connector(config: &Config) -> anyhow::Result<HttpsConnector<HttpConnector>> {
     // 40 ms to each.
     plain.set_nodelay(true);
     let tls = config.rustls_client_config().context("using TLS")?;
-    let mut builder = HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http();
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = &config.tls_server_name {
         let name = name.clone().try_into();
         let name = name.context("using the TLS server name of the kubeconfig")?;
@@ -93,10 +91,7 @@ type Sender = legacy::Client<HttpsConnector<HttpConnector>, Body>;
 
 impl Connections {
     fn new(connector: HttpsConnector<HttpConnector>) -> Self {
-        Self {
-            connector,
-            open: Mutex::default(),
-        }
+        Self { connector, open: Mutex::default() }
     }
 
     /// Sends a request. It takes its room on the connection until its whole answer is read.
@@ -127,10 +122,7 @@ impl Connections {
             .http2_keep_alive_timeout(PING_LIMIT)
             .build(self.connector.clone());
         let taken = Arc::new(());
-        open.push(Connection {
-            client: client.clone(),
-            taken: Arc::clone(&taken),
-        });
+        open.push(Connection { client: client.clone(), taken: Arc::clone(&taken) });
         (client, taken)
     }
 }

@@ -55,10 +55,7 @@ pub struct RequestError {
 impl RequestError {
     /// Returns what makes the error of a request out of its failure.
     pub fn doing(doing: &'static str) -> impl Fn(kube::Error) -> Self {
-        move |error| Self {
-            doing,
-            source: ApiError(error),
-        }
+        move |error| Self { doing, source: ApiError(error) }
     }
 
     /// Returns the HTTP status, 0 when there was no answer.

@@ -33,31 +33,19 @@ pub struct Kinds {
 impl Kinds {
     /// Returns an empty cache.
     pub fn new(client: Client) -> Self {
-        Self {
-            client,
-            known: Mutex::default(),
-            waiting_classes: Mutex::default(),
-        }
+        Self { client, known: Mutex::default(), waiting_classes: Mutex::default() }
     }
 
     /// Returns the kind of an object, or `None` when the cluster does not serve it.
     pub async fn find(&self, object: &Identity) -> Result<Option<Kind>, kube::Error> {
         let key = (object.api_version(), object.kind.clone());
-        if let Some(kind) = self
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-        {
+        if let Some(kind) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(Some(kind.clone()));
         }
         let gvk = GroupVersionKind::gvk(&object.group, &object.version, &object.kind);
         match pinned_kind(&self.client, &gvk).await {
             Ok((resource, capabilities)) => {
-                let kind = Kind {
-                    resource,
-                    namespaced: capabilities.scope == Scope::Namespaced,
-                };
+                let kind = Kind { resource, namespaced: capabilities.scope == Scope::Namespaced };
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
                 known.insert(key, kind.clone());
                 Ok(Some(kind))
@@ -71,10 +59,7 @@ impl Kinds {
     /// Forgets a kind that may no longer be served.
     pub fn forget(&self, object: &Object) {
         let key = (object.api_version().to_owned(), object.kind().to_owned());
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&key);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 
     /// Forgets the kinds of a group, of which some may be served no longer, or in another version.
@@ -88,10 +73,7 @@ impl Kinds {
     /// A class that cannot be read binds at once, as far as anyone knows.
     pub async fn waits_for_consumer(&self, class: &str) -> bool {
         let known = {
-            let classes = self
-                .waiting_classes
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let classes = self.waiting_classes.lock().unwrap_or_else(PoisonError::into_inner);
             classes.get(class).copied()
         };
         if let Some(waits) = known {
@@ -102,10 +84,7 @@ impl Kinds {
             return false;
         };
         let waits = found.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-        let mut classes = self
-            .waiting_classes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut classes = self.waiting_classes.lock().unwrap_or_else(PoisonError::into_inner);
         classes.insert(class.to_owned(), waits);
         waits
     }

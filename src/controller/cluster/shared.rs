@@ -59,11 +59,7 @@ struct State {
 
 impl SharedWatches {
     pub(super) fn new(client: Client, wake: Arc<Wake>) -> Self {
-        Self {
-            client,
-            wake,
-            open: Mutex::default(),
-        }
+        Self { client, wake, open: Mutex::default() }
     }
 
     /// Makes sure that `revision` is woken for these objects of a kind. Says whether that is so: not
@@ -125,13 +121,7 @@ impl SharedWatches {
         let open = lock(&self.open);
         let states = open.values().map(|shared| lock(&shared.state));
         let watched = states.filter(|state| !state.refused);
-        let modes = watched.map(|state| {
-            if state.listed {
-                Mode::Shared
-            } else {
-                Mode::Starting
-            }
-        });
+        let modes = watched.map(|state| if state.listed { Mode::Shared } else { Mode::Starting });
         modes.collect()
     }
 
@@ -273,10 +263,7 @@ async fn follow(api: &Api<Metadata>, state: &Mutex<State>, wake: &Wake) -> kube:
 fn known(object: Metadata) -> (Place, String) {
     let metadata = object.metadata;
     let version = super::version(&metadata).unwrap_or_default();
-    let place = (
-        metadata.namespace.unwrap_or_default(),
-        metadata.name.unwrap_or_default(),
-    );
+    let place = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
     (place, version)
 }
 
@@ -330,10 +317,7 @@ mod tests {
         let told = state.note(Event::Apply(object(name, "2")), &mut nothing);
         assert_eq!(told, want);
         assert_eq!(state.versions[&place(name)], "2/");
-        assert_eq!(
-            state.note(Event::Delete(object(name, "3")), &mut nothing),
-            want
-        );
+        assert_eq!(state.note(Event::Delete(object(name, "3")), &mut nothing), want);
         assert!(state.versions.is_empty());
     }
 

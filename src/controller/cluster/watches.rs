@@ -64,13 +64,8 @@ pub(super) enum Mode {
 
 impl Mode {
     /// All of them, best first.
-    const ALL: [Self; 5] = [
-        Self::Shared,
-        Self::Collection,
-        Self::Named,
-        Self::Poll,
-        Self::Starting,
-    ];
+    const ALL: [Self; 5] =
+        [Self::Shared, Self::Collection, Self::Named, Self::Poll, Self::Starting];
 
     /// Returns its name in metrics.
     fn name(self) -> &'static str {
@@ -117,21 +112,10 @@ pub struct Seen(HashMap<(String, String, String, String), String>);
 impl Seen {
     /// Returns the version of an object, if a watch brought it.
     pub fn version(&self, kind: &Kind, object: &Identity) -> Option<&str> {
-        let namespace = if kind.namespaced {
-            &object.namespace
-        } else {
-            ""
-        };
+        let namespace = if kind.namespaced { &object.namespace } else { "" };
         let resource = &kind.resource;
-        let key = [
-            &resource.api_version,
-            &resource.kind,
-            namespace,
-            &object.name,
-        ];
-        self.0
-            .get(&key.map(str::to_owned).into())
-            .map(String::as_str)
+        let key = [&resource.api_version, &resource.kind, namespace, &object.name];
+        self.0.get(&key.map(str::to_owned).into()).map(String::as_str)
     }
 }
 
@@ -281,12 +265,7 @@ impl Watches {
 
     /// Has the controller itself watch what it may, and returns what is left to the account.
     fn share(&self, revision: &str, targets: Vec<Target>) -> Vec<Target> {
-        let name = |kind: &Kind| {
-            (
-                kind.resource.api_version.clone(),
-                kind.resource.kind.clone(),
-            )
-        };
+        let name = |kind: &Kind| (kind.resource.api_version.clone(), kind.resource.kind.clone());
         let mut kinds: BTreeMap<_, (Kind, BTreeSet<_>)> = BTreeMap::new();
         for target in &targets {
             let same = kinds.entry(name(&target.kind));
@@ -294,33 +273,23 @@ impl Watches {
             let names = target.names.iter();
             places.extend(names.map(|name| (target.namespace.clone(), name.clone())));
         }
-        self.shared
-            .release(revision, &kinds.keys().cloned().collect());
+        self.shared.release(revision, &kinds.keys().cloned().collect());
         let subscribed = kinds
             .into_iter()
             .filter(|(_, (kind, places))| self.shared.subscribe(revision, kind, places.clone()));
         let shared: BTreeSet<_> = subscribed.map(|(name, _)| name).collect();
         let left = targets.into_iter();
-        left.filter(|target| !shared.contains(&name(&target.kind)))
-            .collect()
+        left.filter(|target| !shared.contains(&name(&target.kind))).collect()
     }
 
     /// Returns which versions of its objects the watches of `revision` have brought.
     pub fn seen(&self, revision: &str) -> Seen {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = Seen::default();
-        self.shared.seen(
-            revision,
-            |(api_version, kind), (namespace, name), version| {
-                let place = (
-                    api_version.clone(),
-                    kind.clone(),
-                    namespace.clone(),
-                    name.clone(),
-                );
-                seen.0.insert(place, version.to_owned());
-            },
-        );
+        self.shared.seen(revision, |(api_version, kind), (namespace, name), version| {
+            let place = (api_version.clone(), kind.clone(), namespace.clone(), name.clone());
+            seen.0.insert(place, version.to_owned());
+        });
         for (key, entry) in &*entries {
             let subscribers = entry.subscribers.borrow();
             let versions = lock(&entry.versions);
@@ -340,11 +309,7 @@ impl Watches {
     pub fn listen(&self, revision: &str) -> News<'_> {
         let come = Arc::new(Notify::new());
         lock(&self.wake.listening).insert(revision.to_owned(), Arc::clone(&come));
-        News {
-            wake: &self.wake,
-            revision: revision.to_owned(),
-            come,
-        }
+        News { wake: &self.wake, revision: revision.to_owned(), come }
     }
 
     /// Waits a while until the watches of `revision` have listed what there is.
@@ -391,10 +356,7 @@ impl Watches {
 
 impl Drop for Watches {
     fn drop(&mut self) {
-        let entries = self
-            .entries
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.get_mut().unwrap_or_else(PoisonError::into_inner);
         for entry in entries.values() {
             entry.task.abort();
         }
@@ -447,12 +409,7 @@ fn start(client: &Client, target: &Target, selector: &str, wake: &Arc<Wake>) -> 
         mode: mode.clone(),
         wake: wake.clone(),
     };
-    Entry {
-        subscribers,
-        versions,
-        mode,
-        task: tokio::spawn(watching.run()),
-    }
+    Entry { subscribers, versions, mode, task: tokio::spawn(watching.run()) }
 }
 
 struct Watching {

@@ -33,40 +33,38 @@ where
 {
     let mut known: Option<BTreeMap<String, T>> = None;
     let mut listed = BTreeMap::new();
-    watcher(api, config)
-        .backoff(WatchDelays::default())
-        .filter_map(move |event| {
-            let change = match event {
-                Ok(Event::Init) => {
-                    listed.clear();
-                    None
-                }
-                Ok(Event::InitApply(object)) => {
-                    listed.insert(object.name_any(), read(&object));
-                    None
-                }
-                Ok(Event::InitDone) => {
-                    known = Some(std::mem::take(&mut listed));
-                    known.clone().map(Ok)
-                }
-                Ok(Event::Apply(object)) => {
-                    let known = known.get_or_insert_default();
-                    known.insert(object.name_any(), read(&object));
-                    Some(Ok(known.clone()))
-                }
-                Ok(Event::Delete(object)) => {
-                    let known = known.get_or_insert_default();
-                    known.remove(&object.name_any());
-                    Some(Ok(known.clone()))
-                }
-                Err(error) if known.is_none() => refusal(&error).map(Err),
-                Err(error) => {
-                    tracing::debug!(%error, "watch interrupted");
-                    None
-                }
-            };
-            ready(change)
-        })
+    watcher(api, config).backoff(WatchDelays::default()).filter_map(move |event| {
+        let change = match event {
+            Ok(Event::Init) => {
+                listed.clear();
+                None
+            }
+            Ok(Event::InitApply(object)) => {
+                listed.insert(object.name_any(), read(&object));
+                None
+            }
+            Ok(Event::InitDone) => {
+                known = Some(std::mem::take(&mut listed));
+                known.clone().map(Ok)
+            }
+            Ok(Event::Apply(object)) => {
+                let known = known.get_or_insert_default();
+                known.insert(object.name_any(), read(&object));
+                Some(Ok(known.clone()))
+            }
+            Ok(Event::Delete(object)) => {
+                let known = known.get_or_insert_default();
+                known.remove(&object.name_any());
+                Some(Ok(known.clone()))
+            }
+            Err(error) if known.is_none() => refusal(&error).map(Err),
+            Err(error) => {
+                tracing::debug!(%error, "watch interrupted");
+                None
+            }
+        };
+        ready(change)
+    })
 }
 
 /// Returns the code of a refusal; nothing when there was no answer.

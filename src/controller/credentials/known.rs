@@ -73,10 +73,7 @@ mod tests {
     use olm_image::Credentials;
 
     fn name(name: &str) -> SecretName {
-        SecretName {
-            namespace: "ns".to_owned(),
-            name: name.to_owned(),
-        }
+        SecretName { namespace: "ns".to_owned(), name: name.to_owned() }
     }
 
     fn usable() -> Held {
@@ -116,10 +113,7 @@ mod tests {
         let mut own = Source::default();
         own.add_fault("Secret ns/own does not exist");
         assert_eq!(known.keyring(), Keyring::new([own, global.clone()]));
-        assert_eq!(
-            known.faults(),
-            ["Secret ns/own does not exist".to_owned()].into()
-        );
+        assert_eq!(known.faults(), ["Secret ns/own does not exist".to_owned()].into());
         known.linked = Some(Vec::new());
         assert_eq!(known.keyring(), Keyring::new([global]));
         let other = Held::OtherType("Opaque".to_owned());

@@ -155,10 +155,7 @@ impl RegistryCredentials {
         if name.is_empty() || name.contains('/') {
             return Err(PullSecretError::Name(name.to_owned()));
         }
-        let full = SecretName {
-            namespace: self.namespace.clone(),
-            name: name.to_owned(),
-        };
+        let full = SecretName { namespace: self.namespace.clone(), name: name.to_owned() };
         let known = Arc::clone(&self.known.borrow());
         let offered = known.offered.as_ref();
         let held = match offered.and_then(|offered| offered.get(&full)) {
@@ -203,20 +200,13 @@ impl RegistryCredentials {
         if self.proxies {
             tasks.spawn(proxies::follow(self.client.clone(), changes.clone()));
         }
-        let mut known = Known {
-            global: self.global.clone(),
-            ..Known::default()
-        };
+        let mut known = Known { global: self.global.clone(), ..Known::default() };
         let mut watched = BTreeMap::new();
         let mut told = BTreeSet::new();
         loop {
             for name in known.wanted() {
                 watched.entry(name.clone()).or_insert_with(|| {
-                    tasks.spawn(follow_secret(
-                        self.client.clone(),
-                        name.clone(),
-                        changes.clone(),
-                    ))
+                    tasks.spawn(follow_secret(self.client.clone(), name.clone(), changes.clone()))
                 });
             }
             // We hold a sender, so that there is always another change.
@@ -289,10 +279,7 @@ impl RegistryCredentials {
                 if let Err(code) = &found {
                     tracing::warn!(code, "pull secrets of catalogs cannot be listed");
                 }
-                let full = |name| SecretName {
-                    namespace: namespace.clone(),
-                    name,
-                };
+                let full = |name| SecretName { namespace: namespace.clone(), name };
                 let found = found.unwrap_or_default().into_iter();
                 let found = found.map(|(name, held)| (full(name), held)).collect();
                 if changes.send(Change::Offered(found)).await.is_err() {
@@ -350,15 +337,9 @@ async fn follow_account(client: Client, mut changes: mpsc::Sender<Change>) {
             tracing::warn!(code, namespace, name, "own service account cannot be read");
         }
         let linked = found.unwrap_or_default().remove(&name).unwrap_or_default();
-        let linked = linked.into_iter().map(|name| SecretName {
-            namespace: namespace.clone(),
-            name,
-        });
-        if changes
-            .send(Change::Linked(linked.collect()))
-            .await
-            .is_err()
-        {
+        let linked =
+            linked.into_iter().map(|name| SecretName { namespace: namespace.clone(), name });
+        if changes.send(Change::Linked(linked.collect())).await.is_err() {
             return;
         }
     }

@@ -85,12 +85,12 @@ impl Held {
     pub(super) fn fault(&self, name: &SecretName) -> Option<String> {
         match self {
             Self::Missing => Some(format!("{name} does not exist")),
-            Self::Refused(code) => Some(format!(
-                "{name} cannot be read: the API server answers {code}"
-            )),
-            Self::OtherType(type_) => Some(format!(
-                "{name} is of type {type_:?}, not kubernetes.io/dockerconfigjson"
-            )),
+            Self::Refused(code) => {
+                Some(format!("{name} cannot be read: the API server answers {code}"))
+            }
+            Self::OtherType(type_) => {
+                Some(format!("{name} is of type {type_:?}, not kubernetes.io/dockerconfigjson"))
+            }
             Self::Malformed(fault) => Some(format!("{name} is malformed: {fault}")),
             Self::Usable(_) => None,
         }
@@ -116,10 +116,7 @@ mod tests {
         };
         let held = Held::of(&secret);
         assert!(!format!("{held:?}").contains("hunter2"), "{held:?}");
-        let name = SecretName {
-            namespace: "ns".to_owned(),
-            name: "s".to_owned(),
-        };
+        let name = SecretName { namespace: "ns".to_owned(), name: "s".to_owned() };
         held.fault(&name)
     }
 

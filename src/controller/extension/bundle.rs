@@ -102,13 +102,7 @@ impl Attempt<'_> {
         provider: Option<CertificateProvider>,
     ) -> Request {
         let features = self.ctx.settings.features;
-        Request::new(
-            self.extension,
-            target,
-            resolved.digest(),
-            features,
-            (provider, self.extras),
-        )
+        Request::new(self.extension, target, resolved.digest(), features, (provider, self.extras))
     }
 
     /// Returns which bundle is to be installed where.
@@ -148,10 +142,8 @@ impl Attempt<'_> {
     /// Returns the digests of the bundles that may be asked for again: this one, and those of
     /// revisions in use, whose content may have to be made anew.
     fn in_use(&self, resolved: &Resolved) -> Vec<Digest> {
-        let active = self
-            .revisions
-            .iter()
-            .filter(|set| set.spec.lifecycle_state == LifecycleState::Active);
+        let active =
+            self.revisions.iter().filter(|set| set.spec.lifecycle_state == LifecycleState::Active);
         let recorded = active.filter_map(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
         let recorded = recorded.filter_map(|digest| digest.parse().ok());
         recorded.chain([resolved.digest().clone()]).collect()

@@ -49,13 +49,11 @@ impl Certificates {
         match self {
             Self::Unneeded => None,
             Self::Foreign(provider) => Some(provider.clone()),
-            Self::Ours(prepared) => Some(CertificateProvider::SelfSigned {
-                ca_bundle: prepared.bundle(),
-            }),
+            Self::Ours(prepared) => {
+                Some(CertificateProvider::SelfSigned { ca_bundle: prepared.bundle() })
+            }
             // What is rendered tells what else the account lacks; it is not written.
-            Self::Denied(_) => Some(CertificateProvider::SelfSigned {
-                ca_bundle: String::new(),
-            }),
+            Self::Denied(_) => Some(CertificateProvider::SelfSigned { ca_bundle: String::new() }),
         }
     }
 
@@ -82,20 +80,14 @@ async fn served(client: &Client) -> Result<Served, CertificateError> {
     let (group, _) = CERT_MANAGER.split_once('/').unwrap_or_default();
     let cert_manager = if is_served(group) {
         match client.list_api_group_resources(CERT_MANAGER).await {
-            Ok(list) => list
-                .resources
-                .iter()
-                .any(|resource| resource.kind == "Certificate"),
+            Ok(list) => list.resources.iter().any(|resource| resource.kind == "Certificate"),
             Err(kube::Error::Api(status)) if status.code == 404 => false,
             Err(err) => return Err(failed(err).into()),
         }
     } else {
         false
     };
-    Ok(Served {
-        openshift: is_served(OPENSHIFT),
-        cert_manager,
-    })
+    Ok(Served { openshift: is_served(OPENSHIFT), cert_manager })
 }
 
 impl Attempt<'_> {
@@ -213,9 +205,7 @@ impl Attempt<'_> {
             } else {
                 (EventType::Normal, Reason::CertificateIssued)
             };
-            let publish = self
-                .ctx
-                .publish(self.extension.object, type_, reason, event.note);
+            let publish = self.ctx.publish(self.extension.object, type_, reason, event.note);
             publish.await;
         }
         let due = kept.next.map(|next| {

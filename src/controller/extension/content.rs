@@ -105,11 +105,7 @@ impl Request {
         );
         Ok(Content {
             phases: phases(objects)?,
-            properties: bundle
-                .csv
-                .annotations
-                .get(keys::annotation::PROPERTIES)
-                .cloned(),
+            properties: bundle.csv.annotations.get(keys::annotation::PROPERTIES).cloned(),
             certificate_requests: rendered.certificate_requests,
             warnings: rendered.warnings,
         })
@@ -143,8 +139,7 @@ impl Rendered {
 
     /// Forgets what was rendered for an extension, whose passes will be rare from now on.
     pub(super) fn forget(&self, extension: &str) {
-        self.contents
-            .retain(|request| request.extension != extension);
+        self.contents.retain(|request| request.extension != extension);
     }
 
     /// Returns what a bundle needs certificates for in a namespace.

@@ -134,9 +134,7 @@ impl DiscoveryCache {
             Ok(kinds) => Knowledge::Known(Arc::new(kinds)),
             Err(error) => {
                 tracing::warn!(%error, "what the API server serves cannot be read");
-                before
-                    .as_ref()
-                    .map_or(Knowledge::Unreadable, |before| before.kinds.clone())
+                before.as_ref().map_or(Knowledge::Unreadable, |before| before.kinds.clone())
             }
         };
         let version = built_in.as_ref().and_then(|it| it.version.clone());
@@ -220,12 +218,10 @@ impl DiscoveryCache {
     async fn providers(&self) -> Result<Vec<Provider>, kube::Error> {
         // What the API server remembers is as new as the event that brought us here.
         let any = ListParams::default().match_any();
-        let extensions = Api::<ClusterExtension>::all(self.client.clone())
-            .list_metadata(&any)
-            .await?;
-        let revisions = Api::<DeserializeGuard<ClusterObjectSet>>::all(self.client.clone())
-            .list(&any)
-            .await?;
+        let extensions =
+            Api::<ClusterExtension>::all(self.client.clone()).list_metadata(&any).await?;
+        let revisions =
+            Api::<DeserializeGuard<ClusterObjectSet>>::all(self.client.clone()).list(&any).await?;
         let readable = revisions.items.into_iter().filter_map(|guard| guard.0.ok());
         let installed = installed_by_owner(readable);
         let mut providers = Vec::new();
@@ -268,9 +264,7 @@ impl DiscoveryCache {
 
 /// Reads what OLM Classic has installed; nothing where it is not.
 async fn classic_providers(client: &Client) -> Result<Vec<Provider>, kube::Error> {
-    let request = http::Request::get(CSVS_PATH)
-        .body(Vec::new())
-        .map_err(kube::Error::HttpError)?;
+    let request = http::Request::get(CSVS_PATH).body(Vec::new()).map_err(kube::Error::HttpError)?;
     let listed: serde_json::Value = match client.request(request).await {
         Ok(listed) => listed,
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),

@@ -51,11 +51,7 @@ pub(super) struct Enacted {
 impl Enacted {
     /// What runs stays as it is.
     pub(super) fn kept(note: Note, look_again: Option<Duration>) -> Self {
-        Self {
-            notes: vec![note],
-            look_again,
-            ..Self::default()
-        }
+        Self { notes: vec![note], look_again, ..Self::default() }
     }
 
     /// What runs stays as it is, because its image cannot be had; that is tried again.
@@ -354,18 +350,13 @@ impl Attempt<'_> {
     /// Publishes that there is a new revision.
     async fn announce(&self, made: &ClusterObjectSet) {
         let (revision, bundle) = (made.name_any(), BundleRecord::of(made));
-        let Origin {
-            catalog,
-            forced_from,
-            ..
-        } = Origin::of(made);
+        let Origin { catalog, forced_from, .. } = Origin::of(made);
         let version = &bundle.version;
         let forced = forced_from.is_some();
         tracing::info!(revision, version, forced, "revision created");
         let note = format!("revision {revision} of bundle {} created", bundle.name);
         let (ctx, extension) = (self.ctx, self.extension.object);
-        ctx.publish(extension, EventType::Normal, Reason::RevisionCreated, note)
-            .await;
+        ctx.publish(extension, EventType::Normal, Reason::RevisionCreated, note).await;
         let before = states(self.revisions).installed.map(Origin::of);
         let before = before.and_then(|origin| origin.catalog);
         if let (Some(before), Some(catalog)) = (before, catalog)
@@ -375,14 +366,12 @@ impl Attempt<'_> {
                 "{} comes from catalog {catalog}; what is installed came from catalog {before}",
                 bundle.name
             );
-            ctx.publish(extension, EventType::Warning, Reason::CatalogChanged, note)
-                .await;
+            ctx.publish(extension, EventType::Warning, Reason::CatalogChanged, note).await;
         }
         if let Some(from) = forced_from {
             let reason = forced_step(&from, version);
             let note = format!("from {from} to {version}, which no catalog edge allows");
-            ctx.publish(extension, EventType::Warning, reason, note)
-                .await;
+            ctx.publish(extension, EventType::Warning, reason, note).await;
         }
     }
 }

@@ -115,11 +115,7 @@ pub enum ExtensionError {
     #[error(transparent)]
     Decision(#[from] DecisionError),
     /// The chosen bundle cannot be installed.
-    #[error(
-        "error for resolved bundle {} with version {}",
-        quote(name),
-        quote(version)
-    )]
+    #[error("error for resolved bundle {} with version {}", quote(name), quote(version))]
     Bundle {
         /// Name of the bundle.
         name: String,
@@ -158,10 +154,7 @@ impl From<TakeOverError> for ExtensionError {
 impl ExtensionError {
     /// The finalizer of the extension, or what it stands for, failed.
     pub(super) fn finalizer(cause: ApiError) -> Self {
-        Self::Finalizer {
-            finalizer: keys::finalizer::CLEANUP_UNPACK_CACHE,
-            cause,
-        }
+        Self::Finalizer { finalizer: keys::finalizer::CLEANUP_UNPACK_CACHE, cause }
     }
 
     /// Says whether other credentials or files may help.
@@ -227,10 +220,8 @@ pub enum ContentError {
 
 fn no_such_account(account: &Account, namespace_exists: bool) -> String {
     let namespace = quote(&account.namespace);
-    let text = format!(
-        "service account {} not found in namespace {namespace}",
-        quote(&account.name)
-    );
+    let text =
+        format!("service account {} not found in namespace {namespace}", quote(&account.name));
     if namespace_exists {
         return text;
     }
@@ -265,10 +256,9 @@ impl Classify for ExtensionError {
             | Self::Rollback(_)
             | Self::Name(_) => Disposition::Terminal(Reason::InvalidConfiguration),
             Self::Decision(error) => error.disposition(),
-            Self::AccountMissing {
-                namespace_exists: false,
-                account: _,
-            } => Disposition::Wait(Duration::from_secs(10)),
+            Self::AccountMissing { namespace_exists: false, account: _ } => {
+                Disposition::Wait(Duration::from_secs(10))
+            }
             // Rights of the account may come at any time.
             Self::AccountMissing { .. }
             | Self::Account(_)
@@ -302,9 +292,7 @@ impl Classify for ContentError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Pull(error) if error.is_terminal() => Disposition::Terminal(Reason::Blocked),
-            Self::Pull(error) => error
-                .retry_after()
-                .map_or(Disposition::Retry, Disposition::Wait),
+            Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
             // The Secret may be labelled at any time; the cluster changed so that the check passes.
             Self::PullSecret(_) => Disposition::RetryWithin(REPAIRABLE),
             Self::Refused(refusal) => match refusal.awaits {
@@ -335,10 +323,7 @@ mod tests {
 
     fn missing(namespace_exists: bool) -> ExtensionError {
         ExtensionError::AccountMissing {
-            account: Account {
-                namespace: "ns".to_owned(),
-                name: "sa".to_owned(),
-            },
+            account: Account { namespace: "ns".to_owned(), name: "sa".to_owned() },
             namespace_exists,
         }
     }

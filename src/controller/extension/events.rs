@@ -23,9 +23,7 @@ impl PublishedNotices {
             published.insert(uid.to_owned(), texts)
         };
         let before = before.unwrap_or_default();
-        now.into_iter()
-            .filter(|one| before.get(&one.reason) != Some(&one.note))
-            .collect()
+        now.into_iter().filter(|one| before.get(&one.reason) != Some(&one.note)).collect()
     }
 
     /// Returns which of these are new, and remembers them beside those before: what else is the case
@@ -58,11 +56,7 @@ mod tests {
     const B: Reason = Reason::NextMajorHeld;
 
     fn notice(reason: Reason, note: &str) -> Notice {
-        Notice {
-            is_warning: false,
-            reason,
-            note: note.to_owned(),
-        }
+        Notice { is_warning: false, reason, note: note.to_owned() }
     }
 
     #[test]

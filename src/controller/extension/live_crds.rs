@@ -110,21 +110,14 @@ impl Attempt<'_> {
     /// Returns the version in which the first objects of a CRD are returned, how many there are, and
     /// these.
     async fn objects_of(&self, crd: &Value) -> Result<(String, u64, Vec<Object>), String> {
-        let Resource {
-            group,
-            version,
-            plural,
-            ..
-        } = Resource::of(crd)?;
+        let Resource { group, version, plural, .. } = Resource::of(crd)?;
         let page = format!("/apis/{group}/{version}/{plural}?limit={JUDGED_OBJECTS}");
         let request = http::Request::get(page).body(Vec::new());
         let request = request.map_err(|error| error.to_string())?;
         let client = impersonating(&self.ctx.client, self.account);
         let client = client.map_err(|error| Chain(&error).to_string())?;
-        let list: Value = client
-            .request(request)
-            .await
-            .map_err(|error| Chain(&ApiError(error)).to_string())?;
+        let list: Value =
+            client.request(request).await.map_err(|error| Chain(&ApiError(error)).to_string())?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
         let objects: Vec<_> = items.into_iter().filter_map(Object::from_value).collect();
         let more = list["metadata"]["remainingItemCount"].as_u64();

@@ -266,10 +266,7 @@ async fn unheld(
         return Err(error);
     }
     Ok(match ctx.revisions.of(extension).await {
-        Ok(revisions) => Outcome {
-            revisions: Some(revisions),
-            ..error.into()
-        },
+        Ok(revisions) => Outcome { revisions: Some(revisions), ..error.into() },
         Err(cause) => {
             tracing::warn!(error = %Chain(&error), "no finalizer");
             ExtensionError::Revisions(ApiError(cause)).into()
@@ -431,10 +428,7 @@ impl Attempt<'_> {
 }
 
 /// What is done after a reconcile failed.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the controller passes them so"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn error_policy(
     object: Arc<DeserializeGuard<ClusterExtension>>,
     error: &ExtensionError,

@@ -117,20 +117,11 @@ mod tests {
         };
         let none = ClusterExtensionStatus::default();
         let text = count(Some(&none), &installed("1.0.0"));
-        assert!(
-            text.contains("olm_install_duration_seconds_count 1\n"),
-            "{text}"
-        );
+        assert!(text.contains("olm_install_duration_seconds_count 1\n"), "{text}");
         assert!(!text.contains("olm_upgrades_total{"), "{text}");
         let text = count(Some(&installed("1.0.0")), &installed("1.1.0"));
-        assert!(
-            text.contains("olm_upgrades_total{result=\"succeeded\"} 1\n"),
-            "{text}"
-        );
+        assert!(text.contains("olm_upgrades_total{result=\"succeeded\"} 1\n"), "{text}");
         let text = count(Some(&installed("1.1.0")), &installed("1.1.0"));
-        assert!(
-            text.contains("olm_upgrades_total{result=\"succeeded\"} 1\n"),
-            "{text}"
-        );
+        assert!(text.contains("olm_upgrades_total{result=\"succeeded\"} 1\n"), "{text}");
     }
 }

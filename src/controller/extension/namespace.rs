@@ -21,30 +21,19 @@ impl Attempt<'_> {
             return Ok(());
         }
         let name = &self.extension.spec.namespace;
-        let failed = |cause| ExtensionError::Namespace {
-            name: name.clone(),
-            cause: ApiError(cause),
-        };
+        let failed =
+            |cause| ExtensionError::Namespace { name: name.clone(), cause: ApiError(cause) };
         let namespaces = Api::<Namespace>::all(self.ctx.client.clone());
-        if namespaces
-            .get_metadata_opt(name)
-            .await
-            .map_err(failed)?
-            .is_some()
-        {
+        if namespaces.get_metadata_opt(name).await.map_err(failed)?.is_some() {
             return Ok(());
         }
         let client = impersonating(&self.ctx.client, self.account)?;
         // An apply, because the right to create can be bound to a name only then.
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let (namespaces, params) = (
-            Api::<Namespace>::all(client),
-            PatchParams::apply(manager::OBJECTS),
-        );
-        let made = namespaces
-            .patch(name, &params, &Patch::Apply(namespace))
-            .await;
+        let (namespaces, params) =
+            (Api::<Namespace>::all(client), PatchParams::apply(manager::OBJECTS));
+        let made = namespaces.patch(name, &params, &Patch::Apply(namespace)).await;
         made.map_err(failed)?;
         tracing::info!(namespace = name, "install namespace made");
         Ok(())

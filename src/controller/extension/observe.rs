@@ -48,11 +48,7 @@ pub(super) async fn catalogs(ctx: &Context) -> Result<Vec<ClusterCatalog>, Exten
         .await
         .map_err(|error| ExtensionError::Catalogs(ApiError(error)))?;
     // A catalog that does not follow its schema must not stop the others.
-    Ok(list
-        .items
-        .into_iter()
-        .filter_map(|guarded| guarded.0.ok())
-        .collect())
+    Ok(list.items.into_iter().filter_map(|guarded| guarded.0.ok()).collect())
 }
 
 /// Returns the account an extension is installed with: the one it names, unless names are ignored,
@@ -68,15 +64,11 @@ async fn account(
         Some(_) => Policy::Extension,
         None => Policy::DefaultAccount,
     };
-    let account = accounts
-        .of_extension(extension)
-        .ok_or(ExtensionError::NoAccount)?;
+    let account = accounts.of_extension(extension).ok_or(ExtensionError::NoAccount)?;
     ctx.guard.permit(&account).await?;
     // What is installed with an account was admitted when it was named.
     let before = revisions.last().and_then(recorded_account);
-    ctx.guard
-        .admit(policy, before.as_ref() == Some(&account))
-        .await?;
+    ctx.guard.admit(policy, before.as_ref() == Some(&account)).await?;
     if ctx.seen.has_account(&account).await {
         return Ok(account);
     }
@@ -91,8 +83,5 @@ async fn account(
         .get_metadata_opt(&account.namespace)
         .await
         .map_err(|error| ExtensionError::Account(ApiError(error)))?;
-    Err(ExtensionError::AccountMissing {
-        namespace_exists: namespace.is_some(),
-        account,
-    })
+    Err(ExtensionError::AccountMissing { namespace_exists: namespace.is_some(), account })
 }

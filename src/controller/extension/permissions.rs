@@ -56,10 +56,7 @@ impl Attempt<'_> {
         let objects: Vec<Object> = objects.map(outline).chain(secrets).collect();
         let leaving = self.leaving(&objects).await;
         let unserved = self.unserved().await;
-        let bundle = BundleObjects {
-            name: &desired.extension.name,
-            objects: &objects,
-        };
+        let bundle = BundleObjects { name: &desired.extension.name, objects: &objects };
         let namespace = &self.extension.spec.namespace;
         let judgement = ctx.reviews.judge(self.account, known, |held| {
             missing(&bundle, namespace, &leaving, &unserved, held)
@@ -69,10 +66,8 @@ impl Attempt<'_> {
         if judgement.missing.is_empty() {
             ctx.rbac.forget(&waiter);
         } else {
-            let interest = Interest {
-                accounts: vec![self.account.clone()],
-                roles: judgement.roles.clone(),
-            };
+            let interest =
+                Interest { accounts: vec![self.account.clone()], roles: judgement.roles.clone() };
             ctx.rbac.wait(waiter, interest);
         }
         Some(judgement)
@@ -94,22 +89,13 @@ impl Attempt<'_> {
     async fn leaving(&self, next: &[Object]) -> Vec<Object> {
         let ctx = self.ctx;
         let identity = |object: &Object| {
-            let texts = [
-                object.group(),
-                object.kind(),
-                object.namespace(),
-                object.name(),
-            ];
+            let texts = [object.group(), object.kind(), object.namespace(), object.name()];
             texts.map(str::to_owned)
         };
         let mut known: HashSet<_> = next.iter().map(identity).collect();
         let mut leaving = Vec::new();
         let active = |state| state == LifecycleState::Active;
-        for set in self
-            .revisions
-            .iter()
-            .filter(|set| active(set.spec.lifecycle_state))
-        {
+        for set in self.revisions.iter().filter(|set| active(set.spec.lifecycle_state)) {
             let namespace = &ctx.settings.system_namespace;
             let secrets = read_secrets(&ctx.client, &ctx.client, set, namespace).await;
             let Ok(content) = resolve(set, &secrets, namespace) else {

@@ -51,10 +51,7 @@ pub(super) fn put(
         return;
     };
     if statement.status == status::FALSE {
-        let lift = outcome
-            .answer
-            .as_ref()
-            .and_then(|answer| answer.lift.as_ref());
+        let lift = outcome.answer.as_ref().and_then(|answer| answer.lift.as_ref());
         let before = find(conditions, types::PLATFORM_UPGRADEABLE);
         let before = before.and_then(|it| way_out(&statement, &it.message).map(str::to_owned));
         if let Some(way) = lift.map(|lift| lift.text(&name)).or(before) {
@@ -72,8 +69,6 @@ pub(super) fn closing(release: Release, revisions: &[ClusterObjectSet]) -> Optio
     let newest = states(revisions).rolling.last().copied()?;
     let bundle = Bundle::recorded("", &newest.metadata);
     let max = max_openshift_version(bundle.properties);
-    gate::closing(current, bundle.name, max).map(|message| Note {
-        reason: Reason::IncompatibleWithNextVersion,
-        message,
-    })
+    gate::closing(current, bundle.name, max)
+        .map(|message| Note { reason: Reason::IncompatibleWithNextVersion, message })
 }

@@ -26,10 +26,8 @@ impl Context {
     /// Returns what the annotations of an extension add, with what that depends on. Where there is no
     /// `Proxy`, there are no proxies.
     pub(super) async fn extras(&self, policy: &Policy) -> Result<Extras, ExtensionError> {
-        let mut extras = Extras {
-            additions: policy.additions.clone(),
-            proxy: ProxyVariables::default(),
-        };
+        let mut extras =
+            Extras { additions: policy.additions.clone(), proxy: ProxyVariables::default() };
         if policy.additions.cluster_proxy {
             let found = read(&self.client, PROXY).await;
             let found = found.map_err(|error| ExtensionError::Proxy(ApiError(error)))?;

@@ -102,11 +102,7 @@ impl<T: Send + 'static> Pulls<T> {
             let _place = places.acquire_owned().await;
             work.await
         });
-        UnderWay {
-            image: image.to_owned(),
-            abort: end.abort_handle(),
-            end,
-        }
+        UnderWay { image: image.to_owned(), abort: end.abort_handle(), end }
     }
 
     /// Has the extension looked at again when its pull ends.
@@ -133,10 +129,7 @@ impl<T: Send + 'static> Pulls<T> {
     }
 
     fn places(&self, registry: &str) -> Arc<Semaphore> {
-        let mut registries = self
-            .registries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut registries = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that nobody uses are forgotten.
         registries.retain(|name, places| name == registry || Arc::strong_count(places) > 1);
         let places = registries.entry(registry.to_owned());
@@ -144,9 +137,7 @@ impl<T: Send + 'static> Pulls<T> {
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, UnderWay<T>>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -158,10 +149,7 @@ mod tests {
     use super::*;
 
     fn pulls(ended: mpsc::Sender<String>) -> Pulls<u8> {
-        Pulls {
-            patience: Duration::from_millis(50),
-            ..Pulls::new(ended)
-        }
+        Pulls { patience: Duration::from_millis(50), ..Pulls::new(ended) }
     }
 
     async fn never() -> Answer<u8> {

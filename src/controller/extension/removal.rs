@@ -29,10 +29,8 @@ use crate::reconcile::within;
 use crate::revision::{Teardown, remove_unowned_content, teardown_extension};
 
 /// The finalizers that hold an extension until it is removed; the second is upstream's.
-const OURS: [&str; 2] = [
-    keys::finalizer::CLEANUP_UNPACK_CACHE,
-    keys::finalizer::CLEANUP_CONTENTMANAGER_CACHE,
-];
+const OURS: [&str; 2] =
+    [keys::finalizer::CLEANUP_UNPACK_CACHE, keys::finalizer::CLEANUP_CONTENTMANAGER_CACHE];
 /// How often to look at a removal; its revisions wake it as well.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -60,11 +58,7 @@ async fn tear_down(
     extension: &ClusterExtension,
     ctx: &Context,
 ) -> Result<Option<Duration>, ExtensionError> {
-    if !extension
-        .finalizers()
-        .iter()
-        .any(|found| OURS.contains(&found.as_str()))
-    {
+    if !extension.finalizers().iter().any(|found| OURS.contains(&found.as_str())) {
         // What is left is somebody else's.
         return Ok(None);
     }
@@ -117,11 +111,7 @@ pub struct OrphaningSeen(Mutex<HashSet<String>>);
 impl OrphaningSeen {
     /// Notes an extension that a watch has brought, if it has the finalizer.
     pub(super) fn note(&self, extension: &ObjectMeta) {
-        if let Some(uid) = extension
-            .uid
-            .as_ref()
-            .filter(|_| has_orphan_finalizer(extension))
-        {
+        if let Some(uid) = extension.uid.as_ref().filter(|_| has_orphan_finalizer(extension)) {
             self.locked().insert(uid.clone());
         }
     }
@@ -153,10 +143,7 @@ async fn mark_orphaned(extension: &ClusterExtension, ctx: &Context) -> Result<()
         ..PatchParams::default()
     };
     let api = Api::<ClusterExtension>::all(ctx.client.clone());
-    match api
-        .patch(&extension.name_any(), &params, &Patch::Merge(mark))
-        .await
-    {
+    match api.patch(&extension.name_any(), &params, &Patch::Merge(mark)).await {
         Ok(_) => Ok(()),
         Err(error) => Err(ExtensionError::Orphaned(ApiError(error))),
     }
@@ -173,8 +160,7 @@ async fn report(
         .is_none_or(|ready| ready.reason != Reason::Uninstalling.as_str());
     if first {
         let note = "removing everything the extension installed".to_owned();
-        ctx.publish(extension, EventType::Normal, Reason::Uninstalling, note)
-            .await;
+        ctx.publish(extension, EventType::Normal, Reason::Uninstalling, note).await;
         // What is being removed offers nothing to others any more.
         ctx.discovery.changed();
     }
@@ -212,8 +198,7 @@ async fn hold(
     let mut status = extension.status.clone().unwrap_or_default();
     let generation = extension.metadata.generation;
     if removal_held(&what).put(&mut status.conditions, generation, Timestamp::now()) {
-        ctx.publish(extension, EventType::Warning, Reason::RemovalHeld, what)
-            .await;
+        ctx.publish(extension, EventType::Warning, Reason::RemovalHeld, what).await;
     }
     write_status(ctx, extension, status).await
 }

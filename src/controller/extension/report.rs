@@ -57,10 +57,7 @@ impl Default for Outcome {
 
 impl From<ExtensionError> for Outcome {
     fn from(error: ExtensionError) -> Self {
-        Self {
-            result: Err(error),
-            ..Self::default()
-        }
+        Self { result: Err(error), ..Self::default() }
     }
 }
 
@@ -92,17 +89,11 @@ pub(super) async fn report(
     if ctx.settings.rbac_preflight == RbacPreflight::Off {
         remove_condition(&mut status.conditions, types::PERMISSIONS);
     }
-    platform::put(
-        ctx.platform.release(),
-        extension,
-        outcome,
-        &mut status.conditions,
-    );
+    platform::put(ctx.platform.release(), extension, outcome, &mut status.conditions);
     ctx.publish_notices(extension, outcome).await;
     let reachable = |update: &UpdateStatus| update.version.is_some();
     let offered = status.update.as_ref().is_some_and(reachable);
-    ctx.metrics
-        .update_offered(&extension.name_any(), Some(offered));
+    ctx.metrics.update_offered(&extension.name_any(), Some(offered));
     write_status(ctx, extension, status).await
 }
 
@@ -123,13 +114,8 @@ impl Context {
             None => self.published.added(uid, notes.collect()),
         };
         for notice in new {
-            let type_ = if notice.is_warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            };
-            self.publish(extension, type_, notice.reason, notice.note)
-                .await;
+            let type_ = if notice.is_warning { EventType::Warning } else { EventType::Normal };
+            self.publish(extension, type_, notice.reason, notice.note).await;
         }
     }
 }
@@ -141,12 +127,7 @@ fn status(
     now: Timestamp,
 ) -> ClusterExtensionStatus {
     let error = outcome.result.as_ref().err();
-    let records: Vec<_> = outcome
-        .revisions
-        .iter()
-        .flatten()
-        .map(BundleRecord::of)
-        .collect();
+    let records: Vec<_> = outcome.revisions.iter().flatten().map(BundleRecord::of).collect();
     let channels = extension
         .spec
         .as_ref()
@@ -223,10 +204,7 @@ fn revisions<'a>(found: &'a [ClusterObjectSet], records: &'a [BundleRecord]) -> 
             image: &record.image,
         })
     });
-    Revisions {
-        installed,
-        rolling: states.rolling.into_iter().map(of).collect(),
-    }
+    Revisions { installed, rolling: states.rolling.into_iter().map(of).collect() }
 }
 
 fn of(revision: &ClusterObjectSet) -> Revision<'_> {

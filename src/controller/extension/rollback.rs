@@ -38,21 +38,13 @@ impl Attempt<'_> {
         // Whoever trusts a CA of ours follows it; nothing else of what was made changes.
         let follows = source == Some(CertificateSource::SelfSigned);
         let stays = back.is_made && recorded_generation(back.source) == generation;
-        let lost = if stays {
-            self.restore_content().await
-        } else {
-            None
-        };
+        let lost = if stays { self.restore_content().await } else { None };
         if stays && (!follows || lost.is_some()) {
             return Ok(Enacted::kept(note, lost));
         }
         let mut phases = self.stored(back.source).await.map_err(failed)?;
         let objects: Vec<Object> = phases.iter().flat_map(|it| it.objects.clone()).collect();
-        let requests = if follows {
-            called_services(&objects)
-        } else {
-            Vec::new()
-        };
+        let requests = if follows { called_services(&objects) } else { Vec::new() };
         let certificates = self.certificates_of(source, &requests).await;
         let certificates = certificates.map_err(|error| failed(error.into()))?;
         renew_trust(&mut phases, &certificates);

@@ -96,10 +96,7 @@ impl Attempt<'_> {
             let left = |due: Instant| due.saturating_duration_since(Instant::now());
             enacted.look_again = remembered.due.map(left);
             enacted.certificates_kept = true;
-        } else if !self
-            .look_after_certificates(&remembered, &mut enacted)
-            .await?
-        {
+        } else if !self.look_after_certificates(&remembered, &mut enacted).await? {
             return Ok(None);
         }
         enacted.look_again_within(self.restore_content().await);

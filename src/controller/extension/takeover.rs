@@ -137,17 +137,12 @@ impl HelmReleases {
             Ok(Mutex::new(names.collect()))
         });
         let listed = listed.await?.lock();
-        Ok(listed
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(name))
+        Ok(listed.unwrap_or_else(PoisonError::into_inner).contains(name))
     }
 
     fn forget(&self, name: &str) {
         if let Some(listed) = self.0.get() {
-            listed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(name);
+            listed.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         }
     }
 }
@@ -200,11 +195,7 @@ impl Attempt<'_> {
         };
         // It is what runs: its roll-out was Helm's.
         let mut status = made.status.clone().unwrap_or_default();
-        migrated().put(
-            &mut status.conditions,
-            made.metadata.generation,
-            Timestamp::now(),
-        );
+        migrated().put(&mut status.conditions, made.metadata.generation, Timestamp::now());
         let made = self.with_status(made, status).await?;
         let revisions = vec![made];
         self.ctx.revisions.wrote(self.extension.object, &revisions);
@@ -233,13 +224,8 @@ impl Attempt<'_> {
         }
         // The other chunks are owned by the index.
         let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
-        let found = secrets
-            .list_metadata(&ListParams::default().labels(&labels))
-            .await;
-        for index in found
-            .map_err(RequestError::doing("listing a Helm release"))?
-            .items
-        {
+        let found = secrets.list_metadata(&ListParams::default().labels(&labels)).await;
+        for index in found.map_err(RequestError::doing("listing a Helm release"))?.items {
             let params = DeleteParams::background();
             match secrets.delete(&index.name_any(), &params).await {
                 Err(error) if code(&error) != 404 => {
@@ -256,11 +242,7 @@ impl Attempt<'_> {
     /// Fails if revisions of an earlier release hold what is installed.
     async fn reject_earlier(&self) -> Result<Option<Vec<ClusterObjectSet>>, TakeOverError> {
         let ctx = self.ctx;
-        let names = ctx
-            .before
-            .earlier
-            .of(&ctx.client, self.extension.object)
-            .await?;
+        let names = ctx.before.earlier.of(&ctx.client, self.extension.object).await?;
         if names.is_empty() {
             return Ok(None);
         }
@@ -279,11 +261,7 @@ impl Attempt<'_> {
         let listed = listed.map_err(RequestError::doing("listing a Helm release"))?;
         let mut indexes = Vec::new();
         for secret in of_type(listed.items, helm::INDEX_TYPE) {
-            indexes.push(Index::read(
-                &secret.name_any(),
-                secret.labels(),
-                &data(&secret),
-            )?);
+            indexes.push(Index::read(&secret.name_any(), secret.labels(), &data(&secret))?);
         }
         let Some(index) = helm::current(indexes) else {
             return Ok(None);
@@ -294,9 +272,7 @@ impl Attempt<'_> {
             let found = found.map_err(RequestError::doing("reading a chunk of a Helm release"))?;
             others.push(helm::chunk(other, &data(&found))?);
         }
-        let desired = index
-            .release(&others)?
-            .desired(self.extension, self.account)?;
+        let desired = index.release(&others)?.desired(self.extension, self.account)?;
         let made = write_revision(&ctx.revisions, &desired, &[], Change::Install).await?;
         tracing::info!(release = index.secret, "Helm release taken over");
         Ok(made.and_then(|mut made| made.pop()))
@@ -308,10 +284,7 @@ impl Attempt<'_> {
         status: ClusterObjectSetStatus,
     ) -> Result<ClusterObjectSet, TakeOverError> {
         let api = Api::<ClusterObjectSet>::all(self.ctx.client.clone());
-        let next = ClusterObjectSet {
-            status: Some(status),
-            ..set
-        };
+        let next = ClusterObjectSet { status: Some(status), ..set };
         let name = next.name_any();
         let params = PostParams::default();
         let written = api.replace_status(&name, &params, &next).await;
@@ -330,6 +303,5 @@ fn of_type(secrets: Vec<Secret>, type_: &str) -> impl Iterator<Item = Secret> {
 
 fn data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
     let data = secret.data.iter().flatten();
-    data.map(|(key, value)| (key.clone(), value.0.clone()))
-        .collect()
+    data.map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }

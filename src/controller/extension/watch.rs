@@ -62,9 +62,8 @@ pub async fn run(
     let store = seen.extensions;
     ctx.metrics.follow_extensions(store.clone());
     // Our own status writes need no second look.
-    let relevant = predicates::generation
-        .combine(predicates::finalizers)
-        .combine(predicates::annotations);
+    let relevant =
+        predicates::generation.combine(predicates::finalizers).combine(predicates::annotations);
     let (orphaning, changed) = (Arc::clone(&ctx), writers.changed);
     let extensions = cluster::stored(authored(&ctx).reflect(writers.extensions), store.clone())
         .inspect_ok(move |extension| {
@@ -84,9 +83,8 @@ pub async fn run(
         let store = store.clone();
         move |()| everything(&store)
     });
-    let accounts = all::<PartialObjectMeta<ServiceAccount>>(&ctx)
-        .modify(only_name)
-        .reflect(writers.accounts);
+    let accounts =
+        all::<PartialObjectMeta<ServiceAccount>>(&ctx).modify(only_name).reflect(writers.accounts);
     let accounts = cluster::stored(accounts, seen.accounts);
     let namespaces = all::<PartialObjectMeta<Namespace>>(&ctx).touched_objects();
     let authorities = authorities(&ctx);
@@ -168,12 +166,10 @@ fn authorities(
         watcher::Config::default().labels(&format!("{key}={value}")),
     );
     let ctx = Arc::clone(ctx);
-    changes
-        .touched_objects()
-        .inspect_ok(move |authority: &PartialObjectMeta<Secret>| {
-            let owner = authority.labels().get(keys::label::OWNER_NAME);
-            owner.inspect(|name| ctx.rendered.settled.touch(name));
-        })
+    changes.touched_objects().inspect_ok(move |authority: &PartialObjectMeta<Secret>| {
+        let owner = authority.labels().get(keys::label::OWNER_NAME);
+        owner.inspect(|name| ctx.rendered.settled.touch(name));
+    })
 }
 
 /// Passes on the extensions whose certificates were touched, and notes that they were.
@@ -209,29 +205,19 @@ fn catalog_state(guarded: &DeserializeGuard<ClusterCatalog>) -> Option<u64> {
     };
     let mut hasher = DefaultHasher::new();
     catalog.metadata.uid.hash(&mut hasher);
-    catalog
-        .metadata
-        .deletion_timestamp
-        .is_some()
-        .hash(&mut hasher);
+    catalog.metadata.deletion_timestamp.is_some().hash(&mut hasher);
     catalog.labels().hash(&mut hasher);
     catalog.spec.priority.hash(&mut hasher);
     format!("{:?}", catalog.spec.availability_mode).hash(&mut hasher);
     if let Some(status) = &catalog.status {
         format!("{:?}", status.resolved_source).hash(&mut hasher);
-        find(&status.conditions, types::SERVING)
-            .map(|serving| &serving.status)
-            .hash(&mut hasher);
+        find(&status.conditions, types::SERVING).map(|serving| &serving.status).hash(&mut hasher);
     }
     Some(hasher.finish())
 }
 
 fn everything(store: &Store<Guarded>) -> Vec<Reference> {
-    store
-        .state()
-        .iter()
-        .map(|one| ObjectRef::from_obj(&**one))
-        .collect()
+    store.state().iter().map(|one| ObjectRef::from_obj(&**one)).collect()
 }
 
 /// Returns the extension that something is labelled with.
@@ -239,10 +225,7 @@ fn owner<K>(owned: &PartialObjectMeta<K>) -> Option<Reference>
 where
     PartialObjectMeta<K>: Resource,
 {
-    owned
-        .labels()
-        .get(keys::label::OWNER_NAME)
-        .map(|name| ObjectRef::new(name))
+    owned.labels().get(keys::label::OWNER_NAME).map(|name| ObjectRef::new(name))
 }
 
 /// Returns the extensions that are installed with an account.
@@ -251,14 +234,10 @@ fn using(
     ctx: &Context,
     account: &PartialObjectMeta<ServiceAccount>,
 ) -> Vec<Reference> {
-    let account = Account {
-        namespace: account.namespace().unwrap_or_default(),
-        name: account.name_any(),
-    };
+    let account =
+        Account { namespace: account.namespace().unwrap_or_default(), name: account.name_any() };
     let accounts = &ctx.settings.accounts;
-    matching(store, |extension| {
-        accounts.of_extension(extension).as_ref() == Some(&account)
-    })
+    matching(store, |extension| accounts.of_extension(extension).as_ref() == Some(&account))
 }
 
 /// Returns the extensions whose operators are to have the proxies of the cluster, whenever these
@@ -277,10 +256,7 @@ fn proxied(
 
 fn inside(store: &Store<Guarded>, namespace: &str) -> Vec<Reference> {
     matching(store, |extension| {
-        extension
-            .spec
-            .as_ref()
-            .is_some_and(|spec| spec.namespace == namespace)
+        extension.spec.as_ref().is_some_and(|spec| spec.namespace == namespace)
     })
 }
 

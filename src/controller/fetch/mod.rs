@@ -136,12 +136,7 @@ impl Catalogs {
     }
 
     fn new(source: Source) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                source,
-                parsed: Mutex::default(),
-            }),
-        }
+        Self { inner: Arc::new(Inner { source, parsed: Mutex::default() }) }
     }
 
     /// Returns a receiver that changes whenever a download is complete, so that extensions which
@@ -290,9 +285,7 @@ impl Catalogs {
                 packages: BTreeMap::new(),
             };
         }
-        parsed
-            .packages
-            .insert(package.to_owned(), Arc::clone(content));
+        parsed.packages.insert(package.to_owned(), Arc::clone(content));
     }
 
     async fn forget(&self, name: &str) {
@@ -312,9 +305,7 @@ fn held(store: &Store, catalog: &ClusterCatalog) -> Option<Arc<store::Content>> 
 
 /// Reads and parses what a copy has of a package. Blocks.
 fn parse(copy: &store::Content, package: &str) -> Result<Content, String> {
-    let blobs = copy
-        .package_blobs(package)
-        .map_err(|error| error.to_string())?;
+    let blobs = copy.package_blobs(package).map_err(|error| error.to_string())?;
     Ok(Content::from_blobs(blobs.iter().map(Blob::from)))
 }
 

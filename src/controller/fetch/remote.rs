@@ -182,10 +182,7 @@ impl Remote {
             reference: reference.to_owned(),
             unpacked: whole_seconds(Timestamp::now()),
         };
-        let base = catalog
-            .status
-            .as_ref()
-            .and_then(|status| status.urls.clone());
+        let base = catalog.status.as_ref().and_then(|status| status.urls.clone());
         let (shared, retry) = (Arc::clone(&self.shared), Arc::clone(&download.retry));
         tokio::spawn(async move {
             let base = base.map(|urls| urls.base);
@@ -250,10 +247,7 @@ impl Shared {
     }
 
     fn remove(&self, name: &str) {
-        let mut downloads = self
-            .downloads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut downloads = self.downloads.lock().unwrap_or_else(PoisonError::into_inner);
         downloads.remove(name);
         drop(downloads);
         self.metrics.forget_catalog(name);

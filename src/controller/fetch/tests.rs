@@ -46,13 +46,9 @@ fn object(name: &str, base: &str, digest: &str) -> ClusterCatalog {
     let mut status = ClusterCatalogStatus {
         resolved_source: Some(ResolvedCatalogSource {
             type_: CatalogSourceType::Image,
-            image: ResolvedImageSource {
-                ref_: reference(digest),
-            },
+            image: ResolvedImageSource { ref_: reference(digest) },
         }),
-        urls: Some(ClusterCatalogUrls {
-            base: format!("{base}/catalogs/{name}"),
-        }),
+        urls: Some(ClusterCatalogUrls { base: format!("{base}/catalogs/{name}") }),
         ..ClusterCatalogStatus::default()
     };
     texts::serving().put(&mut status.conditions, None, Timestamp::UNIX_EPOCH);
@@ -67,20 +63,13 @@ fn put(store: &Store, name: &str, digest: &str, text: &str) {
         reference: reference(digest),
         unpacked: Timestamp::UNIX_EPOCH,
     };
-    store
-        .write(origin, read::metas([("c", text.as_bytes())]).unwrap())
-        .unwrap();
+    store.write(origin, read::metas([("c", text.as_bytes())]).unwrap()).unwrap();
 }
 
 fn listen(routes: Router) -> String {
     let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
-    tokio::spawn(server::serve(
-        listener,
-        None,
-        routes,
-        std::future::pending(),
-    ));
+    tokio::spawn(server::serve(listener, None, routes, std::future::pending()));
     format!("http://{address}")
 }
 
@@ -160,24 +149,9 @@ async fn a_missing_package_is_no_problem_and_a_broken_one_is_its_own() {
     let objects = [object("a", "http://unused", "1")];
     let none = catalogs.known(&objects, "none").await;
     assert_eq!(none[0].problem(), None);
-    assert!(
-        none[0]
-            .as_catalog()
-            .content
-            .unwrap()
-            .package("none")
-            .is_none()
-    );
+    assert!(none[0].as_catalog().content.unwrap().package("none").is_none());
     let broken = catalogs.known(&objects, "q").await;
-    assert!(
-        broken[0]
-            .as_catalog()
-            .content
-            .unwrap()
-            .package("q")
-            .unwrap()
-            .is_err()
-    );
+    assert!(broken[0].as_catalog().content.unwrap().package("q").unwrap().is_err());
 }
 
 #[tokio::test]
@@ -212,12 +186,7 @@ async fn more_catalogs_than_connections_are_all_fetched() {
     let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let limited = Limited::new(listener, Limits::CATALOGS, Metrics::default()).unwrap();
-    tokio::spawn(server::serve_within(
-        limited,
-        None,
-        routes,
-        std::future::pending(),
-    ));
+    tokio::spawn(server::serve_within(limited, None, routes, std::future::pending()));
     let many = Limits::CATALOGS.per_address * 3;
     let objects: Vec<_> = (0..many)
         .map(|number| {
@@ -288,12 +257,7 @@ fn answer(status: u16, length: usize, body: &'static str) -> Router {
 #[rstest]
 #[case::not_found(404, 0, "x", "error: received unexpected response status code 404")]
 #[case::unavailable(503, 0, "x", "error: received unexpected response status code 503")]
-#[case::cut(
-    200,
-    100,
-    "{\"schema\":\"a\"}\n",
-    "error performing request: reading the catalog: "
-)]
+#[case::cut(200, 100, "{\"schema\":\"a\"}\n", "error performing request: reading the catalog: ")]
 #[case::no_blob(
     200,
     0,
@@ -322,22 +286,13 @@ async fn failed_downloads_leave_nothing(
     };
     assert!(message.starts_with(text), "{message}");
     assert!(known.as_catalog().content.is_none());
-    assert_eq!(
-        std::fs::read_dir(cache.path().join("downloads"))
-            .unwrap()
-            .count(),
-        0
-    );
+    assert_eq!(std::fs::read_dir(cache.path().join("downloads")).unwrap().count(), 0);
 }
 
 #[tokio::test]
 async fn upstream_answers_without_tag_and_with_null_lines_are_taken() {
     let cache = tempfile::tempdir().unwrap();
-    let base = listen(answer(
-        200,
-        0,
-        "null\n{\"schema\":\"olm.package\",\"name\":\"p\"}\n\n",
-    ));
+    let base = listen(answer(200, 0, "null\n{\"schema\":\"olm.package\",\"name\":\"p\"}\n\n"));
     let catalogs = remote(&cache);
     let known = look(&catalogs, &object("a", &base, "1")).await;
     assert_eq!((known.problem(), bundles(&known)), (None, Some(0)));
@@ -393,9 +348,7 @@ async fn copies_of_disabled_and_deleted_catalogs_are_removed() {
     objects[0].spec.availability_mode = Some(AvailabilityMode::Unavailable);
     let known = catalogs.known(&objects, "p").await;
     assert!(!known[0].as_catalog().enabled && known[0].as_catalog().content.is_none());
-    let Source::Remote(remote) = &catalogs.inner.source else {
-        panic!("it is remote")
-    };
+    let Source::Remote(remote) = &catalogs.inner.source else { panic!("it is remote") };
     assert_eq!(remote.store().catalogs(), ["b", "c"]);
     catalogs.retain(&objects[..2]);
     assert_eq!(remote.store().catalogs(), ["b"]);
@@ -417,10 +370,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
         Metrics::default(),
     )
     .unwrap_err();
-    let want = format!(
-        "error getting HTTP client: no certificates found in \"{}\"",
-        cas.display()
-    );
+    let want = format!("error getting HTTP client: no certificates found in \"{}\"", cas.display());
     assert_eq!(Chain(&error).to_string(), want);
 
     let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -438,14 +388,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
     let object = object("a", &base, "1");
     assert!(look(&catalogs, &object).await.problem().is_some());
     std::fs::write(cas.join("ca.crt"), ca.clone()).unwrap();
-    eventually(async || {
-        look(&catalogs, &object)
-            .await
-            .problem()
-            .is_none()
-            .then_some(())
-    })
-    .await;
+    eventually(async || look(&catalogs, &object).await.problem().is_none().then_some(())).await;
 }
 
 // deploying.md P15: what was refused is fetched at once when the CA is known.
@@ -501,15 +444,10 @@ async fn a_replica_is_believed_by_its_ca_and_its_tag() {
     let replica = CatalogServer::replica(folder.path(), trust, CurrentProfile::default()).unwrap();
     let get = async |base: &str, digest: &str| {
         let lines = replica.get(base, &reference(digest)).await;
-        lines
-            .map(Iterator::count)
-            .map_err(|error| Chain(&error).to_string())
+        lines.map(Iterator::count).map_err(|error| Chain(&error).to_string())
     };
     let refused = get(&base, "1").await.unwrap_err();
-    assert!(
-        refused.starts_with("error performing request: Get"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("error performing request: Get"), "{refused}");
     published.take(ca.clone());
     assert_eq!(get(&base, "1").await, Ok(4));
     let other = "error: catalog server does not serve sha256:2 yet";
@@ -523,10 +461,7 @@ async fn a_replica_is_believed_by_its_ca_and_its_tag() {
     assert_eq!(get(&base, "1").await, Err(other.to_owned()));
     let plain = format!("{}/catalogs/a", listen(routes()));
     let refused = get(&plain, "1").await.unwrap_err();
-    assert!(
-        refused.starts_with("error performing request: Get"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("error performing request: Get"), "{refused}");
 }
 
 #[test]

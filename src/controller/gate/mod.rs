@@ -170,11 +170,7 @@ impl Gate {
                 RETRY
             }
         };
-        if failing.is_some() {
-            pause.min(INERTIA)
-        } else {
-            pause
-        }
+        if failing.is_some() { pause.min(INERTIA) } else { pause }
     }
 
     /// Returns the release to judge by, `Some(None)` where the cluster says it itself.
@@ -197,11 +193,7 @@ impl Gate {
     }
 
     async fn is_openshift(&self) -> Result<bool, GateError> {
-        match self
-            .client
-            .list_api_group_resources(&format!("{GROUP}/{VERSION}"))
-            .await
-        {
+        match self.client.list_api_group_resources(&format!("{GROUP}/{VERSION}")).await {
             Ok(served) => Ok(["ClusterOperator", "ClusterVersion"]
                 .iter()
                 .all(|kind| served.resources.iter().any(|found| found.kind == *kind))),
@@ -238,12 +230,10 @@ impl Gate {
     fn verdict(&self, observed: &Observed) -> (Statement, bool) {
         let given = observed.given.map(|release| format!("{release}.0"));
         let of_cluster = observed.cluster_version.as_ref();
-        let current = given
-            .as_deref()
-            .or_else(|| gate::current_version(self.payload.as_deref(), of_cluster));
+        let current =
+            given.as_deref().or_else(|| gate::current_version(self.payload.as_deref(), of_cluster));
         let release = current.and_then(MinorRelease::of_cluster);
-        self.platform
-            .set(release.map_or(Release::Unread, Release::At));
+        self.platform.set(release.map_or(Release::Unread, Release::At));
         let by_extension = observed.revisions.by_extension();
         let mut bundles: BTreeMap<&str, Vec<Bundle<'_>>> = BTreeMap::new();
         for bundle in observed.revisions.bundles(&by_extension) {
@@ -253,10 +243,7 @@ impl Gate {
         for (extension, bundles) in &bundles {
             let own =
                 release.and_then(|at| gate::platform_upgradeable(at, bundles.iter().copied()));
-            allowed.insert(
-                *extension,
-                own.as_ref().is_some_and(|own| own.status == status::TRUE),
-            );
+            allowed.insert(*extension, own.as_ref().is_some_and(|own| own.status == status::TRUE));
             let way = own.and_then(|own| self.way_out(extension, &own));
             ways_out.extend(way.map(|way| ((*extension).to_owned(), way)));
         }

@@ -82,9 +82,8 @@ async fn put(
     if !changed {
         return Ok(());
     }
-    if let Some(upgradeable) = conditions
-        .iter()
-        .find(|condition| condition.type_ == clusteroperator::UPGRADEABLE)
+    if let Some(upgradeable) =
+        conditions.iter().find(|condition| condition.type_ == clusteroperator::UPGRADEABLE)
     {
         tracing::info!(
             operator = name,
@@ -102,10 +101,7 @@ async fn put(
         "metadata": {"name": name}, "status": status,
     });
     let params = PatchParams::apply(keys::manager::UPGRADE_GATE).force();
-    api.patch_status(name, &params, &Patch::Apply(patch))
-        .await
-        .map(drop)
-        .map_err(failed)
+    api.patch_status(name, &params, &Patch::Apply(patch)).await.map(drop).map_err(failed)
 }
 
 /// Creates the object by an apply, because the right to create can be bound to a name only then.
@@ -126,10 +122,7 @@ fn ours(conditions: &[Condition]) -> Vec<&Condition> {
         clusteroperator::DEGRADED,
         clusteroperator::UPGRADEABLE,
     ];
-    conditions
-        .iter()
-        .filter(|condition| types.contains(&condition.type_.as_str()))
-        .collect()
+    conditions.iter().filter(|condition| types.contains(&condition.type_.as_str())).collect()
 }
 
 /// Returns the `ClusterOperator` to write: `olm`, unless somebody else keeps its verdict.

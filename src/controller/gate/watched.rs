@@ -166,10 +166,7 @@ impl Revisions {
         let mut by_extension: BTreeMap<&str, Vec<ClusterObjectSet>> = BTreeMap::new();
         for revision in &self.readable {
             if let Some(extension) = revision.labels().get(keys::label::OWNER_NAME) {
-                by_extension
-                    .entry(extension)
-                    .or_default()
-                    .push(revision.clone());
+                by_extension.entry(extension).or_default().push(revision.clone());
             }
         }
         by_extension
@@ -202,10 +199,7 @@ mod tests {
     #[test]
     fn an_unreadable_revision_counts_by_its_annotations() {
         let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            pairs
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect()
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
         let properties = r#"[{"type":"olm.maxOpenShiftVersion","value":"4.18"}]"#;
         let revisions = Revisions {

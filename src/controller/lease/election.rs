@@ -121,11 +121,7 @@ impl Election {
         };
         let leads = self.lead.is_some();
         if now < self.pause {
-            return Step::Wait(if leads {
-                self.pause.min(end)
-            } else {
-                self.pause
-            });
+            return Step::Wait(if leads { self.pause.min(end) } else { self.pause });
         }
         let overdue = !leads && now >= end;
         if self.stale || overdue {
@@ -196,10 +192,7 @@ impl Election {
         self.stale = false;
         self.looked = now;
         self.pause = Moment::ZERO;
-        self.lead = Some(Lead {
-            spec,
-            renewed: sent,
-        });
+        self.lead = Some(Lead { spec, renewed: sent });
     }
 
     /// Notes that a request failed.

@@ -55,10 +55,7 @@ impl Lease {
         Self {
             api_version: Self::api_version(&()).into_owned(),
             kind: Self::kind(&()).into_owned(),
-            metadata: ObjectMeta {
-                name: Some(name.to_owned()),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
             spec,
         }
     }
@@ -67,9 +64,7 @@ impl Lease {
 impl Spec {
     /// Returns who holds the Lease, if anybody.
     pub(super) fn holder(&self) -> Option<&str> {
-        self.holder_identity
-            .as_deref()
-            .filter(|name| !name.is_empty())
+        self.holder_identity.as_deref().filter(|name| !name.is_empty())
     }
 
     /// Returns for how long it is held unless the holder writes again.

@@ -34,12 +34,7 @@ impl Manager {
             metas: self.settings.is_on(FeatureGate::ApiV1MetasHandler),
         });
         let listener = Limited::new(listener, Limits::CATALOGS, self.metrics.clone())?;
-        self.serve(
-            "catalog server",
-            listener,
-            self.certificates.clone(),
-            routes,
-        );
+        self.serve("catalog server", listener, self.certificates.clone(), routes);
         let half = self.half(Component::Catalogs);
         let ctx = Arc::new(catalog::Context::new(
             half.client.clone(),
@@ -102,19 +97,11 @@ impl Manager {
 
     /// Returns the address under which clients reach the catalog server.
     fn base(&self, bound: SocketAddr) -> String {
-        let scheme = if self.certificates.is_some() {
-            "https"
-        } else {
-            "http"
-        };
+        let scheme = if self.certificates.is_some() { "https" } else { "http" };
         let host = match &self.args.external_address {
             Some(address) => address.clone(),
             None if bound.ip().is_loopback() => bound.to_string(),
-            None => format!(
-                "{}.{}.svc",
-                keys::name::SERVICE_CATALOGD,
-                self.args.namespace()
-            ),
+            None => format!("{}.{}.svc", keys::name::SERVICE_CATALOGD, self.args.namespace()),
         };
         format!("{scheme}://{host}")
     }

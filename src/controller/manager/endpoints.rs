@@ -44,12 +44,7 @@ impl Manager {
             let reviewer = server::Reviewer::new(self.client.clone(), &self.metrics);
             let routes = server::health::metrics_routes(self.metrics.clone(), reviewer);
             let listener = Limited::new(listener, Limits::METRICS, self.metrics.clone())?;
-            self.serve(
-                "metrics endpoint",
-                listener,
-                self.certificates.clone(),
-                routes,
-            );
+            self.serve("metrics endpoint", listener, self.certificates.clone(), routes);
         }
         Ok(())
     }
@@ -75,11 +70,7 @@ impl Manager {
         routes: Router,
     ) {
         let shutdown = self.shutdown.clone();
-        let linger = if self.args.leader_elect {
-            LINGER
-        } else {
-            Duration::ZERO
-        };
+        let linger = if self.args.leader_elect { LINGER } else { Duration::ZERO };
         let closing = async move {
             shutdown.await;
             tokio::time::sleep(linger).await;

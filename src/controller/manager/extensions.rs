@@ -127,11 +127,8 @@ impl Manager {
         let (client, end) = (half.client.clone(), self.shutdown.clone());
         let run = async move { rbac.run(client, end).await };
         self.act("watch of rights", half, run);
-        let run = collect_secrets(
-            half.client.clone(),
-            self.args.namespace(),
-            self.shutdown.clone(),
-        );
+        let run =
+            collect_secrets(half.client.clone(), self.args.namespace(), self.shutdown.clone());
         self.act("clean-up of Secrets", half, run);
         let run = settings::publish(
             half.client.clone(),
@@ -195,12 +192,7 @@ impl Manager {
             },
             default: args.default_service_account.clone(),
         };
-        let guard = Guard::new(
-            self.client.clone(),
-            reserved,
-            args.account_policy,
-            &self.metrics,
-        );
+        let guard = Guard::new(self.client.clone(), reserved, args.account_policy, &self.metrics);
         let guard = Arc::new(guard);
         let watched = Arc::clone(&guard);
         // Passes that end ask it to the last.

@@ -31,10 +31,7 @@ impl Manager {
             let term = Term::unlimited();
             self.terms.push(term.clone());
             let client = bounded(self.client.clone(), term);
-            return Half {
-                client,
-                turn: limited,
-            };
+            return Half { client, turn: limited };
         }
         let term = Term::pending();
         self.terms.push(term.clone());
@@ -54,28 +51,24 @@ impl Manager {
         let mut release = self.release.subscribe();
         self.watchdog.watch_lease(&name.name, term.clone());
         let election = format!("election of {}", name.name);
-        self.elections
-            .spawn(self.watchdog.watch(&election, async move {
-                // It fails when the sender is gone, and with it everything else.
-                let stop = async move { drop(release.wait_for(|stop| *stop).await) };
-                let mut stop = std::pin::pin!(stop);
-                tokio::select! {
-                    () = limited => {}
-                    () = &mut stop => return Ok(()),
-                }
-                let ended = elector.run(leading, stop).await;
-                ended.map_err(|loss| (name.name, loss))
-            }));
+        self.elections.spawn(self.watchdog.watch(&election, async move {
+            // It fails when the sender is gone, and with it everything else.
+            let stop = async move { drop(release.wait_for(|stop| *stop).await) };
+            let mut stop = std::pin::pin!(stop);
+            tokio::select! {
+                () = limited => {}
+                () = &mut stop => return Ok(()),
+            }
+            let ended = elector.run(leading, stop).await;
+            ended.map_err(|loss| (name.name, loss))
+        }));
         let turn = async move {
             // Without a sender there is nobody left who could lead.
             if led.wait_for(|leads| *leads).await.is_err() {
                 std::future::pending::<()>().await;
             }
         };
-        Half {
-            client: bounded(self.client.clone(), term),
-            turn: turn.boxed().shared(),
-        }
+        Half { client: bounded(self.client.clone(), term), turn: turn.boxed().shared() }
     }
 
     /// Starts what writes, in its turn; it never starts when the process is to stop before.

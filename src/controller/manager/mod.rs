@@ -125,9 +125,7 @@ impl Manager {
         let limited = if args.allow_excessive_rights {
             std::future::ready(()).boxed().shared()
         } else {
-            excess::gone(client.clone(), metrics.clone())
-                .boxed()
-                .shared()
+            excess::gone(client.clone(), metrics.clone()).boxed().shared()
         };
         let mut credentials = RegistryCredentials::new(
             client.clone(),

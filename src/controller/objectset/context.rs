@@ -188,10 +188,7 @@ impl Context {
             self.rbac.forget(&waiter);
             return;
         }
-        let account = self
-            .settings
-            .accounts
-            .of_revision(set, extension.extension());
+        let account = self.settings.accounts.of_revision(set, extension.extension());
         let own = self.settings.guard.own().await.ok().flatten().cloned();
         let interest = Interest {
             accounts: account.ok().into_iter().chain(own).collect(),

@@ -97,10 +97,7 @@ async fn keep(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionState)
         Err(error) => return Ended::early(set, Err(error)),
     };
     let kept = roll_out(ctx, set, extension, &account).await;
-    Ended {
-        result: kept.result.map(|settled| settled.staying(UNTIL)),
-        ..kept
-    }
+    Ended { result: kept.result.map(|settled| settled.staying(UNTIL)), ..kept }
 }
 
 /// Reads the content, holds the object, and applies the content.
@@ -140,16 +137,9 @@ async fn roll_out(
         if complete {
             ctx.contents.forget_soon(&set);
         }
-        Settled {
-            applied_by: complete.then(|| account.clone()),
-            ..settled
-        }
+        Settled { applied_by: complete.then(|| account.clone()), ..settled }
     });
-    Ended {
-        set,
-        observed: content.observed.clone(),
-        result,
-    }
+    Ended { set, observed: content.observed.clone(), result }
 }
 
 /// Returns the client of the account of a revision, if it may be applied at all.
@@ -244,17 +234,12 @@ async fn apply(
         }
         // What was just written is often ready before anybody could read that it is not.
         let patience = Instant::now() + PATIENCE;
-        while report
-            .as_ref()
-            .is_ok_and(|report| report.wrote && !report.complete)
+        while report.as_ref().is_ok_and(|report| report.wrote && !report.complete)
             && timeout_at(patience, news.come()).await.is_ok()
         {
             applier.seen = ctx.watches.seen(&name);
             let again = applier.apply_phase(&revision, index, phase).await;
-            report = again.map(|again| PhaseReport {
-                wrote: true,
-                ..again
-            });
+            report = again.map(|again| PhaseReport { wrote: true, ..again });
         }
         let report = report?;
         deferred.extend(report.deferred);
@@ -285,15 +270,9 @@ pub(super) fn rolled_out(
     deferred: Vec<Identity>,
 ) -> Settled {
     // Kinds come with a CRD, which wakes the revision; those of an aggregated API come unannounced.
-    let quiet = if deferred.is_empty() {
-        resync()
-    } else {
-        jittered(ctx.settings.managed_resync)
-    };
-    let replaced = siblings
-        .into_iter()
-        .filter(|one| one.spec.revision < set.spec.revision)
-        .collect();
+    let quiet = if deferred.is_empty() { resync() } else { jittered(ctx.settings.managed_resync) };
+    let replaced =
+        siblings.into_iter().filter(|one| one.spec.revision < set.spec.revision).collect();
     let next = ctx.next_look(set, ctx.settings.managed_resync, RESYNC);
     Settled {
         replaced,
@@ -316,31 +295,21 @@ pub(super) async fn watch(
         let Ok(Some(kind)) = found else {
             continue;
         };
-        let namespace = if kind.namespaced {
-            object.namespace
-        } else {
-            String::new()
-        };
-        let same = targets
-            .iter_mut()
-            .find(|target| target.kind == kind && target.namespace == namespace);
+        let namespace = if kind.namespaced { object.namespace } else { String::new() };
+        let same =
+            targets.iter_mut().find(|target| target.kind == kind && target.namespace == namespace);
         match same {
             Some(target) => {
                 target.names.insert(object.name);
             }
-            None => targets.push(Target {
-                kind,
-                namespace,
-                names: [object.name].into(),
-            }),
+            None => targets.push(Target { kind, namespace, names: [object.name].into() }),
         }
     }
     let selector = match owner_name(set) {
         Some(owner) => format!("{}={owner}", label::OWNER_NAME),
         None => format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_OLM),
     };
-    ctx.watches
-        .ensure(&set.name_any(), account, client, &selector, targets);
+    ctx.watches.ensure(&set.name_any(), account, client, &selector, targets);
 }
 
 /// Puts our finalizer on, before anything is applied. Returns the object as it is then.
@@ -358,21 +327,15 @@ pub(super) async fn remove_finalizer(
     ctx: &Context,
     set: &ClusterObjectSet,
 ) -> Result<(), ObjectSetError> {
-    let removed = ctx
-        .reconciler
-        .remove_finalizers(set, &[finalizer::TEARDOWN]);
-    Ok(removed
-        .await
-        .map_err(RequestError::doing("updating finalizers"))?)
+    let removed = ctx.reconciler.remove_finalizers(set, &[finalizer::TEARDOWN]);
+    Ok(removed.await.map_err(RequestError::doing("updating finalizers"))?)
 }
 
 /// Retires a revision that a later one has replaced.
 pub(super) async fn archive(ctx: &Context, set: &ClusterObjectSet) -> Result<(), ObjectSetError> {
     let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
     let patch = json!({"spec": {"lifecycleState": "Archived"}});
-    let answer = api
-        .patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
-        .await;
+    let answer = api.patch(&set.name_any(), &own_params(), &Patch::Merge(patch)).await;
     match answer {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(err) => Err(RequestError::doing("archiving previous revision")(err).into()),
@@ -413,10 +376,7 @@ fn owners(siblings: &[ClusterObjectSet], extension: &ExtensionState) -> Vec<Sibl
     let extension = extension.map(|uid| Sibling { uid, revision: 0 });
     siblings
         .iter()
-        .map(|set| Sibling {
-            uid: set.uid().unwrap_or_default(),
-            revision: set.spec.revision,
-        })
+        .map(|set| Sibling { uid: set.uid().unwrap_or_default(), revision: set.spec.revision })
         .chain(extension)
         .collect()
 }

@@ -52,27 +52,18 @@ impl Settled {
 
     /// Our finalizer comes off.
     pub(super) fn finished(self) -> Self {
-        Self {
-            finished: true,
-            ..self
-        }
+        Self { finished: true, ..self }
     }
 
     /// Reports that it is being deleted and stays, and until when.
     pub(super) fn staying(self, until: &str) -> Self {
         let staying = |outcome| Outcome::Staying(Box::new(outcome), until.to_owned());
-        Self {
-            outcome: self.outcome.map(staying),
-            ..self
-        }
+        Self { outcome: self.outcome.map(staying), ..self }
     }
 
     /// Reports something else.
     pub(super) fn reporting(self, outcome: Outcome) -> Self {
-        Self {
-            outcome: Some(outcome),
-            ..self
-        }
+        Self { outcome: Some(outcome), ..self }
     }
 }
 
@@ -88,10 +79,6 @@ pub(super) struct Ended {
 impl Ended {
     /// It ended before content was read or the object written.
     pub(super) fn early(set: &ClusterObjectSet, result: Result<Settled, ObjectSetError>) -> Self {
-        Self {
-            set: set.clone(),
-            observed: Vec::new(),
-            result,
-        }
+        Self { set: set.clone(), observed: Vec::new(), result }
     }
 }

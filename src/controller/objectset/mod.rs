@@ -70,13 +70,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let api = Api::<Guarded>::all(ctx.client.clone());
-    let Feed {
-        reader,
-        revisions,
-        contents,
-        contents_reader,
-        told,
-    } = woken.feed;
+    let Feed { reader, revisions, contents, contents_reader, told } = woken.feed;
     ctx.metrics.follow_revisions(reader.clone());
     let watching = Arc::downgrade(&ctx);
     ctx.metrics.follow_watches(move || {
@@ -109,24 +103,18 @@ pub async fn run(
         .inspect_ok(move |event| content_told.tell_content(event));
     let secrets = cluster::stored(secrets, contents_reader);
     // Its account, its annotations and its deletion count for every revision of an extension.
-    let relevant = predicates::generation
-        .combine(predicates::finalizers)
-        .combine(predicates::annotations);
+    let relevant =
+        predicates::generation.combine(predicates::finalizers).combine(predicates::annotations);
     let extensions = woken.extensions;
     let extensions = extensions
         .map(|metadata| {
-            Ok(PartialObjectMeta::<ClusterExtension> {
-                metadata,
-                ..PartialObjectMeta::default()
-            })
+            Ok(PartialObjectMeta::<ClusterExtension> { metadata, ..PartialObjectMeta::default() })
         })
         .predicate_filter(relevant, PredicateConfig::default());
     let revisions = reader.clone();
     let results = Controller::for_stream(sets, reader)
         .with_config(config)
-        .watches_stream(extensions, move |extension| {
-            labelled(&revisions, &extension.name_any())
-        })
+        .watches_stream(extensions, move |extension| labelled(&revisions, &extension.name_any()))
         .watches_stream(secrets, |secret| {
             let revision = secret.labels().get(label::REVISION_NAME);
             revision.map(|name| ObjectRef::<Guarded>::new(name))
@@ -148,9 +136,7 @@ fn labelled(revisions: &reflector::Store<Guarded>, extension: &str) -> Vec<Objec
     };
     let revisions = revisions.state();
     let found = revisions.iter().filter(of_it);
-    found
-        .map(|guarded| ObjectRef::from_obj(&**guarded))
-        .collect()
+    found.map(|guarded| ObjectRef::from_obj(&**guarded)).collect()
 }
 
 async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>>) {
@@ -178,8 +164,7 @@ async fn converge(
             let plan = plan(set, &extension);
             tracing::debug!(?plan, "planned");
             let ended = enact(ctx, set, &extension, plan).await;
-            ctx.wait_for_rights(set, &extension, ended.result.as_ref().err())
-                .await;
+            ctx.wait_for_rights(set, &extension, ended.result.as_ref().err()).await;
             ended
         }
         Err(error) => Ended::early(set, Err(error)),
@@ -207,10 +192,7 @@ async fn conclude(ctx: &Context, ended: Ended) -> Result<Option<Duration>, Objec
 }
 
 /// Says when a failed reconcile is tried again.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the controller passes them so"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
     let delay = ctx.reconciler.retry(&guarded.name_any(), err);
     let deadline = guarded.0.as_ref().ok().and_then(until_deadline);

@@ -94,16 +94,10 @@ impl Context {
         }
         let unowned = owner.is_none();
         let api = Api::<DeserializeGuard<ClusterExtension>>::all(self.client.clone());
-        let found = api
-            .get_opt(name)
-            .await
-            .map_err(RequestError::doing("getting ClusterExtension"))?;
+        let found =
+            api.get_opt(name).await.map_err(RequestError::doing("getting ClusterExtension"))?;
         let Some(DeserializeGuard(read)) = found else {
-            return Ok(if unowned {
-                ExtensionState::None
-            } else {
-                ExtensionState::Gone
-            });
+            return Ok(if unowned { ExtensionState::None } else { ExtensionState::Gone });
         };
         // It lives, whatever is wrong with it: to take it for gone would remove what it installed.
         let extension = read.map_err(|err| {

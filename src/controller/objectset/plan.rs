@@ -76,10 +76,7 @@ mod tests {
     #[case::orphaned(ExtensionState::Orphaning(extension(&json!({}))), Plan::AwaitDeletion)]
     #[case::left_behind(ExtensionState::Gone, Plan::AwaitDeletion)]
     fn the_extension_decides_first(#[case] extension: ExtensionState, #[case] want: Plan) {
-        assert_eq!(
-            plan(&set(&json!({"name": "e-1"}), "Active"), &extension),
-            want
-        );
+        assert_eq!(plan(&set(&json!({"name": "e-1"}), "Active"), &extension), want);
         let deleted = json!({"name": "e-1", "deletionTimestamp": "2026-01-01T00:00:00Z"});
         assert_eq!(plan(&set(&deleted, "Archived"), &extension), Plan::TearDown);
     }

@@ -61,19 +61,15 @@ impl Context {
             return;
         };
         let generation = set.metadata.generation.unwrap_or_default();
-        let record = self
-            .applied
-            .record_of((&uid, generation), object_count(set));
+        let record = self.applied.record_of((&uid, generation), object_count(set));
         let Some(record) = record else {
             return;
         };
         let Ok(record) = serde_json::to_vec(&record) else {
             return;
         };
-        let (cache, files) = (
-            self.settings.settled.clone(),
-            BundleFiles::from([(FILE.to_owned(), record)]),
-        );
+        let (cache, files) =
+            (self.settings.settled.clone(), BundleFiles::from([(FILE.to_owned(), record)]));
         let written = tokio::task::spawn_blocking(move || {
             if cache.load(&uid, &basis)?.as_ref() == Some(&files) {
                 return Ok(());
@@ -105,9 +101,8 @@ impl Context {
             return None;
         }
         let siblings = known_siblings(&self.revisions, set)?;
-        let archived = siblings
-            .iter()
-            .filter(|set| set.spec.lifecycle_state == LifecycleState::Archived);
+        let archived =
+            siblings.iter().filter(|set| set.spec.lifecycle_state == LifecycleState::Archived);
         let archived: BTreeSet<_> = archived.filter_map(ResourceExt::uid).collect();
         let basis = (
             BUILD.to_string(),

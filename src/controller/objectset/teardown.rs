@@ -162,15 +162,11 @@ async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionSta
         }
         Err(err) => {
             let cause = Chain(&err).to_string();
-            tracing::warn!(
-                error = cause,
-                "objects not released yet, nothing is removed"
-            );
+            tracing::warn!(error = cause, "objects not released yet, nothing is removed");
             let way_out = match &err {
-                ObjectSetError::Ref(RefError {
-                    cause: RefCause::Lost(_),
-                    ..
-                }) => "when no object names this revision as owner any more, remove its finalizers",
+                ObjectSetError::Ref(RefError { cause: RefCause::Lost(_), .. }) => {
+                    "when no object names this revision as owner any more, remove its finalizers"
+                }
                 _ => "nothing is removed meanwhile",
             };
             let text = format!(
@@ -312,12 +308,7 @@ async fn tell_kept(ctx: &Context, set: &ClusterObjectSet, purpose: Purpose<'_>, 
     for crd in kept {
         tracing::warn!(crd, "kept without the revision that made it");
         let note = format!("{crd} {why}; kubectl delete crd {crd} removes it with its objects");
-        ctx.event(
-            set,
-            extension,
-            (EventType::Warning, Reason::CrdRetained, note),
-        )
-        .await;
+        ctx.event(set, extension, (EventType::Warning, Reason::CrdRetained, note)).await;
     }
 }
 
@@ -330,9 +321,7 @@ async fn remove_group(
     let mut removed = by.remove(uid, group).await?;
     for _ in 0..QUICK_LOOKS {
         let now = Timestamp::now();
-        removed
-            .remaining
-            .retain(|object| !is_overdue(ctx, object, now));
+        removed.remaining.retain(|object| !is_overdue(ctx, object, now));
         if removed.is_done() {
             break;
         }
@@ -342,10 +331,7 @@ async fn remove_group(
             }
         }
         tokio::time::sleep(QUICK_LOOK).await;
-        let Removed {
-            remaining,
-            mut kept,
-        } = removed;
+        let Removed { remaining, mut kept } = removed;
         let left: Vec<&Object> = remaining.iter().collect();
         removed = by.remove(uid, &left).await?;
         kept.append(&mut removed.kept);
@@ -365,10 +351,7 @@ fn is_overdue(ctx: &Context, object: &Object, now: Timestamp) -> bool {
     let since = since.and_then(|text| text.as_str()?.parse::<Timestamp>().ok());
     let overdue = is_crd(object) && since.is_some_and(|since| now.duration_since(since) > limit);
     if overdue {
-        tracing::warn!(
-            crd = object.name(),
-            "instances remain, the CRD is left terminating"
-        );
+        tracing::warn!(crd = object.name(), "instances remain, the CRD is left terminating");
     }
     overdue
 }
@@ -395,9 +378,7 @@ async fn predecessor(
     set: &ClusterObjectSet,
 ) -> Result<Option<String>, ObjectSetError> {
     let all = ctx.list_siblings(set).await?;
-    let installed = states(&all)
-        .installed
-        .and_then(|found| found.metadata.uid.clone());
+    let installed = states(&all).installed.and_then(|found| found.metadata.uid.clone());
     let turn = |one: &ClusterObjectSet| {
         let last = installed.is_some() && one.metadata.uid == installed;
         (last, -one.spec.revision)
@@ -442,9 +423,8 @@ async fn fall_back(
     let text = Chain(err).to_string();
     let (attempts, first) = {
         let mut failing = ctx.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = failing
-            .entry(set.uid().unwrap_or_default())
-            .or_insert_with(|| (0, Instant::now()));
+        let entry =
+            failing.entry(set.uid().unwrap_or_default()).or_insert_with(|| (0, Instant::now()));
         entry.0 += 1;
         *entry
     };
@@ -455,11 +435,6 @@ async fn fall_back(
     }
     tracing::warn!(error = text, "uninstall left to the garbage collector");
     let note = format!("objects are left to the garbage collector: {text}");
-    ctx.event(
-        set,
-        extension,
-        (EventType::Warning, Reason::UninstallFallback, note),
-    )
-    .await;
+    ctx.event(set, extension, (EventType::Warning, Reason::UninstallFallback, note)).await;
     Settled::at_rest(Some(Outcome::Failed(text))).finished()
 }

@@ -64,10 +64,8 @@ impl Context {
                 crds.map(|crd| (crd, why.clone())).collect::<Vec<_>>()
             }
         };
-        let counted: BTreeMap<_, _> = counted
-            .into_iter()
-            .map(|(crd, instances)| (crd.to_owned(), instances))
-            .collect();
+        let counted: BTreeMap<_, _> =
+            counted.into_iter().map(|(crd, instances)| (crd.to_owned(), instances)).collect();
         let name = extension.extension().map(kube::ResourceExt::name_any);
         Ok(blocked(name.as_deref(), &counted))
     }

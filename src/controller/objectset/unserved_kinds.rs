@@ -27,11 +27,7 @@ use crate::cluster;
 
 /// When a revision looks again after a CRD changed. The API server serves a kind some moments after
 /// it calls the CRD established, and no further event tells.
-const LOOKS: [Duration; 3] = [
-    Duration::ZERO,
-    Duration::from_secs(1),
-    Duration::from_secs(5),
-];
+const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5)];
 
 /// Which groups each revision misses, with the number of objects it leaves out; none where the
 /// whole revision waits.
@@ -56,10 +52,7 @@ impl UnservedKinds {
     /// Notes that `revision` cannot go on without a kind of `group`.
     fn await_group(&self, revision: &str, group: &str) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(revision.to_owned())
-            .or_default()
-            .entry(group.to_owned())
-            .or_insert(0);
+        all.entry(revision.to_owned()).or_default().entry(group.to_owned()).or_insert(0);
     }
 
     /// Returns the revisions that miss a kind of `group`.

@@ -60,11 +60,7 @@ pub async fn read_secrets(
 ) -> Secrets {
     let wanted = referenced_secrets(&set.spec, system_namespace);
     let reads = wanted.into_iter().map(|(namespace, name)| async move {
-        let client = if namespace == system_namespace {
-            own
-        } else {
-            account
-        };
+        let client = if namespace == system_namespace { own } else { account };
         let api = Api::<Secret>::namespaced(client.clone(), &namespace);
         let secret = api.get(&name).await;
         ((namespace, name), secret)
@@ -104,10 +100,8 @@ pub fn resolve(
                 }
                 (None, Some(stored)) => {
                     let object = stored_object(secrets, stored, system_namespace);
-                    let object = object.map_err(|cause| RefError {
-                        phase: phase.name.clone(),
-                        cause,
-                    })?;
+                    let object =
+                        object.map_err(|cause| RefError { phase: phase.name.clone(), cause })?;
                     let value = Value::Object(object.0);
                     hashed.push(number::through_float(&value));
                     Object::from_value(number::whole_floats_as_integers(&value))
@@ -120,14 +114,9 @@ pub fn resolve(
                 .unwrap_or(set.spec.collision_protection);
             objects.extend(object.map(|object| ResolvedObject { object, protection }));
         }
-        observed.push(ObservedPhase {
-            name: phase.name.clone(),
-            digest: digest(&phase.name, hashed),
-        });
-        phases.push(ResolvedPhase {
-            name: phase.name.clone(),
-            objects,
-        });
+        observed
+            .push(ObservedPhase { name: phase.name.clone(), digest: digest(&phase.name, hashed) });
+        phases.push(ResolvedPhase { name: phase.name.clone(), objects });
     }
     Ok(Content { phases, observed })
 }
@@ -190,9 +179,7 @@ fn stored_object(
             });
         }
         None => {
-            return Err(RefCause::Unread(format!(
-                "getting Secret {place}: not read"
-            )));
+            return Err(RefCause::Unread(format!("getting Secret {place}: not read")));
         }
     };
     let data = secret.data.as_ref().and_then(|data| data.get(&stored.key));

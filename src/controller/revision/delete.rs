@@ -60,9 +60,8 @@ pub async fn teardown_extension(
         return Ok(Teardown::Blocked((*text).to_owned()));
     }
     let waiting = progress.iter();
-    let waiting: Vec<String> = waiting
-        .map(|(set, text)| format!("{}: {text}", set.name_any()))
-        .collect();
+    let waiting: Vec<String> =
+        waiting.map(|(set, text)| format!("{}: {text}", set.name_any())).collect();
     if waiting.is_empty() {
         return Ok(Teardown::Waiting("removing revisions".to_owned()));
     }
@@ -76,15 +75,9 @@ pub(super) async fn delete_revision(
     set: &ClusterObjectSet,
     orphans: bool,
 ) -> Result<(), kube::Error> {
-    let mut params = if orphans {
-        DeleteParams::orphan()
-    } else {
-        DeleteParams::background()
-    };
-    params.preconditions = Some(kube::api::Preconditions {
-        uid: set.uid(),
-        resource_version: None,
-    });
+    let mut params = if orphans { DeleteParams::orphan() } else { DeleteParams::background() };
+    params.preconditions =
+        Some(kube::api::Preconditions { uid: set.uid(), resource_version: None });
     let api = Api::<ClusterObjectSet>::all(client.clone());
     match api.delete(&set.name_any(), &params).await {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),

@@ -70,10 +70,7 @@ async fn delete_secret(
     secret: &PartialObjectMeta<Secret>,
 ) -> Result<bool, kube::Error> {
     let mut params = DeleteParams::background();
-    params.preconditions = Some(Preconditions {
-        uid: secret.uid(),
-        resource_version: None,
-    });
+    params.preconditions = Some(Preconditions { uid: secret.uid(), resource_version: None });
     match secrets.delete(&secret.name_any(), &params).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
         answer => answer.map(|_| true),

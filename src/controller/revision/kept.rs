@@ -42,11 +42,7 @@ pub(super) type Origin = (Option<i64>, Vec<(Option<String>, Option<String>)>);
 impl KeptContents {
     /// Returns an empty cache of contents in Secrets of the controller's namespace.
     pub fn new(system_namespace: String, secrets: Store<PartialObjectMeta<Secret>>) -> Self {
-        Self {
-            system_namespace,
-            secrets,
-            kept: Arc::default(),
-        }
+        Self { system_namespace, secrets, kept: Arc::default() }
     }
 
     /// Returns the content of a revision, if it is kept and its Secrets are the same.
@@ -81,14 +77,7 @@ impl KeptContents {
         let others: usize = kept.values().map(|one| one.bytes).sum();
         if others + bytes <= MAX_BYTES {
             let content = Arc::clone(content);
-            kept.insert(
-                uid,
-                Kept {
-                    origin,
-                    content,
-                    bytes,
-                },
-            );
+            kept.insert(uid, Kept { origin, content, bytes });
         }
     }
 
@@ -168,10 +157,7 @@ mod tests {
             writer.apply_watcher_event(&Event::Apply(metadata));
         };
         let kept = KeptContents::new("olm".to_owned(), store);
-        let content = Arc::new(Content {
-            phases: Vec::new(),
-            observed: Vec::new(),
-        });
+        let content = Arc::new(Content { phases: Vec::new(), observed: Vec::new() });
         let read: Secret = serde_json::from_value(secret("5")).unwrap();
         let secrets: Secrets = [(("olm".to_owned(), "s".to_owned()), Ok(read))].into();
         let set = revision("olm");

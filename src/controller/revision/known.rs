@@ -77,11 +77,7 @@ impl KnownRevisions {
         let (contents, of_contents) = reflector::store();
         let (touched, names) = mpsc::unbounded();
         let reader = store.clone();
-        let told = Told {
-            store: store.clone(),
-            contents: contents.clone(),
-            touched,
-        };
+        let told = Told { store: store.clone(), contents: contents.clone(), touched };
         let known = Self {
             client,
             system_namespace,
@@ -126,9 +122,7 @@ impl KnownRevisions {
     /// Notes that these are the revisions of an extension after this process has written the last of
     /// them.
     pub fn wrote(&self, extension: &ClusterExtension, revisions: &[ClusterObjectSet]) {
-        let version = revisions
-            .last()
-            .and_then(kube::ResourceExt::resource_version);
+        let version = revisions.last().and_then(kube::ResourceExt::resource_version);
         let versions = Versions::of(version.unwrap_or_default(), revisions);
         let uid = extension.uid().unwrap_or_default();
         self.written().insert(uid, versions);
@@ -226,10 +220,7 @@ impl Told {
 impl Versions {
     /// Those of a list that no watch has brought.
     fn never() -> Self {
-        Self {
-            all: String::new(),
-            each: HashMap::from([(String::new(), String::new())]),
-        }
+        Self { all: String::new(), each: HashMap::from([(String::new(), String::new())]) }
     }
 
     fn of(all: String, revisions: &[ClusterObjectSet]) -> Self {
@@ -237,10 +228,7 @@ impl Versions {
             let version = set.resource_version().unwrap_or_default();
             (set.name_any(), version)
         });
-        Self {
-            all,
-            each: each.collect(),
-        }
+        Self { all, each: each.collect() }
     }
 
     /// Says whether nothing in `found` is older than these versions.

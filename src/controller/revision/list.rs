@@ -92,9 +92,7 @@ pub(super) fn labelled_in(
     };
     let state = store.state();
     let found = state.iter().filter(|guarded| label(guarded));
-    found
-        .map(|guarded| DeserializeGuard::clone(guarded))
-        .collect()
+    found.map(|guarded| DeserializeGuard::clone(guarded)).collect()
 }
 
 /// Lists the revisions with the label of `extension` whose reference to an extension, by UID,

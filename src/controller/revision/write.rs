@@ -41,9 +41,7 @@ pub async fn plan_revision(
         return Ok(Change::Install);
     };
     let status = newest.status.as_ref();
-    let mut observed = status
-        .map(|status| status.observed_phases.clone())
-        .unwrap_or_default();
+    let mut observed = status.map(|status| status.observed_phases.clone()).unwrap_or_default();
     if observed.is_empty() {
         let (client, system_namespace) = (&known.client, &known.system_namespace);
         // Content is named after what it is.
@@ -56,10 +54,8 @@ pub async fn plan_revision(
             Err(_) => return Ok(Change::Upgrade),
         }
     }
-    let digests: Vec<(String, String)> = observed
-        .into_iter()
-        .map(|phase| (phase.name, phase.digest))
-        .collect();
+    let digests: Vec<(String, String)> =
+        observed.into_iter().map(|phase| (phase.name, phase.digest)).collect();
     Ok(compare(desired, Some(newest), &digests))
 }
 
@@ -70,13 +66,7 @@ fn same_references(
 ) -> Result<bool, WriteError> {
     let name = newest.name_any();
     let packed = pack(&name, &desired.phases)?;
-    let built = build(
-        desired,
-        &name,
-        newest.spec.revision,
-        &packed,
-        system_namespace,
-    );
+    let built = build(desired, &name, newest.spec.revision, &packed, system_namespace);
     Ok(built.spec.phases == newest.spec.phases
         && built.spec.lifecycle_state == newest.spec.lifecycle_state
         && built.spec.collision_protection == newest.spec.collision_protection)
@@ -132,10 +122,7 @@ async fn create(
     let owning = owning.map(|secret| own_secret(client, system_namespace, &secret.name, &set));
     let done = join_bounded(owning.collect()).await;
     done.into_iter().collect::<Result<(), _>>()?;
-    let gone: Vec<_> = outdated(revisions)
-        .into_iter()
-        .map(ResourceExt::uid)
-        .collect();
+    let gone: Vec<_> = outdated(revisions).into_iter().map(ResourceExt::uid).collect();
     let left = revisions.iter().filter(|old| !gone.contains(&old.uid()));
     Ok(Some(left.cloned().chain([set]).collect()))
 }
@@ -248,9 +235,7 @@ fn missing_content(
 async fn apply(client: &Client, set: &ClusterObjectSet) -> Result<ClusterObjectSet, WriteError> {
     let api = Api::<ClusterObjectSet>::all(client.clone());
     let params = PatchParams::apply(manager::EXTENSION).force();
-    let applied = api
-        .patch(&set.name_any(), &params, &Patch::Apply(set))
-        .await;
+    let applied = api.patch(&set.name_any(), &params, &Patch::Apply(set)).await;
     Ok(applied.map_err(RequestError::doing("creating new Revision"))?)
 }
 
@@ -286,16 +271,10 @@ async fn create_secret(
     let namespace = metadata.namespace.clone().unwrap_or_default();
     let data = content.data.iter();
     let secret = Secret {
-        metadata: ObjectMeta {
-            name: Some(content.name.clone()),
-            ..metadata
-        },
+        metadata: ObjectMeta { name: Some(content.name.clone()), ..metadata },
         type_: Some(name::OBJECT_DATA_SECRET_TYPE.to_owned()),
         immutable: Some(true),
-        data: Some(
-            data.map(|(key, value)| (key.clone(), ByteString(value.clone())))
-                .collect(),
-        ),
+        data: Some(data.map(|(key, value)| (key.clone(), ByteString(value.clone()))).collect()),
         ..Secret::default()
     };
     let api = Api::<Secret>::namespaced(client.clone(), &namespace);

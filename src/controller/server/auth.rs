@@ -132,18 +132,15 @@ impl Refusal {
     fn answer(self) -> Response {
         let (code, text) = match self {
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()),
-            Self::Denied { user } => (
-                StatusCode::FORBIDDEN,
-                format!("Authorization denied for user {user}"),
-            ),
-            Self::NotAuthenticated => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "Authentication failed".to_owned(),
-            ),
-            Self::NotDecided { user } => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                format!("Authorization for user {user} failed"),
-            ),
+            Self::Denied { user } => {
+                (StatusCode::FORBIDDEN, format!("Authorization denied for user {user}"))
+            }
+            Self::NotAuthenticated => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "Authentication failed".to_owned())
+            }
+            Self::NotDecided { user } => {
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("Authorization for user {user} failed"))
+            }
         };
         (code, text).into_response()
     }
@@ -257,25 +254,18 @@ impl Reviewer {
 
     async fn whose(&self, token: &str) -> Result<Option<UserInfo>, ReviewError> {
         let question = TokenReview {
-            spec: TokenReviewSpec {
-                token: Some(token.to_owned()),
-                ..TokenReviewSpec::default()
-            },
+            spec: TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() },
             ..TokenReview::default()
         };
         let status = self.ask(&question).await?.status.unwrap_or_default();
         match status {
-            TokenReviewStatus {
-                authenticated: Some(true),
-                user,
-                ..
-            } => Ok(user),
+            TokenReviewStatus { authenticated: Some(true), user, .. } => Ok(user),
             // A token that is none has an error, too; only without a verdict nothing is known.
-            TokenReviewStatus {
-                authenticated: None,
-                error: Some(error),
-                ..
-            } if !error.contains("invalid bearer token") => Err(ReviewError::Check(error)),
+            TokenReviewStatus { authenticated: None, error: Some(error), .. }
+                if !error.contains("invalid bearer token") =>
+            {
+                Err(ReviewError::Check(error))
+            }
             _ => Ok(None),
         }
     }
@@ -292,10 +282,7 @@ impl Reviewer {
         if self.allowed.get(&hashed, now).is_some() {
             return Ok(true);
         }
-        let question = SubjectAccessReview {
-            spec: question,
-            ..SubjectAccessReview::default()
-        };
+        let question = SubjectAccessReview { spec: question, ..SubjectAccessReview::default() };
         let status = self.ask(&question).await?.status.unwrap_or_default();
         let now = Instant::now();
         if status.allowed {
@@ -329,14 +316,9 @@ pub(super) async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
-    let checked = reviewer
-        .check(request.headers(), request.uri().path())
-        .await;
+    let checked = reviewer.check(request.headers(), request.uri().path()).await;
     let result = checked.as_ref().map_or_else(Refusal::result, |()| "ok");
-    reviewer
-        .results
-        .get_or_create(&ResultLabels { result })
-        .inc();
+    reviewer.results.get_or_create(&ResultLabels { result }).inc();
     match checked {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.answer(),

@@ -23,11 +23,7 @@ pub(super) enum Part {
     /// Given bytes.
     Text(String),
     /// Bytes of the content in one of its stored forms.
-    Span {
-        encoding: Encoding,
-        offset: u64,
-        len: u64,
-    },
+    Span { encoding: Encoding, offset: u64, len: u64 },
 }
 
 /// Returns a body of the given pieces, one after the other.
@@ -55,49 +51,34 @@ pub(super) fn compressed(content: Arc<Content>, parts: Vec<Part>, encoding: Enco
         Err(error) => return Body::from_stream(futures::stream::iter([Err::<Vec<u8>, _>(error)])),
     };
     let state = (content, VecDeque::from(parts), Some(encoder));
-    Body::from_stream(try_unfold(
-        state,
-        |(content, mut parts, encoder)| async move {
-            let Some(mut encoder) = encoder else {
-                return Ok::<_, io::Error>(None);
-            };
-            let (chunk, parts, encoder) = blocking({
-                let content = Arc::clone(&content);
-                move || loop {
-                    let Some(part) = next(&mut parts) else {
-                        return Ok((encoder.finish()?, parts, None));
-                    };
-                    encoder.write(&read(&content, &part)?)?;
-                    let chunk = encoder.take();
-                    if !chunk.is_empty() {
-                        return Ok((chunk, parts, Some(encoder)));
-                    }
+    Body::from_stream(try_unfold(state, |(content, mut parts, encoder)| async move {
+        let Some(mut encoder) = encoder else {
+            return Ok::<_, io::Error>(None);
+        };
+        let (chunk, parts, encoder) = blocking({
+            let content = Arc::clone(&content);
+            move || loop {
+                let Some(part) = next(&mut parts) else {
+                    return Ok((encoder.finish()?, parts, None));
+                };
+                encoder.write(&read(&content, &part)?)?;
+                let chunk = encoder.take();
+                if !chunk.is_empty() {
+                    return Ok((chunk, parts, Some(encoder)));
                 }
-            })
-            .await?;
-            Ok(Some((chunk, (content, parts, encoder))))
-        },
-    ))
+            }
+        })
+        .await?;
+        Ok(Some((chunk, (content, parts, encoder))))
+    }))
 }
 
 /// Takes the next piece, at most one chunk of it; the rest stays in front.
 fn next(parts: &mut VecDeque<Part>) -> Option<Part> {
     let (first, rest) = match parts.pop_front()? {
-        Part::Span {
-            encoding,
-            offset,
-            len,
-        } if len > CHUNK_BYTES => (
-            Part::Span {
-                encoding,
-                offset,
-                len: CHUNK_BYTES,
-            },
-            Some(Part::Span {
-                encoding,
-                offset: offset + CHUNK_BYTES,
-                len: len - CHUNK_BYTES,
-            }),
+        Part::Span { encoding, offset, len } if len > CHUNK_BYTES => (
+            Part::Span { encoding, offset, len: CHUNK_BYTES },
+            Some(Part::Span { encoding, offset: offset + CHUNK_BYTES, len: len - CHUNK_BYTES }),
         ),
         whole => (whole, None),
     };
@@ -110,11 +91,7 @@ fn next(parts: &mut VecDeque<Part>) -> Option<Part> {
 fn read(content: &Content, part: &Part) -> io::Result<Vec<u8>> {
     match part {
         Part::Text(text) => Ok(text.clone().into_bytes()),
-        Part::Span {
-            encoding,
-            offset,
-            len,
-        } => {
+        Part::Span { encoding, offset, len } => {
             let len = usize::try_from(*len).map_err(|_| io::ErrorKind::FileTooLarge)?;
             content.read(*encoding, *offset, len)
         }
@@ -124,9 +101,7 @@ fn read(content: &Content, part: &Part) -> io::Result<Vec<u8>> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(io::Error::other)?
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 /// A compressor that hands out what it has made so far.
@@ -139,10 +114,9 @@ impl Encoder {
     fn new(encoding: Encoding) -> io::Result<Self> {
         Ok(match encoding {
             Encoding::Zstd => Self::Zstd(zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?),
-            Encoding::Gzip | Encoding::Identity => Self::Gzip(flate2::write::GzEncoder::new(
-                Vec::new(),
-                flate2::Compression::fast(),
-            )),
+            Encoding::Gzip | Encoding::Identity => {
+                Self::Gzip(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()))
+            }
         })
     }
 

@@ -25,10 +25,7 @@ impl Health {
     /// Returns a state that is alive while nothing that `watchdog` watches stands still, and ready
     /// once each of `checks` is marked.
     pub fn new(checks: &[&'static str], watchdog: Watchdog) -> Self {
-        Self {
-            ready: Mutex::new(checks.iter().map(|check| (*check, false)).collect()),
-            watchdog,
-        }
+        Self { ready: Mutex::new(checks.iter().map(|check| (*check, false)).collect()), watchdog }
     }
 
     /// Marks one check as passed or failed.
@@ -39,19 +36,13 @@ impl Health {
 
     fn ready_checks(&self) -> Vec<(String, bool)> {
         let checks = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        checks
-            .iter()
-            .map(|(check, ready)| ((*check).to_owned(), *ready))
-            .collect()
+        checks.iter().map(|(check, ready)| ((*check).to_owned(), *ready)).collect()
     }
 }
 
 /// Returns `/healthz` and `/readyz`.
 pub fn routes(health: Arc<Health>) -> Router {
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .with_state(health)
+    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(health)
 }
 
 /// Returns `/metrics`, for those who may read it.
@@ -83,20 +74,12 @@ fn answer(checks: &[(String, bool)], query: Option<&str>) -> (StatusCode, String
         let mut keys = query.split('&').map(|pair| pair.split('=').next());
         keys.any(|key| key == Some("verbose"))
     });
-    let status = if passed {
-        StatusCode::OK
-    } else {
-        StatusCode::INTERNAL_SERVER_ERROR
-    };
+    let status = if passed { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     if passed && !verbose {
         return (status, "ok".to_owned());
     }
     let lines = checks.iter().map(|(check, passed)| {
-        let (sign, result) = if *passed {
-            ('+', "ok")
-        } else {
-            ('-', "failed")
-        };
+        let (sign, result) = if *passed { ('+', "ok") } else { ('-', "failed") };
         format!("[{sign}]{check} {result}\n")
     });
     (status, lines.collect())
@@ -131,9 +114,6 @@ mod tests {
         assert_eq!(answer(&good, Some("x=1&verbose=true")), listed);
         let bad = [check("a", true), check("b", false)];
         let text = "[+]a ok\n[-]b failed\n".to_owned();
-        assert_eq!(
-            answer(&bad, None),
-            (StatusCode::INTERNAL_SERVER_ERROR, text)
-        );
+        assert_eq!(answer(&bad, None), (StatusCode::INTERNAL_SERVER_ERROR, text));
     }
 }

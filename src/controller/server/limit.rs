@@ -98,11 +98,7 @@ impl Limited {
     ) -> io::Result<Self> {
         Ok(Self {
             listener: TcpListener::from_std(listener)?,
-            places: Arc::new(Places {
-                limits,
-                metrics,
-                taken: Mutex::default(),
-            }),
+            places: Arc::new(Places { limits, metrics, taken: Mutex::default() }),
         })
     }
 }
@@ -173,14 +169,9 @@ impl Places {
             taken.all += 1;
             taken.by_address.insert(address, here + 1);
         }
-        places
-            .metrics
-            .connected(limits.listener, taken.all, refused);
+        places.metrics.connected(limits.listener, taken.all, refused);
         drop(taken);
-        (!refused).then(|| Place {
-            places: Arc::clone(places),
-            address,
-        })
+        (!refused).then(|| Place { places: Arc::clone(places), address })
     }
 }
 
@@ -399,11 +390,7 @@ mod tests {
     };
 
     fn places() -> Arc<Places> {
-        Arc::new(Places {
-            limits: FEW,
-            metrics: Metrics::default(),
-            taken: Mutex::default(),
-        })
+        Arc::new(Places { limits: FEW, metrics: Metrics::default(), taken: Mutex::default() })
     }
 
     // deploying.md P39
@@ -420,10 +407,7 @@ mod tests {
         drop(one);
         assert!(take(3).is_some());
         let text = places.metrics.encode();
-        assert!(
-            text.contains("olm_http_connections{listener=\"catalogs\"} 2\n"),
-            "{text}"
-        );
+        assert!(text.contains("olm_http_connections{listener=\"catalogs\"} 2\n"), "{text}");
         assert!(text.contains("olm_http_connections_refused_total{listener=\"catalogs\"} 2\n"));
         drop((two, three));
         let taken = places.taken.lock().unwrap();
@@ -471,12 +455,7 @@ mod tests {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let listener = Limited::new(listener, FEW, metrics.clone()).unwrap();
-        tokio::spawn(serve_within(
-            listener,
-            None,
-            Router::new(),
-            std::future::pending(),
-        ));
+        tokio::spawn(serve_within(listener, None, Router::new(), std::future::pending()));
         let ask = async || {
             let mut stream = TcpStream::connect(address).await.unwrap();
             let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -484,23 +463,13 @@ mod tests {
             // One that was closed may already be known as such.
             let _ = stream.write_all(request).await;
             let read = stream.read(&mut answer).await.unwrap_or_default();
-            (
-                stream,
-                String::from_utf8_lossy(&answer[..read]).into_owned(),
-            )
+            (stream, String::from_utf8_lossy(&answer[..read]).into_owned())
         };
         let one = ask().await;
         let two = ask().await;
         let three = ask().await;
-        assert_eq!(
-            [&one.1, &two.1, &three.1],
-            ["HTTP/1.1 404", "HTTP/1.1 404", ""]
-        );
-        assert!(
-            metrics
-                .encode()
-                .contains("olm_http_connections_refused_total")
-        );
+        assert_eq!([&one.1, &two.1, &three.1], ["HTTP/1.1 404", "HTTP/1.1 404", ""]);
+        assert!(metrics.encode().contains("olm_http_connections_refused_total"));
         drop(one);
         let deadline = Instant::now() + Duration::from_secs(10);
         while ask().await.1.is_empty() {

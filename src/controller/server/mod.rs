@@ -63,10 +63,7 @@ pub async fn serve(
     routes: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let limits = Limits {
-        per_address: Limits::CATALOGS.connections,
-        ..Limits::CATALOGS
-    };
+    let limits = Limits { per_address: Limits::CATALOGS.connections, ..Limits::CATALOGS };
     let listener = Limited::new(listener, limits, Metrics::default())?;
     serve_within(listener, certificates, routes, shutdown).await
 }
@@ -119,14 +116,10 @@ async fn limit_body(request: Request, next: Next) -> Response {
 ///
 /// The file appears complete or not at all, so that its existence can be waited for.
 pub fn write_listen_info(path: &Path, addresses: &BTreeMap<&str, SocketAddr>) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-    let text: BTreeMap<_, _> = addresses
-        .iter()
-        .map(|(name, address)| (*name, address.to_string()))
-        .collect();
+    let text: BTreeMap<_, _> =
+        addresses.iter().map(|(name, address)| (*name, address.to_string())).collect();
     serde_json::to_writer(file.as_file(), &text)?;
     file.as_file().sync_all()?;
     file.persist(path)?;

@@ -50,9 +50,7 @@ pub(super) enum Ranges {
 
 /// Returns a time as HTTP writes it.
 pub(super) fn http_date(time: Timestamp) -> String {
-    DateTimePrinter::new()
-        .timestamp_to_rfc9110_string(&time)
-        .unwrap_or_default()
+    DateTimePrinter::new().timestamp_to_rfc9110_string(&time).unwrap_or_default()
 }
 
 /// Evaluates the conditional headers in the order of RFC 9110, section 13.2.2.
@@ -88,9 +86,8 @@ pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
     for item in accepted.split(',') {
         let mut parts = item.split(';');
         let name = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
-        let weight = parts
-            .find_map(|part| part.trim().strip_prefix("q="))
-            .map_or(1000, thousandths);
+        let weight =
+            parts.find_map(|part| part.trim().strip_prefix("q=")).map_or(1000, thousandths);
         match name.as_str() {
             "gzip" => gzip = Some(weight),
             "zstd" => zstd = Some(weight),
@@ -111,10 +108,9 @@ fn thousandths(weight: &str) -> u16 {
     let (whole, fraction) = weight.split_once('.').unwrap_or((weight, ""));
     match whole {
         "1" => 1000,
-        "0" => format!("{fraction:0<3}")
-            .get(..3)
-            .and_then(|digits| digits.parse().ok())
-            .unwrap_or(0),
+        "0" => {
+            format!("{fraction:0<3}").get(..3).and_then(|digits| digits.parse().ok()).unwrap_or(0)
+        }
         _ => 0,
     }
 }
@@ -136,11 +132,7 @@ pub(super) fn ranges(headers: &HeaderMap, validators: &Validators, len: u64) -> 
         return Ranges::Unsatisfiable;
     };
     let mut parts = Vec::new();
-    for item in list
-        .split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-    {
+    for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         match range(item, len) {
             Some(range) if range.is_empty() => {}
             Some(range) => parts.push(range),
@@ -188,11 +180,8 @@ fn tags(list: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the values of a header, joined as HTTP says several lines are.
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    let values: Vec<_> = headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .collect();
+    let values: Vec<_> =
+        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
     (!values.is_empty()).then(|| values.join(", "))
 }
 
@@ -220,9 +209,7 @@ mod tests {
     }
 
     fn headers(list: &[(HeaderName, &str)]) -> HeaderMap {
-        list.iter()
-            .map(|(name, value)| (name.clone(), value.parse().unwrap()))
-            .collect()
+        list.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
     }
 
     #[test]

@@ -45,10 +45,7 @@ pub(super) fn parse(path: &str) -> Result<Target, Refusal> {
         ["", "catalogs", _, "api", "v1", "metas"] => Endpoint::Metas,
         _ => return Err(Refusal::NotFound),
     };
-    Ok(Target {
-        catalog: segments[2].to_owned(),
-        endpoint,
-    })
+    Ok(Target { catalog: segments[2].to_owned(), endpoint })
 }
 
 /// Removes empty segments, `.` and `..`, and keeps a trailing slash.
@@ -65,11 +62,7 @@ fn clean(path: &str) -> String {
             name => kept.push(name),
         }
     }
-    let slash = if directory && !kept.is_empty() {
-        "/"
-    } else {
-        ""
-    };
+    let slash = if directory && !kept.is_empty() { "/" } else { "" };
     format!("/{}{slash}", kept.join("/"))
 }
 
@@ -190,9 +183,7 @@ mod tests {
     #[case("schema=%2", None)]
     fn queries(#[case] text: &str, #[case] want: Option<(&str, &str, &str)>) {
         let got = query(text);
-        let got = got
-            .as_ref()
-            .map(|query| (&*query.schema, &*query.package, &*query.name));
+        let got = got.as_ref().map(|query| (&*query.schema, &*query.package, &*query.name));
         assert_eq!(got, want);
     }
 

@@ -131,12 +131,7 @@ impl CertificateFiles {
         let certificates = Certificates::pending(profile);
         let (chain, private) = served.parse(certificate, key)?;
         certificates.present(chain, private)?;
-        Ok(Self {
-            certificate: certificate.to_owned(),
-            key: key.to_owned(),
-            served,
-            certificates,
-        })
+        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), served, certificates })
     }
 
     /// Returns what listeners present: the files, as they are.
@@ -185,15 +180,9 @@ impl CertificateFiles {
 impl Pair {
     fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| TlsError::Read {
-                path: path.to_owned(),
-                source,
-            })
+            std::fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
         };
-        Ok(Self {
-            certificate: read(certificate)?,
-            key: read(key)?,
-        })
+        Ok(Self { certificate: read(certificate)?, key: read(key)? })
     }
 
     fn parse(

@@ -168,17 +168,12 @@ pub(super) async fn create(api: &Api<Secret>, authority: &Authority) -> kube::Re
 async fn write(api: &Api<Secret>, old: &Secret, authority: &Authority) -> kube::Result<Secret> {
     if old.immutable == Some(true) {
         let mut params = DeleteParams::background();
-        params.preconditions = Some(Preconditions {
-            uid: old.uid(),
-            resource_version: old.resource_version(),
-        });
+        params.preconditions =
+            Some(Preconditions { uid: old.uid(), resource_version: old.resource_version() });
         api.delete(name::SERVING_CA, &params).await?;
         return create(api, authority).await;
     }
-    let fresh = Secret {
-        data: Some(authority.data()),
-        ..old.clone()
-    };
+    let fresh = Secret { data: Some(authority.data()), ..old.clone() };
     api.replace(name::SERVING_CA, &params(), &fresh).await
 }
 
@@ -204,15 +199,9 @@ fn holds<T: PartialEq>(data: Option<&BTreeMap<String, T>>, bundle: &T) -> bool {
 }
 
 fn params() -> PostParams {
-    PostParams {
-        field_manager: Some(manager::CATALOGD.to_owned()),
-        ..PostParams::default()
-    }
+    PostParams { field_manager: Some(manager::CATALOGD.to_owned()), ..PostParams::default() }
 }
 
 fn patches() -> PatchParams {
-    PatchParams {
-        field_manager: Some(manager::CATALOGD.to_owned()),
-        ..PatchParams::default()
-    }
+    PatchParams { field_manager: Some(manager::CATALOGD.to_owned()), ..PatchParams::default() }
 }

@@ -72,20 +72,11 @@ pub fn serving(
     metrics: Metrics,
     health: Arc<Health>,
 ) -> (Presenter, Keeper) {
-    let identity = Identity {
-        names: names::names(&namespace, external),
-        namespace,
-    };
+    let identity = Identity { names: names::names(&namespace, external), namespace };
     health.set_ready(CHECK, false);
     let (seen, secret) = watch::channel(None);
-    let presenter = Presenter::new(
-        client.clone(),
-        identity.clone(),
-        certificates,
-        metrics,
-        health,
-        seen,
-    );
+    let presenter =
+        Presenter::new(client.clone(), identity.clone(), certificates, metrics, health, seen);
     (presenter, Keeper::new(identity, secret))
 }
 

@@ -49,12 +49,8 @@ fn wanted(namespace: &str, resolver: &str, external: Option<&str>) -> Vec<String
 /// Returns the domain of the cluster: what follows `svc.` in the search list of a pod.
 fn cluster_domain(resolver: &str) -> Option<&str> {
     // The last list counts.
-    let list = resolver
-        .lines()
-        .rev()
-        .find_map(|line| line.trim().strip_prefix("search"))?;
-    list.split_whitespace()
-        .find_map(|entry| entry.trim_end_matches('.').strip_prefix("svc."))
+    let list = resolver.lines().rev().find_map(|line| line.trim().strip_prefix("search"))?;
+    list.split_whitespace().find_map(|entry| entry.trim_end_matches('.').strip_prefix("svc."))
 }
 
 /// Returns the host of a host or a host with a port.

@@ -95,20 +95,13 @@ pub(super) fn plan(data: &Data, names: &[String], now: Timestamp) -> Result<Plan
         Some(next) => settles(next),
         None => ca_due(&authority.current),
     };
-    Ok(Plan {
-        authority,
-        change,
-        next,
-    })
+    Ok(Plan { authority, change, next })
 }
 
 impl Authority {
     /// Makes a first CA.
     pub(super) fn new(names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
-        Ok(Self {
-            current: Ca::generate(&PROFILE, names, now)?,
-            next: None,
-        })
+        Ok(Self { current: Ca::generate(&PROFILE, names, now)?, next: None })
     }
 
     /// Reads the Secret; `Err` says why it cannot be used. Of two CAs one that cannot be used is
@@ -121,10 +114,7 @@ impl Authority {
         let next = ca(NEXT_CERTIFICATE, NEXT_KEY).ok();
         match (ca(CERTIFICATE, KEY), next) {
             (Ok(current), next) => Ok(Self { current, next }),
-            (Err(_), Some(current)) => Ok(Self {
-                current,
-                next: None,
-            }),
+            (Err(_), Some(current)) => Ok(Self { current, next: None }),
             (Err(why), None) => Err(why),
         }
     }
@@ -137,10 +127,7 @@ impl Authority {
             (CA_BUNDLE, self.bundle()),
         ];
         if let Some(next) = &self.next {
-            texts.extend([
-                (NEXT_CERTIFICATE, next.pem.clone()),
-                (NEXT_KEY, next.key_pem()),
-            ]);
+            texts.extend([(NEXT_CERTIFICATE, next.pem.clone()), (NEXT_KEY, next.key_pem())]);
         }
         let bytes = |(key, text): (&str, String)| (key.to_owned(), ByteString(text.into_bytes()));
         texts.into_iter().map(bytes).collect()

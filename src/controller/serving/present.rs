@@ -118,8 +118,7 @@ impl Presenter {
         let now = Timestamp::now();
         let data = found.data.clone().unwrap_or_default();
         if let Some(bundle) = data.get(name::CA_BUNDLE) {
-            self.trusted
-                .take(String::from_utf8_lossy(&bundle.0).into_owned());
+            self.trusted.take(String::from_utf8_lossy(&bundle.0).into_owned());
         }
         match Authority::parse(&data, now) {
             Ok(authority) => self.serve(&authority, now),

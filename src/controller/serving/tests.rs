@@ -21,9 +21,7 @@ fn start() -> Timestamp {
 }
 
 fn names() -> Vec<String> {
-    ["catalogd-service.ops.svc", LOCALHOST, "127.0.0.1", "::1"]
-        .map(str::to_owned)
-        .into()
+    ["catalogd-service.ops.svc", LOCALHOST, "127.0.0.1", "::1"].map(str::to_owned).into()
 }
 
 fn more_names() -> Vec<String> {
@@ -115,10 +113,7 @@ fn a_damaged_ca_is_replaced(#[case] spoil: fn(&mut Data), #[case] why: &'static 
     let plan = planned(&data, start());
     assert_eq!(plan.change, Some(Change::Replaced(why)));
     let data = plan.authority.data();
-    assert!(
-        !text(&data, "ca.crt").contains(&old),
-        "nobody vouches for it any more"
-    );
+    assert!(!text(&data, "ca.crt").contains(&old), "nobody vouches for it any more");
     assert_eq!(planned(&data, start()).change, None);
 }
 
@@ -136,14 +131,7 @@ fn an_expired_ca_is_replaced() {
 #[case::old_ca_lost(followed, |data: &mut Data| put(data, "tls.key", b"x"))]
 fn what_can_be_put_right_is_no_new_ca(#[case] data: fn() -> Data, #[case] spoil: fn(&mut Data)) {
     let mut data = data();
-    let newest = text(
-        &data,
-        if data.len() == 5 {
-            "next.crt"
-        } else {
-            "tls.crt"
-        },
-    );
+    let newest = text(&data, if data.len() == 5 { "next.crt" } else { "tls.crt" });
     spoil(&mut data);
     let plan = planned(&data, start());
     assert_eq!(plan.change, Some(Change::Repaired));
@@ -161,10 +149,7 @@ fn a_new_name_is_vouched_for_at_once() {
     assert_eq!(both.signer(&more_names(), start()).pem, next.pem);
     let leaf = Leaf::issue(next, &more_names(), 0.0, start()).unwrap();
     assert!(accepted(&both.bundle(), &leaf, &more_names(), start()));
-    assert_eq!(
-        plan(&both.data(), &more_names(), start()).unwrap().change,
-        None
-    );
+    assert_eq!(plan(&both.data(), &more_names(), start()).unwrap().change, None);
     // Until the leader knows, the name is left out.
     let leaf = Leaf::issue(&both.current, &more_names(), 0.0, start()).unwrap();
     assert!(accepted(&both.bundle(), &leaf, &names(), start()));
@@ -259,10 +244,7 @@ fn clients_accept_every_replica_at_any_time() {
             let current = leaf.take();
             let current = current.filter(|leaf| leaf.is_current(signer, &names(), now));
             let shown = current.unwrap_or_else(|| Leaf::issue(signer, &names(), 0.5, now).unwrap());
-            assert!(
-                accepted(&clients, &shown, &names(), now),
-                "{lag:?} late, {now}"
-            );
+            assert!(accepted(&clients, &shown, &names(), now), "{lag:?} late, {now}");
             *leaf = Some(shown);
         }
         // Closely after a change, and around the next one.
@@ -288,13 +270,7 @@ async fn without_a_certificate_nobody_is_answered() {
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let served = certificates.clone();
     tokio::spawn(async move {
-        serve(
-            listener,
-            Some(&served),
-            Router::new(),
-            std::future::pending(),
-        )
-        .await
+        serve(listener, Some(&served), Router::new(), std::future::pending()).await
     });
     let now = Timestamp::now();
     let authority = Authority::new(&names(), now).unwrap();

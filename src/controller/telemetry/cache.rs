@@ -35,10 +35,7 @@ pub async fn measure_caches(metrics: Metrics, folders: Vec<(&'static str, PathBu
             let measured = tokio::task::spawn_blocking(move || bytes_below(&folder)).await;
             // A folder that is being written may change under our eyes; the next look is near.
             if let Ok(Ok(bytes)) = measured {
-                metrics
-                    .cache
-                    .get_or_create(&CacheLabels { kind })
-                    .set(whole(bytes));
+                metrics.cache.get_or_create(&CacheLabels { kind }).set(whole(bytes));
             }
         }
         tokio::time::sleep(EVERY).await;

@@ -95,22 +95,14 @@ impl Catalogs {
 impl Metrics {
     /// Counts a request to the catalog server that was answered with `code` after `elapsed`.
     pub fn answered(&self, code: u16, elapsed: Duration) {
-        self.catalogs
-            .requests
-            .get_or_create(&CodeLabels { code })
-            .observe(elapsed.as_secs_f64());
+        self.catalogs.requests.get_or_create(&CodeLabels { code }).observe(elapsed.as_secs_f64());
     }
 
     /// Notes what the stored content of a catalog holds.
     pub fn stored_catalog(&self, catalog: &str, blobs: usize, dropped: usize) {
-        let labels = CatalogLabels {
-            catalog: catalog.to_owned(),
-        };
+        let labels = CatalogLabels { catalog: catalog.to_owned() };
         self.catalogs.blobs.get_or_create(&labels).set(whole(blobs));
-        self.catalogs
-            .dropped
-            .get_or_create(&labels)
-            .set(whole(dropped));
+        self.catalogs.dropped.get_or_create(&labels).set(whole(dropped));
     }
 
     /// Notes what is wrong with the content of a catalog.
@@ -126,10 +118,7 @@ impl Metrics {
     /// Notes whether resolution uses an older copy of `catalog` than the wanted one.
     pub fn stale_catalog(&self, catalog: &str, stale: bool) {
         let catalog = catalog.to_owned();
-        self.catalogs
-            .stale
-            .get_or_create(&CatalogLabels { catalog })
-            .set(stale.into());
+        self.catalogs.stale.get_or_create(&CatalogLabels { catalog }).set(stale.into());
     }
 
     /// Notes a complete download of a catalog.
@@ -140,22 +129,15 @@ impl Metrics {
     /// Notes whether a resolution had content of a catalog.
     pub fn usable_catalog(&self, catalog: &str, usable: bool) {
         let catalog = catalog.to_owned();
-        self.catalogs
-            .unusable
-            .get_or_create(&CatalogLabels { catalog })
-            .set((!usable).into());
+        self.catalogs.unusable.get_or_create(&CatalogLabels { catalog }).set((!usable).into());
     }
 
     /// Drops the series of a catalog that is gone.
     pub fn forget_catalog(&self, catalog: &str) {
-        let labels = CatalogLabels {
-            catalog: catalog.to_owned(),
-        };
+        let labels = CatalogLabels { catalog: catalog.to_owned() };
         for severity in [ERROR, WARNING] {
             let catalog = catalog.to_owned();
-            self.catalogs
-                .findings
-                .remove(&FindingLabels { catalog, severity });
+            self.catalogs.findings.remove(&FindingLabels { catalog, severity });
         }
         self.catalogs.blobs.remove(&labels);
         self.catalogs.dropped.remove(&labels);

@@ -88,13 +88,9 @@ impl Extensions {
 impl Metrics {
     /// Counts a resolution and how it ended, after `elapsed`.
     pub fn resolved(&self, ending: Ending, elapsed: Duration) {
-        let labels = ResolutionLabels {
-            result: ending.into(),
-        };
+        let labels = ResolutionLabels { result: ending.into() };
         self.extensions.resolutions.get_or_create(&labels).inc();
-        self.extensions
-            .resolution_time
-            .observe(elapsed.as_secs_f64());
+        self.extensions.resolution_time.observe(elapsed.as_secs_f64());
     }
 
     /// Notes whether a newer version could follow the installed one; absent drops the series.
@@ -103,10 +99,7 @@ impl Metrics {
         let labels = NameLabels { name };
         match offered {
             Some(offered) => {
-                self.extensions
-                    .updates
-                    .get_or_create(&labels)
-                    .set(offered.into());
+                self.extensions.updates.get_or_create(&labels).set(offered.into());
             }
             None => {
                 self.extensions.updates.remove(&labels);
@@ -119,10 +112,7 @@ impl Metrics {
     pub fn deferred(&self, totals: &BTreeMap<String, usize>) {
         for group in OPTIONAL_GROUPS {
             let count = totals.get(group).copied().unwrap_or_default();
-            self.extensions
-                .deferred
-                .get_or_create(&GroupLabels { group })
-                .set(whole(count));
+            self.extensions.deferred.get_or_create(&GroupLabels { group }).set(whole(count));
         }
     }
 
@@ -134,9 +124,6 @@ impl Metrics {
     /// Counts a move from one installed bundle to another.
     pub fn upgraded(&self, succeeded: bool) {
         let result = if succeeded { "succeeded" } else { "failed" };
-        self.extensions
-            .upgrades
-            .get_or_create(&UpgradeLabels { result })
-            .inc();
+        self.extensions.upgrades.get_or_create(&UpgradeLabels { result }).inc();
     }
 }

@@ -83,15 +83,9 @@ impl Metrics {
     pub fn connected(&self, listener: &'static str, connections: usize, refused: bool) {
         let labels = ListenerLabels { listener };
         if refused {
-            self.listeners
-                .refused_connections
-                .get_or_create(&labels)
-                .inc();
+            self.listeners.refused_connections.get_or_create(&labels).inc();
         }
-        self.listeners
-            .connections
-            .get_or_create(&labels)
-            .set(whole(connections));
+        self.listeners.connections.get_or_create(&labels).set(whole(connections));
     }
 
     /// Notes when a certificate of our listeners expires.
@@ -100,9 +94,6 @@ impl Metrics {
             CertificateKind::Ca => "ca",
             CertificateKind::Leaf => "leaf",
         };
-        self.listeners
-            .certificate_expiry
-            .get_or_create(&KindLabels { kind })
-            .set(at.as_second());
+        self.listeners.certificate_expiry.get_or_create(&KindLabels { kind }).set(at.as_second());
     }
 }

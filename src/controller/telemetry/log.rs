@@ -26,9 +26,7 @@ pub fn init_logging(format: LogFormat, directives: &str) -> Result<(), TryInitEr
     use tracing_subscriber::util::SubscriberInitExt as _;
 
     let filter = EnvFilter::builder().parse_lossy(format!("{LIBRARY},{directives}"));
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => {
             let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

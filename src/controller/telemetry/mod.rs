@@ -86,10 +86,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registered = Registered::default();
         process::register(&mut registered);
-        let labels = BuildLabels {
-            version: BUILD.version,
-            commit: BUILD.commit(),
-        };
+        let labels = BuildLabels { version: BUILD.version, commit: BUILD.commit() };
         let build = Family::<BuildLabels, Gauge>::default();
         let build = registered.register("olm_build_info", "Which build this is", build);
         build.get_or_create(&labels).set(1);

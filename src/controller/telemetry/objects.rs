@@ -35,12 +35,7 @@ const EXTENSION: [&str; 9] = [
     types::BUNDLE_DEPRECATED,
 ];
 /// Conditions of a `ClusterCatalog` that are shown.
-const CATALOG: [&str; 4] = [
-    types::SERVING,
-    types::PROGRESSING,
-    types::READY,
-    types::CONTENT_VALID,
-];
+const CATALOG: [&str; 4] = [types::SERVING, types::PROGRESSING, types::READY, types::CONTENT_VALID];
 /// What a condition can say.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
@@ -153,25 +148,15 @@ impl Objects {
             let status = catalog.status.as_ref();
             let conditions = status.map_or(&[][..], |status| &status.conditions);
             show(&self.catalog_conditions, &name, &CATALOG, conditions);
-            self.enabled
-                .get_or_create(&NameLabels { name })
-                .set(enabled.into());
+            self.enabled.get_or_create(&NameLabels { name }).set(enabled.into());
         }
     }
 
     fn show_revisions(&self, all: &[Arc<DeserializeGuard<ClusterObjectSet>>]) {
         self.revisions.clear();
-        for state in [
-            "rolling_out",
-            "succeeded",
-            "archived",
-            "deleting",
-            "unreadable",
-        ] {
+        for state in ["rolling_out", "succeeded", "archived", "deleting", "unreadable"] {
             let count = all.iter().filter(|one| state_of(one) == state).count();
-            self.revisions
-                .get_or_create(&StateLabels { state })
-                .set(whole(count));
+            self.revisions.get_or_create(&StateLabels { state }).set(whole(count));
         }
     }
 }
@@ -192,14 +177,8 @@ fn show(
             continue;
         };
         for status in STATUSES {
-            let labels = ConditionLabels {
-                name: name.to_owned(),
-                r#type,
-                status,
-            };
-            gauge
-                .get_or_create(&labels)
-                .set((condition.status == status).into());
+            let labels = ConditionLabels { name: name.to_owned(), r#type, status };
+            gauge.get_or_create(&labels).set((condition.status == status).into());
         }
     }
 }
@@ -216,11 +195,7 @@ fn state_of(guarded: &DeserializeGuard<ClusterObjectSet>) -> &'static str {
     }
     let status = set.status.as_ref();
     let succeeded = status.and_then(|status| find(&status.conditions, types::SUCCEEDED));
-    if succeeded.is_some_and(|found| found.status == "True") {
-        "succeeded"
-    } else {
-        "rolling_out"
-    }
+    if succeeded.is_some_and(|found| found.status == "True") { "succeeded" } else { "rolling_out" }
 }
 
 impl Metrics {
@@ -252,9 +227,7 @@ impl Metrics {
         let watches = self.objects.watches.clone();
         self.refresh_with(move || {
             for (mode, count) in modes() {
-                watches
-                    .get_or_create(&ModeLabels { mode })
-                    .set(whole(count));
+                watches.get_or_create(&ModeLabels { mode }).set(whole(count));
             }
         });
     }
@@ -334,10 +307,8 @@ mod tests {
                             "source": {"type": "Image", "image": {"ref": "r.test/c:1"}}},
                    "status": conditions(&[("Serving", "False")])})
         };
-        let (store, _writer) = store(vec![
-            catalog("on", "Available"),
-            catalog("off", "Unavailable"),
-        ]);
+        let (store, _writer) =
+            store(vec![catalog("on", "Available"), catalog("off", "Unavailable")]);
         let metrics = Metrics::default();
         metrics.follow_catalogs(store);
         let text = metrics.encode();

@@ -60,17 +60,11 @@ impl Metrics {
         self.platform.upgradeable.clear();
         let reason = all.reason.as_str();
         let upgradeable = all.status == status::TRUE;
-        self.platform
-            .upgradeable
-            .get_or_create(&ReasonLabels { reason })
-            .set(upgradeable.into());
+        self.platform.upgradeable.get_or_create(&ReasonLabels { reason }).set(upgradeable.into());
         self.platform.extensions.clear();
         for (name, upgradeable) in extensions {
             let name = (*name).to_owned();
-            self.platform
-                .extensions
-                .get_or_create(&NameLabels { name })
-                .set((*upgradeable).into());
+            self.platform.extensions.get_or_create(&NameLabels { name }).set((*upgradeable).into());
         }
     }
 
@@ -78,10 +72,8 @@ impl Metrics {
     pub fn platform_release(&self, current: Option<MinorRelease>) {
         self.platform.release.clear();
         if let Some(current) = current {
-            let labels = ReleaseLabels {
-                current: current.to_string(),
-                next: current.next().to_string(),
-            };
+            let labels =
+                ReleaseLabels { current: current.to_string(), next: current.next().to_string() };
             self.platform.release.get_or_create(&labels).set(1);
         }
     }

@@ -58,10 +58,7 @@ pub(super) fn register(registered: &mut Registered) {
 impl Process {
     fn refresh(&self) {
         let now = clock_gettime(ClockId::ProcessCPUTime);
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "seconds of a process fit into 52 bits"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "seconds of a process fit into 52 bits")]
         let seconds = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9;
         self.cpu.inc_by((seconds - self.cpu.get()).max(0.0));
         if let Some(kibibytes) = number("/proc/self/status", "VmRSS:") {
@@ -95,12 +92,8 @@ mod tests {
         register(&mut registered);
         let text = registered.encode();
         let value = |name: &str| -> f64 {
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix(&format!("{name} ")));
-            line.unwrap_or_else(|| panic!("{name} in {text}"))
-                .parse()
-                .unwrap()
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+            line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
         };
         assert!(value("process_cpu_seconds_total") > 0.0);
         assert!(value("process_resident_memory_bytes") > 1e6);

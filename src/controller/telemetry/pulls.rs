@@ -66,10 +66,7 @@ fn word(error: &PullError) -> &'static str {
 
 fn of_source(error: &SourceError) -> &'static str {
     // Mirrors fail where the origin is the last that is asked.
-    let (SourceError::Endpoint(endpoint)
-    | SourceError::All {
-        source: endpoint, ..
-    }) = error;
+    let (SourceError::Endpoint(endpoint) | SourceError::All { source: endpoint, .. }) = error;
     match endpoint {
         EndpointError::Ping { source, .. } | EndpointError::Manifest { source, .. } => {
             of_request(source)
@@ -167,9 +164,6 @@ mod tests {
         metrics.pulled::<()>(&Err(late));
         let text = metrics.encode();
         assert!(text.contains("olm_pull_total{result=\"ok\"} 1\n"), "{text}");
-        assert!(
-            text.contains("olm_pull_total{result=\"timeout\"} 1\n"),
-            "{text}"
-        );
+        assert!(text.contains("olm_pull_total{result=\"timeout\"} 1\n"), "{text}");
     }
 }

@@ -27,9 +27,7 @@ pub(super) struct Registered {
 
 impl fmt::Debug for Registered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registered")
-            .field("described", &self.described)
-            .finish_non_exhaustive()
+        f.debug_struct("Registered").field("described", &self.described).finish_non_exhaustive()
     }
 }
 
@@ -37,11 +35,7 @@ impl Registered {
     /// Adds a metric, and returns it. The encoder appends `_total` to counters.
     pub(super) fn register<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
         let kind = metric.metric_type();
-        let suffix = if matches!(kind, MetricType::Counter) {
-            "_total"
-        } else {
-            ""
-        };
+        let suffix = if matches!(kind, MetricType::Counter) { "_total" } else { "" };
         self.described.push(Description {
             name: format!("{name}{suffix}"),
             kind: kind.as_str().to_owned(),

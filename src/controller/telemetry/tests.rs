@@ -9,11 +9,7 @@ use super::*;
 #[test]
 fn scrape_after_one_success_names_controller_and_result() {
     let metrics = Metrics::default();
-    metrics.reconciled(
-        CONTROLLER_CATALOG,
-        ReconcileResult::Success,
-        Duration::from_millis(3),
-    );
+    metrics.reconciled(CONTROLLER_CATALOG, ReconcileResult::Success, Duration::from_millis(3));
     let text = metrics.encode();
     let line = "controller_runtime_reconcile_total{controller=\"catalogd-clustercatalog-controller\",result=\"success\"} 1";
     assert!(text.lines().any(|found| found == line), "{text}");

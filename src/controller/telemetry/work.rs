@@ -138,45 +138,27 @@ impl Metrics {
         if label == ResultLabel::error {
             self.work.reconcile_errors.get_or_create(&labels).inc();
         }
-        self.work
-            .reconciles
-            .get_or_create(&ResultLabels {
-                controller,
-                result: label,
-            })
-            .inc();
-        self.work
-            .reconcile_time
-            .get_or_create(&labels)
-            .observe(elapsed.as_secs_f64());
+        self.work.reconciles.get_or_create(&ResultLabels { controller, result: label }).inc();
+        self.work.reconcile_time.get_or_create(&labels).observe(elapsed.as_secs_f64());
     }
 
     /// Counts a request to the API server; without a response the code is that of client-go.
     pub fn requested(&self, method: &Method, status: Option<StatusCode>) {
         let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_str().to_owned());
         let method = method.as_str().to_owned();
-        self.work
-            .api_requests
-            .get_or_create(&RequestLabels { code, method })
-            .inc();
+        self.work.api_requests.get_or_create(&RequestLabels { code, method }).inc();
     }
 
     /// Notes whether this process holds the lease called `name`.
     pub fn leads(&self, name: &str, holds: bool) {
         let name = name.to_owned();
-        self.work
-            .leader
-            .get_or_create(&NameLabels { name })
-            .set(holds.into());
+        self.work.leader.get_or_create(&NameLabels { name }).set(holds.into());
     }
 
     /// Notes that this process has just renewed the lease called `name`.
     pub fn renewed(&self, name: &str) {
         let name = name.to_owned();
-        self.work
-            .renewals
-            .get_or_create(&NameLabels { name })
-            .set(Timestamp::now().as_second());
+        self.work.renewals.get_or_create(&NameLabels { name }).set(Timestamp::now().as_second());
     }
 
     /// Notes whether this process may do everything.

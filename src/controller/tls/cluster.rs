@@ -38,10 +38,7 @@ pub async fn follow(client: Client, current: CurrentProfile, changed: impl Fn())
         let spec = server.and_then(|server| server.spec).unwrap_or_default();
         match offer(&spec["tlsSecurityProfile"]) {
             Ok(Offer { profile, note }) => {
-                if let Some(note) = note
-                    .as_deref()
-                    .filter(|note| said.as_deref() != Some(*note))
-                {
+                if let Some(note) = note.as_deref().filter(|note| said.as_deref() != Some(*note)) {
                     tracing::warn!("{note}");
                 }
                 said = note;

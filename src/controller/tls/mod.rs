@@ -85,10 +85,7 @@ impl Default for Profile {
 
 impl Profile {
     /// Begins the configuration of a listener.
-    #[expect(
-        clippy::expect_used,
-        reason = "TLS 1.3, its suites and a curve are always there"
-    )]
+    #[expect(clippy::expect_used, reason = "TLS 1.3, its suites and a curve are always there")]
     pub fn server(&self) -> ConfigBuilder<ServerConfig, WantsVerifier> {
         ServerConfig::builder_with_provider(self.provider())
             .with_protocol_versions(&self.versions())
@@ -106,8 +103,7 @@ impl Profile {
     fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
         let all = ALL_VERSIONS.iter().copied();
         let newest = |one: &&SupportedProtocolVersion| one.version == TLS13.version;
-        all.filter(|one| newest(one) || !self.suites.is_empty())
-            .collect()
+        all.filter(|one| newest(one) || !self.suites.is_empty()).collect()
     }
 
     fn provider(&self) -> Arc<CryptoProvider> {
@@ -167,29 +163,20 @@ impl Offer {
             [..] => format!("not supported are {}", lacking.join(", ")),
         };
         let note = format!("the TLS profile is stricter than asked: {why}; {offered}");
-        Ok(Self {
-            profile,
-            note: Some(note),
-        })
+        Ok(Self { profile, note: Some(note) })
     }
 }
 
 impl From<Profile> for Offer {
     fn from(profile: Profile) -> Self {
-        Self {
-            profile,
-            note: None,
-        }
+        Self { profile, note: None }
     }
 }
 
 impl CurrentProfile {
     /// Returns it as it is now.
     pub fn get(&self) -> Profile {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes over another profile, and says whether it is another.

@@ -48,11 +48,8 @@ const TLS12: [(CipherSuite, &str, &str); 6] = [
 ];
 
 /// Suites of TLS 1.3, as both name them.
-const TLS13: [&str; 3] = [
-    "TLS_AES_128_GCM_SHA256",
-    "TLS_AES_256_GCM_SHA384",
-    "TLS_CHACHA20_POLY1305_SHA256",
-];
+const TLS13: [&str; 3] =
+    ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
 
 /// The other suites of Go 1.26.
 pub(super) const LACKING: [&str; 16] = [
@@ -109,9 +106,7 @@ pub(super) fn all_suites() -> Vec<CipherSuite> {
 }
 
 pub(super) fn suite(name: &str) -> Option<Suite> {
-    if let Some((suite, ..)) = TLS12
-        .iter()
-        .find(|(_, go, openssl)| [*go, *openssl].contains(&name))
+    if let Some((suite, ..)) = TLS12.iter().find(|(_, go, openssl)| [*go, *openssl].contains(&name))
     {
         return Some(Suite::Tls12(*suite));
     }

@@ -47,12 +47,7 @@ fn listen(profile: Profile) -> Listener {
     let address = listener.local_addr().unwrap();
     let served = certificates.clone();
     tokio::spawn(async move { serve(listener, Some(&served), Router::new(), pending()).await });
-    Listener {
-        address,
-        certificates,
-        profile,
-        made,
-    }
+    Listener { address, certificates, profile, made }
 }
 
 /// What a handshake ends with.

@@ -64,13 +64,7 @@ impl Ca {
         let made = params.self_signed(&key)?;
         let der = made.der().clone();
         let validity = validity(&der).ok_or(rcgen::Error::CouldNotParseCertificate)?;
-        Ok(Self {
-            pem: made.pem(),
-            der,
-            validity,
-            key,
-            profile,
-        })
+        Ok(Self { pem: made.pem(), der, validity, key, profile })
     }
 
     /// Reads a CA; `Err` says why it cannot be used.
@@ -105,9 +99,7 @@ impl Ca {
     /// Says whether callers accept its certificates under each of these names.
     pub(crate) fn signs_for(&self, names: &[String], now: Timestamp) -> bool {
         let probe = self.issue(names, self.profile.probe, now);
-        let probe = probe
-            .ok()
-            .and_then(|made| certificate(made.certificate.as_bytes()));
+        let probe = probe.ok().and_then(|made| certificate(made.certificate.as_bytes()));
         probe.is_some_and(|probe| self.signed(&probe, names, now))
     }
 

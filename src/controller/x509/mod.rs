@@ -83,11 +83,8 @@ pub(crate) fn is_accepted(
     };
     let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
     names.iter().all(|name| {
-        ServerName::try_from(name.as_str()).is_ok_and(|name| {
-            verifier
-                .verify_server_cert(certificate, &[], &name, &[], at)
-                .is_ok()
-        })
+        ServerName::try_from(name.as_str())
+            .is_ok_and(|name| verifier.verify_server_cert(certificate, &[], &name, &[], at).is_ok())
     })
 }
 
@@ -107,10 +104,7 @@ pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     let (tag, not_before, rest) = any_element(times)?;
     let not_before = time(tag, not_before)?;
     let (tag, not_after, _) = any_element(rest)?;
-    Some(Validity {
-        not_before,
-        not_after: time(tag, not_after)?,
-    })
+    Some(Validity { not_before, not_after: time(tag, not_after)? })
 }
 
 /// Splits an element of a wanted tag off: its content and what follows.
@@ -132,9 +126,7 @@ fn any_element(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
             return None;
         }
         let (bytes, rest) = rest.split_at_checked(count)?;
-        let length = bytes
-            .iter()
-            .fold(0, |length, byte| length * 256 + usize::from(*byte));
+        let length = bytes.iter().fold(0, |length, byte| length * 256 + usize::from(*byte));
         (length, rest)
     };
     let (content, rest) = rest.split_at_checked(length)?;
@@ -150,10 +142,7 @@ fn time(tag: u8, text: &[u8]) -> Option<Timestamp> {
     let (year, rest) = match (tag, digits.len()) {
         (UTC_TIME, 12) => {
             let year: i16 = digits[..2].parse().ok()?;
-            (
-                if year < 50 { 2000 + year } else { 1900 + year },
-                &digits[2..],
-            )
+            (if year < 50 { 2000 + year } else { 1900 + year }, &digits[2..])
         }
         (GENERALIZED_TIME, 14) => (digits[..4].parse().ok()?, &digits[4..]),
         _ => return None,

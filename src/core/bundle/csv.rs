@@ -112,11 +112,7 @@ pub struct Permission {
 impl Permission {
     /// Returns the service account that gets the rights.
     pub fn service_account(&self) -> &str {
-        if self.service_account_name.is_empty() {
-            "default"
-        } else {
-            &self.service_account_name
-        }
+        if self.service_account_name.is_empty() { "default" } else { &self.service_account_name }
     }
 }
 
@@ -189,10 +185,7 @@ impl Csv {
         Ok(Self {
             summary: Summary::from_manifest(manifest),
             name: metadata.field("name").text()?,
-            annotations: metadata
-                .field("annotations")
-                .string_map()?
-                .unwrap_or_default(),
+            annotations: metadata.field("annotations").string_map()?.unwrap_or_default(),
             install_modes: spec.field("installModes").each(install_mode)?,
             deployments: strategy.field("deployments").each(deployment)?,
             permissions: strategy.field("permissions").each(permission)?,
@@ -208,9 +201,7 @@ impl Csv {
 
     /// Says whether the bundle supports an install mode.
     pub fn supports(&self, mode: &str) -> bool {
-        self.install_modes
-            .iter()
-            .any(|entry| entry.supported && entry.mode == mode)
+        self.install_modes.iter().any(|entry| entry.supported && entry.mode == mode)
     }
 
     /// Returns the names of all supported modes, sorted, unknown ones included.
@@ -224,10 +215,7 @@ impl Csv {
 }
 
 fn install_mode(at: &ObjectAt<'_>) -> Result<InstallMode, FieldError> {
-    Ok(InstallMode {
-        mode: at.field("type").text()?,
-        supported: at.field("supported").bool()?,
-    })
+    Ok(InstallMode { mode: at.field("type").text()?, supported: at.field("supported").bool()? })
 }
 
 fn deployment(at: &ObjectAt<'_>) -> Result<StrategyDeployment, FieldError> {
@@ -240,10 +228,7 @@ fn deployment(at: &ObjectAt<'_>) -> Result<StrategyDeployment, FieldError> {
         spec: spec.map(),
         template: template.map(),
         template_metadata: metadata.map(),
-        template_annotations: metadata
-            .field("annotations")
-            .string_map()?
-            .unwrap_or_default(),
+        template_annotations: metadata.field("annotations").string_map()?.unwrap_or_default(),
     })
 }
 
@@ -270,13 +255,7 @@ fn policy_rule(at: &ObjectAt<'_>) -> Result<PolicyRule, FieldError> {
 }
 
 /// Keys of a rule of a webhook configuration.
-const RULE_KEYS: [&str; 5] = [
-    "operations",
-    "apiGroups",
-    "apiVersions",
-    "resources",
-    "scope",
-];
+const RULE_KEYS: [&str; 5] = ["operations", "apiGroups", "apiVersions", "resources", "scope"];
 
 fn webhook(at: &ObjectAt<'_>) -> Result<WebhookDefinition, FieldError> {
     Ok(WebhookDefinition {
@@ -311,21 +290,13 @@ fn webhook_settings(at: &ObjectAt<'_>) -> Result<Map<String, Value>, FieldError>
         Ok(Value::Object(rule))
     })?;
     put("rules", rules.value().map(|_| Value::Array(known)));
-    for key in [
-        "failurePolicy",
-        "matchPolicy",
-        "sideEffects",
-        "reinvocationPolicy",
-    ] {
+    for key in ["failurePolicy", "matchPolicy", "sideEffects", "reinvocationPolicy"] {
         put(key, at.field(key).string()?.map(Value::from));
     }
     let selector = at.field("objectSelector");
     selector.object()?;
     put("objectSelector", selector.value().cloned());
-    put(
-        "timeoutSeconds",
-        at.field("timeoutSeconds").integer()?.map(Value::from),
-    );
+    put("timeoutSeconds", at.field("timeoutSeconds").integer()?.map(Value::from));
     let versions = at.field("admissionReviewVersions").strings()?;
     put("admissionReviewVersions", versions.map(Value::from));
     Ok(settings)

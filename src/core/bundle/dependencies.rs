@@ -24,12 +24,7 @@ pub fn constraints(bundle: &Bundle, files: &Files) -> Result<Vec<Value>, BundleE
     found.retain(is_constraint);
     if let Some(content) = files.get(DEPENDENCIES_FILE) {
         let declared = read(content).map_err(BundleError::Dependencies)?;
-        found.extend(
-            declared
-                .into_iter()
-                .map(as_in_catalog)
-                .filter(is_constraint),
-        );
+        found.extend(declared.into_iter().map(as_in_catalog).filter(is_constraint));
     }
     Ok(found)
 }
@@ -56,12 +51,6 @@ fn as_in_catalog(dependency: Value) -> Value {
 }
 
 fn is_constraint(property: &Value) -> bool {
-    let kinds = [
-        property::PACKAGE_REQUIRED,
-        property::GVK_REQUIRED,
-        property::CONSTRAINT,
-    ];
-    property["type"]
-        .as_str()
-        .is_some_and(|kind| kinds.contains(&kind))
+    let kinds = [property::PACKAGE_REQUIRED, property::GVK_REQUIRED, property::CONSTRAINT];
+    property["type"].as_str().is_some_and(|kind| kinds.contains(&kind))
 }

@@ -19,11 +19,7 @@ pub struct FieldError {
 }
 
 fn prefix(path: &str) -> String {
-    if path.is_empty() {
-        String::new()
-    } else {
-        format!("{path}: ")
-    }
+    if path.is_empty() { String::new() } else { format!("{path}: ") }
 }
 
 /// A value and its path in a document; absent and null are the same.
@@ -42,10 +38,7 @@ pub(super) struct ObjectAt<'a> {
 
 impl<'a> At<'a> {
     pub(super) fn root(value: &'a Value) -> Self {
-        Self {
-            value: Some(value).filter(|value| !value.is_null()),
-            path: String::new(),
-        }
+        Self { value: Some(value).filter(|value| !value.is_null()), path: String::new() }
     }
 
     pub(super) fn value(&self) -> Option<&'a Value> {
@@ -138,9 +131,7 @@ impl<'a> At<'a> {
 
     /// Returns a list of strings, a null item being the empty string, or nothing when it is absent.
     pub(super) fn strings(&self) -> Result<Option<Vec<String>>, FieldError> {
-        self.list()?
-            .map(|items| items.iter().map(Self::text).collect())
-            .transpose()
+        self.list()?.map(|items| items.iter().map(Self::text).collect()).transpose()
     }
 
     /// Returns a map of strings, a null value being the empty string, or nothing when it is absent.
@@ -159,10 +150,7 @@ impl<'a> At<'a> {
 impl<'a> ObjectAt<'a> {
     pub(super) fn field(&self, key: &str) -> At<'a> {
         At {
-            value: self
-                .map
-                .and_then(|map| map.get(key))
-                .filter(|value| !value.is_null()),
+            value: self.map.and_then(|map| map.get(key)).filter(|value| !value.is_null()),
             path: if self.path.is_empty() {
                 key.to_owned()
             } else {

@@ -50,9 +50,7 @@ pub(crate) fn csv_of(modes: &str, spec: &str) -> String {
 
 pub(crate) fn files(entries: &[(&str, &str)]) -> Files {
     let entries = entries.iter();
-    entries
-        .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
-        .collect()
+    entries.map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())).collect()
 }
 
 /// Returns the minimal bundle with files added or replaced.
@@ -64,9 +62,7 @@ pub(crate) fn with(entries: &[(&str, &str)]) -> Files {
 
 /// Loads a bundle that must load.
 pub(crate) fn load(files: &Files) -> Bundle {
-    Bundle::from_files(files)
-        .map_err(|error| text(&error))
-        .unwrap()
+    Bundle::from_files(files).map_err(|error| text(&error)).unwrap()
 }
 
 /// Returns why a bundle does not load.

@@ -62,9 +62,7 @@ pub(super) fn read(files: &Files, directory: &str) -> Result<Bundle, BundleError
         };
         any = true;
         if let Some((subdirectory, _)) = name.split_once('/') {
-            return Err(BundleError::Subdirectory(format!(
-                "{directory}{subdirectory}"
-            )));
+            return Err(BundleError::Subdirectory(format!("{directory}{subdirectory}")));
         }
         let objects = objects(path, content).map_err(|cause| manifest_error(path, cause))?;
         for object in objects {
@@ -110,10 +108,7 @@ impl Found {
         }
         let (kind, name) = (object.kind().to_owned(), object.name().to_owned());
         if object.api_version().is_empty() {
-            return Err(manifest_error(
-                path,
-                ManifestError::NoApiVersion { kind, name },
-            ));
+            return Err(manifest_error(path, ManifestError::NoApiVersion { kind, name }));
         }
         if name.is_empty() {
             let file = path.to_owned();
@@ -144,10 +139,7 @@ pub(crate) fn csv_as_written(files: &Files) -> Option<Value> {
 fn objects(file: &str, content: &[u8]) -> Result<Vec<Object>, ManifestError> {
     let documents = utf8(content)
         .and_then(yaml::to_json)
-        .map_err(|cause| ManifestError::Yaml {
-            file: file.to_owned(),
-            cause,
-        })?;
+        .map_err(|cause| ManifestError::Yaml { file: file.to_owned(), cause })?;
     let mut objects = Vec::with_capacity(documents.len());
     for document in documents {
         flatten(file, document, None, &mut objects)?;
@@ -175,12 +167,8 @@ fn flatten(
     if let Some(list) = list
         && !object.0.contains_key("kind")
     {
-        object
-            .0
-            .insert("kind".to_owned(), list.item_kind.clone().into());
-        object
-            .0
-            .insert("apiVersion".to_owned(), list.api_version.clone());
+        object.0.insert("kind".to_owned(), list.item_kind.clone().into());
+        object.0.insert("apiVersion".to_owned(), list.api_version.clone());
     }
     if object.kind().is_empty() {
         let mut json = object.into_value().to_string();
@@ -198,9 +186,7 @@ fn flatten(
         item_kind: kind.strip_suffix("List").unwrap_or(kind).to_owned(),
         api_version: object.api_version().into(),
     };
-    items
-        .into_iter()
-        .try_for_each(|item| flatten(file, item, Some(&list), out))
+    items.into_iter().try_for_each(|item| flatten(file, item, Some(&list), out))
 }
 
 fn truncate(text: &mut String) {

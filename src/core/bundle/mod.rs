@@ -155,9 +155,7 @@ impl Bundle {
 
 /// Reads the package name; a file without it is accepted here and refused by [`validate`].
 fn package(files: &Files) -> Result<String, BundleError> {
-    let content = files
-        .get(ANNOTATIONS_FILE)
-        .ok_or(BundleError::NoAnnotations)?;
+    let content = files.get(ANNOTATIONS_FILE).ok_or(BundleError::NoAnnotations)?;
     read_package(content).map_err(BundleError::Annotations)
 }
 
@@ -167,11 +165,7 @@ fn read_package(content: &[u8]) -> Result<String, MetadataError> {
         return Ok(String::new());
     };
     let root = field::At::root(&document);
-    let value = root
-        .object()?
-        .field("annotations")
-        .object()?
-        .field(PACKAGE_KEY);
+    let value = root.object()?.field("annotations").object()?.field(PACKAGE_KEY);
     match value.value() {
         None => Ok(String::new()),
         // This file alone is decoded into text fields upstream, so scalars are coerced.
@@ -187,10 +181,7 @@ fn utf8(content: &[u8]) -> Result<&str, YamlError> {
     std::str::from_utf8(content).map_err(|error| {
         let before = &content[..error.valid_up_to()];
         let line = before.split(|&byte| byte == b'\n').count();
-        YamlError {
-            line: u64::try_from(line).ok(),
-            message: "invalid UTF-8".to_owned(),
-        }
+        YamlError { line: u64::try_from(line).ok(), message: "invalid UTF-8".to_owned() }
     })
 }
 

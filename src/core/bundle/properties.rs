@@ -58,13 +58,10 @@ pub(super) fn compose(
 }
 
 fn annotated_json(property: &AnnotatedProperty) -> String {
-    json(
-        property.kind.as_deref().unwrap_or_default(),
-        |out| match &property.value {
-            Some(raw) => go_json::push_compact(out, raw.get()),
-            None => out.push_str("null"),
-        },
-    )
+    json(property.kind.as_deref().unwrap_or_default(), |out| match &property.value {
+        Some(raw) => go_json::push_compact(out, raw.get()),
+        None => out.push_str("null"),
+    })
 }
 
 fn json(kind: &str, push: impl FnOnce(&mut String)) -> String {
@@ -102,9 +99,7 @@ impl FileProperty {
 }
 
 fn read(content: &[u8]) -> Result<Vec<FileProperty>, MetadataError> {
-    let document = yaml::to_json_with_sources(utf8(content)?)?
-        .into_iter()
-        .next();
+    let document = yaml::to_json_with_sources(utf8(content)?)?.into_iter().next();
     let entries = match document {
         None => return Ok(Vec::new()),
         Some(SourcedValue::Map(entries)) => entries,
@@ -115,9 +110,7 @@ fn read(content: &[u8]) -> Result<Vec<FileProperty>, MetadataError> {
         None | Some(SourcedValue::Scalar(serde_json::Value::Null)) => Ok(Vec::new()),
         Some(SourcedValue::List(items)) => {
             let items = items.into_iter().enumerate();
-            Ok(items
-                .map(|(index, item)| property(index, item))
-                .collect::<Result<_, _>>()?)
+            Ok(items.map(|(index, item)| property(index, item)).collect::<Result<_, _>>()?)
         }
         Some(other) => Err(mismatch("properties", "array", &other).into()),
     }
@@ -127,10 +120,8 @@ fn property(index: usize, item: SourcedValue) -> Result<FileProperty, FieldError
     let SourcedValue::Map(entries) = item else {
         return Err(mismatch(&format!("properties[{index}]"), "object", &item));
     };
-    let mut property = FileProperty {
-        kind: String::new(),
-        value: SourcedValue::Scalar(serde_json::Value::Null),
-    };
+    let mut property =
+        FileProperty { kind: String::new(), value: SourcedValue::Scalar(serde_json::Value::Null) };
     for (key, value) in entries {
         match (key.as_str(), value) {
             ("type", SourcedValue::Scalar(serde_json::Value::Null)) => {}
@@ -141,11 +132,7 @@ fn property(index: usize, item: SourcedValue) -> Result<FileProperty, FieldError
                 property.kind = yaml::scalar_to_string(&number.into()).unwrap_or_default();
             }
             ("type", other) => {
-                return Err(mismatch(
-                    &format!("properties[{index}].type"),
-                    "string",
-                    &other,
-                ));
+                return Err(mismatch(&format!("properties[{index}].type"), "string", &other));
             }
             ("value", value) => property.value = value,
             _ => {}

@@ -14,10 +14,7 @@ fn manifests_are_sorted_by_kind_and_lists_are_opened() {
     assert_eq!(bundle.package, "kettle");
     assert_eq!(bundle.csv.name, "kettle.v1.2.0");
     let names = |objects: &[Object]| -> Vec<String> {
-        objects
-            .iter()
-            .map(|object| object.identity().to_string())
-            .collect()
+        objects.iter().map(|object| object.identity().to_string()).collect()
     };
     assert_eq!(
         names(&bundle.crds),
@@ -101,10 +98,7 @@ fn refuses_to_load(#[case] files: Files, #[case] want: &str) {
 // rendering.md L12
 #[test]
 fn a_quoted_document_is_cut() {
-    let text = refusal(&with(&[(
-        "manifests/x.yaml",
-        &format!("a: {}", "é".repeat(500)),
-    )]));
+    let text = refusal(&with(&[("manifests/x.yaml", &format!("a: {}", "é".repeat(500)))]));
     let quoted = text.split('\'').nth(3).unwrap();
     assert!(quoted.len() <= 200 && quoted.len() > 190, "{quoted}");
 }
@@ -115,20 +109,14 @@ fn a_missing_package_is_found_by_validation() {
     let bundle = load(&with(&[("metadata/annotations.yaml", "annotations: {}")]));
     assert_eq!(findings(&bundle), ["package name is empty"]);
     let number = "annotations: {operators.operatorframework.io.bundle.package.v1: 3.10}";
-    assert_eq!(
-        load(&with(&[("metadata/annotations.yaml", number)])).package,
-        "3.1"
-    );
+    assert_eq!(load(&with(&[("metadata/annotations.yaml", number)])).package, "3.1");
 }
 
 // rendering.md L18
 #[test]
 fn the_api_version_of_the_csv_does_not_matter() {
     let text = csv("{}").replace("operators.coreos.com/v1alpha1", "v1alpha1");
-    assert_eq!(
-        load(&with(&[("manifests/csv.yaml", &text)])).csv.name,
-        "pot.v1"
-    );
+    assert_eq!(load(&with(&[("manifests/csv.yaml", &text)])).csv.name, "pot.v1");
 }
 
 fn annotated(properties: &str) -> String {
@@ -180,14 +168,7 @@ fn composes_properties(
         files.extend(with(&[("metadata/properties.yaml", file)]).split_off("metadata/p"));
     }
     let bundle = load(&files);
-    assert_eq!(
-        bundle
-            .csv
-            .annotations
-            .get("olm.properties")
-            .map(String::as_str),
-        want
-    );
+    assert_eq!(bundle.csv.annotations.get("olm.properties").map(String::as_str), want);
 }
 
 // rendering.md P8, R13
@@ -197,10 +178,8 @@ fn an_unquoted_version_is_warned_of() {
     let bundle = load(&with(&[("metadata/properties.yaml", file)]));
     assert_eq!(
         bundle.warnings,
-        [
-            "property \"olm.maxOpenShiftVersion\" in metadata/properties.yaml has the unquoted \
-          number 4.20, which other programs read as 4.2"
-        ]
+        ["property \"olm.maxOpenShiftVersion\" in metadata/properties.yaml has the unquoted \
+          number 4.20, which other programs read as 4.2"]
     );
 }
 
@@ -230,9 +209,7 @@ fn constraints_are_those_of_both_files_as_a_catalog_names_them() {
     let broken = with(&[(DEPENDENCIES_FILE, "a: [")]);
     let error = constraints(&load(&broken), &broken).unwrap_err();
     assert!(
-        Chain(&error)
-            .to_string()
-            .starts_with("failed to unmarshal metadata/dependencies.yaml: ")
+        Chain(&error).to_string().starts_with("failed to unmarshal metadata/dependencies.yaml: ")
     );
 }
 
@@ -240,9 +217,7 @@ fn constraints_are_those_of_both_files_as_a_catalog_names_them() {
 #[test]
 fn what_people_read_is_not_checked() {
     let spec = "{displayName: Pot, version: 1.0.0, minKubeVersion: 1.25, provider: x, keywords: 1}";
-    let summary = load(&with(&[("manifests/csv.yaml", &csv(spec))]))
-        .csv
-        .summary;
+    let summary = load(&with(&[("manifests/csv.yaml", &csv(spec))])).csv.summary;
     assert_eq!(summary.display_name.as_deref(), Some("Pot"));
     assert_eq!(summary.version.as_deref(), Some("1.0.0"));
     assert_eq!((summary.provider, summary.min_kube_version), (None, None));
@@ -349,10 +324,7 @@ fn a_long_and_wrong_name_has_two_reasons() {
     let bundle = load(&with(&[("manifests/csv.yaml", &csv(&spec))]));
     let text = findings(&bundle).remove(0);
     assert!(text.contains("a lowercase RFC 1123"), "{text}");
-    assert!(
-        text.ends_with("*'), must be no more than 253 characters"),
-        "{text}"
-    );
+    assert!(text.ends_with("*'), must be no more than 253 characters"), "{text}");
 }
 
 proptest! {

@@ -62,15 +62,8 @@ pub fn validate(bundle: &Bundle) -> Result<(), ValidationError> {
         webhook_rules,
         supported_manifests,
     ];
-    let findings: Vec<String> = validators
-        .iter()
-        .flat_map(|validator| validator(bundle))
-        .collect();
-    if findings.is_empty() {
-        Ok(())
-    } else {
-        Err(ValidationError { findings })
-    }
+    let findings: Vec<String> = validators.iter().flat_map(|validator| validator(bundle)).collect();
+    if findings.is_empty() { Ok(()) } else { Err(ValidationError { findings }) }
 }
 
 fn duplicates<T: Ord>(items: impl Iterator<Item = T>) -> BTreeSet<T> {
@@ -83,11 +76,7 @@ fn duplicates<T: Ord>(items: impl Iterator<Item = T>) -> BTreeSet<T> {
 }
 
 fn deployments(bundle: &Bundle) -> impl Iterator<Item = &str> {
-    bundle
-        .csv
-        .deployments
-        .iter()
-        .map(|entry| entry.name.as_str())
+    bundle.csv.deployments.iter().map(|entry| entry.name.as_str())
 }
 
 fn unique_deployments(bundle: &Bundle) -> Vec<String> {
@@ -138,11 +127,7 @@ fn owned_crds_exist(bundle: &Bundle) -> Vec<String> {
 }
 
 fn package_name(bundle: &Bundle) -> Vec<String> {
-    if bundle.package.is_empty() {
-        vec!["package name is empty".to_owned()]
-    } else {
-        Vec::new()
-    }
+    if bundle.package.is_empty() { vec!["package name is empty".to_owned()] } else { Vec::new() }
 }
 
 fn conversions(bundle: &Bundle) -> impl Iterator<Item = &WebhookDefinition> {
@@ -172,13 +157,7 @@ fn webhook_deployments_exist(bundle: &Bundle) -> Vec<String> {
     let known: BTreeSet<&str> = deployments(bundle).collect();
     let mut orphans: Vec<_> = (bundle.csv.webhooks.iter())
         .filter(|webhook| !known.contains(webhook.deployment_name.as_str()))
-        .map(|webhook| {
-            (
-                &webhook.deployment_name,
-                &webhook.kind,
-                &webhook.generate_name,
-            )
-        })
+        .map(|webhook| (&webhook.deployment_name, &webhook.kind, &webhook.generate_name))
         .collect();
     orphans.sort();
     orphans
@@ -221,10 +200,7 @@ fn one_conversion_per_crd(bundle: &Bundle) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for webhook in conversions(bundle) {
         for crd in &webhook.conversion_crds {
-            by_crd
-                .entry(crd)
-                .or_default()
-                .insert(&webhook.generate_name);
+            by_crd.entry(crd).or_default().insert(&webhook.generate_name);
             *counts.entry(crd).or_default() += 1;
         }
     }
@@ -245,8 +221,7 @@ fn converted_crds_are_owned(bundle: &Bundle) -> Vec<String> {
     let foreign: BTreeSet<_> = conversions(bundle)
         .flat_map(|webhook| {
             let crds = webhook.conversion_crds.iter().map(String::as_str);
-            crds.filter(|crd| !owned.contains(crd))
-                .map(|crd| (webhook.generate_name.as_str(), crd))
+            crds.filter(|crd| !owned.contains(crd)).map(|crd| (webhook.generate_name.as_str(), crd))
         })
         .collect();
     foreign

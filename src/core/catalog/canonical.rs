@@ -211,12 +211,7 @@ impl<'a> Walk<'a> {
             self.step();
             let value = out.len();
             self.value(out, depth + 1)?;
-            members.push(Member {
-                key: string(literal.0),
-                start,
-                value,
-                end: out.len(),
-            });
+            members.push(Member { key: string(literal.0), start, value, end: out.len() });
             if self.peek() == Some(b',') {
                 self.step();
             }
@@ -350,9 +345,7 @@ pub(super) fn write_value(out: &mut String, value: &Value, depth: usize) -> Resu
 
 /// Returns the text of a JSON string literal. Halves of surrogate pairs become U+FFFD.
 pub(super) fn string(literal: &str) -> Cow<'_, str> {
-    if let Some(plain) = literal
-        .strip_prefix('"')
-        .and_then(|it| it.strip_suffix('"'))
+    if let Some(plain) = literal.strip_prefix('"').and_then(|it| it.strip_suffix('"'))
         && !plain.contains('\\')
     {
         return Cow::Borrowed(plain);
@@ -362,11 +355,7 @@ pub(super) fn string(literal: &str) -> Cow<'_, str> {
 }
 
 fn enter(depth: usize) -> Result<(), TooDeep> {
-    if depth < MAX_DEPTH {
-        Ok(())
-    } else {
-        Err(TooDeep)
-    }
+    if depth < MAX_DEPTH { Ok(()) } else { Err(TooDeep) }
 }
 
 fn separate(out: &mut String, index: usize) {

@@ -77,19 +77,13 @@ impl PackageDiff {
 
     fn is_empty(&self) -> bool {
         let name = self.name.clone();
-        *self
-            == Self {
-                name,
-                ..Self::default()
-            }
+        *self == Self { name, ..Self::default() }
     }
 
     fn of(name: &str, old: &PackageIndex, new: &PackageIndex) -> Self {
         let (before, after) = (versions(old), versions(new));
         let missing = |from: &Versions<'_>, other: &Versions<'_>| {
-            let names = from
-                .iter()
-                .filter(|(version, _)| !other.contains_key(*version));
+            let names = from.iter().filter(|(version, _)| !other.contains_key(*version));
             let mut found: Vec<_> = names.map(|(_, bundle)| *bundle).collect();
             found.sort_by(|a, b| precedence(a, b));
             found.into_iter().filter_map(version).collect()
@@ -97,11 +91,7 @@ impl PackageDiff {
         let channels: BTreeSet<&String> = old.channels.keys().chain(new.channels.keys()).collect();
         let heads = channels.into_iter().filter_map(|channel| {
             let (before, after) = (heads(old, channel), heads(new, channel));
-            (before != after).then(|| HeadMove {
-                channel: channel.clone(),
-                before,
-                after,
-            })
+            (before != after).then(|| HeadMove { channel: channel.clone(), before, after })
         });
         let images = before.iter().filter_map(|(version, bundle)| {
             let now = after.get(version)?;
@@ -169,9 +159,7 @@ type Versions<'a> = BTreeMap<String, &'a Bundle>;
 /// Returns the bundles of a package that have a version, by that.
 fn versions(package: &PackageIndex) -> Versions<'_> {
     let bundles = package.bundles.iter();
-    bundles
-        .filter_map(|bundle| Some((version(bundle)?, bundle)))
-        .collect()
+    bundles.filter_map(|bundle| Some((version(bundle)?, bundle))).collect()
 }
 
 fn release(bundle: &Bundle) -> Option<&VersionRelease> {
@@ -213,10 +201,7 @@ fn behind(package: &PackageIndex) -> BTreeSet<String> {
 /// something followed them, or they were a head, before.
 fn stranded(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
     let fine = |package: &PackageIndex, bundle: &Bundle| {
-        let mut entries = package
-            .channels
-            .values()
-            .flat_map(|channel| &channel.entries);
+        let mut entries = package.channels.values().flat_map(|channel| &channel.entries);
         let is_head = || {
             let mut channels = package.channels.values();
             channels.any(|channel| channel.heads().contains(bundle.name.as_str()))
@@ -241,15 +226,11 @@ fn stranded(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
 fn newly_deprecated(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
     let names = |package: &PackageIndex| -> BTreeSet<(String, String)> {
         let entries = package.deprecations.iter().flat_map(|it| &it.entries);
-        entries
-            .map(|entry| (entry.schema.clone(), entry.name.clone()))
-            .collect()
+        entries.map(|entry| (entry.schema.clone(), entry.name.clone())).collect()
     };
     let before = names(old);
     let now = names(new).into_iter();
-    now.filter(|entry| !before.contains(entry))
-        .map(|(_, name)| name)
-        .collect()
+    now.filter(|entry| !before.contains(entry)).map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]
@@ -280,11 +261,7 @@ mod tests {
     // plugin.md U70
     #[test]
     fn what_could_hurt_is_told_apart_from_what_is_new() {
-        let old = content(&[
-            ("1.0.0", "", "a"),
-            ("1.0.1", "1.0.0", "b"),
-            ("1.1.0", "1.0.1", "c"),
-        ]);
+        let old = content(&[("1.0.0", "", "a"), ("1.0.1", "1.0.0", "b"), ("1.1.0", "1.0.1", "c")]);
         let next = content(&[
             ("1.0.0", "", "a"),
             ("1.0.1", "1.0.0", "b"),
@@ -292,15 +269,10 @@ mod tests {
             ("1.2.0", "1.1.0", "d"),
         ]);
         let found = diff(&old, &next);
-        let [package] = &found[..] else {
-            panic!("{found:?}")
-        };
+        let [package] = &found[..] else { panic!("{found:?}") };
         assert_eq!(package.added, ["1.2.0"]);
         assert_eq!(
-            (
-                package.heads[0].before.as_str(),
-                package.heads[0].after.as_str()
-            ),
+            (package.heads[0].before.as_str(), package.heads[0].after.as_str()),
             ("1.1.0", "1.2.0")
         );
         assert!(!package.is_bad(), "{package:?}");
@@ -308,9 +280,7 @@ mod tests {
 
         let broken = content(&[("1.0.1", "", "x"), ("1.2.0", "1.0.1", "d")]);
         let found = diff(&old, &broken);
-        let [package] = &found[..] else {
-            panic!("{found:?}")
-        };
+        let [package] = &found[..] else { panic!("{found:?}") };
         assert_eq!(package.removed, ["1.0.0", "1.1.0"]);
         assert_eq!(package.stranded, ["1.0.0", "1.1.0"]);
         assert_eq!(package.changed_images[0].after, "x");

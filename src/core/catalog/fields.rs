@@ -68,9 +68,7 @@ impl<'a> Fields<'a> {
     /// Returns a member's undecoded value, unless it is absent or null.
     pub(super) fn raw(&self, field: &str) -> Option<&'a str> {
         let matching = self.0.iter().rev();
-        let (_, value) = matching
-            .into_iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(field))?;
+        let (_, value) = matching.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(field))?;
         (*value != "null").then_some(*value)
     }
 
@@ -89,10 +87,7 @@ impl<'a> Fields<'a> {
 
     /// Returns a text, unless it is absent.
     pub(super) fn optional_text(&self, field: &'static str) -> Result<Option<String>, FieldError> {
-        self.raw(field)
-            .map(serde_json::from_str)
-            .transpose()
-            .map_err(|_| wrong(field, "a string"))
+        self.raw(field).map(serde_json::from_str).transpose().map_err(|_| wrong(field, "a string"))
     }
 
     /// Returns a text; an absent one is empty.
@@ -120,11 +115,7 @@ impl<'a> Fields<'a> {
             let json = if json == "null" { "{}" } else { json };
             Fields::of(json)
                 .and_then(|fields| decode(&fields))
-                .map_err(|source| FieldError::Element {
-                    list,
-                    index,
-                    source: Box::new(source),
-                })
+                .map_err(|source| FieldError::Element { list, index, source: Box::new(source) })
         };
         let elements = self.list(list)?.into_iter().enumerate();
         elements.map(element).collect()

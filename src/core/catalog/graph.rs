@@ -54,11 +54,7 @@ pub(super) fn chain<'a>(channel: &'a Channel, head: &'a str) -> Chain<'a> {
     known.insert("");
     let missed = entries.into_keys().filter(|name| !known.contains(name));
     let missed: Vec<_> = missed.collect();
-    if missed.is_empty() {
-        Chain::Whole
-    } else {
-        Chain::Without(missed)
-    }
+    if missed.is_empty() { Chain::Whole } else { Chain::Without(missed) }
 }
 
 /// Returns the circle that `replaces` form, where there is no single head to begin at.

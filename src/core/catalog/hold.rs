@@ -28,10 +28,7 @@ pub struct CatalogPolicy {
 
 /// An annotation of a ClusterCatalog that cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "annotation {annotation} is invalid: unknown value {}: must be {must_be}",
-    quote(found)
-)]
+#[error("annotation {annotation} is invalid: unknown value {}: must be {must_be}", quote(found))]
 pub struct CatalogPolicyError {
     annotation: &'static str,
     found: String,
@@ -53,12 +50,7 @@ impl CatalogPolicy {
     /// Reads the annotations of a ClusterCatalog.
     pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, CatalogPolicyError> {
         Ok(Self {
-            paused: word(
-                annotations,
-                policy::PAUSED,
-                ["true", "false"],
-                "true or false",
-            )?,
+            paused: word(annotations, policy::PAUSED, ["true", "false"], "true or false")?,
             minimum_age: minimum_age(annotations)?,
             quarantine: word(
                 annotations,
@@ -80,9 +72,7 @@ impl CatalogPolicy {
         if self.paused {
             return Some(Hold::Paused);
         }
-        let old_enough = since
-            .checked_add(self.minimum_age?)
-            .unwrap_or(Timestamp::MAX);
+        let old_enough = since.checked_add(self.minimum_age?).unwrap_or(Timestamp::MAX);
         (now < old_enough && !self.accepts(digest)).then_some(Hold::TooYoung(old_enough))
     }
 
@@ -178,11 +168,7 @@ fn word(
     match annotations.get(annotation).map(String::as_str) {
         None => Ok(false),
         Some(found) if words.contains(&found) => Ok(found == words[0]),
-        Some(found) => Err(CatalogPolicyError {
-            annotation,
-            found: found.to_owned(),
-            must_be,
-        }),
+        Some(found) => Err(CatalogPolicyError { annotation, found: found.to_owned(), must_be }),
     }
 }
 
@@ -215,11 +201,7 @@ mod tests {
 
     fn of(annotations: &[(&str, &str)]) -> Result<CatalogPolicy, CatalogPolicyError> {
         let pairs = annotations.iter();
-        CatalogPolicy::of(
-            &pairs
-                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-                .collect(),
-        )
+        CatalogPolicy::of(&pairs.map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
     }
 
     #[rstest]
@@ -275,11 +257,7 @@ mod tests {
             }],
             ..harmless
         };
-        let gone = PackageDiff {
-            name: "pot".to_owned(),
-            is_gone: true,
-            ..PackageDiff::default()
-        };
+        let gone = PackageDiff { name: "pot".to_owned(), is_gone: true, ..PackageDiff::default() };
         let hold = suspects(&[head_gone, gone]).unwrap();
         assert_eq!(
             hold.text("sha256:a"),

@@ -23,12 +23,9 @@ impl IgnoreList {
     /// Files must be added parents first, because the last matching pattern decides.
     pub fn add(&mut self, directory: &str, text: &str) {
         let domain: Vec<String> = components(directory).map(ToOwned::to_owned).collect();
-        let patterns = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty() && !line.starts_with('#'));
-        self.patterns
-            .extend(patterns.map(|line| Pattern::parse(line, &domain)));
+        let patterns =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        self.patterns.extend(patterns.map(|line| Pattern::parse(line, &domain)));
     }
 
     /// Returns how many patterns there are.
@@ -94,12 +91,7 @@ impl Pattern {
         } else {
             Rule::Component(rest.to_owned())
         };
-        Self {
-            domain: domain.to_vec(),
-            includes,
-            directories_only,
-            rule,
-        }
+        Self { domain: domain.to_vec(), includes, directories_only, rule }
     }
 
     fn matches(&self, path: &[&str]) -> bool {
@@ -109,11 +101,7 @@ impl Pattern {
         if path.is_empty() || domain != self.domain {
             return false;
         }
-        let candidates = if self.directories_only {
-            &path[..path.len() - 1]
-        } else {
-            path
-        };
+        let candidates = if self.directories_only { &path[..path.len() - 1] } else { path };
         match &self.rule {
             Rule::Component(glob) => candidates.iter().any(|part| glob_matches(glob, part)),
             Rule::Anchored(segments) => {
@@ -186,10 +174,7 @@ enum Token {
     Star,
     Any,
     Literal(char),
-    Class {
-        negated: bool,
-        ranges: Vec<(char, char)>,
-    },
+    Class { negated: bool, ranges: Vec<(char, char)> },
 }
 
 impl Token {
@@ -199,10 +184,7 @@ impl Token {
             Self::Any => true,
             Self::Literal(literal) => *literal == character,
             Self::Class { negated, ranges } => {
-                ranges
-                    .iter()
-                    .any(|&(low, high)| (low..=high).contains(&character))
-                    != *negated
+                ranges.iter().any(|&(low, high)| (low..=high).contains(&character)) != *negated
             }
         }
     }

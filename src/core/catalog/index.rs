@@ -88,20 +88,12 @@ impl<'a> Blob<'a> {
 
     /// Returns the name of the package the blob belongs to.
     fn owner(&self) -> &str {
-        if self.schema == schema::PACKAGE {
-            &self.name
-        } else {
-            &self.package
-        }
+        if self.schema == schema::PACKAGE { &self.name } else { &self.package }
     }
 
     /// Returns what distinguishes the blob from others of its package and schema.
     fn key(&self) -> (String, String) {
-        let name = if self.name.is_empty() {
-            &self.schema
-        } else {
-            &self.name
-        };
+        let name = if self.name.is_empty() { &self.schema } else { &self.name };
         (self.schema.to_string(), name.to_string())
     }
 }
@@ -113,10 +105,7 @@ impl Content {
     pub fn from_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, BlobError> {
         let lines = lines.into_iter().filter(|line| !line.trim().is_empty());
         let parse = |(index, line)| {
-            Blob::parse(line).map_err(|source| BlobError::Malformed {
-                number: index + 1,
-                source,
-            })
+            Blob::parse(line).map_err(|source| BlobError::Malformed { number: index + 1, source })
         };
         let blobs: Vec<_> = lines.enumerate().map(parse).collect::<Result<_, _>>()?;
         Ok(Self::from_blobs(blobs))
@@ -124,12 +113,7 @@ impl Content {
 
     /// Indexes blobs in catalog order; those of other schemas are left out.
     pub fn from_blobs<'a>(blobs: impl IntoIterator<Item = Blob<'a>>) -> Self {
-        let known = [
-            schema::PACKAGE,
-            schema::CHANNEL,
-            schema::BUNDLE,
-            schema::DEPRECATIONS,
-        ];
+        let known = [schema::PACKAGE, schema::CHANNEL, schema::BUNDLE, schema::DEPRECATIONS];
         let mut packages: BTreeMap<String, BTreeMap<_, Blob<'a>>> = BTreeMap::new();
         for blob in blobs {
             if known.contains(&blob.schema.as_ref()) {
@@ -141,9 +125,7 @@ impl Content {
             let package = PackageIndex::new(&name, blobs.values());
             (name, package)
         };
-        Self {
-            packages: packages.into_iter().map(index).collect(),
-        }
+        Self { packages: packages.into_iter().map(index).collect() }
     }
 
     /// Returns a package: nothing if the catalog does not have it, an error text if its blobs
@@ -178,10 +160,7 @@ impl PackageIndex {
 
     /// Builds the index from the blobs of one package; the error text names the blob.
     fn new<'a>(name: &str, blobs: impl Iterator<Item = &'a Blob<'a>>) -> Result<Self, String> {
-        let mut index = Self {
-            name: name.to_owned(),
-            ..Self::default()
-        };
+        let mut index = Self { name: name.to_owned(), ..Self::default() };
         for blob in blobs {
             index.add(blob).map_err(|error| {
                 let (schema, name) = (&blob.schema, quote(&blob.name));

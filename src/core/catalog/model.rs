@@ -126,9 +126,7 @@ impl Deprecations {
     pub fn messages<'a>(&'a self, schema: &str, name: &str) -> impl Iterator<Item = &'a str> {
         let about = move |entry: &&'a Deprecation| entry.schema == schema && entry.name == name;
         let messages = self.entries.iter().filter(about);
-        messages
-            .map(|entry| entry.message.as_str())
-            .filter(|message| !message.is_empty())
+        messages.map(|entry| entry.message.as_str()).filter(|message| !message.is_empty())
     }
 
     /// Says whether a bundle is listed, with or without a message.
@@ -154,16 +152,10 @@ impl Bundle {
     /// Returns the properties that declare a dependency, in the author's order.
     pub fn dependencies(&self) -> impl Iterator<Item = &Property> {
         let declares = |kind: &str| {
-            let kinds = [
-                property::PACKAGE_REQUIRED,
-                property::GVK_REQUIRED,
-                property::CONSTRAINT,
-            ];
+            let kinds = [property::PACKAGE_REQUIRED, property::GVK_REQUIRED, property::CONSTRAINT];
             kinds.contains(&kind)
         };
-        self.properties
-            .iter()
-            .filter(move |property| declares(&property.kind))
+        self.properties.iter().filter(move |property| declares(&property.kind))
     }
 
     /// Reads a bundle's blob.
@@ -268,11 +260,7 @@ fn min_kube_version(value: &str) -> Option<String> {
 impl Property {
     fn keep((kind, value): (String, &str)) -> Self {
         let heavy = [property::CSV_METADATA, property::BUNDLE_OBJECT];
-        let value = if heavy.contains(&kind.as_str()) {
-            String::new()
-        } else {
-            value.to_owned()
-        };
+        let value = if heavy.contains(&kind.as_str()) { String::new() } else { value.to_owned() };
         Self { kind, value }
     }
 }

@@ -65,10 +65,7 @@ impl CatalogBundle {
             entry["skipRange"] = json!(range);
         }
         let channels = text(CHANNELS_KEY);
-        let channels = channels
-            .split(',')
-            .map(str::trim)
-            .filter(|it| !it.is_empty());
+        let channels = channels.split(',').map(str::trim).filter(|it| !it.is_empty());
         Ok(Self {
             blob: json!({
                 "schema": schema::BUNDLE,
@@ -127,18 +124,12 @@ pub fn graph(bundles: &[CatalogBundle]) -> Vec<Value> {
 
 /// Returns the annotations of the bundle that are texts.
 fn annotations(files: &Files) -> BTreeMap<String, String> {
-    let text = files
-        .get(ANNOTATIONS_FILE)
-        .map(|it| String::from_utf8_lossy(it));
+    let text = files.get(ANNOTATIONS_FILE).map(|it| String::from_utf8_lossy(it));
     let documents = text.and_then(|text| yaml::to_json(&text).ok());
     let document = documents.and_then(|documents| documents.into_iter().next());
-    let annotations = document
-        .as_ref()
-        .and_then(|it| it["annotations"].as_object());
+    let annotations = document.as_ref().and_then(|it| it["annotations"].as_object());
     let annotations = annotations.into_iter().flatten();
-    annotations
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
+    annotations.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// Returns the properties of a bundle, by type and value; what people are shown comes last.
@@ -180,19 +171,11 @@ fn kinds(bundle: &Bundle, csv: &Value) -> Vec<Value> {
     for crd in listed("/spec/customresourcedefinitions/required") {
         let name = crd["name"].as_str().unwrap_or_default();
         let group = name.split_once('.').map_or("", |(_, group)| group);
-        found.push(property(
-            property::GVK_REQUIRED,
-            group,
-            &crd["version"],
-            &crd["kind"],
-        ));
+        found.push(property(property::GVK_REQUIRED, group, &crd["version"], &crd["kind"]));
     }
     for (pointer, kind) in [
         ("/spec/apiservicedefinitions/owned", property::GVK),
-        (
-            "/spec/apiservicedefinitions/required",
-            property::GVK_REQUIRED,
-        ),
+        ("/spec/apiservicedefinitions/required", property::GVK_REQUIRED),
     ] {
         for api in listed(pointer) {
             let group = api["group"].as_str().unwrap_or_default();
@@ -213,10 +196,7 @@ fn shown(csv: &Value) -> Value {
     }
     for (key, name) in SHOWN {
         let value = csv.pointer(&format!("/spec/{key}")).filter(|it| is_set(it));
-        let always = matches!(
-            name,
-            "apiServiceDefinitions" | "crdDescriptions" | "provider"
-        );
+        let always = matches!(name, "apiServiceDefinitions" | "crdDescriptions" | "provider");
         let value = value.cloned().or_else(|| always.then(|| json!({})));
         if let Some(value) = value {
             shown.insert(name.to_owned(), value);
@@ -250,18 +230,14 @@ fn write_out_resources(crds: &mut Value) {
 fn related_images(bundle: &Bundle, csv: &Value, image: &str) -> Vec<Value> {
     let listed = csv.pointer("/spec/relatedImages").and_then(Value::as_array);
     let mut images = listed.cloned().unwrap_or_default();
-    let mut known: BTreeSet<String> = images
-        .iter()
-        .filter_map(|it| it["image"].as_str().map(str::to_owned))
-        .collect();
+    let mut known: BTreeSet<String> =
+        images.iter().filter_map(|it| it["image"].as_str().map(str::to_owned)).collect();
     let containers = bundle.csv.deployments.iter().flat_map(|deployment| {
-        ["initContainers", "containers"]
-            .into_iter()
-            .flat_map(|key| {
-                let spec = deployment.template.get("spec");
-                let list = spec.and_then(|spec| spec[key].as_array());
-                list.into_iter().flatten()
-            })
+        ["initContainers", "containers"].into_iter().flat_map(|key| {
+            let spec = deployment.template.get("spec");
+            let list = spec.and_then(|spec| spec[key].as_array());
+            list.into_iter().flatten()
+        })
     });
     let used = containers.filter_map(|container| container["image"].as_str());
     for used in std::iter::once(image).chain(used) {

@@ -152,9 +152,7 @@ impl<'de> Visitor<'de> for MetadataMembers {
         while let Some(key) = map.next_key::<String>()? {
             if key.eq_ignore_ascii_case("minKubeVersion") {
                 let raw = map.next_value::<&RawValue>()?;
-                found = serde_json::from_str::<Option<String>>(raw.get())
-                    .ok()
-                    .flatten();
+                found = serde_json::from_str::<Option<String>>(raw.get()).ok().flatten();
             } else {
                 map.next_value::<IgnoredAny>()?;
             }

@@ -133,9 +133,7 @@ impl Summary {
         }
         summary.channels = channels(index);
         let bundles = index.bundles.iter();
-        summary.bundles = bundles
-            .map(|it| BundleSummary::of(it, index, &blobs))
-            .collect();
+        summary.bundles = bundles.map(|it| BundleSummary::of(it, index, &blobs)).collect();
         Ok(Some(summary))
     }
 
@@ -154,10 +152,7 @@ impl Summary {
         self.keywords = list(&metadata["keywords"]);
         let categories = annotation("categories").unwrap_or_default();
         let categories = categories.split(',').map(str::trim);
-        self.categories = categories
-            .filter(|it| !it.is_empty())
-            .map(str::to_owned)
-            .collect();
+        self.categories = categories.filter(|it| !it.is_empty()).map(str::to_owned).collect();
         let links = metadata["links"].as_array().into_iter().flatten();
         let link = |link: &Value| {
             let url = text(&link["url"])?;
@@ -238,10 +233,7 @@ fn message(index: &PackageIndex, schema: &str, name: &str) -> Option<String> {
 fn metadata(blob: &Value) -> Value {
     let properties = blob["properties"].as_array().into_iter().flatten();
     let mut found = properties.filter(|it| it["type"] == property::CSV_METADATA);
-    found
-        .next()
-        .map(|it| it["value"].clone())
-        .unwrap_or_default()
+    found.next().map(|it| it["value"].clone()).unwrap_or_default()
 }
 
 /// Returns the author's text, without the quotes of a JSON string.

@@ -42,10 +42,7 @@ fn bundles_come_highest_version_first_and_unversioned_last() {
 #[test]
 fn entries_of_a_bundle_come_by_channel() {
     let index = kettle(&[HOT, COLD]);
-    let channels: Vec<_> = index
-        .entries_of("kettle.v2")
-        .map(|(name, _)| name)
-        .collect();
+    let channels: Vec<_> = index.entries_of("kettle.v2").map(|(name, _)| name).collect();
     assert_eq!(channels, ["cold", "hot"]);
 }
 
@@ -86,10 +83,7 @@ fn of_two_bundles_of_one_name_the_last_counts() {
     let (first, second) = (bundle("kettle.v1", "1.0.0"), bundle("kettle.v1", "1.1.0"));
     let index = kettle(&[&first, &second]);
     let version = index.bundles[0].version(false).unwrap();
-    assert_eq!(
-        (index.bundles.len(), version.recorded()),
-        (1, "1.1.0".to_owned())
-    );
+    assert_eq!((index.bundles.len(), version.recorded()), (1, "1.1.0".to_owned()));
 }
 
 // catalogs.md 1.8
@@ -99,10 +93,7 @@ fn a_blob_of_the_wrong_shape_spoils_only_its_own_package() {
     let content = content(&[&bundle("kettle.v1", "1.0.0"), broken]);
     assert!(content.package("kettle").unwrap().is_ok());
     let error = content.package("pot").unwrap().unwrap_err();
-    assert_eq!(
-        error,
-        r#"invalid olm.channel "hot": entries[0]: field "name" is not a string"#
-    );
+    assert_eq!(error, r#"invalid olm.channel "hot": entries[0]: field "name" is not a string"#);
     assert!(content.package("pan").is_none());
 }
 
@@ -155,10 +146,7 @@ fn heavy_properties_keep_their_place_but_not_their_value() {
 fn a_line_that_is_no_blob_fails_the_whole_and_names_itself() {
     let lines = [HEAD, "", r#"{"schema":"olm.package","name":4.10}"#];
     let error = Content::from_lines(lines).unwrap_err();
-    assert_eq!(
-        Chain(&error).to_string(),
-        r#"blob 2: field "name" is not a string"#
-    );
+    assert_eq!(Chain(&error).to_string(), r#"blob 2: field "name" is not a string"#);
 }
 
 proptest! {

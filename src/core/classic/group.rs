@@ -85,9 +85,7 @@ pub(super) fn configuration(
     if let Some(namespace) = &group.watches {
         inline.insert("watchNamespace".to_owned(), json!(namespace));
     }
-    let config = subscription
-        .pointer("/spec/config")
-        .and_then(Value::as_object);
+    let config = subscription.pointer("/spec/config").and_then(Value::as_object);
     let mut deployment = Map::new();
     for (key, value) in config.into_iter().flatten() {
         if key == "selector" {

@@ -23,11 +23,7 @@ pub const KINDS: [(&str, &str, &str); 6] = [
     ("CatalogSource", "v1alpha1", "catalogsources"),
     ("Subscription", "v1alpha1", "subscriptions"),
     ("OperatorGroup", "v1", "operatorgroups"),
-    (
-        "ClusterServiceVersion",
-        "v1alpha1",
-        "clusterserviceversions",
-    ),
+    ("ClusterServiceVersion", "v1alpha1", "clusterserviceversions"),
     ("InstallPlan", "v1alpha1", "installplans"),
     ("OperatorCondition", "v2", "operatorconditions"),
 ];
@@ -123,9 +119,7 @@ impl<'a> Classic<'a> {
             self.subscription(subscription, &mut packages, &mut answer);
         }
         // What was installed for others comes before them.
-        answer
-            .migrations
-            .sort_by_key(|migration| !migration.is_dependency);
+        answer.migrations.sort_by_key(|migration| !migration.is_dependency);
         answer
     }
 
@@ -179,10 +173,7 @@ fn text<'a>(object: &'a Object, pointer: &str) -> &'a str {
 /// Returns the texts of a list.
 fn texts<'a>(object: &'a Object, pointer: &str) -> Vec<&'a str> {
     let list = object.pointer(pointer).and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// Says whether a member is there and not empty.

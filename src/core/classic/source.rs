@@ -31,10 +31,7 @@ pub(super) fn is_default(source: &str) -> bool {
 
 pub(super) fn convert(source: &Object, answer: &mut Answer) {
     if is_default(source.name()) {
-        let text = format!(
-            "is catalog {}, which the platform brings",
-            name(source.name())
-        );
+        let text = format!("is catalog {}, which the platform brings", name(source.name()));
         return answer.line(source, Carried::NotNeeded, "name", text);
     }
     let image = text(source, "/spec/image");
@@ -43,24 +40,14 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
         return answer.line(source, Carried::No, "sourceType", text);
     }
     let mut spec = json!({"source": {"type": "Image", "image": {"ref": image}}});
-    answer.line(
-        source,
-        Carried::Yes,
-        format!("image: {image}"),
-        "becomes ref",
-    );
+    answer.line(source, Carried::Yes, format!("image: {image}"), "becomes ref");
     let mut annotations = Map::new();
     if let Some(template) = source.annotation(TEMPLATE) {
         let field = format!("{TEMPLATE}: {template}");
         match template::fill(template, "v1.0.0") {
             Ok(_) => {
                 annotations.insert(TEMPLATE.to_owned(), json!(template));
-                answer.line(
-                    source,
-                    Carried::Yes,
-                    field,
-                    "stays, and counts instead of ref",
-                );
+                answer.line(source, Carried::Yes, field, "stays, and counts instead of ref");
             }
             Err(error) => {
                 let text = format!("{error}; ref is the image as it stands");
@@ -93,12 +80,7 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
     }
     for field in ["displayName", "publisher", "icon", "description"] {
         if has(source, &format!("/spec/{field}")) {
-            answer.line(
-                source,
-                Carried::NotNeeded,
-                field,
-                "a ClusterCatalog shows none",
-            );
+            answer.line(source, Carried::NotNeeded, field, "a ClusterCatalog shows none");
         }
     }
     for field in ["grpcPodConfig", "runAsRoot"] {
@@ -160,12 +142,7 @@ mod tests {
 
     #[test]
     fn a_duration_becomes_whole_minutes() {
-        let cases = [
-            ("45m", Some(45)),
-            ("1h30m", Some(90)),
-            ("30s", Some(1)),
-            ("10m1s", Some(11)),
-        ];
+        let cases = [("45m", Some(45)), ("1h30m", Some(90)), ("30s", Some(1)), ("10m1s", Some(11))];
         for (text, want) in cases {
             assert_eq!(minutes(text), want, "{text}");
         }

@@ -79,10 +79,7 @@ impl Classic<'_> {
             return;
         };
         answer.migrations.push(Migration {
-            subscription: (
-                subscription.namespace().to_owned(),
-                subscription.name().to_owned(),
-            ),
+            subscription: (subscription.namespace().to_owned(), subscription.name().to_owned()),
             is_dependency: is_dependency(subscription),
             csv: Some(csv.to_owned()).filter(|csv| !csv.is_empty()),
             account: made.flatten(),
@@ -102,12 +99,7 @@ impl Classic<'_> {
         } else {
             filter["channels"] = json!([channel]);
             let text = format!("becomes channels [{channel}]");
-            answer.line(
-                subscription,
-                Carried::Yes,
-                format!("channel: {channel}"),
-                text,
-            );
+            answer.line(subscription, Carried::Yes, format!("channel: {channel}"), text);
         }
         let source = text(subscription, "/spec/source");
         let namespace = text(subscription, "/spec/sourceNamespace");
@@ -133,11 +125,8 @@ impl Classic<'_> {
     fn installed(&self, subscription: &Object, answer: &mut Answer) -> Option<String> {
         let csv = text(subscription, "/status/installedCSV");
         let starting = text(subscription, "/spec/startingCSV");
-        let (field, name) = if csv.is_empty() {
-            ("startingCSV", starting)
-        } else {
-            ("installedCSV", csv)
-        };
+        let (field, name) =
+            if csv.is_empty() { ("startingCSV", starting) } else { ("installedCSV", csv) };
         if name.is_empty() {
             return None;
         }
@@ -189,12 +178,7 @@ impl Classic<'_> {
                         "{version} waits; annotation {}: {version} releases it",
                         policy::APPROVE
                     );
-                    answer.line(
-                        plan,
-                        Carried::Yes,
-                        format!("waits for approval: {name}"),
-                        text,
-                    );
+                    answer.line(plan, Carried::Yes, format!("waits for approval: {name}"), text);
                 }
             }
         }

@@ -10,9 +10,7 @@ const FLEET: &str = include_str!("../testdata/classic/fleet.yaml");
 
 fn objects(text: &str) -> Vec<Object> {
     let documents = yaml::to_json(text).unwrap().into_iter();
-    documents
-        .map(|value| Object::from_value(value).unwrap())
-        .collect()
+    documents.map(|value| Object::from_value(value).unwrap()).collect()
 }
 
 // plugin.md U73, U75
@@ -23,26 +21,15 @@ fn each_field_is_carried_or_said_not_to_be() {
     let mut text = String::new();
     for line in &answer.lines {
         let carried = format!("{:?}", line.carried);
-        let Line {
-            kind,
-            object,
-            field,
-            text: becomes,
-            ..
-        } = line;
+        let Line { kind, object, field, text: becomes, .. } = line;
         writeln!(text, "{carried:9} {kind} {object}  {field}  {becomes}").unwrap();
     }
     let printed = answer.migrations.iter().flat_map(|migration| {
         let made = migration.account.iter().chain([&migration.extension]);
         made.chain(&migration.follow)
     });
-    let printed: Vec<Value> = answer
-        .catalogs
-        .iter()
-        .chain(printed)
-        .cloned()
-        .map(Object::into_value)
-        .collect();
+    let printed: Vec<Value> =
+        answer.catalogs.iter().chain(printed).cloned().map(Object::into_value).collect();
     insta::assert_snapshot!(format!("{text}\n{}", yaml::to_yaml_stream(&printed)));
     assert!(!answer.is_whole());
     // The order in which objects come does not matter.
@@ -66,11 +53,7 @@ fn what_is_printed_is_understood_by_the_controller() {
 fn only_the_named_subscriptions_are_converted() {
     let objects = objects(FLEET);
     let answer = Classic::new(&objects).convert(&["loom".to_owned()]);
-    let names: Vec<_> = answer
-        .migrations
-        .iter()
-        .map(|it| it.extension.name())
-        .collect();
+    let names: Vec<_> = answer.migrations.iter().map(|it| it.extension.name()).collect();
     assert_eq!(names, ["loom"]);
     assert_eq!(answer.migrations[0].account, None);
 }

@@ -85,9 +85,9 @@ impl Findings {
                 .map(|(key, value)| (key.clone(), self.value(item, value, &join(path, key))))
                 .collect::<Map<_, _>>()
                 .into(),
-            (Type::Named(name), Value::Object(map)) => self
-                .object(fields(name), Unknown::Dropped, map, path)
-                .into(),
+            (Type::Named(name), Value::Object(map)) => {
+                self.object(fields(name), Unknown::Dropped, map, path).into()
+            }
             _ => {
                 self.details.push(wrong_type(path, value, wanted(type_)));
                 Value::Null
@@ -126,11 +126,7 @@ impl Findings {
 
 /// Joins the path of an object and a key of it.
 pub(super) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
-    }
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 /// The detail for a required field that is absent or null.
@@ -145,11 +141,7 @@ fn null(path: &str) -> String {
 
 /// The detail for a field that is not an object.
 pub(super) fn not_an_object(path: &str, value: &Value) -> String {
-    if value.is_null() {
-        null(path)
-    } else {
-        wrong_type(path, value, "object")
-    }
+    if value.is_null() { null(path) } else { wrong_type(path, value, "object") }
 }
 
 /// The detail for a field that does not exist.

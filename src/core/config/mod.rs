@@ -40,11 +40,7 @@ pub struct Features {
 
 impl Default for Features {
     fn default() -> Self {
-        Self {
-            single_own_namespace: true,
-            deployment_config: true,
-            webhooks: true,
-        }
+        Self { single_own_namespace: true, deployment_config: true, webhooks: true }
     }
 }
 
@@ -114,9 +110,7 @@ fn joined(details: &[String]) -> String {
         [detail] => detail.clone(),
         details => details
             .iter()
-            .fold("multiple errors found:".to_owned(), |text, detail| {
-                text + "\n  - " + detail
-            }),
+            .fold("multiple errors found:".to_owned(), |text, detail| text + "\n  - " + detail),
     }
 }
 
@@ -189,8 +183,7 @@ impl Findings {
                 self.object(fields, Unknown::Refused, map, DEPLOYMENT_CONFIG)
             }
             other => {
-                self.details
-                    .push(check::not_an_object(DEPLOYMENT_CONFIG, other));
+                self.details.push(check::not_an_object(DEPLOYMENT_CONFIG, other));
                 Map::new()
             }
         }

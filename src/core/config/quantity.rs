@@ -18,11 +18,7 @@ pub(super) fn check(text: &str) -> Result<(), &'static str> {
     if !without_digits(unsigned).is_empty() {
         return Err(WRONG);
     }
-    if is_suffix(suffix) {
-        Ok(())
-    } else {
-        Err("unable to parse quantity's suffix")
-    }
+    if is_suffix(suffix) { Ok(()) } else { Err("unable to parse quantity's suffix") }
 }
 
 fn without_digits(text: &str) -> &str {
@@ -30,9 +26,8 @@ fn without_digits(text: &str) -> &str {
 }
 
 fn is_suffix(suffix: &str) -> bool {
-    let named = [
-        "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
-    ];
+    let named =
+        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let exponent = suffix.strip_prefix(['e', 'E']);
     named.contains(&suffix) || exponent.is_some_and(|number| number.parse::<i32>().is_ok())
 }

@@ -56,11 +56,7 @@ fn watch_namespace(offer: Offer) -> Value {
     if let Some(format) = offer.format() {
         name["format"] = format.into();
     }
-    let mut schema = if offer.all {
-        json!({ "anyOf": [{ "type": "null" }, name] })
-    } else {
-        name
-    };
+    let mut schema = if offer.all { json!({ "anyOf": [{ "type": "null" }, name] }) } else { name };
     schema["description"] = "The namespace that the operator watches".into();
     schema
 }
@@ -70,11 +66,8 @@ fn object(fields: &Fields, definitions: &mut BTreeMap<&str, Value>) -> Map<Strin
     for (name, field) in fields {
         properties.insert((*name).to_owned(), type_schema(&field.type_, definitions));
     }
-    let required: BTreeSet<&str> = fields
-        .iter()
-        .filter(|(_, field)| field.required)
-        .map(|(name, _)| *name)
-        .collect();
+    let required: BTreeSet<&str> =
+        fields.iter().filter(|(_, field)| field.required).map(|(name, _)| *name).collect();
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
     schema.insert("properties".to_owned(), properties.into());

@@ -12,11 +12,8 @@ fn on() -> Features {
     Features::default()
 }
 
-const OFF: Features = Features {
-    single_own_namespace: false,
-    deployment_config: false,
-    webhooks: false,
-};
+const OFF: Features =
+    Features { single_own_namespace: false, deployment_config: false, webhooks: false };
 
 /// A bundle that supports the modes of these letters.
 fn bundle(letters: &str) -> Csv {
@@ -33,18 +30,13 @@ fn bundle(letters: &str) -> Csv {
             supported: true,
         })
         .collect();
-    Csv {
-        install_modes,
-        ..Csv::default()
-    }
+    Csv { install_modes, ..Csv::default() }
 }
 
 fn answer(letters: &str, inline: Option<&Value>, features: Features) -> String {
     match configure(&bundle(letters), "ops", inline, features) {
         Ok(configuration) => format!("{:?}", configuration.targets),
-        Err(error) => error
-            .to_string()
-            .replacen("invalid ClusterExtension configuration: ", "", 1),
+        Err(error) => error.to_string().replacen("invalid ClusterExtension configuration: ", "", 1),
     }
 }
 
@@ -77,11 +69,7 @@ fn targets_by_install_mode(#[case] letters: &str, #[case] want: [&str; 4]) {
         json!({"watchNamespace": "dev"}),
     ];
     for (input, want) in inputs.iter().zip(want) {
-        assert_eq!(
-            answer(letters, Some(input), on()),
-            want,
-            "{letters} {input}"
-        );
+        assert_eq!(answer(letters, Some(input), on()), want, "{letters} {input}");
     }
     assert_eq!(answer(letters, None, on()), want[0]);
 }
@@ -148,10 +136,7 @@ fn a_switched_off_feature_removes_its_key(
 #[test]
 fn a_wrong_configuration_is_terminal() {
     let error = configure(&bundle("A"), "ops", Some(&json!({"x": 1})), on()).unwrap_err();
-    assert_eq!(
-        error.disposition(),
-        Disposition::Terminal(Reason::InvalidConfiguration)
-    );
+    assert_eq!(error.disposition(), Disposition::Terminal(Reason::InvalidConfiguration));
     let outer = crate::render::RenderError::from(error);
     assert_eq!(
         Chain(&outer).to_string(),
@@ -180,10 +165,9 @@ fn changed(config: &Value) -> String {
 fn invalid(details: &[&str]) -> String {
     match details {
         [detail] => format!("invalid configuration: {detail}"),
-        details => format!(
-            "invalid configuration: multiple errors found:\n  - {}",
-            details.join("\n  - ")
-        ),
+        details => {
+            format!("invalid configuration: multiple errors found:\n  - {}", details.join("\n  - "))
+        }
     }
 }
 
@@ -264,17 +248,12 @@ fn a_wrong_deployment_config_is_told_with_its_path(#[case] config: Value, #[case
     "labelSelector", "matchExpressions", "0", "operator"])]
 fn a_nested_key_is_required(#[case] path: &[&str]) {
     let (key, parents) = path.split_last().unwrap();
-    let config = parents
-        .iter()
-        .rev()
-        .fold(json!({"other": 1}), |inner, part| match *part {
-            "0" => json!([inner]),
-            part => json!({ part: inner }),
-        });
-    let detail = format!(
-        "required field \"deploymentConfig.{}.{key}\" is missing",
-        parents.join(".")
-    );
+    let config = parents.iter().rev().fold(json!({"other": 1}), |inner, part| match *part {
+        "0" => json!([inner]),
+        part => json!({ part: inner }),
+    });
+    let detail =
+        format!("required field \"deploymentConfig.{}.{key}\" is missing", parents.join("."));
     let text = changed(&config);
     assert!(text.contains(&detail), "{text}");
 }
@@ -300,18 +279,11 @@ fn a_deployment_config_is_taken_as_its_types_say() {
     );
     assert_eq!(
         configuration.warnings,
-        [
-            "the configuration has fields that nothing reads, they are left out: \
-             deploymentConfig.resources.more, deploymentConfig.tolerations.0.nested"
-        ]
+        ["the configuration has fields that nothing reads, they are left out: \
+             deploymentConfig.resources.more, deploymentConfig.tolerations.0.nested"]
     );
     // rendering.md 3.4
-    let empty = configure(
-        &bundle("A"),
-        "ops",
-        Some(&json!({"deploymentConfig": {}})),
-        on(),
-    );
+    let empty = configure(&bundle("A"), "ops", Some(&json!({"deploymentConfig": {}})), on());
     assert_eq!(empty.unwrap().deployment, Some(DeploymentConfig::default()));
 }
 
@@ -331,10 +303,7 @@ fn what_cannot_be_used_is_terminal(#[case] config: Value, #[case] want: &str) {
         error.to_string(),
         format!("invalid deploymentConfig: failed to unmarshal deploymentConfig: {want}")
     );
-    assert_eq!(
-        error.disposition(),
-        Disposition::Terminal(Reason::InvalidConfiguration)
-    );
+    assert_eq!(error.disposition(), Disposition::Terminal(Reason::InvalidConfiguration));
 }
 
 fn validator(schema: &Value) -> jsonschema::Validator {

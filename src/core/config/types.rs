@@ -58,10 +58,7 @@ fn parse(text: &'static str) -> BTreeMap<&'static str, Fields> {
             table.insert(name, Fields::new());
         } else if let Some((name, type_)) = word.split_once('=') {
             let required = name.ends_with('!');
-            let field = Field {
-                type_: parse_type(type_),
-                required,
-            };
+            let field = Field { type_: parse_type(type_), required };
             let name = name.trim_end_matches('!');
             table.entry(current).or_default().insert(name, field);
         }
@@ -161,9 +158,7 @@ mod tests {
             let required = schema["required"].as_array().cloned().unwrap_or_default();
             let ours = fields(name);
             for (key, property) in properties {
-                let field = ours
-                    .get(key.as_str())
-                    .unwrap_or_else(|| panic!("{name}.{key}"));
+                let field = ours.get(key.as_str()).unwrap_or_else(|| panic!("{name}.{key}"));
                 let word: &'static str = word(property).leak();
                 assert_eq!(field.type_, parse_type(word), "{name}.{key}");
                 // The crate takes a name that defaults to the empty string for a required one.

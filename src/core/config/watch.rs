@@ -56,11 +56,7 @@ impl Offer {
 /// Returns what is wrong with the value of `watchNamespace`, null when it is absent.
 pub(super) fn findings(offer: Offer, install_namespace: &str, value: &Value) -> Vec<String> {
     if value.is_null() {
-        return if offer.all {
-            Vec::new()
-        } else {
-            vec![missing(WATCH_NAMESPACE)]
-        };
+        return if offer.all { Vec::new() } else { vec![missing(WATCH_NAMESPACE)] };
     }
     let mut details = match value {
         Value::String(name) => name_findings(offer, install_namespace, name),
@@ -93,14 +89,10 @@ fn name_findings(offer: Offer, install_namespace: &str, name: &str) -> Vec<Strin
         ));
     }
     if chars == 0 {
-        details.push(format!(
-            "field \"{WATCH_NAMESPACE}\" must have minimum length of 1 (len=0)"
-        ));
+        details.push(format!("field \"{WATCH_NAMESPACE}\" must have minimum length of 1 (len=0)"));
     }
     if !matches_pattern(name) {
-        details.push(format!(
-            "field \"{WATCH_NAMESPACE}\" must match pattern \"{PATTERN}\""
-        ));
+        details.push(format!("field \"{WATCH_NAMESPACE}\" must match pattern \"{PATTERN}\""));
     }
     details
 }

@@ -68,10 +68,9 @@ pub(super) const KEYWORD_CHECKS: [(Check, Compare); 15] = [
 
 fn default(old: &Value, new: &Value) -> Option<String> {
     match (old.as_str(), new.as_str()) {
-        (None, Some(new)) => Some(format!(
-            "default added when there was none previously : {}",
-            quote(new)
-        )),
+        (None, Some(new)) => {
+            Some(format!("default added when there was none previously : {}", quote(new)))
+        }
         (Some(old), None) => Some(format!("default value removed : {}", quote(old))),
         (Some(old), Some(new)) if old != new => Some(changed("default value changed", old, new)),
         _ => None,
@@ -130,10 +129,7 @@ fn one_of(old: &Value, new: &Value) -> Option<String> {
     let said = |text: &str, schemas: &[&str]| Some(format!("{text}: [{}]", schemas.join(" ")));
     let (removed, added) = (without(&old, &new), without(&new, &old));
     if old.is_empty() && !new.is_empty() {
-        said(
-            "oneOf constraint added when there was none previously",
-            &added,
-        )
+        said("oneOf constraint added when there was none previously", &added)
     } else if !removed.is_empty() {
         said("allowed oneOf schemas removed", &removed)
     } else if !added.is_empty() {

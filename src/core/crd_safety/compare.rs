@@ -57,12 +57,7 @@ fn definition(old: &Definition, new: &Definition) -> Vec<Finding> {
 }
 
 fn of_definition(check: Check, text: String) -> Finding {
-    Finding {
-        place: Place::Definition,
-        check,
-        text,
-        unhandled: Vec::new(),
-    }
+    Finding { place: Place::Definition, check, text, unhandled: Vec::new() }
 }
 
 fn removed_fields(old: &Version, new: &Version) -> Vec<Finding> {
@@ -128,9 +123,7 @@ fn node(old: Node<'_>, new: &Schema, rules: Rules) -> Vec<Said> {
         if rules == Rules::Loosenings && loosening::is_harmless(key, before, after, old.monotone) {
             continue;
         }
-        let check = KEYWORD_CHECKS
-            .iter()
-            .find(|(check, _)| key == <&str>::from(check));
+        let check = KEYWORD_CHECKS.iter().find(|(check, _)| key == <&str>::from(check));
         match check {
             Some((check, compare)) => {
                 said.extend(compare(before, after).map(|text| (*check, text, Vec::new())));
@@ -185,9 +178,7 @@ fn by_priority(one: &str, other: &str) -> Ordering {
 /// Returns stability, major and minor of a version such as `v2beta1`.
 fn rank(name: &str) -> Option<(u8, u64, u64)> {
     let name = name.strip_prefix('v')?;
-    let end = name
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(name.len());
+    let end = name.find(|c: char| !c.is_ascii_digit()).unwrap_or(name.len());
     let (major, rest) = name.split_at(end);
     let (stability, minor) = if rest.is_empty() {
         (2, "0")
@@ -197,10 +188,6 @@ fn rank(name: &str) -> Option<(u8, u64, u64)> {
         (0, rest.strip_prefix("alpha")?)
     };
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = |text: &str| {
-        text.parse()
-            .ok()
-            .filter(|_| digits(text) && !text.is_empty())
-    };
+    let number = |text: &str| text.parse().ok().filter(|_| digits(text) && !text.is_empty());
     Some((stability, number(major)?, number(minor)?))
 }

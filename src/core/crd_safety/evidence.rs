@@ -94,19 +94,12 @@ pub fn evidence(new: &Object, version: &str, count: u64, objects: &[Object]) -> 
         };
         Some((place, fault))
     });
-    Evidence::Known {
-        count,
-        judged: objects.len(),
-        invalid: faults.collect(),
-        has_rules,
-    }
+    Evidence::Known { count, judged: objects.len(), invalid: faults.collect(), has_rules }
 }
 
 /// Returns what is known of the objects of CRDs, a sentence.
 pub fn evidence_text(all: &BTreeMap<String, Evidence>) -> String {
-    let each = all
-        .iter()
-        .map(|(crd, evidence)| format!("{crd}: {evidence}"));
+    let each = all.iter().map(|(crd, evidence)| format!("{crd}: {evidence}"));
     each.collect::<Vec<_>>().join("; ")
 }
 
@@ -114,12 +107,9 @@ impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, judged, invalid, has_rules) = match self {
             Self::Known { count: 0, .. } => return f.write_str("no objects, so nothing is lost"),
-            Self::Known {
-                count,
-                judged,
-                invalid,
-                has_rules,
-            } => (*count, *judged, invalid, *has_rules),
+            Self::Known { count, judged, invalid, has_rules } => {
+                (*count, *judged, invalid, *has_rules)
+            }
             Self::Unknown(why) => return write!(f, "its objects cannot be judged ({why})"),
         };
         let objects = if count == 1 { "object" } else { "objects" };
@@ -146,9 +136,7 @@ impl fmt::Display for Evidence {
 fn schema_for(new: &Object, version: &str) -> Option<Value> {
     let versions = new.pointer("/spec/versions")?.as_array()?;
     let same = versions.iter().find(|one| one["name"] == version);
-    let webhook = new
-        .pointer("/spec/conversion/strategy")
-        .is_some_and(|it| it == "Webhook");
+    let webhook = new.pointer("/spec/conversion/strategy").is_some_and(|it| it == "Webhook");
     let stored = || versions.iter().find(|one| one["storage"] == true);
     let found = same.or_else(|| stored().filter(|_| !webhook))?;
     Some(found["schema"]["openAPIV3Schema"].clone())
@@ -234,16 +222,8 @@ mod tests {
                 "names": {"plural": "greens", "kind": "Green"}}})
         };
         let off = version("v1alpha1", false, false);
-        let stored = [
-            off.clone(),
-            version("v1beta1", true, false),
-            version("v1", true, true),
-        ];
-        let hidden = [
-            off.clone(),
-            version("v1beta1", true, false),
-            version("v1", false, true),
-        ];
+        let stored = [off.clone(), version("v1beta1", true, false), version("v1", true, true)];
+        let hidden = [off.clone(), version("v1beta1", true, false), version("v1", false, true)];
         for (versions, wanted) in [(stored, "v1"), (hidden, "v1beta1")] {
             let crd = crd(versions);
             let resource = Resource::of(&crd).unwrap();

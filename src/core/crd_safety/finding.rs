@@ -76,11 +76,7 @@ pub fn error_text(name: &str, findings: &[Finding], lines: usize) -> Option<Stri
 
 /// Returns findings one a line, at most `lines` of them and how many more there are.
 pub fn list(findings: &[Finding], lines: usize) -> String {
-    let mut listed: Vec<_> = findings
-        .iter()
-        .take(lines)
-        .map(Finding::to_string)
-        .collect();
+    let mut listed: Vec<_> = findings.iter().take(lines).map(Finding::to_string).collect();
     if findings.len() > lines {
         listed.push(format!("... and {} more", findings.len() - lines));
     }

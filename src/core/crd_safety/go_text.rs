@@ -31,9 +31,9 @@ fn named(keyword: &Keyword, value: &Value) -> String {
     match (keyword.kind, keyword.key) {
         (Kind::Jsons, _) => list("JSON", json),
         (Kind::Schemas, _) => list("JSONSchemaProps", of_schema),
-        (Kind::Rules, _) => list("ValidationRule", |rule| {
-            format!("ValidationRule{}", go_json::to_string(rule))
-        }),
+        (Kind::Rules, _) => {
+            list("ValidationRule", |rule| format!("ValidationRule{}", go_json::to_string(rule)))
+        }
         (Kind::SchemaMap, "definitions") => map("JSONSchemaDefinitions"),
         (Kind::SchemaMap, _) => map("map[string]JSONSchemaProps"),
         (Kind::Dependencies, _) => map("JSONSchemaDependencies"),
@@ -101,7 +101,5 @@ fn json(text: &Value) -> String {
 }
 
 fn scalar(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

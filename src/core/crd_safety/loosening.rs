@@ -14,10 +14,8 @@ const DOCUMENTATION: [&str; 4] = ["description", "title", "example", "externalDo
 const MESSAGES: [&str; 2] = ["message", "messageExpression"];
 
 /// What these keywords mean where they are absent.
-const DEFAULTS: [(&str, &str); 2] = [
-    ("x-kubernetes-list-type", "atomic"),
-    ("x-kubernetes-map-type", "granular"),
-];
+const DEFAULTS: [(&str, &str); 2] =
+    [("x-kubernetes-list-type", "atomic"), ("x-kubernetes-map-type", "granular")];
 
 /// Says whether every object stays valid when a keyword changes from one value to another; an
 /// absent one is null.

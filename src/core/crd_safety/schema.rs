@@ -85,11 +85,7 @@ pub(super) const KEYWORDS: [Keyword; 44] = [
     keyword("anyOf", "AnyOf", Kind::Schemas),
     keyword("not", "Not", Kind::Schema),
     keyword("properties", "Properties", Kind::SchemaMap),
-    keyword(
-        "additionalProperties",
-        "AdditionalProperties",
-        Kind::SchemaOrFlag,
-    ),
+    keyword("additionalProperties", "AdditionalProperties", Kind::SchemaOrFlag),
     keyword("patternProperties", "PatternProperties", Kind::SchemaMap),
     keyword("dependencies", "Dependencies", Kind::Dependencies),
     keyword("additionalItems", "AdditionalItems", Kind::SchemaOrFlag),
@@ -97,16 +93,8 @@ pub(super) const KEYWORDS: [Keyword; 44] = [
     keyword("externalDocs", "ExternalDocs", Kind::Documentation),
     keyword("example", "Example", Kind::Json),
     keyword("nullable", "Nullable", Kind::Flag),
-    keyword(
-        "x-kubernetes-preserve-unknown-fields",
-        "XPreserveUnknownFields",
-        Kind::FlagPointer,
-    ),
-    keyword(
-        "x-kubernetes-embedded-resource",
-        "XEmbeddedResource",
-        Kind::Flag,
-    ),
+    keyword("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields", Kind::FlagPointer),
+    keyword("x-kubernetes-embedded-resource", "XEmbeddedResource", Kind::Flag),
     keyword("x-kubernetes-int-or-string", "XIntOrString", Kind::Flag),
     keyword("x-kubernetes-list-map-keys", "XListMapKeys", Kind::Texts),
     keyword("x-kubernetes-list-type", "XListType", Kind::TextPointer),
@@ -118,9 +106,7 @@ pub(super) const KEYWORDS: [Keyword; 44] = [
 pub(super) fn normalized(schema: &Value) -> Schema {
     let mut normal = Schema::new();
     for keyword in &KEYWORDS {
-        let value = schema
-            .get(keyword.key)
-            .and_then(|value| normalized_value(keyword.kind, value));
+        let value = schema.get(keyword.key).and_then(|value| normalized_value(keyword.kind, value));
         if let Some(value) = value {
             normal.insert(keyword.key.to_owned(), value);
         }
@@ -136,10 +122,7 @@ fn normalized_value(kind: Kind, value: &Value) -> Option<Value> {
     let json = |value: &Value| Value::String(go_json::to_string(value));
     let map = |value: &Value, each: fn(&Value) -> Value| {
         let map = value.as_object()?;
-        let map: Schema = map
-            .iter()
-            .map(|(key, value)| (key.clone(), each(value)))
-            .collect();
+        let map: Schema = map.iter().map(|(key, value)| (key.clone(), each(value))).collect();
         (!map.is_empty()).then_some(Value::Object(map))
     };
     let list = |value: &Value, each: &dyn Fn(&Value) -> Value| {

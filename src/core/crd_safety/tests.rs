@@ -167,11 +167,7 @@ fn what_concerns_the_whole_crd_is_named_without_a_path() {
     old["status"] = json!({"storedVersions": ["v1alpha1", "v1"]});
     let mut new = crd(&[version("v1", &json!({"type": "object"}))]);
     new["spec"]["scope"] = json!("Cluster");
-    let findings = compare(
-        &Definition::of(&old),
-        &Definition::of(&new),
-        Rules::Upstream,
-    );
+    let findings = compare(&Definition::of(&old), &Definition::of(&new), Rules::Upstream);
     assert_eq!(
         error_text("kettles.example.com", &findings, MAX_LINES).unwrap(),
         "validating upgrade for CRD \"kettles.example.com\": \
@@ -196,23 +192,14 @@ fn a_pair_of_served_versions_may_differ_as_before(
     let of = |alpha: Value, beta: Value| {
         let schema = |field| json!({"type": "object", "properties": {"f": field}});
         // In another order than that of their priority.
-        crd(&[
-            version("v1beta1", &schema(beta)),
-            version("v1alpha1", &schema(alpha)),
-        ])
+        crd(&[version("v1beta1", &schema(beta)), version("v1alpha1", &schema(alpha))])
     };
     let old = of(json!({"type": "integer"}), json!({"type": "string"}));
     let mut new = of(json!({"type": "integer"}), field.clone());
     new["spec"]["conversion"] = conversion;
-    let findings = compare(
-        &Definition::of(&old),
-        &Definition::of(&new),
-        Rules::Upstream,
-    );
+    let findings = compare(&Definition::of(&old), &Definition::of(&new), Rules::Upstream);
     let findings: Vec<_> = findings.iter().map(Finding::to_string).collect();
-    let mut pairs = findings
-        .iter()
-        .filter(|line| line.starts_with("v1alpha1 -> "));
+    let mut pairs = findings.iter().filter(|line| line.starts_with("v1alpha1 -> "));
     assert_eq!(pairs.next().map_or("", String::as_str), want);
     assert_eq!(pairs.next(), None);
     // Checks of the same version are made all the same.
@@ -228,9 +215,8 @@ fn versions_are_paired_by_their_priority() {
     let names = ["v2", "v1", "v10beta2", "v1alpha1", "foo", "v1beta1", "v01x"];
     let types = ["a", "b", "c", "d", "e", "f", "g"];
     let versions = names.iter().zip(types);
-    let versions: Vec<_> = versions
-        .map(|(name, type_)| version(name, &json!({"type": type_})))
-        .collect();
+    let versions: Vec<_> =
+        versions.map(|(name, type_)| version(name, &json!({"type": type_}))).collect();
     let nothing = Definition::of(&crd(&[]));
     let findings = compare(&nothing, &Definition::of(&crd(&versions)), Rules::Upstream);
     let pairs = findings.iter().map(|finding| match &finding.place {
@@ -242,11 +228,7 @@ fn versions_are_paired_by_their_priority() {
     let order = ["v01x", "foo", "v1alpha1", "v1beta1", "v10beta2", "v1", "v2"];
     let mut want = Vec::new();
     for (position, lower) in order.iter().enumerate() {
-        want.extend(
-            order[position + 1..]
-                .iter()
-                .map(|higher| format!("{lower} -> {higher}")),
-        );
+        want.extend(order[position + 1..].iter().map(|higher| format!("{lower} -> {higher}")));
     }
     want.sort();
     assert_eq!(pairs, want);
@@ -255,9 +237,8 @@ fn versions_are_paired_by_their_priority() {
 // applying.md g5
 #[test]
 fn many_findings_are_counted_and_a_version_without_a_schema_is_an_empty_object() {
-    let fields: serde_json::Map<_, _> = (0..100)
-        .map(|number| (format!("f{number}"), json!({"type": "string"})))
-        .collect();
+    let fields: serde_json::Map<_, _> =
+        (0..100).map(|number| (format!("f{number}"), json!({"type": "string"}))).collect();
     let schema = json!({"type": "object", "properties": fields});
     let old = Definition::of(&crd(&[version("v1", &schema)]));
     let bare = json!({"name": "v1", "served": true});
@@ -295,26 +276,14 @@ fn waivers_name_checks_crds_and_days(
         unhandled: Vec::new(),
     };
     let covers = |check| waivers.cover("kettles.example.com", &finding(check), now);
-    assert_eq!(
-        (covers(Check::Unhandled), covers(Check::Pattern)),
-        (unhandled, pattern)
-    );
+    assert_eq!((covers(Check::Unhandled), covers(Check::Pattern)), (unhandled, pattern));
     assert!(!covers(Check::Scope));
 }
 
 #[rstest]
-#[case::unknown(
-    "patern",
-    "unknown check \"patern\" in \"patern\": must be one of scope, existing"
-)]
-#[case::no_check(
-    "kettles.example.com:",
-    "unknown check \"\" in \"kettles.example.com:\""
-)]
-#[case::no_date(
-    "pattern@soon",
-    "\"soon\" in \"pattern@soon\" is not a date (2026-12-31)"
-)]
+#[case::unknown("patern", "unknown check \"patern\" in \"patern\": must be one of scope, existing")]
+#[case::no_check("kettles.example.com:", "unknown check \"\" in \"kettles.example.com:\"")]
+#[case::no_date("pattern@soon", "\"soon\" in \"pattern@soon\" is not a date (2026-12-31)")]
 fn what_is_not_a_waiver_is_named(#[case] text: &str, #[case] want: &str) {
     let error = Waivers::parse(text).unwrap_err().to_string();
     assert!(error.starts_with(want), "{error}");
@@ -334,14 +303,8 @@ fn leaf() -> impl Strategy<Value = Value> {
 
 /// A schema with any keywords, nested.
 fn any_schema() -> impl Strategy<Value = Value> {
-    let keyword = || {
-        prop::sample::select(
-            schema::KEYWORDS
-                .iter()
-                .map(|one| one.key)
-                .collect::<Vec<_>>(),
-        )
-    };
+    let keyword =
+        || prop::sample::select(schema::KEYWORDS.iter().map(|one| one.key).collect::<Vec<_>>());
     leaf().prop_recursive(4, 40, 4, move |inner| {
         let list = prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array);
         let map =
@@ -353,24 +316,18 @@ fn any_schema() -> impl Strategy<Value = Value> {
 
 fn any_crd() -> impl Strategy<Value = Value> {
     let names = prop::sample::subsequence(vec!["v1alpha1", "v1beta1", "v1"], 1..=3);
-    (
-        names,
-        prop::collection::vec(any_schema(), 3),
-        "[ab]?",
-        any::<bool>(),
-    )
-        .prop_map(|(names, schemas, scope, stored)| {
+    (names, prop::collection::vec(any_schema(), 3), "[ab]?", any::<bool>()).prop_map(
+        |(names, schemas, scope, stored)| {
             let versions = names.iter().zip(&schemas);
-            let versions: Vec<_> = versions
-                .map(|(name, schema)| version(name, schema))
-                .collect();
+            let versions: Vec<_> = versions.map(|(name, schema)| version(name, schema)).collect();
             let mut crd = crd(&versions);
             crd["spec"]["scope"] = json!(scope);
             if stored {
                 crd["status"] = json!({"storedVersions": names});
             }
             crd
-        })
+        },
+    )
 }
 
 proptest! {

@@ -60,10 +60,7 @@ impl Waivers {
     pub fn parse(text: &str) -> Result<Self, WaiverError> {
         let entries = text.split(',').map(str::trim);
         let entries = entries.filter(|entry| !entry.is_empty());
-        entries
-            .map(Waiver::parse)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        entries.map(Waiver::parse).collect::<Result<_, _>>().map(Self)
     }
 
     /// Says whether a finding about a CRD is let pass at a time.
@@ -87,19 +84,12 @@ impl Waiver {
             Some((definition, check)) => (Some(definition.trim().to_owned()), check.trim()),
             None => (None, what),
         };
-        let unknown = |_| WaiverError::Check {
-            entry: entry.to_owned(),
-            check: check.to_owned(),
-        };
-        let unreadable = |until: &str| WaiverError::Until {
-            entry: entry.to_owned(),
-            until: until.to_owned(),
-        };
+        let unknown = |_| WaiverError::Check { entry: entry.to_owned(), check: check.to_owned() };
+        let unreadable =
+            |until: &str| WaiverError::Until { entry: entry.to_owned(), until: until.to_owned() };
         Ok(Self {
             check: check.parse().map_err(unknown)?,
-            until: until
-                .map(|until| end(until).ok_or_else(|| unreadable(until)))
-                .transpose()?,
+            until: until.map(|until| end(until).ok_or_else(|| unreadable(until))).transpose()?,
             definition,
         })
     }

@@ -25,10 +25,7 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
         catalog: &'a Catalog<'a>,
         resolution: &Resolution<'_>,
     ) -> Self {
-        let walked = resolution
-            .catalogs
-            .iter()
-            .find(|it| it.name == catalog.name);
+        let walked = resolution.catalogs.iter().find(|it| it.name == catalog.name);
         let problem = walked.and_then(|it| it.problem.as_ref());
         let strict = query.options.unavailability == Unavailability::Strict;
         let consulted = walked.is_some_and(|it| it.used) && !(strict && problem.is_some());
@@ -57,9 +54,7 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
                 dominated: false,
                 bundles: found.map_or(0, |package| package.bundles.len()),
                 candidates: survey.as_ref().map_or(0, |it| it.candidates.len()),
-                best: survey
-                    .as_ref()
-                    .and_then(|it| Some(it.best()?.name.as_str())),
+                best: survey.as_ref().and_then(|it| Some(it.best()?.name.as_str())),
                 reasons: Vec::new(),
             },
             survey,
@@ -84,9 +79,7 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
         };
         let outranked = |winner: &Selected<'_>| {
             let priority = resolution.catalogs.iter();
-            let priority = priority
-                .filter(|it| it.name == winner.catalog)
-                .map(|it| it.priority);
+            let priority = priority.filter(|it| it.name == winner.catalog).map(|it| it.priority);
             !winner.deprecated && priority.max().is_some_and(|it| self.catalog.priority < it)
         };
         // An unreadable catalog is ignored when the installed bundle stays; a readable one that was
@@ -112,10 +105,7 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
         let unknown = channels.filter(|channel| !package.channels.contains_key(*channel));
         let existing = || package.channels.keys().map(String::as_str).collect();
         unknown
-            .map(|channel| CatalogReason::UnknownChannel {
-                channel,
-                existing: existing(),
-            })
+            .map(|channel| CatalogReason::UnknownChannel { channel, existing: existing() })
             .collect()
     }
 
@@ -154,10 +144,7 @@ struct Offer<'a> {
 
 impl<'a> Offer<'a> {
     fn of(looked: &CatalogEvaluation<'a, '_>) -> Option<Self> {
-        let survey = looked
-            .survey
-            .as_ref()
-            .filter(|_| looked.account.consulted)?;
+        let survey = looked.survey.as_ref().filter(|_| looked.account.consulted)?;
         Some(Self {
             catalog: looked.account.name,
             priority: looked.account.priority,
@@ -173,10 +160,7 @@ impl<'a> Offer<'a> {
             let catalogs = names(&sound);
             return Some(CatalogReason::DeprecatedInThisCatalog { catalogs });
         }
-        let left: Vec<_> = offers
-            .iter()
-            .filter(|it| it.deprecated == self.deprecated)
-            .collect();
+        let left: Vec<_> = offers.iter().filter(|it| it.deprecated == self.deprecated).collect();
         let top = left.iter().map(|it| it.priority).max();
         let at_top = |it: &&&Self| Some(it.priority) == top && it.catalog != self.catalog;
         let others: Vec<_> = left.iter().filter(at_top).copied().collect();

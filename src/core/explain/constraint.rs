@@ -153,11 +153,7 @@ impl From<&Test> for TestAccount {
     fn from(test: &Test) -> Self {
         let parts = |nodes: &[Node]| nodes.iter().map(NodeAccount::from).collect();
         match test {
-            Test::Package {
-                package,
-                range,
-                found,
-            } => Self::Package {
+            Test::Package { package, range, found } => Self::Package {
                 package: package.clone(),
                 range: range.clone(),
                 installed: found.iter().map(|found| found.version.clone()).collect(),
@@ -168,19 +164,12 @@ impl From<&Test> for TestAccount {
                 kind: kind.kind.clone(),
             },
             Test::Cel { rule, .. } => Self::Cel { rule: rule.clone() },
-            Test::Kubernetes { minimum, cluster } => Self::MinKubeVersion {
-                minimum: minimum.clone(),
-                cluster: cluster.clone(),
-            },
-            Test::All(nodes) => Self::All {
-                constraints: parts(nodes),
-            },
-            Test::Any(nodes) => Self::Any {
-                constraints: parts(nodes),
-            },
-            Test::Not(nodes) => Self::Not {
-                constraints: parts(nodes),
-            },
+            Test::Kubernetes { minimum, cluster } => {
+                Self::MinKubeVersion { minimum: minimum.clone(), cluster: cluster.clone() }
+            }
+            Test::All(nodes) => Self::All { constraints: parts(nodes) },
+            Test::Any(nodes) => Self::Any { constraints: parts(nodes) },
+            Test::Not(nodes) => Self::Not { constraints: parts(nodes) },
         }
     }
 }

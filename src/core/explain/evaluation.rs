@@ -37,11 +37,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         let failures: Vec<Vec<_>> = package
             .bundles
             .iter()
-            .map(|bundle| {
-                query
-                    .failures((catalog.name, package), bundle, basis)
-                    .collect()
-            })
+            .map(|bundle| query.failures((catalog.name, package), bundle, basis).collect())
             .collect();
         let passes = |position: &usize| failures[*position].is_empty();
         let mut candidates: Vec<_> = (0..failures.len()).filter(passes).collect();
@@ -65,18 +61,14 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
 
     /// Returns the best candidate.
     pub(super) fn best(&self) -> Option<&'a Bundle> {
-        self.candidates
-            .first()
-            .map(|position| self.bundle(*position))
+        self.candidates.first().map(|position| self.bundle(*position))
     }
 
     /// Returns the positions of all bundles, the best first.
     pub(super) fn by_preference(&self) -> Vec<usize> {
         let mut positions: Vec<_> = (0..self.package.bundles.len()).collect();
-        positions.sort_by(|a, b| {
-            self.query
-                .preference(self.package, self.bundle(*a), self.bundle(*b))
-        });
+        positions
+            .sort_by(|a, b| self.query.preference(self.package, self.bundle(*a), self.bundle(*b)));
         positions
     }
 
@@ -137,10 +129,8 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         };
         if verdict == Verdict::Candidate {
             let best = self.best().filter(|best| *best != bundle);
-            let lost = best.map_or_else(
-                || outdone(standing, resolution),
-                |best| self.lost_to(bundle, best),
-            );
+            let lost = best
+                .map_or_else(|| outdone(standing, resolution), |best| self.lost_to(bundle, best));
             reasons.extend(lost.into_iter().map(Reason::of_losing));
         }
         reasons.extend(self.notes(bundle).into_iter().map(Reason::from));
@@ -177,19 +167,15 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         let version = bundle.version(self.query.options.release_support);
         let range = self.query.range.as_ref();
         match reason {
-            resolve::Reason::NotInRequestedChannels => Finding::NotInRequestedChannels {
-                channels: self.channels(bundle),
-            },
+            resolve::Reason::NotInRequestedChannels => {
+                Finding::NotInRequestedChannels { channels: self.channels(bundle) }
+            }
             resolve::Reason::InvalidVersion => Finding::InvalidVersion {
-                error: version
-                    .err()
-                    .map_or_else(String::new, |it| Chain(it).to_string()),
+                error: version.err().map_or_else(String::new, |it| Chain(it).to_string()),
             },
             resolve::Reason::VersionOutOfRange => {
                 let version = version.ok().map(|it| &it.version);
-                let groups = range
-                    .zip(version)
-                    .map(|(range, it)| range.refusing_terms(it));
+                let groups = range.zip(version).map(|(range, it)| range.refusing_terms(it));
                 let groups = groups.into_iter().flatten().map(ToOwned::to_owned);
                 let groups: Vec<String> = groups.collect();
                 Finding::VersionOutOfRange {
@@ -222,10 +208,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         let installed = self.query.request.installed.as_ref();
         Finding::NotSuccessor {
             installed: installed.map(|it| it.name.as_str()).unwrap_or_default(),
-            refused: way
-                .as_ref()
-                .map(|way| way.refused.clone())
-                .unwrap_or_default(),
+            refused: way.as_ref().map(|way| way.refused.clone()).unwrap_or_default(),
             path: way.map(|way| way.versions),
         }
     }
@@ -234,9 +217,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     pub(super) fn way(&self, position: usize) -> Option<Way> {
         let steps = self.reach.as_ref()?.path_to(position)?;
         let refuses = |position: &&usize| {
-            let version = self
-                .bundle(**position)
-                .version(self.query.options.release_support);
+            let version = self.bundle(**position).version(self.query.options.release_support);
             let range = self.query.range.as_ref();
             range.is_some_and(|range| !version.is_ok_and(|it| range.contains(&it.version)))
         };
@@ -252,16 +233,16 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     fn refusal(&self, bundle: &Bundle, resolution: &Resolution<'_>) -> Option<Finding<'a>> {
         let is_best = self.best() == Some(bundle);
         match &resolution.result {
-            Err(ResolveError::Version {
-                bundle: name,
-                source,
-            }) if *name == bundle.name && is_best => Some(Finding::InvalidVersion {
-                error: Chain(source).to_string(),
-            }),
-            Err(ResolveError::Validation {
-                bundle: name,
-                source,
-            }) if *name == bundle.name && is_best => Some(Finding::from(source)),
+            Err(ResolveError::Version { bundle: name, source })
+                if *name == bundle.name && is_best =>
+            {
+                Some(Finding::InvalidVersion { error: Chain(source).to_string() })
+            }
+            Err(ResolveError::Validation { bundle: name, source })
+                if *name == bundle.name && is_best =>
+            {
+                Some(Finding::from(source))
+            }
             _ => None,
         }
     }
@@ -272,17 +253,11 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         let mut findings = Vec::new();
         let deprecated = |bundle: &Bundle| self.package.is_deprecated(&bundle.name);
         if deprecated(bundle) && !deprecated(best) {
-            let message = self
-                .deprecated(bundle)
-                .bundle
-                .filter(|text| !text.is_empty());
+            let message = self.deprecated(bundle).bundle.filter(|text| !text.is_empty());
             findings.push(Finding::Deprecated { message, lost_to });
         }
         let release_support = self.query.options.release_support;
-        match (
-            bundle.version(release_support),
-            best.version(release_support),
-        ) {
+        match (bundle.version(release_support), best.version(release_support)) {
             (Ok(version), Ok(other)) => {
                 let versions = version.version.precedence(&other.version);
                 let releases = version.precedence(other);
@@ -294,9 +269,9 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
                     findings.push(Finding::TieBrokenByName { lost_to });
                 }
             }
-            (Err(error), Ok(_)) => findings.push(Finding::InvalidVersion {
-                error: Chain(error).to_string(),
-            }),
+            (Err(error), Ok(_)) => {
+                findings.push(Finding::InvalidVersion { error: Chain(error).to_string() })
+            }
             (Err(_), Err(_)) if findings.is_empty() => {
                 findings.push(Finding::TieBrokenByName { lost_to });
             }
@@ -323,18 +298,14 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
             }
             let void =
                 edges(entry).find(|edge| !self.query.considers(channel) && self.starts(*edge));
-            notes.extend(void.map(|edge| Finding::EdgeInUnrequestedChannel {
-                channel,
-                kind: kind(edge),
-            }));
+            notes.extend(
+                void.map(|edge| Finding::EdgeInUnrequestedChannel { channel, kind: kind(edge) }),
+            );
         }
         if places == 0 {
             notes.push(Finding::InNoChannel);
         }
-        if self
-            .basis
-            .is_some_and(|it| self.query.is_version(bundle, it))
-        {
+        if self.basis.is_some_and(|it| self.query.is_version(bundle, it)) {
             notes.push(Finding::StaysOnInstalled);
         }
         notes
@@ -343,11 +314,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     /// Says whether an edge starts at the installed bundle.
     fn starts(&self, edge: Edge<'_>) -> bool {
         let installed = self.query.request.installed.as_ref();
-        let version = self
-            .query
-            .installed
-            .as_ref()
-            .and_then(|it| it.as_ref().ok());
+        let version = self.query.installed.as_ref().and_then(|it| it.as_ref().ok());
         let both = installed.zip(version);
         both.is_some_and(|(installed, it)| edge.leads_from(&installed.name, &it.version))
     }
@@ -381,9 +348,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
                 schema::BUNDLE if entry.name == bundle.name => deprecated.bundle = Some(message),
                 schema::CHANNEL => {
                     let channels = self.channels(bundle).into_iter();
-                    deprecated
-                        .channels
-                        .extend(channels.filter(|it| **it == entry.name));
+                    deprecated.channels.extend(channels.filter(|it| **it == entry.name));
                 }
                 schema::PACKAGE => deprecated.package = Some(message),
                 _ => {}
@@ -425,9 +390,7 @@ fn outdone<'a>(standing: &[CatalogReason<'a>], resolution: &Resolution<'_>) -> V
     }
     // Nothing is preferred to it, so catalogs that cannot be read keep it from being chosen.
     let unread = resolution.catalogs.iter().filter(|it| it.problem.is_some());
-    vec![Finding::UnreadableCatalogs {
-        catalogs: unread.map(|it| it.name.to_owned()).collect(),
-    }]
+    vec![Finding::UnreadableCatalogs { catalogs: unread.map(|it| it.name.to_owned()).collect() }]
 }
 
 fn kind(edge: Edge<'_>) -> EdgeKind {

@@ -242,24 +242,22 @@ impl From<&ValidationError> for Finding<'_> {
                 let property = property.clone();
                 Self::DependencyUnsupported { property }
             }
-            ValidationError::ConstraintInvalid {
-                index,
-                property,
-                error,
-            } => Self::ConstraintInvalid {
-                index: *index,
-                property: property.clone(),
-                error: error.to_string(),
-            },
-            ValidationError::ConstraintUnmet(unmet) => Self::ConstraintUnmet {
-                constraints: accounts(unmet),
-            },
-            ValidationError::ConstraintUnknown(unknown) => Self::ConstraintUnknown {
-                constraints: accounts(unknown),
-            },
-            ValidationError::BreaksInstalled(broken) => Self::BreaksInstalled {
-                broken: broken.iter().map(Broken::from).collect(),
-            },
+            ValidationError::ConstraintInvalid { index, property, error } => {
+                Self::ConstraintInvalid {
+                    index: *index,
+                    property: property.clone(),
+                    error: error.to_string(),
+                }
+            }
+            ValidationError::ConstraintUnmet(unmet) => {
+                Self::ConstraintUnmet { constraints: accounts(unmet) }
+            }
+            ValidationError::ConstraintUnknown(unknown) => {
+                Self::ConstraintUnknown { constraints: accounts(unknown) }
+            }
+            ValidationError::BreaksInstalled(broken) => {
+                Self::BreaksInstalled { broken: broken.iter().map(Broken::from).collect() }
+            }
         }
     }
 }
@@ -372,10 +370,7 @@ impl<'a> Reason<'a> {
 
 impl<'a> From<Finding<'a>> for Reason<'a> {
     fn from(finding: Finding<'a>) -> Self {
-        Self {
-            stage: finding.stage(),
-            finding,
-        }
+        Self { stage: finding.stage(), finding }
     }
 }
 

@@ -34,10 +34,7 @@ impl Report<'_> {
             Ending::ValidationFailed => self.refused(),
             Ending::InvalidRequest => None,
         };
-        told.map(|(code, parts)| Headline {
-            code,
-            text: parts.join("; "),
-        })
+        told.map(|(code, parts)| Headline { code, text: parts.join("; ") })
     }
 
     fn suggestions(&self) -> impl Iterator<Item = &Suggestion<'_>> {
@@ -51,21 +48,11 @@ impl Report<'_> {
 
     fn held(&self) -> Option<(Code, Vec<String>)> {
         self.hints.iter().find_map(|hint| match &hint.suggestion {
-            Suggestion::HeldByPolicy {
-                version, reason, ..
-            } => {
-                let what = format!(
-                    "{version} is available and held, because it {}",
-                    why(*reason)
-                );
+            Suggestion::HeldByPolicy { version, reason, .. } => {
+                let what = format!("{version} is available and held, because it {}", why(*reason));
                 Some((*reason, vec![what, hint.text.clone()]))
             }
-            Suggestion::HeldByConstraints {
-                version,
-                reason,
-                missing,
-                ..
-            } => {
+            Suggestion::HeldByConstraints { version, reason, missing, .. } => {
                 let what = format!("{version} is available and held: {missing}");
                 Some((*reason, vec![what]))
             }
@@ -76,11 +63,7 @@ impl Report<'_> {
     fn no_candidate(&self) -> (Code, Vec<String>) {
         let package = quote(self.request.package);
         if self.bundles.is_empty() {
-            let consulted = self
-                .catalogs
-                .iter()
-                .filter(|catalog| catalog.consulted)
-                .count();
+            let consulted = self.catalogs.iter().filter(|catalog| catalog.consulted).count();
             let mut parts = vec![if consulted == 0 {
                 "no catalog is left to look into".to_owned()
             } else {
@@ -100,10 +83,7 @@ impl Report<'_> {
             return held;
         }
         let Some(nearest) = self.nearest() else {
-            return (
-                Code::NoCandidate,
-                vec![format!("package {package} is empty")],
-            );
+            return (Code::NoCandidate, vec![format!("package {package} is empty")]);
         };
         let code = nearest.exclusion().map_or(Code::NoCandidate, Finding::code);
         (code, self.about(nearest))
@@ -120,11 +100,7 @@ impl Report<'_> {
     /// Says what excludes a bundle and what to do.
     fn about(&self, bundle: &BundleReport<'_>) -> Vec<String> {
         let label = bundle.label();
-        let installed = self
-            .request
-            .installed
-            .map(|it| it.version)
-            .unwrap_or_default();
+        let installed = self.request.installed.map(|it| it.version).unwrap_or_default();
         let successors = self.text_of(|it| matches!(it, Suggestion::BestSuccessors { .. }));
         let none = || "nothing may follow it now".to_owned();
         let place = bundle.place();
@@ -142,9 +118,9 @@ impl Report<'_> {
             [Finding::PrereleaseNotRequested { .. }] => {
                 let what = format!("{label} is in the range but for being a prerelease");
                 let admit = self.suggestions().find_map(|suggestion| match suggestion {
-                    Suggestion::ExcludedOnlyByPrerelease {
-                        suggested_version, ..
-                    } => Some(format!("to admit it: version \"{suggested_version}\"")),
+                    Suggestion::ExcludedOnlyByPrerelease { suggested_version, .. } => {
+                        Some(format!("to admit it: version \"{suggested_version}\""))
+                    }
                     _ => None,
                 });
                 std::iter::once(what).chain(admit).collect()
@@ -164,11 +140,7 @@ impl Report<'_> {
     /// Says how to update step by step.
     fn steps(&self) -> Option<String> {
         self.suggestions().find_map(|suggestion| match suggestion {
-            Suggestion::NotAdjacent {
-                path,
-                suggested_version: Some(range),
-                ..
-            } => {
+            Suggestion::NotAdjacent { path, suggested_version: Some(range), .. } => {
                 let steps = path.len().saturating_sub(1);
                 Some(format!("to go there in {steps} steps: version \"{range}\""))
             }
@@ -178,9 +150,7 @@ impl Report<'_> {
 
     fn other_channel(&self) -> Option<String> {
         self.suggestions().find_map(|suggestion| match suggestion {
-            Suggestion::OtherChannel {
-                version, channels, ..
-            } => {
+            Suggestion::OtherChannel { version, channels, .. } => {
                 let channels = channels.join(" or ");
                 Some(format!(
                     "{version} is in no requested channel; to get it: add channel {channels}"
@@ -197,12 +167,9 @@ impl Report<'_> {
             [channel] => format!(" in channel {channel}"),
             channels => format!(" in channels {}", channels.join(", ")),
         };
-        let follows = self
-            .request
-            .installed
-            .map_or_else(String::new, |installed| {
-                format!(" that may follow {}", installed.version)
-            });
+        let follows = self.request.installed.map_or_else(String::new, |installed| {
+            format!(" that may follow {}", installed.version)
+        });
         let version = self.request.version;
         let matches =
             version.map_or_else(String::new, |range| format!(" matches {}", quote(range)));
@@ -223,10 +190,7 @@ impl Report<'_> {
             .iter()
             .map(|catalog| format!("{} ({})", catalog.name, catalog.best.unwrap_or_default()))
             .collect();
-        let priority = tied
-            .first()
-            .map(|catalog| catalog.priority)
-            .unwrap_or_default();
+        let priority = tied.first().map(|catalog| catalog.priority).unwrap_or_default();
         let mut parts = vec![format!(
             "catalogs {} offer package {} at the same priority {priority}",
             offers.join(" and "),
@@ -250,15 +214,10 @@ impl Report<'_> {
         let unread: Vec<_> = self.catalogs.iter().filter(unread).collect();
         let first = unread.first()?;
         let names: Vec<_> = unread.iter().map(|catalog| catalog.name).collect();
-        let what = format!(
-            "catalog {} cannot be read and could change the answer",
-            names.join(", ")
-        );
+        let what =
+            format!("catalog {} cannot be read and could change the answer", names.join(", "));
         let way = self.text_of(|it| matches!(it, Suggestion::DisableCatalog { .. }));
-        Some((
-            first.state.code(),
-            std::iter::once(what).chain(way).collect(),
-        ))
+        Some((first.state.code(), std::iter::once(what).chain(way).collect()))
     }
 
     /// Explains why the best bundle may not be installed, and names a version that may, if there is

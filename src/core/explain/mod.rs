@@ -67,11 +67,7 @@ pub fn explain_target<'a>(
     let mut report = Report::new(request, &resolution);
     if let Ok((query, selector)) = Query::new(request, environment, options) {
         report.selected = resolution.result.as_ref().ok().map(|it| query.chosen(it));
-        let what_if = WhatIf {
-            query: &query,
-            catalogs,
-            resolution: &resolution,
-        };
+        let what_if = WhatIf { query: &query, catalogs, resolution: &resolution };
         report.describe(&what_if, &selector, version);
     }
     report
@@ -104,11 +100,7 @@ impl<'a> Report<'a> {
         selector: &Selector,
         version: Option<&'a str>,
     ) {
-        let WhatIf {
-            query,
-            catalogs,
-            resolution,
-        } = *what_if;
+        let WhatIf { query, catalogs, resolution } = *what_if;
         let mut sorted: Vec<_> = catalogs.iter().collect();
         sorted.sort_by(|a, b| a.name.cmp(b.name));
         let look = |catalog| CatalogEvaluation::new(query, selector, catalog, resolution);
@@ -117,8 +109,7 @@ impl<'a> Report<'a> {
         for looked in all.iter().filter(|looked| looked.account.consulted) {
             let survey = looked.survey.iter();
             let reasons = looked.account.reasons.as_slice();
-            self.bundles
-                .extend(survey.flat_map(|it| it.accounts(resolution, reasons)));
+            self.bundles.extend(survey.flat_map(|it| it.accounts(resolution, reasons)));
         }
         let selected = resolution.result.as_ref().ok();
         let constraints = selected.map(|it| query.constraints_of(it.bundle));
@@ -162,18 +153,11 @@ fn classic_steps<'a>(
         let account = &looked.account;
         account.consulted && winner.is_none_or(|winner| winner == account.name)
     };
-    let surveys = all
-        .iter()
-        .filter(decides)
-        .filter_map(|it| it.survey.as_ref());
+    let surveys = all.iter().filter(decides).filter_map(|it| it.survey.as_ref());
     // Of equal priorities the first by name counts.
     let survey = surveys.rev().max_by_key(|survey| survey.catalog.priority);
     let steps = survey.map(|survey| classic(survey.package, request, resolution));
-    steps
-        .into_iter()
-        .flatten()
-        .map(ClassicAccount::from)
-        .collect()
+    steps.into_iter().flatten().map(ClassicAccount::from).collect()
 }
 
 impl Query<'_> {
@@ -183,17 +167,13 @@ impl Query<'_> {
         let from = || installed.map(VersionRelease::recorded).unwrap_or_default();
         let to = || selected.version.recorded();
         let warning = |warning: &Warning| match warning {
-            Warning::SuccessorIsLowerVersion => Finding::SuccessorIsLowerVersion {
-                from: from(),
-                to: to(),
-            },
-            Warning::ForcedStep => Finding::ForcedStep {
-                from: from(),
-                to: to(),
-            },
-            Warning::BreaksInstalled(breakage) => Finding::StepBreaksInstalled {
-                broken: Broken::from(breakage),
-            },
+            Warning::SuccessorIsLowerVersion => {
+                Finding::SuccessorIsLowerVersion { from: from(), to: to() }
+            }
+            Warning::ForcedStep => Finding::ForcedStep { from: from(), to: to() },
+            Warning::BreaksInstalled(breakage) => {
+                Finding::StepBreaksInstalled { broken: Broken::from(breakage) }
+            }
         };
         let release = selected.version.release.as_ref();
         let warnings = selected.warnings.iter().map(warning);

@@ -43,11 +43,7 @@ impl Reach {
         let starts = Starts::new(query, package);
         let release_support = query.options.release_support;
         let name = query.request.installed.as_ref();
-        let start = |name| State {
-            position: None,
-            name,
-            version: installed,
-        };
+        let start = |name| State { position: None, name, version: installed };
         let mut frontier = vec![start(name.map_or("", |it| it.name.as_str()))];
         // The installed version may have another name in the catalog, and edges from that.
         let same = |bundle: &&Bundle| query.is_version(bundle, installed);
@@ -67,11 +63,7 @@ impl Reach {
                         continue;
                     }
                     from.insert(target, state.position);
-                    next.push(State {
-                        position: Some(target),
-                        name: &bundle.name,
-                        version,
-                    });
+                    next.push(State { position: Some(target), name: &bundle.name, version });
                 }
             }
             if next.is_empty() {

@@ -95,9 +95,7 @@ pub(super) fn target<'a>(
             bundle: &survey.bundle(*position).name,
         })
         .collect();
-    let way = places
-        .iter()
-        .find_map(|(survey, position)| survey.way(*position));
+    let way = places.iter().find_map(|(survey, position)| survey.way(*position));
     let selected = what_if.resolution.result.as_ref().ok();
     let selected = selected.is_some_and(|selected| {
         let is_it = |found: &Found<'_>| {
@@ -105,24 +103,13 @@ pub(super) fn target<'a>(
         };
         found.iter().any(is_it)
     });
-    let ways = if selected {
-        Vec::new()
-    } else {
-        ways(what_if, &places)
-    };
+    let ways = if selected { Vec::new() } else { ways(what_if, &places) };
     Target {
         version,
-        nearest: if found.is_empty() {
-            nearest(&surveys, version)
-        } else {
-            Vec::new()
-        },
+        nearest: if found.is_empty() { nearest(&surveys, version) } else { Vec::new() },
         found,
         selected,
-        refused: way
-            .as_ref()
-            .map(|way| way.refused.clone())
-            .unwrap_or_default(),
+        refused: way.as_ref().map(|way| way.refused.clone()).unwrap_or_default(),
         path: way.map(|way| way.versions),
         ways,
     }
@@ -143,10 +130,7 @@ fn is_meant(survey: &PackageEvaluation<'_, '_>, position: usize, wanted: &str) -
 
 /// Returns the closest versions below and above one that does not exist.
 fn nearest(surveys: &[&PackageEvaluation<'_, '_>], wanted: &str) -> Vec<String> {
-    let wanted = wanted
-        .strip_prefix('v')
-        .unwrap_or(wanted)
-        .parse::<Version>();
+    let wanted = wanted.strip_prefix('v').unwrap_or(wanted).parse::<Version>();
     let mut versions: Vec<_> = surveys
         .iter()
         .flat_map(|survey| (0..survey.package.bundles.len()).map(|it| survey.version(it)))
@@ -161,11 +145,7 @@ fn nearest(surveys: &[&PackageEvaluation<'_, '_>], wanted: &str) -> Vec<String> 
     let first = above.saturating_sub(MAX_NEAREST);
     let last = versions.len().min(above + MAX_NEAREST);
     let around = versions.get(first..last).unwrap_or_default();
-    around
-        .iter()
-        .rev()
-        .map(|version| version.recorded())
-        .collect()
+    around.iter().rev().map(|version| version.recorded()).collect()
 }
 
 /// Returns the changes that lead to the version: without force in as few channels as needed, and
@@ -174,16 +154,12 @@ fn ways(what_if: &WhatIf<'_, '_>, places: &[(&PackageEvaluation<'_, '_>, usize)]
     let mut ways = Vec::new();
     for (survey, position) in places {
         let wider = channels(what_if, survey, *position);
-        let mut found = wider
-            .iter()
-            .find_map(|it| gentle(what_if, survey, *position, it.as_deref()));
+        let mut found =
+            wider.iter().find_map(|it| gentle(what_if, survey, *position, it.as_deref()));
         ways.append(&mut found.take().into_iter().collect());
         let direct = ways.iter().any(|way: &Change| way.steps == 1);
-        let forced = || {
-            wider
-                .iter()
-                .find_map(|it| forced(what_if, survey, *position, it.as_deref()))
-        };
+        let forced =
+            || wider.iter().find_map(|it| forced(what_if, survey, *position, it.as_deref()));
         if !direct {
             ways.extend(forced());
         }
@@ -235,12 +211,7 @@ fn gentle(
         Some((steps, range))
     });
     let (steps, version) = steps.min_by_key(|(steps, _)| *steps)?;
-    Some(Change {
-        version,
-        channels: channels.map(<[String]>::to_vec),
-        forced: false,
-        steps,
-    })
+    Some(Change { version, channels: channels.map(<[String]>::to_vec), forced: false, steps })
 }
 
 /// Returns ranges that may lead to a version, the simplest first.
@@ -251,11 +222,7 @@ pub(super) fn ranges(
 ) -> Vec<String> {
     let to = to.clone().without_build();
     let (major, minor) = (to.major, to.minor);
-    let mut ranges = vec![
-        to.to_string(),
-        format!("{major}.{minor}.x"),
-        format!("{major}.x"),
-    ];
+    let mut ranges = vec![to.to_string(), format!("{major}.{minor}.x"), format!("{major}.x")];
     if let Some(first) = survey.first_step(position) {
         let first = first.version.clone().without_build();
         ranges.push(format!(">={first} <={to}"));
@@ -271,12 +238,7 @@ fn forced(
     channels: Option<&[String]>,
 ) -> Option<Change> {
     let bundle = survey.bundle(position);
-    let version = survey
-        .version(position)?
-        .version
-        .clone()
-        .without_build()
-        .to_string();
+    let version = survey.version(position)?.version.clone().without_build().to_string();
     let answer = what_if.ask(|filter| {
         filter.version = Some(version.clone());
         filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);

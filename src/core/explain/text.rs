@@ -27,19 +27,13 @@ impl fmt::Display for Finding<'_> {
             Self::PrereleaseNotRequested { suggestion: None } => {
                 f.write_str("is a prerelease, which the range does not ask for")
             }
-            Self::PrereleaseNotRequested {
-                suggestion: Some(range),
-            } => write!(f, "is a prerelease, which \"{range}\" would admit"),
-            Self::NotSuccessor {
-                installed,
-                path: None,
-                ..
-            } => write!(f, "does not follow {installed}, and no path leads there"),
-            Self::NotSuccessor {
-                installed,
-                path: Some(path),
-                ..
-            } => {
+            Self::PrereleaseNotRequested { suggestion: Some(range) } => {
+                write!(f, "is a prerelease, which \"{range}\" would admit")
+            }
+            Self::NotSuccessor { installed, path: None, .. } => {
+                write!(f, "does not follow {installed}, and no path leads there")
+            }
+            Self::NotSuccessor { installed, path: Some(path), .. } => {
                 let (steps, way) = (path.len().saturating_sub(1), path.join(" -> "));
                 if steps <= MAX_STEPS {
                     write!(f, "is {steps} steps from {installed}: {way}")
@@ -61,22 +55,14 @@ impl fmt::Display for Finding<'_> {
                 write!(f, "is held until the update window opens at {opens}")
             }
             Self::OtherCatalogHeld { home } => {
-                write!(
-                    f,
-                    "is of another catalog than what is installed, {home}, and held"
-                )
+                write!(f, "is of another catalog than what is installed, {home}, and held")
             }
             Self::DependencyUnsupported { property } => {
-                write!(
-                    f,
-                    "declares a dependency by {property}, which is not supported"
-                )
+                write!(f, "declares a dependency by {property}, which is not supported")
             }
-            Self::ConstraintInvalid {
-                index,
-                property,
-                error,
-            } => write!(f, "has an invalid {property} at index {index}: {error}"),
+            Self::ConstraintInvalid { index, property, error } => {
+                write!(f, "has an invalid {property} at index {index}: {error}")
+            }
             Self::ConstraintUnmet { constraints } => joined(f, "", constraints),
             Self::ConstraintUnknown { constraints } => joined(f, "cannot be judged: ", constraints),
             Self::BreaksInstalled { broken } => {
@@ -89,16 +75,11 @@ impl fmt::Display for Finding<'_> {
             Self::LowerVersion { lost_to } => write!(f, "is lower than {lost_to}"),
             Self::LowerRelease { lost_to } => write!(f, "has a lower release than {lost_to}"),
             Self::TieBrokenByName { lost_to } => {
-                write!(
-                    f,
-                    "is the same version as {lost_to}, which comes first by name"
-                )
+                write!(f, "is the same version as {lost_to}, which comes first by name")
             }
-            Self::DeprecatedInThisCatalog { catalogs } => write!(
-                f,
-                "is deprecated here, and what {} offers is not",
-                names(catalogs)
-            ),
+            Self::DeprecatedInThisCatalog { catalogs } => {
+                write!(f, "is deprecated here, and what {} offers is not", names(catalogs))
+            }
             Self::LowerPriorityCatalog { catalogs } => {
                 write!(f, "loses to {} of higher priority", names(catalogs))
             }
@@ -114,21 +95,14 @@ impl fmt::Display for Finding<'_> {
                 write!(f, "is a step down from {from} to {to}")
             }
             Self::ForcedStep { from, to } => {
-                write!(
-                    f,
-                    "is a step from {from} to {to} that no edge of the catalog allows"
-                )
+                write!(f, "is a step from {from} to {to} that no edge of the catalog allows")
             }
             Self::InNoChannel => f.write_str("is in no channel"),
-            Self::InvalidSkipRange { channel, text, .. } => write!(
-                f,
-                "has a skipRange in channel {channel} that cannot be read: \"{text}\""
-            ),
+            Self::InvalidSkipRange { channel, text, .. } => {
+                write!(f, "has a skipRange in channel {channel} that cannot be read: \"{text}\"")
+            }
             Self::EdgeInUnrequestedChannel { channel, kind } => {
-                write!(
-                    f,
-                    "has an edge ({kind}) in channel {channel}, which is not requested"
-                )
+                write!(f, "has an edge ({kind}) in channel {channel}, which is not requested")
             }
             Self::StaysOnInstalled => f.write_str("is the installed version"),
         }
@@ -141,17 +115,13 @@ impl fmt::Display for CatalogReason<'_> {
             Self::PackageNotInCatalog { similar } if similar.is_empty() => {
                 f.write_str("does not have the package")
             }
-            Self::PackageNotInCatalog { similar } => write!(
-                f,
-                "does not have the package; similar: {}",
-                similar.join(", ")
-            ),
+            Self::PackageNotInCatalog { similar } => {
+                write!(f, "does not have the package; similar: {}", similar.join(", "))
+            }
             Self::UnknownChannel { channel, .. } => write!(f, "has no channel {channel}"),
-            Self::DeprecatedInThisCatalog { catalogs } => write!(
-                f,
-                "offers a deprecated bundle, and {} does not",
-                names(catalogs)
-            ),
+            Self::DeprecatedInThisCatalog { catalogs } => {
+                write!(f, "offers a deprecated bundle, and {} does not", names(catalogs))
+            }
             Self::LowerPriorityCatalog { catalogs } => {
                 write!(f, "loses to {} of higher priority", names(catalogs))
             }

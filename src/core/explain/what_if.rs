@@ -35,9 +35,7 @@ impl<'a> WhatIf<'a, '_> {
 
     fn answer(&self, request: &Request) -> Option<Answer<'a>> {
         let (environment, options) = (self.query.environment(), self.query.options);
-        let selected = resolve(request, self.catalogs, environment, options)
-            .result
-            .ok()?;
+        let selected = resolve(request, self.catalogs, environment, options).result.ok()?;
         Some(Answer {
             catalog: selected.catalog,
             bundle: &selected.bundle.name,
@@ -49,18 +47,12 @@ impl<'a> WhatIf<'a, '_> {
     pub(super) fn ask_without(&self, names: &[&str]) -> Option<Answer<'a>> {
         let mut catalogs = self.catalogs.to_vec();
         catalogs.retain(|catalog| !names.contains(&catalog.name));
-        let Query {
-            request, options, ..
-        } = self.query;
+        let Query { request, options, .. } = self.query;
         let environment = self.query.environment();
-        let selected = resolve(request, &catalogs, environment, options)
-            .result
-            .ok()?;
+        let selected = resolve(request, &catalogs, environment, options).result.ok()?;
         let found = |catalog: &&Catalog<'a>| catalog.name == selected.catalog;
         let package = self.catalogs.iter().find(found)?.content?;
-        let package = package
-            .package(&self.query.request.filter.package_name)?
-            .ok()?;
+        let package = package.package(&self.query.request.filter.package_name)?.ok()?;
         let chosen = |bundle: &&Bundle| bundle.name == selected.bundle.name;
         Some(Answer {
             catalog: self.catalogs.iter().find(found)?.name,

@@ -39,10 +39,7 @@ pub(super) fn is_digest(text: &str) -> bool {
     let (prefix, digits) = SHA256;
     let hex = text.strip_prefix(prefix);
     hex.is_some_and(|hex| {
-        hex.len() == digits
-            && hex
-                .bytes()
-                .all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+        hex.len() == digits && hex.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
     })
 }
 
@@ -97,11 +94,9 @@ mod tests {
     use crate::revision::{Extension, Phase};
 
     fn extension(inline: &Value) -> ClusterExtension {
-        serde_json::from_value(
-            json!({"metadata": {"name": "e"}, "spec": {"namespace": "ns",
+        serde_json::from_value(json!({"metadata": {"name": "e"}, "spec": {"namespace": "ns",
             "config": {"configType": "Inline", "inline": inline},
-            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}}),
-        )
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}}))
         .unwrap()
     }
 
@@ -119,10 +114,7 @@ mod tests {
     fn desired(image: &str, objects: &[Value]) -> Desired {
         let objects = objects.iter().cloned();
         Desired {
-            extension: Extension {
-                name: "e".into(),
-                uid: String::new(),
-            },
+            extension: Extension { name: "e".into(), uid: String::new() },
             phases: vec![Phase {
                 name: "deploy".into(),
                 objects: objects.filter_map(Object::from_value).collect(),
@@ -146,10 +138,7 @@ mod tests {
     fn the_digest_is_of_what_is_applied() {
         let none = extension(&Value::Null);
         let of = |extension: &ClusterExtension, image: &str, objects: &[Value]| {
-            plan_digest(
-                ValidExtension::of(extension).unwrap(),
-                &desired(image, objects),
-            )
+            plan_digest(ValidExtension::of(extension).unwrap(), &desired(image, objects))
         };
         let plan = of(&none, "sha256:a", &[hook("a", "x"), hook("b", "x")]);
         assert!(is_digest(&plan), "{plan}");
@@ -170,10 +159,7 @@ mod tests {
     fn an_approval_binds_until_it_is_used() {
         let plan = format!("sha256:{}", "0".repeat(64));
         let version = VersionRelease::legacy("2.0.0").unwrap();
-        let approval = Approval {
-            version,
-            plan: Some(plan.clone()),
-        };
+        let approval = Approval { version, plan: Some(plan.clone()) };
         let (one, two) = (record("1.0.0"), record("2.0.0"));
         assert_eq!(approval.binding(&two, Some(&one)), Some(plan.as_str()));
         assert_eq!(approval.binding(&two, None), Some(plan.as_str()));

@@ -91,10 +91,6 @@ mod tests {
         assert_eq!(retagged(&policy, Some("sha256:a"), "sha256:a"), None);
         assert_eq!(retagged(&policy, None, "sha256:b"), None);
         let note = retagged(&policy, Some("sha256:a"), "sha256:b").unwrap();
-        assert!(
-            note.message.ends_with("accept-image: sha256:b"),
-            "{}",
-            note.message
-        );
+        assert!(note.message.ends_with("accept-image: sha256:b"), "{}", note.message);
     }
 }

@@ -25,11 +25,8 @@ pub struct Course {
 /// Source: plugin.md 1.4.
 pub fn holder(update: &UpdateStatus) -> Option<&'static str> {
     let is = |reason: Reason| update.reason == reason.as_str();
-    let constraints = [
-        Reason::ConstraintInvalid,
-        Reason::ConstraintUnmet,
-        Reason::ConstraintUnknown,
-    ];
+    let constraints =
+        [Reason::ConstraintInvalid, Reason::ConstraintUnmet, Reason::ConstraintUnknown];
     match () {
         () if is(Reason::Paused) => None,
         () if is(Reason::RolledBack) => Some("rollback"),

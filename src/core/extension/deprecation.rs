@@ -17,11 +17,8 @@ pub(super) fn deprecations(
     if let Ok(selected) = &resolution.result {
         return Some(converted(selected.deprecations));
     }
-    let mut holders: Vec<_> = resolution
-        .catalogs
-        .iter()
-        .filter(|report| report.bundles > 0)
-        .collect();
+    let mut holders: Vec<_> =
+        resolution.catalogs.iter().filter(|report| report.bundles > 0).collect();
     holders.sort_by_key(|report| std::cmp::Reverse(report.priority));
     let top = match holders.as_slice() {
         [] => return None,

@@ -32,10 +32,7 @@ pub fn desired(extension: ValidExtension<'_>, account: &Account, source: Source<
     let recorded = [
         (annotation::BUNDLE_DIGEST, source.digest.to_owned()),
         (annotation::SERVICE_ACCOUNT_NAME, account.name.clone()),
-        (
-            annotation::SERVICE_ACCOUNT_NAMESPACE,
-            account.namespace.clone(),
-        ),
+        (annotation::SERVICE_ACCOUNT_NAMESPACE, account.namespace.clone()),
         (annotation::EXTENSION_GENERATION, generation.to_string()),
     ];
     annotations.extend(recorded.map(|(key, value)| (key.to_owned(), value)));
@@ -84,10 +81,7 @@ mod tests {
                 "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
         }))
         .unwrap();
-        let account = Account {
-            namespace: "ns".to_owned(),
-            name: "sa".to_owned(),
-        };
+        let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
         let bundle = BundleRecord {
             name: "p.v1".into(),
             package: "p".into(),
@@ -96,22 +90,12 @@ mod tests {
             image: "r/p:1".into(),
             constraints: None,
         };
-        let source = Source {
-            bundle: &bundle,
-            digest: "sha256:a",
-            properties: Some("[]"),
-            phases: &[],
-        };
+        let source =
+            Source { bundle: &bundle, digest: "sha256:a", properties: Some("[]"), phases: &[] };
         let valid = ValidExtension::of(&extension).unwrap();
         let desired = desired(valid, &account, source);
         assert_eq!(desired.deadline_minutes, Some(20));
-        assert_eq!(
-            (
-                desired.extension.name.as_str(),
-                desired.extension.uid.as_str()
-            ),
-            ("e", "u")
-        );
+        assert_eq!((desired.extension.name.as_str(), desired.extension.uid.as_str()), ("e", "u"));
         let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
         assert_eq!(recorded(annotation::BUNDLE_VERSION), Some("1.0.0"));
         assert_eq!(recorded(annotation::BUNDLE_DIGEST), Some("sha256:a"));

@@ -63,9 +63,7 @@ impl Lift {
     /// Says it in words, for the extension of this name.
     pub fn text(&self, name: &str) -> String {
         let mut text = match self {
-            Self::Version {
-                version, supports, ..
-            } => format!("{version} ({supports}) lifts it"),
+            Self::Version { version, supports, .. } => format!("{version} ({supports}) lifts it"),
             Self::Removal => "no version in the catalogs lifts it".to_owned(),
             Self::Unread(catalog) => {
                 format!("what lifts it is not known, catalog {catalog} cannot be read")
@@ -129,11 +127,7 @@ impl Question {
             };
             let Some(step) = step else { continue };
             let is_forced = matches!(&step, Step::Change(change) if change.forced);
-            let lift = Lift::Version {
-                version: version.clone(),
-                supports,
-                step,
-            };
+            let lift = Lift::Version { version: version.clone(), supports, step };
             if !is_forced {
                 return lift;
             }
@@ -145,11 +139,7 @@ impl Question {
 
     /// Returns what a version waits for that is chosen already.
     fn awaited(&self) -> Step {
-        if self.policy.paused {
-            Step::Resume
-        } else {
-            Step::Itself
-        }
+        if self.policy.paused { Step::Resume } else { Step::Itself }
     }
 
     /// Returns the versions above the installed one that support a release, the lowest first.
@@ -218,9 +208,8 @@ mod tests {
     }
 
     fn question(annotations: &[(&str, &str)]) -> Question {
-        let annotations = annotations
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let annotations =
+            annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         Question {
             filter: CatalogFilter {
                 package_name: "kettle".to_owned(),
@@ -270,10 +259,7 @@ mod tests {
         let catalogs = [catalog("a", 0, &content)];
         let mut free = question(&[]);
         free.filter.version = None;
-        assert_eq!(
-            lift(&free, &catalogs),
-            "1.1.0 (up to 4.19) lifts it and comes by itself"
-        );
+        assert_eq!(lift(&free, &catalogs), "1.1.0 (up to 4.19) lifts it and comes by itself");
         let mut paused = question(&[(policy::PAUSED, "true")]);
         paused.filter.version = None;
         assert_eq!(

@@ -131,9 +131,8 @@ impl Policy {
     ) -> Result<Self, PolicyError> {
         check_keys(annotations).map_err(PolicyError::Key)?;
         let upgrade = read(annotations, policy::UPGRADE, |text| Ok(text.parse()?))?;
-        let waivers = read(annotations, policy::CRD_SAFETY_ALLOW, |text| {
-            Ok(Waivers::parse(text)?)
-        })?;
+        let waivers =
+            read(annotations, policy::CRD_SAFETY_ALLOW, |text| Ok(Waivers::parse(text)?))?;
         let reason = annotations.get(policy::CRD_SAFETY_REASON);
         if waivers.is_some() && reason.is_none_or(|reason| reason.trim().is_empty()) {
             return Err(PolicyError::NoReason);
@@ -183,17 +182,12 @@ fn approval(text: &str) -> Result<Approval, ValueError> {
             must_be: "sha256: and 64 hexadecimal digits",
         });
     }
-    Ok(Approval {
-        version: version(approved)?,
-        plan: plan.map(str::to_owned),
-    })
+    Ok(Approval { version: version(approved)?, plan: plan.map(str::to_owned) })
 }
 
 fn additions(annotations: &BTreeMap<String, String>) -> Result<Additions, PolicyError> {
     let only = |key: &'static str, word: &'static str| {
-        let found = read(annotations, key, |text| {
-            one_of(text, (text == word).then_some(()), word)
-        });
+        let found = read(annotations, key, |text| one_of(text, (text == word).then_some(()), word));
         found.map(|found| found.is_some())
     };
     let roles = |text: &str| one_of(text, text.parse().ok(), "create or aggregate");
@@ -210,24 +204,16 @@ fn increase(text: &str) -> Result<PermissionIncrease, ValueError> {
 }
 
 fn one_of<T>(text: &str, read: Option<T>, must_be: &'static str) -> Result<T, ValueError> {
-    read.ok_or_else(|| ValueError::Word {
-        found: text.to_owned(),
-        must_be,
-    })
+    read.ok_or_else(|| ValueError::Word { found: text.to_owned(), must_be })
 }
 
 fn version(text: &str) -> Result<VersionRelease, ValueError> {
-    VersionRelease::legacy(text).map_err(|cause| ValueError::Version {
-        found: text.to_owned(),
-        cause: Box::new(cause),
-    })
+    VersionRelease::legacy(text)
+        .map_err(|cause| ValueError::Version { found: text.to_owned(), cause: Box::new(cause) })
 }
 
 fn paused(text: &str) -> Result<bool, ValueError> {
-    text.parse().map_err(|_| ValueError::Word {
-        found: text.to_owned(),
-        must_be: "true or false",
-    })
+    text.parse().map_err(|_| ValueError::Word { found: text.to_owned(), must_be: "true or false" })
 }
 
 fn number(text: &str) -> Result<i64, ValueError> {
@@ -276,24 +262,14 @@ mod tests {
 
     #[test]
     fn annotations_are_read() {
-        assert_eq!(
-            policy(policy::UPGRADE, "None").unwrap().updates,
-            UpdatePolicy::None
-        );
+        assert_eq!(policy(policy::UPGRADE, "None").unwrap().updates, UpdatePolicy::None);
         let approved = policy(policy::APPROVE, "2.0.0").unwrap().approved.unwrap();
         assert_eq!(approved.version.recorded(), "2.0.0");
         assert!(policy(policy::PAUSED, "true").unwrap().paused);
         assert!(!policy(policy::PAUSED, "false").unwrap().paused);
-        assert!(
-            policy(policy::FORCE, "constraints")
-                .unwrap()
-                .ignore_constraints
-        );
+        assert!(policy(policy::FORCE, "constraints").unwrap().ignore_constraints);
         assert!(!policy("else", "x").unwrap().ignore_constraints);
-        assert_eq!(
-            policy(policy::ROLLBACK_TO, "3").unwrap().rollback_to,
-            Some(3)
-        );
+        assert_eq!(policy(policy::ROLLBACK_TO, "3").unwrap().rollback_to, Some(3));
         assert!(policy(policy::ON_FAILURE, "Rollback").unwrap().reverts);
         assert!(!policy(policy::ON_FAILURE, "Keep").unwrap().reverts);
         let moved = |value| policy(policy::CATALOG_MOVE, value).unwrap().catalog_move;
@@ -330,17 +306,9 @@ mod tests {
         "Retry",
         "unknown value \"Retry\": must be Rollback or Keep"
     )]
-    #[case::force(
-        policy::FORCE,
-        "constraints,rbac",
-        "unknown value \"rbac\": must be constraints"
-    )]
+    #[case::force(policy::FORCE, "constraints,rbac", "unknown value \"rbac\": must be constraints")]
     #[case::window(policy::UPDATE_WINDOW, "at night", "\"at night\" is not a window: ")]
-    #[case::proxy(
-        policy::CLUSTER_PROXY,
-        "inject",
-        "unknown value \"inject\": must be Inject"
-    )]
+    #[case::proxy(policy::CLUSTER_PROXY, "inject", "unknown value \"inject\": must be Inject")]
     #[case::conditions(
         policy::OPERATOR_CONDITIONS,
         "true",
@@ -361,11 +329,7 @@ mod tests {
         "Deny",
         "unknown value \"Deny\": must be Allow or RequireApproval"
     )]
-    #[case::waiver(
-        policy::CRD_SAFETY_ALLOW,
-        "patern",
-        "unknown check \"patern\" in \"patern\""
-    )]
+    #[case::waiver(policy::CRD_SAFETY_ALLOW, "patern", "unknown check \"patern\" in \"patern\"")]
     fn unknown_values_are_refused(#[case] key: &str, #[case] value: &str, #[case] message: &str) {
         let error = policy(key, value).unwrap_err();
         let want = format!("annotation {key} is invalid: {message}");

@@ -28,10 +28,7 @@ pub struct Return<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RollbackError {
     /// It is not there.
-    #[error(
-        "annotation {} is invalid: there is no revision {number}: {kept}",
-        policy::ROLLBACK_TO
-    )]
+    #[error("annotation {} is invalid: there is no revision {number}: {kept}", policy::ROLLBACK_TO)]
     Unknown {
         /// Its number.
         number: i64,
@@ -39,10 +36,7 @@ pub enum RollbackError {
         kept: String,
     },
     /// It never worked.
-    #[error(
-        "annotation {} is invalid: revision {_0} was never rolled out",
-        policy::ROLLBACK_TO
-    )]
+    #[error("annotation {} is invalid: revision {_0} was never rolled out", policy::ROLLBACK_TO)]
     NeverRolledOut(i64),
 }
 
@@ -62,9 +56,7 @@ pub fn going_back<'a>(
     let there = |set: &&ClusterObjectSet| set.metadata.deletion_timestamp.is_none();
     let mut kept = revisions.iter().filter(there);
     let Some(newest) = kept.clone().next_back() else {
-        return wanted
-            .rollback_to
-            .map_or(Ok(None), |number| Err(unknown(number, &[])));
+        return wanted.rollback_to.map_or(Ok(None), |number| Err(unknown(number, &[])));
     };
     let Some(number) = wanted.rollback_to else {
         return Ok(failed(wanted, revisions, newest, now));
@@ -77,11 +69,7 @@ pub fn going_back<'a>(
         Some(_) => return Err(RollbackError::NeverRolledOut(number)),
         None => return Err(unknown(number, revisions)),
     };
-    Ok(Some(Return {
-        source,
-        failed: None,
-        is_made,
-    }))
+    Ok(Some(Return { source, failed: None, is_made }))
 }
 
 fn unknown(number: i64, revisions: &[ClusterObjectSet]) -> RollbackError {
@@ -240,10 +228,7 @@ mod tests {
     }
 
     fn of(content: i64) -> Origin {
-        Origin {
-            content_of: Some(content),
-            ..Origin::default()
-        }
+        Origin { content_of: Some(content), ..Origin::default() }
     }
 
     // applying.md j3
@@ -268,11 +253,8 @@ mod tests {
         #[case] want: Result<(i64, bool), &str>,
     ) {
         let none = Origin::default();
-        let revisions = [
-            revision(1, true, &none),
-            revision(2, false, &none),
-            revision(5, true, &of(4)),
-        ];
+        let revisions =
+            [revision(1, true, &none), revision(2, false, &none), revision(5, true, &of(4))];
         let wanted = policy_of(policy::ROLLBACK_TO, number);
         let got = going_back(&wanted, &revisions, LATE.parse().unwrap());
         let got = got.map(|back| back.map(|back| (back.source.spec.revision, back.is_made)));
@@ -292,10 +274,7 @@ mod tests {
         #[case] origin: &Origin,
         #[case] want: Option<i64>,
     ) {
-        let revisions = [
-            revision(1, true, &Origin::default()),
-            revision(2, false, origin),
-        ];
+        let revisions = [revision(1, true, &Origin::default()), revision(2, false, origin)];
         let wanted = policy_of(policy::ON_FAILURE, word);
         let back = going_back(&wanted, &revisions, now.parse().unwrap()).unwrap();
         assert_eq!(back.map(|back| back.source.spec.revision), want);
@@ -315,17 +294,11 @@ mod tests {
         #[case] generation: i64,
         #[case] held: bool,
     ) {
-        let origin = Origin {
-            reverted: Some(("p.v2".into(), "not ready".into())),
-            ..of(1)
-        };
+        let origin = Origin { reverted: Some(("p.v2".into(), "not ready".into())), ..of(1) };
         let revisions = [revision(3, true, &origin)];
         let extension = json!({"metadata": {"name": "e", "generation": generation}});
         let extension = serde_json::from_value(extension).unwrap();
-        let target = BundleRecord {
-            name: target.to_owned(),
-            ..BundleRecord::of(&revisions[0])
-        };
+        let target = BundleRecord { name: target.to_owned(), ..BundleRecord::of(&revisions[0]) };
         let wanted = policy_of(policy::ON_FAILURE, "Rollback");
         let back = reverted(&wanted, &extension, &revisions, &target);
         assert_eq!(back.is_some(), held);

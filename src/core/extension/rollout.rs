@@ -69,10 +69,7 @@ mod tests {
 
     #[test]
     fn a_rollout_for_the_same_spec_goes_on() {
-        let revisions = [
-            revision(1, "1.0.0", 1, true),
-            revision(2, "1.1.0", 2, false),
-        ];
+        let revisions = [revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 2, false)];
         assert_eq!(
             ongoing_rollout(&extension(2), &revisions, at(EARLY)),
             Some(BundleRecord::of(&revisions[1]))
@@ -82,10 +79,7 @@ mod tests {
     // decision 6, applying.md a8
     #[test]
     fn a_changed_spec_resolves_from_what_succeeded() {
-        let revisions = [
-            revision(1, "1.0.0", 1, true),
-            revision(2, "1.1.0", 2, false),
-        ];
+        let revisions = [revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 2, false)];
         assert_eq!(ongoing_rollout(&extension(3), &revisions, at(EARLY)), None);
     }
 

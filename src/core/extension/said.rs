@@ -47,11 +47,7 @@ pub fn said(
         now,
         because: moved(extension, question, inputs, at),
     });
-    Some(Said {
-        reason: ready.reason.clone(),
-        message: ready.message.clone(),
-        differs,
-    })
+    Some(Said { reason: ready.reason.clone(), message: ready.message.clone(), differs })
 }
 
 /// Returns when the fields of an object were last changed, of those whose managers count.
@@ -60,9 +56,7 @@ pub fn last_change(
     counts: impl Fn(&ManagedFieldsEntry) -> bool,
 ) -> Option<Timestamp> {
     let entries = metadata.managed_fields.iter().flatten();
-    let times = entries
-        .filter(|entry| counts(entry))
-        .map(|entry| &entry.time);
+    let times = entries.filter(|entry| counts(entry)).map(|entry| &entry.time);
     times.flatten().map(|time| time.0).max()
 }
 
@@ -82,48 +76,22 @@ fn difference(
     }
     let goal = match (&question.rolling, &answer.goal) {
         (Some(_), _) => None,
-        (
-            None,
-            Ok(Goal {
-                held: None, target, ..
-            }),
-        ) => Some(target),
-        (
-            None,
-            Ok(Goal {
-                held: Some(error), ..
-            }),
-        ) => {
-            return Some((
-                progressing.message.clone(),
-                sanitize(&Chain(error).to_string()),
-            ));
+        (None, Ok(Goal { held: None, target, .. })) => Some(target),
+        (None, Ok(Goal { held: Some(error), .. })) => {
+            return Some((progressing.message.clone(), sanitize(&Chain(error).to_string())));
         }
         (None, Err(error)) => {
-            return Some((
-                progressing.message.clone(),
-                sanitize(&Chain(error).to_string()),
-            ));
+            return Some((progressing.message.clone(), sanitize(&Chain(error).to_string())));
         }
     };
     if status.update != answer.update {
-        return Some((
-            offered(status.update.as_ref()),
-            offered(answer.update.as_ref()),
-        ));
+        return Some((offered(status.update.as_ref()), offered(answer.update.as_ref())));
     }
     let target = goal.filter(|_| !question.policy.paused)?;
-    let is_there = question
-        .installed
-        .as_ref()
-        .is_some_and(|it| it.is_same_bundle(target));
+    let is_there = question.installed.as_ref().is_some_and(|it| it.is_same_bundle(target));
     let ready = find(&status.conditions, types::READY)?;
-    (!is_there && ready.reason == Reason::Succeeded.as_str()).then(|| {
-        (
-            ready.message.clone(),
-            format!("{} would be rolled out", target.name),
-        )
-    })
+    (!is_there && ready.reason == Reason::Succeeded.as_str())
+        .then(|| (ready.message.clone(), format!("{} would be rolled out", target.name)))
 }
 
 fn offered(update: Option<&UpdateStatus>) -> String {
@@ -141,16 +109,11 @@ fn moved(
     at: Timestamp,
 ) -> Vec<String> {
     let mut because = Vec::new();
-    let conditions = extension
-        .status
-        .iter()
-        .flat_map(|status| &status.conditions);
+    let conditions = extension.status.iter().flat_map(|status| &status.conditions);
     let seen = conditions.filter_map(|it| it.observed_generation).max();
     let generation = extension.metadata.generation;
     if let (Some(generation), Some(seen)) = (generation, seen.filter(|_| seen != generation)) {
-        because.push(format!(
-            "generation {generation} of it, and the status is of {seen}"
-        ));
+        because.push(format!("generation {generation} of it, and the status is of {seen}"));
     }
     let by_others = |entry: &ManagedFieldsEntry| {
         let own = entry.manager.as_deref() == Some(manager::OPERATOR_CONTROLLER);
@@ -162,18 +125,11 @@ fn moved(
     };
     let edited = Some(edited).filter(|edited| edited.changed.is_some());
     let whole = |time: Timestamp| time.as_second();
-    because.extend(
-        edited
-            .iter()
-            .chain(inputs)
-            .filter_map(|input| match input.changed {
-                None => Some(input.what.clone()),
-                Some(time) if whole(time) >= whole(at) => {
-                    Some(format!("{} changed at {time}", input.what))
-                }
-                Some(_) => None,
-            }),
-    );
+    because.extend(edited.iter().chain(inputs).filter_map(|input| match input.changed {
+        None => Some(input.what.clone()),
+        Some(time) if whole(time) >= whole(at) => Some(format!("{} changed at {time}", input.what)),
+        Some(_) => None,
+    }));
     if question.policy.windows.is_some() {
         because.push("the time, by which its update windows open and close".to_owned());
     }
@@ -260,10 +216,7 @@ mod tests {
 
     fn said(extension: &ClusterExtension, answer: &Answer, inputs: &[Input]) -> Option<String> {
         let said = super::said(extension, &question(&[]), Some(answer), inputs).unwrap();
-        assert_eq!(
-            (said.reason.as_str(), said.message.as_str()),
-            ("Succeeded", "all well")
-        );
+        assert_eq!((said.reason.as_str(), said.message.as_str()), ("Succeeded", "all well"));
         said.differs.map(|differs| differs.to_string())
     }
 
@@ -340,11 +293,6 @@ mod tests {
         let paused = question(&[(olm_api::keys::policy::PAUSED, "true")]);
         let other = answer(Ok(keep("1.1.0")), &json!(null));
         let well = extension(&json!({}), &json!(null));
-        assert_eq!(
-            super::said(&well, &paused, Some(&other), &[])
-                .unwrap()
-                .differs,
-            None
-        );
+        assert_eq!(super::said(&well, &paused, Some(&other), &[]).unwrap().differs, None);
     }
 }

@@ -21,11 +21,7 @@ impl<'a> ValidExtension<'a> {
     pub fn of(object: &'a ClusterExtension) -> Option<Self> {
         let spec = object.spec.as_ref()?;
         let filter = spec.source.catalog.as_ref()?;
-        Some(Self {
-            object,
-            spec,
-            filter,
-        })
+        Some(Self { object, spec, filter })
     }
 
     /// Returns the configuration of the bundle, where there is one.

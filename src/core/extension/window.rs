@@ -74,15 +74,9 @@ impl FromStr for Windows {
     fn from_str(text: &str) -> Result<Self, WindowError> {
         let window = |text: &str| {
             let text = text.trim();
-            Window::parse(text).map_err(|problem| WindowError {
-                window: text.to_owned(),
-                problem,
-            })
+            Window::parse(text).map_err(|problem| WindowError { window: text.to_owned(), problem })
         };
-        text.split(';')
-            .map(window)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        text.split(';').map(window).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -128,10 +122,8 @@ impl Window {
             },
         };
         Ok(Self {
-            days: days.map_or_else(
-                || Ok(DAYS.map(|(_, day)| day).to_vec()),
-                |days| parse_days(days),
-            )?,
+            days: days
+                .map_or_else(|| Ok(DAYS.map(|(_, day)| day).to_vec()), |days| parse_days(days))?,
             opens,
             closes,
             zone: zone.map_or(Ok(TimeZone::UTC), |zone| parse_zone(zone))?,
@@ -142,8 +134,7 @@ impl Window {
     fn near(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp)> {
         let today = self.zone.to_datetime(now).date();
         let days = (-1..=7).filter_map(move |days: i64| today.checked_add(days.days()).ok());
-        days.filter(|day| self.days.contains(&day.weekday()))
-            .filter_map(|day| self.on(day))
+        days.filter(|day| self.days.contains(&day.weekday())).filter_map(|day| self.on(day))
     }
 
     fn on(&self, day: Date) -> Option<(Timestamp, Timestamp)> {
@@ -161,9 +152,7 @@ impl Window {
 
 fn parse_days(text: &str) -> Result<Vec<Weekday>, Problem> {
     let position = |day: &str| {
-        let found = DAYS
-            .iter()
-            .position(|(name, _)| name.eq_ignore_ascii_case(day));
+        let found = DAYS.iter().position(|(name, _)| name.eq_ignore_ascii_case(day));
         found.ok_or_else(|| Problem::Day(day.to_owned()))
     };
     let mut days = Vec::new();
@@ -205,11 +194,7 @@ mod tests {
     #[case::every_day("02:00-04:00", "2026-11-24T01:59:59Z", Some("2026-11-24T02:00:00Z"))]
     #[case::open("02:00-04:00", "2026-11-24T02:00:00Z", None)]
     #[case::just_closed("02:00-04:00", "2026-11-24T04:00:00Z", Some("2026-11-25T02:00:00Z"))]
-    #[case::next_week(
-        "Tue 02:00-04:00",
-        "2026-11-24T05:00:00Z",
-        Some("2026-12-01T02:00:00Z")
-    )]
+    #[case::next_week("Tue 02:00-04:00", "2026-11-24T05:00:00Z", Some("2026-12-01T02:00:00Z"))]
     #[case::over_midnight("Mon 22:00-04:00", "2026-11-24T03:59:00Z", None)]
     #[case::of_the_day_before(
         "Tue 22:00-04:00",

@@ -82,11 +82,7 @@ pub fn verdict(
             || "the version of the cluster is not known".to_owned(),
             |text| format!("the version of the cluster cannot be read: {}", quote(text)),
         );
-        return Statement::unknown(
-            operator::UPGRADEABLE,
-            Reason::ClusterVersionUnknown,
-            message,
-        );
+        return Statement::unknown(operator::UPGRADEABLE, Reason::ClusterVersionUnknown, message);
     };
     let (mut incompatible, mut lifted) = (BTreeSet::new(), BTreeSet::new());
     let mut errors = BTreeSet::new();
@@ -154,9 +150,8 @@ fn decide(
     );
     if !lifted.is_empty() {
         let ways = lifted.into_iter();
-        let ways: Vec<_> = ways
-            .map(|(extension, way)| format!("{}: {way}", quote(extension)))
-            .collect();
+        let ways: Vec<_> =
+            ways.map(|(extension, way)| format!("{}: {way}", quote(extension))).collect();
         message.push_str(" Ways out: ");
         message.push_str(&ways.join("; "));
     }
@@ -282,9 +277,7 @@ pub fn with_way_out(mut statement: Statement, way: &str) -> Statement {
 
 /// Returns what lifts the hold of an extension: what its condition says after the verdict.
 pub fn way_out<'a>(statement: &Statement, condition: &'a str) -> Option<&'a str> {
-    condition
-        .strip_prefix(statement.message.as_str())?
-        .strip_prefix(WAY_OUT)
+    condition.strip_prefix(statement.message.as_str())?.strip_prefix(WAY_OUT)
 }
 
 /// What stands between the verdict about an extension and its way out.

@@ -144,10 +144,7 @@ pub fn max_declared<'a>(
     }
     match minor_release(raw) {
         Ok(release) => Ok(MaxVersion::Supports(release)),
-        Err(reason) => Err(PropertyError::Value {
-            raw: raw.to_owned(),
-            reason,
-        }),
+        Err(reason) => Err(PropertyError::Value { raw: raw.to_owned(), reason }),
     }
 }
 
@@ -182,10 +179,7 @@ fn from_number(raw: &str) -> Result<MinorRelease, ValueError> {
     if !plain(major) || major == "0" || !plain(minor) {
         return Err(number());
     }
-    Ok(MinorRelease::new(
-        part("major", major)?,
-        part("minor", minor)?,
-    ))
+    Ok(MinorRelease::new(part("major", major)?, part("minor", minor)?))
 }
 
 /// Reads a text as upstream's tolerant parser does: blanks around it and leading zeros are dropped,
@@ -225,11 +219,7 @@ fn part(part: &'static str, text: &str) -> Result<u64, ValueError> {
     }
     text.parse().map_err(|_| ValueError::Size {
         text: text.to_owned(),
-        problem: if text.is_empty() {
-            "invalid syntax"
-        } else {
-            "value out of range"
-        },
+        problem: if text.is_empty() { "invalid syntax" } else { "value out of range" },
     })
 }
 
@@ -243,10 +233,7 @@ fn go_json_error(text: &str, error: &serde_json::Error) -> String {
     let first = text.trim_start().chars().next();
     match first {
         Some(first) if error.is_syntax() && !begins_value(first) => {
-            format!(
-                "invalid character {} looking for beginning of value",
-                single_quote(first)
-            )
+            format!("invalid character {} looking for beginning of value", single_quote(first))
         }
         _ => own,
     }

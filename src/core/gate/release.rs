@@ -88,11 +88,8 @@ impl MinorRelease {
 
     /// Returns the minor version of Kubernetes 1 that it brings.
     pub fn kubernetes_minor(self) -> u64 {
-        let minor = if self.major > LAST_OF_4.major {
-            LAST_OF_4.minor + self.minor
-        } else {
-            self.minor
-        };
+        let minor =
+            if self.major > LAST_OF_4.major { LAST_OF_4.minor + self.minor } else { self.minor };
         minor + KUBERNETES_AHEAD
     }
 

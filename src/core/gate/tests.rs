@@ -30,20 +30,14 @@ fn declared_versions(#[case] value: &str, #[case] major: u64, #[case] minor: u64
 #[rstest]
 #[case("4", r#"invalid semver format "4": expected <major>.<minor>"#)]
 #[case("4.019", r#"invalid semver format "4.019": expected <major>.<minor>"#)]
-#[case(
-    "4.19e1",
-    r#"invalid semver format "4.19e1": expected <major>.<minor>"#
-)]
+#[case("4.19e1", r#"invalid semver format "4.19e1": expected <major>.<minor>"#)]
 #[case("0.9", r#"invalid semver format "0.9": expected <major>.<minor>"#)]
 #[case("-4.19", r#"invalid semver format "-4.19": expected <major>.<minor>"#)]
 #[case(r#""4.18.0""#, "invalid version format")]
 #[case(r#""4""#, "invalid version format")]
 #[case(r#""v4.18""#, "invalid version format")]
 #[case(r#""""#, "invalid version format")]
-#[case(
-    r#""4.18-rc1""#,
-    "Short version cannot contain PreRelease/Build meta data"
-)]
+#[case(r#""4.18-rc1""#, "Short version cannot contain PreRelease/Build meta data")]
 #[case(r#""4.x""#, r#"Invalid character(s) found in minor number "x""#)]
 #[case("true", "invalid type bool for olm.maxOpenshiftVersion: true")]
 #[case("null", "invalid type <nil> for olm.maxOpenshiftVersion: null")]
@@ -51,10 +45,7 @@ fn declared_versions(#[case] value: &str, #[case] major: u64, #[case] minor: u64
     r#"{"a":1}"#,
     r#"invalid type map[string]interface {} for olm.maxOpenshiftVersion: {"a":1}"#
 )]
-#[case(
-    "[4.18]",
-    "invalid type []interface {} for olm.maxOpenshiftVersion: [4.18]"
-)]
+#[case("[4.18]", "invalid type []interface {} for olm.maxOpenshiftVersion: [4.18]")]
 fn values_that_are_no_version(#[case] value: &str, #[case] reason: &str) {
     let want = format!("error converting to semver for version {value}: {reason}");
     assert_eq!(read(value), Err(want));
@@ -67,10 +58,7 @@ fn values_that_are_no_version(#[case] value: &str, #[case] reason: &str) {
 #[case::null(Some("null"))]
 #[case::empty(Some("[]"))]
 fn absent_is_compatible(#[case] annotation: Option<&str>) {
-    assert_eq!(
-        max_openshift_version(annotation),
-        Ok(MaxVersion::NotDeclared)
-    );
+    assert_eq!(max_openshift_version(annotation), Ok(MaxVersion::NotDeclared));
 }
 
 // applying.md i1, table 9.1
@@ -78,10 +66,7 @@ fn absent_is_compatible(#[case] annotation: Option<&str>) {
 fn the_property_twice_is_an_error_even_if_equal() {
     let one = r#"{"type":"olm.maxOpenShiftVersion","value":"4.18"}"#;
     let annotation = format!("[{one},{one}]");
-    assert_eq!(
-        max_openshift_version(Some(&annotation)),
-        Err(PropertyError::Repeated)
-    );
+    assert_eq!(max_openshift_version(Some(&annotation)), Err(PropertyError::Repeated));
 }
 
 // plugin.md U14
@@ -122,11 +107,7 @@ fn blocks(
 }
 
 fn bundle<'a>(extension: &'a str, name: &'a str, properties: &'a str) -> Bundle<'a> {
-    Bundle {
-        extension,
-        name,
-        properties: Some(properties),
-    }
+    Bundle { extension, name, properties: Some(properties) }
 }
 
 // applying.md i2, the worked example of 9.4
@@ -135,18 +116,12 @@ fn incompatible_bundles_and_errors_are_told_together() {
     let (text, number) = (declares(r#""4.18""#), declares("4.17"));
     let one = r#"{"type":"olm.maxOpenShiftVersion","value":"4.18"}"#;
     let twice = format!("[{one},{one}]");
-    let bundles = [
-        bundle("c", "c.v1", &twice),
-        bundle("b", "b.v2", &number),
-        bundle("a", "a.v1", &text),
-    ];
+    let bundles =
+        [bundle("c", "c.v1", &twice), bundle("b", "b.v2", &number), bundle("a", "a.v1", &text)];
     let got = verdict(Cluster::At(Some("4.18.7")), &bundles, &BTreeMap::new());
     assert_eq!(got.type_, "Upgradeable");
     assert_eq!(got.status, "False");
-    assert_eq!(
-        got.reason.as_str(),
-        "InstalledOLMOperators_IncompatibleOperatorsInstalled"
-    );
+    assert_eq!(got.reason.as_str(), "InstalledOLMOperators_IncompatibleOperatorsInstalled");
     assert_eq!(
         got.message,
         "InstalledOLMOperatorsUpgradeable: Found ClusterExtensions that require upgrades prior to upgrading cluster to version 4.19: bundle \"a.v1\" for ClusterExtension \"a\",bundle \"b.v2\" for ClusterExtension \"b\".\nInstalledOLMOperatorsUpgradeable:  Additionally the following errors were encountered while getting extension metadata: error(s) with cluster extension c: error in bundle c.v1: more than one olm.maxOpenShiftVersion found in bundle"
@@ -156,11 +131,7 @@ fn incompatible_bundles_and_errors_are_told_together() {
 // applying.md i3
 #[test]
 fn nothing_declared_is_well() {
-    let none = Bundle {
-        extension: "a",
-        name: "a.v1",
-        properties: None,
-    };
+    let none = Bundle { extension: "a", name: "a.v1", properties: None };
     for bundles in [&[][..], &[none][..]] {
         let got = verdict(Cluster::At(Some("4.18.7")), bundles, &BTreeMap::new());
         assert_eq!(
@@ -194,10 +165,7 @@ fn current_versions(
 #[test]
 fn the_stricter_of_installed_and_rolling_decides() {
     let (installed, rolling) = (declares("4.18"), declares("4.20"));
-    let both = [
-        bundle("a", "a.v1", &installed),
-        bundle("a", "a.v2", &rolling),
-    ];
+    let both = [bundle("a", "a.v1", &installed), bundle("a", "a.v2", &rolling)];
     let at = Cluster::At(Some("4.18.0"));
     let got = verdict(at, &both, &BTreeMap::new());
     assert_eq!(got.status, "False");
@@ -213,10 +181,7 @@ fn an_annotation_that_is_no_json_blocks(#[case] annotation: &str, #[case] json_e
     let bundles = [bundle("a", "a.v1", annotation)];
     let got = verdict(Cluster::At(Some("4.18.7")), &bundles, &BTreeMap::new());
     assert_eq!(got.status, "False");
-    assert_eq!(
-        got.reason.as_str(),
-        "InstalledOLMOperators_FailureGettingExtensionMetadata"
-    );
+    assert_eq!(got.reason.as_str(), "InstalledOLMOperators_FailureGettingExtensionMetadata");
     let chain = "InstalledOLMOperatorsUpgradeable: error with cluster extension a: error in bundle a.v1: could not convert olm.properties: failed to unmarshal properties annotation: ";
     assert_eq!(got.message.strip_prefix(chain), Some(json_error));
 }
@@ -235,10 +200,7 @@ fn before_everything_is_read_nothing_is_promised() {
 #[case(Some("4.18"))]
 fn an_unreadable_cluster_version_is_unknown(#[case] version: Option<&str>) {
     let got = verdict(Cluster::At(version), &[], &BTreeMap::new());
-    assert_eq!(
-        (got.status, got.reason.as_str()),
-        ("Unknown", "ClusterVersionUnknown")
-    );
+    assert_eq!((got.status, got.reason.as_str()), ("Unknown", "ClusterVersionUnknown"));
 }
 
 // applying.md 9.7
@@ -261,10 +223,7 @@ fn an_extension_says_whether_it_blocks(
     let properties = declares(value);
     let bundles = [bundle("a", "a.v1", &properties)];
     let got = platform_upgradeable(MinorRelease::new(4, 18), bundles).unwrap();
-    assert_eq!(
-        (got.status, got.reason.as_str(), got.message.as_str()),
-        (status, reason, message)
-    );
+    assert_eq!((got.status, got.reason.as_str(), got.message.as_str()), (status, reason, message));
 }
 
 // applying.md 9.7, i8
@@ -274,11 +233,7 @@ fn the_condition_is_that_of_the_strictest_bundle() {
     let bundles = || [bundle("a", "a.v2", &new), bundle("a", "a.v1", &old)];
     let got = platform_upgradeable(MinorRelease::new(4, 18), bundles()).unwrap();
     assert!(got.message.contains("\"a.v1\""), "{}", got.message);
-    let none = Bundle {
-        extension: "a",
-        name: "a.v1",
-        properties: None,
-    };
+    let none = Bundle { extension: "a", name: "a.v1", properties: None };
     let got = platform_upgradeable(MinorRelease::new(4, 18), [none]).unwrap();
     assert_eq!((got.status, got.reason), ("True", Reason::NotDeclared));
     assert_eq!(platform_upgradeable(MinorRelease::new(4, 18), []), None);
@@ -298,10 +253,7 @@ fn ways_out_follow_the_text_of_upstream() {
 
     let statement = platform_upgradeable(MinorRelease::new(4, 18), bundles).unwrap();
     let written = with_way_out(statement.clone(), "1.2.0 lifts it");
-    assert_eq!(
-        way_out(&statement, &written.message),
-        Some("1.2.0 lifts it")
-    );
+    assert_eq!(way_out(&statement, &written.message), Some("1.2.0 lifts it"));
     assert_eq!(way_out(&statement, &statement.message), None);
 }
 
@@ -322,10 +274,7 @@ fn releases_are_read(#[case] text: &str, #[case] want: Option<(u64, u64)>) {
 fn kubernetes_stands_for_a_release(#[case] version: &str, #[case] want: &str, #[case] minor: u64) {
     let version = crate::version::Version::of_kubernetes(version).unwrap();
     let release = MinorRelease::of_kubernetes(&version).unwrap();
-    assert_eq!(
-        (release.to_string().as_str(), release.kubernetes_minor()),
-        (want, minor)
-    );
+    assert_eq!((release.to_string().as_str(), release.kubernetes_minor()), (want, minor));
     assert_eq!(MinorRelease::new(5, 1).kubernetes_minor(), 37);
 }
 
@@ -334,10 +283,7 @@ fn kubernetes_stands_for_a_release(#[case] version: &str, #[case] want: &str, #[
 fn the_operator_reports_four_conditions() {
     let well = verdict(Cluster::At(Some("4.18.0")), &[], &BTreeMap::new());
     let got = operator_conditions(well.clone(), "4.18.0", false, None);
-    let short: Vec<_> = got
-        .iter()
-        .map(|c| (c.type_, c.status, c.reason.as_str()))
-        .collect();
+    let short: Vec<_> = got.iter().map(|c| (c.type_, c.status, c.reason.as_str())).collect();
     assert_eq!(
         short,
         [
@@ -347,12 +293,8 @@ fn the_operator_reports_four_conditions() {
             ("Upgradeable", "True", "AsExpected"),
         ]
     );
-    let settled = operator_conditions(
-        well,
-        "4.18.0",
-        true,
-        Some((Reason::ClusterVersionUnknown, "it is")),
-    );
+    let settled =
+        operator_conditions(well, "4.18.0", true, Some((Reason::ClusterVersionUnknown, "it is")));
     assert_eq!((settled[1].status, settled[2].status), ("False", "True"));
 }
 

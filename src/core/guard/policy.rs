@@ -24,12 +24,8 @@ pub enum Policy {
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::Extension,
-        Self::ObjectSet,
-        Self::DefaultAccount,
-        Self::Approve,
-    ];
+    pub const ALL: [Self; 4] =
+        [Self::Extension, Self::ObjectSet, Self::DefaultAccount, Self::Approve];
 
     /// Returns the name of the `ValidatingAdmissionPolicy`.
     pub fn name(self) -> &'static str {
@@ -74,15 +70,11 @@ pub fn in_force(
     policy: &ValidatingAdmissionPolicy,
     bindings: &[ValidatingAdmissionPolicyBinding],
 ) -> bool {
-    let fails_closed = policy.spec.as_ref().is_some_and(|spec| {
-        spec.failure_policy
-            .as_deref()
-            .is_none_or(|fails| fails == FAIL)
-    });
-    let observed = policy
-        .status
+    let fails_closed = policy
+        .spec
         .as_ref()
-        .and_then(|status| status.observed_generation);
+        .is_some_and(|spec| spec.failure_policy.as_deref().is_none_or(|fails| fails == FAIL));
+    let observed = policy.status.as_ref().and_then(|status| status.observed_generation);
     let known = observed.is_some() && observed == policy.metadata.generation;
     let bound = bindings
         .iter()

@@ -19,10 +19,7 @@ pub struct AccountPattern {
 impl AccountPattern {
     /// Returns the pattern of all service accounts of a namespace.
     pub fn all_of(namespace: impl Into<String>) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: None,
-        }
+        Self { namespace: namespace.into(), name: None }
     }
 
     fn holds(&self, account: &Account) -> bool {
@@ -41,10 +38,7 @@ impl FromStr for AccountPattern {
         if !is_plain(namespace) || !(name == ANY || is_plain(name)) {
             return Err(wrong());
         }
-        Ok(Self {
-            namespace: namespace.to_owned(),
-            name: (name != ANY).then(|| name.to_owned()),
-        })
+        Ok(Self { namespace: namespace.to_owned(), name: (name != ANY).then(|| name.to_owned()) })
     }
 }
 

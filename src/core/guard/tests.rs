@@ -11,10 +11,7 @@ use crate::revision::Account;
 
 fn account(text: &str) -> Account {
     let (namespace, name) = text.split_once('/').expect("<namespace>/<name>");
-    Account {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
+    Account { namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
 // P50
@@ -49,14 +46,8 @@ fn reserved_accounts_are_refused(#[case] named: &str, #[case] want: Option<&str>
 #[test]
 fn the_own_account_is_refused_even_as_the_default() {
     let own = account("olmv1-system/olm");
-    let reserved = Reserved {
-        patterns: Vec::new(),
-        default: Some(own.clone()),
-    };
-    assert_eq!(
-        reserved.check(&own, Some(&own)),
-        Err(ReservedAccount::Own(own.clone()))
-    );
+    let reserved = Reserved { patterns: Vec::new(), default: Some(own.clone()) };
+    assert_eq!(reserved.check(&own, Some(&own)), Err(ReservedAccount::Own(own.clone())));
     assert_eq!(reserved.check(&own, None), Ok(()));
 }
 

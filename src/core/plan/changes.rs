@@ -84,13 +84,7 @@ pub(super) fn changes(old: &[Object], new: &[Phase]) -> Vec<ObjectChange> {
 }
 
 fn key(object: &Object) -> [String; 4] {
-    [
-        object.group(),
-        object.kind(),
-        object.namespace(),
-        object.name(),
-    ]
-    .map(str::to_owned)
+    [object.group(), object.kind(), object.namespace(), object.name()].map(str::to_owned)
 }
 
 fn change(
@@ -115,9 +109,7 @@ fn fields(before: &Object, after: &Object) -> Vec<FieldChange> {
     let mut fields = differences(&value(before), &value(after));
     if after.group().is_empty() && after.kind() == "Secret" {
         let content = |field: &&mut FieldChange| {
-            [".data", ".stringData"]
-                .iter()
-                .any(|path| field.path.starts_with(path))
+            [".data", ".stringData"].iter().any(|path| field.path.starts_with(path))
         };
         for field in fields.iter_mut().filter(content) {
             for value in [&mut field.from, &mut field.to] {
@@ -168,11 +160,9 @@ fn collect(before: &Value, after: &Value, path: &str, found: &mut Vec<FieldChang
                 collect(old, new, &format!("{path}[{index}]"), found);
             }
         }
-        (old, new) if old != new => found.push(FieldChange {
-            path: path.to_owned(),
-            from: old.clone(),
-            to: new.clone(),
-        }),
+        (old, new) if old != new => {
+            found.push(FieldChange { path: path.to_owned(), from: old.clone(), to: new.clone() })
+        }
         _ => {}
     }
 }

@@ -228,9 +228,7 @@ impl Plan {
             catalog: proposed.course.catalog.clone(),
             forced: proposed.course.forced,
             objects: changes::changes(old, &desired.phases),
-            account: Account {
-                missing: lines(&missing),
-            },
+            account: Account { missing: lines(&missing) },
             operator,
             webhooks: Difference::between(&parts::webhooks(old.iter()), &parts::webhooks(new())),
             gate: Gate {
@@ -296,10 +294,7 @@ fn verdicts(proposed: &Proposed<'_>) -> Vec<CrdVerdict> {
             let (waived, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(covered);
             let checks: BTreeSet<_> = findings.iter().map(|it| <&str>::from(it.check)).collect();
             CrdVerdict {
-                allow: checks
-                    .iter()
-                    .map(|check| format!("{name}:{check}"))
-                    .collect(),
+                allow: checks.iter().map(|check| format!("{name}:{check}")).collect(),
                 findings: findings.iter().map(ToString::to_string).collect(),
                 waived: waived.iter().map(ToString::to_string).collect(),
                 name,
@@ -317,14 +312,10 @@ fn way_back(old: &[Object], desired: &Desired, rules: Rules) -> Vec<CrdVerdict> 
     let pairs = definitions(desired).filter_map(|new| Some((before(new.name())?, new)));
     let found = pairs.map(|(old, new)| CrdVerdict {
         name: new.name().to_owned(),
-        findings: compare(
-            &Definition::written(new),
-            &Definition::of_object(old),
-            rules,
-        )
-        .iter()
-        .map(ToString::to_string)
-        .collect(),
+        findings: compare(&Definition::written(new), &Definition::of_object(old), rules)
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
         waived: Vec::new(),
         allow: Vec::new(),
     });
@@ -368,9 +359,5 @@ fn unknown(proposed: &Proposed<'_>) -> Vec<Unknown> {
     let account = proposed.missing.as_ref().err().map(|why| ("account", why));
     let crds = proposed.crds.as_ref().err().map(|why| ("crds", why));
     let both = account.into_iter().chain(crds);
-    both.map(|(what, why)| Unknown {
-        what,
-        why: why.clone(),
-    })
-    .collect()
+    both.map(|(what, why)| Unknown { what, why: why.clone() }).collect()
 }

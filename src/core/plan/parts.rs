@@ -15,10 +15,7 @@ pub(super) fn granted<'a>(
     new: impl Iterator<Item = &'a Object>,
 ) -> Difference {
     let (old, new) = (given(old), given(new));
-    Difference {
-        added: lines(&new.missing(&old)),
-        removed: lines(&old.missing(&new)),
-    }
+    Difference { added: lines(&new.missing(&old)), removed: lines(&old.missing(&new)) }
 }
 
 /// Returns the webhooks of configurations, and the CRDs whose objects a webhook converts.

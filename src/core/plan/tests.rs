@@ -51,10 +51,7 @@ fn plan(annotations: &Value, known: bool) -> Plan {
     }))
     .unwrap();
     let extension = ValidExtension::of(&extension).unwrap();
-    let account = revision::Account {
-        namespace: "ns".to_owned(),
-        name: "sa".to_owned(),
-    };
+    let account = revision::Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
     let properties = r#"[{"type": "olm.maxOpenShiftVersion", "value": "4.20"}]"#;
     let (before, after) = (record("1.0.0"), record("2.0.0"));
     let source = Source {
@@ -78,17 +75,9 @@ fn plan(annotations: &Value, known: bool) -> Plan {
             forced: false,
             held: Some("policy"),
         },
-        before: Some(Before {
-            bundle: before,
-            properties: None,
-            objects: objects(1),
-        }),
+        before: Some(Before { bundle: before, properties: None, objects: objects(1) }),
         desired: &desired(extension, &account, source),
-        missing: if known {
-            Ok(missing)
-        } else {
-            Err("forbidden".to_owned())
-        },
+        missing: if known { Ok(missing) } else { Err("forbidden".to_owned()) },
         crds: if known {
             Ok(Crds {
                 live: [("kettles.example.com".to_owned(), live)].into(),

@@ -91,28 +91,14 @@ pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
         }
     }
     if errors.is_empty() {
-        let message = format!(
-            "let pass by {}: {}",
-            policy::CRD_SAFETY_ALLOW,
-            waived.join("\n")
-        );
-        let note = Note {
-            reason: Reason::CrdUpgradeWaived,
-            message,
-        };
-        return Ok(if waived.is_empty() {
-            Vec::new()
-        } else {
-            vec![note]
-        });
+        let message = format!("let pass by {}: {}", policy::CRD_SAFETY_ALLOW, waived.join("\n"));
+        let note = Note { reason: Reason::CrdUpgradeWaived, message };
+        return Ok(if waived.is_empty() { Vec::new() } else { vec![note] });
     }
     Err(Refusal {
         message: errors.join("\n"),
         awaits: Awaited::CustomResourceDefinitions,
-        notes: vec![Note {
-            reason: Reason::CrdUpgradeRefused,
-            message: advice(&allow),
-        }],
+        notes: vec![Note { reason: Reason::CrdUpgradeRefused, message: advice(&allow) }],
         crds: refused,
     })
 }
@@ -161,14 +147,8 @@ mod tests {
     fn checked_without(leaving: u64, waivers: &str) -> Result<Vec<Note>, Refusal> {
         let extension = extension(None);
         let objects = ["a", "b"].map(|name| Object::from_value(crd(name, "x")).unwrap());
-        let phases = [Phase {
-            name: "crds".to_owned(),
-            objects: objects.into(),
-        }];
-        let account = Account {
-            namespace: "ns".to_owned(),
-            name: "sa".to_owned(),
-        };
+        let phases = [Phase { name: "crds".to_owned(), objects: objects.into() }];
+        let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
         let bundle = BundleRecord {
             name: "p.v1".to_owned(),
             package: "p".to_owned(),
@@ -178,12 +158,8 @@ mod tests {
             constraints: None,
         };
         let extension = ValidExtension::of(&extension).unwrap();
-        let source = Source {
-            bundle: &bundle,
-            digest: "sha256:a",
-            properties: None,
-            phases: &phases,
-        };
+        let source =
+            Source { bundle: &bundle, digest: "sha256:a", properties: None, phases: &phases };
         let live = BTreeMap::from([("a".to_owned(), crd("a", ""))]);
         run(&Proposal {
             extension,
@@ -240,10 +216,7 @@ mod tests {
     #[test]
     fn an_unsafe_upgrade_is_refused_with_the_way_out() {
         let refusal = checked("b:pattern, a:pattern@2026-12-30").unwrap_err();
-        assert_eq!(
-            refusal.message,
-            format!("validating upgrade for CRD \"a\": {LINE}")
-        );
+        assert_eq!(refusal.message, format!("validating upgrade for CRD \"a\": {LINE}"));
         assert_eq!(refusal.awaits, Awaited::CustomResourceDefinitions);
         let note = &refusal.notes[0];
         assert_eq!(note.reason, Reason::CrdUpgradeRefused);
@@ -257,9 +230,6 @@ mod tests {
         let notes = checked("pattern").unwrap();
         assert_eq!(notes.len(), 1);
         assert_eq!(notes[0].reason, Reason::CrdUpgradeWaived);
-        assert!(
-            notes[0].message.ends_with(&format!("CRD \"a\": {LINE}")),
-            "{notes:?}"
-        );
+        assert!(notes[0].message.ends_with(&format!("CRD \"a\": {LINE}")), "{notes:?}");
     }
 }

@@ -79,12 +79,8 @@ pub enum Awaited {
 /// Returns what a person should know of a proposal, or why it is not written.
 type Check = fn(&Proposal<'_>) -> Result<Vec<Note>, Refusal>;
 
-const CHECKS: [Check; 4] = [
-    approval::check,
-    permission_increase::check,
-    permissions::check,
-    crd_upgrade_safety::check,
-];
+const CHECKS: [Check; 4] =
+    [approval::check, permission_increase::check, permissions::check, crd_upgrade_safety::check];
 
 /// Runs the checks up to the first that refuses. Returns what a person should know, in the order of
 /// the checks.

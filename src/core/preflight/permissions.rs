@@ -51,11 +51,7 @@ impl Judgement {
         }
         // Room for the parts around the rules.
         let rules = structured(&self.missing, MESSAGE_LIMIT / 4 * 3);
-        Statement::no(
-            types::PERMISSIONS,
-            Reason::PermissionsMissing,
-            rules.to_string(),
-        )
+        Statement::no(types::PERMISSIONS, Reason::PermissionsMissing, rules.to_string())
     }
 
     /// Returns what to do about rights that are missing.
@@ -92,15 +88,8 @@ pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
         return Ok(Vec::new());
     };
     let name = proposal.extension.object.metadata.name.as_deref();
-    let advice = judged
-        .judgement
-        .advice(name.unwrap_or_default(), judged.account);
-    let note = |message| {
-        vec![Note {
-            reason: Reason::PermissionsMissing,
-            message,
-        }]
-    };
+    let advice = judged.judgement.advice(name.unwrap_or_default(), judged.account);
+    let note = |message| vec![Note { reason: Reason::PermissionsMissing, message }];
     if judged.enforced && proposal.change != Change::Unchanged {
         return Err(Refusal {
             message: report,

@@ -22,11 +22,7 @@ pub(super) fn plain(api_version: &str, kind: &str, namespace: &str, name: &str) 
 
 /// A Role, or a `ClusterRole` when the namespace is empty.
 pub(super) fn role(namespace: &str, name: &str, rules: Value) -> Object {
-    let kind = if namespace.is_empty() {
-        "ClusterRole"
-    } else {
-        "Role"
-    };
+    let kind = if namespace.is_empty() { "ClusterRole" } else { "Role" };
     let mut role = plain("rbac.authorization.k8s.io/v1", kind, namespace, name);
     role.0.insert("rules".to_owned(), rules);
     role
@@ -34,11 +30,7 @@ pub(super) fn role(namespace: &str, name: &str, rules: Value) -> Object {
 
 /// A binding to a role of the given kind; a `ClusterRoleBinding` when the namespace is empty.
 pub(super) fn binding(namespace: &str, name: &str, role_kind: &str, role: &str) -> Object {
-    let kind = if namespace.is_empty() {
-        "ClusterRoleBinding"
-    } else {
-        "RoleBinding"
-    };
+    let kind = if namespace.is_empty() { "ClusterRoleBinding" } else { "RoleBinding" };
     let mut binding = plain("rbac.authorization.k8s.io/v1", kind, namespace, name);
     let reference =
         json!({"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": role});

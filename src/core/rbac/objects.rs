@@ -67,8 +67,7 @@ impl RbacObjects {
             name: metadata.name.unwrap_or_default(),
         };
         let rules = rules.unwrap_or_default();
-        self.roles
-            .insert(key, rules.into_iter().map(PolicyRule::from).collect());
+        self.roles.insert(key, rules.into_iter().map(PolicyRule::from).collect());
     }
 
     /// Adds `RoleBinding`s.
@@ -131,10 +130,7 @@ impl RoleKey {
             "Role" => namespace,
             _ => "",
         };
-        Self {
-            namespace: namespace.to_owned(),
-            name: role.name.clone(),
-        }
+        Self { namespace: namespace.to_owned(), name: role.name.clone() }
     }
 }
 

@@ -115,10 +115,7 @@ mod tests {
             missing.insert("ns-81538", right);
         }
         let crds = "customresourcedefinitions";
-        missing.insert(
-            "",
-            Permission::on("create", "apiextensions.k8s.io", crds, None),
-        );
+        missing.insert("", Permission::on("create", "apiextensions.k8s.io", crds, None));
         missing.insert_rule(
             "",
             &PolicyRule {
@@ -156,16 +153,10 @@ mod tests {
         };
         let whole = structured(&missing, 1000);
         let rules = json!([rule("a"), rule("b"), rule("c")]);
-        assert_eq!(
-            whole,
-            json!({"missing": [{"namespace": "ns1", "rules": rules}]})
-        );
+        assert_eq!(whole, json!({"missing": [{"namespace": "ns1", "rules": rules}]}));
         let cut = structured(&missing, 100);
         let rules = json!([rule("a")]);
-        assert_eq!(
-            cut,
-            json!({"missing": [{"namespace": "ns1", "rules": rules}], "more": 2})
-        );
+        assert_eq!(cut, json!({"missing": [{"namespace": "ns1", "rules": rules}], "more": 2}));
     }
 
     #[test]

@@ -131,11 +131,7 @@ fn known(group: &str, kind: &str) -> Option<Resource> {
     let (_, _, plural, scope) = KNOWN
         .iter()
         .find(|(known_group, known_kind, ..)| *known_group == group && *known_kind == kind)?;
-    Some(Resource {
-        group: group.to_owned(),
-        plural: (*plural).to_owned(),
-        scope: *scope,
-    })
+    Some(Resource { group: group.to_owned(), plural: (*plural).to_owned(), scope: *scope })
 }
 
 fn definition(object: &Object) -> Option<((String, String), Resource)> {
@@ -145,11 +141,7 @@ fn definition(object: &Object) -> Option<((String, String), Resource)> {
     let resource = Resource {
         group: group.clone(),
         plural: text("/spec/names/plural")?.to_owned(),
-        scope: if text("/spec/scope")? == "Cluster" {
-            Cluster
-        } else {
-            Namespaced
-        },
+        scope: if text("/spec/scope")? == "Cluster" { Cluster } else { Namespaced },
     };
     Some(((group, kind), resource))
 }
@@ -160,10 +152,7 @@ mod tests {
 
     #[test]
     fn table_is_sorted_and_names_each_kind_once() {
-        let keys: Vec<_> = KNOWN
-            .iter()
-            .map(|(group, kind, ..)| (group, kind))
-            .collect();
+        let keys: Vec<_> = KNOWN.iter().map(|(group, kind, ..)| (group, kind)).collect();
         let mut sorted = keys.clone();
         sorted.sort();
         sorted.dedup();

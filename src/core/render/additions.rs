@@ -53,11 +53,8 @@ impl ProxyVariables {
             let value = status[key].as_str().filter(|value| !value.is_empty())?;
             Some((name, value.to_owned()))
         };
-        let all = [
-            ("HTTP_PROXY", "httpProxy"),
-            ("HTTPS_PROXY", "httpsProxy"),
-            ("NO_PROXY", "noProxy"),
-        ];
+        let all =
+            [("HTTP_PROXY", "httpProxy"), ("HTTPS_PROXY", "httpsProxy"), ("NO_PROXY", "noProxy")];
         Self(all.into_iter().filter_map(read).collect())
     }
 }
@@ -100,18 +97,14 @@ fn containers(objects: &mut [Object]) -> impl Iterator<Item = &mut Map<String, V
     let deployments = deployments.filter(|object| object.kind() == "Deployment");
     let lists = deployments.filter_map(|object| {
         let spec = object.0.get_mut("spec")?;
-        spec.pointer_mut("/template/spec/containers")?
-            .as_array_mut()
+        spec.pointer_mut("/template/spec/containers")?.as_array_mut()
     });
     lists.flatten().filter_map(Value::as_object_mut)
 }
 
 fn sets_proxy(container: &Map<String, Value>) -> bool {
     let variables = container.get("env").and_then(Value::as_array);
-    let mut names = variables
-        .into_iter()
-        .flatten()
-        .filter_map(|it| it["name"].as_str());
+    let mut names = variables.into_iter().flatten().filter_map(|it| it["name"].as_str());
     names.any(|name| PROXY_NAMES.contains(&name))
 }
 
@@ -131,12 +124,7 @@ fn set_variable(container: &mut Map<String, Value>, name: &str, value: &str) {
 fn operator_condition(csv: &Csv, namespace: &str) -> Vec<Object> {
     let name = format!("{}-operator-condition", csv.name);
     let api = format!("{RBAC}/v1");
-    let condition = object(
-        OPERATOR_CONDITION_API,
-        "OperatorCondition",
-        &csv.name,
-        namespace,
-    );
+    let condition = object(OPERATOR_CONDITION_API, "OperatorCondition", &csv.name, namespace);
     let mut role = object(&api, "Role", &name, namespace);
     let rules = json!([{
         "apiGroups": ["operators.coreos.com"], "resources": [OPERATOR_CONDITIONS],
@@ -169,12 +157,7 @@ fn user_roles(crds: &[Object], extension: &str, kind: UserRoles) -> Vec<Object> 
     }
     let levels: [(&str, &[&str]); 3] = [
         ("view", &["get", "list", "watch"]),
-        (
-            "edit",
-            &[
-                "create", "delete", "get", "list", "patch", "update", "watch",
-            ],
-        ),
+        ("edit", &["create", "delete", "get", "list", "patch", "update", "watch"]),
         ("admin", &["*"]),
     ];
     let role = |(level, verbs): (&str, &[&str])| {
@@ -188,19 +171,14 @@ fn user_roles(crds: &[Object], extension: &str, kind: UserRoles) -> Vec<Object> 
             json!({"apiGroups": [spec["group"]], "resources": [spec["names"]["plural"]],
                 "verbs": verbs})
         }));
-        let mut role = object(
-            &format!("{RBAC}/v1"),
-            "ClusterRole",
-            &format!("{extension}-{level}"),
-            "",
-        );
+        let mut role =
+            object(&format!("{RBAC}/v1"), "ClusterRole", &format!("{extension}-{level}"), "");
         role.insert("rules".to_owned(), rules.into());
         let mut role = Object(role);
         if kind == UserRoles::Aggregate {
             let label = format!("{RBAC}/aggregate-to-{level}");
             let labels = Map::from_iter([(label, json!("true"))]);
-            role.metadata_mut()
-                .insert("labels".to_owned(), labels.into());
+            role.metadata_mut().insert("labels".to_owned(), labels.into());
         }
         role
     };
@@ -238,10 +216,7 @@ mod tests {
     // applying.md 10; as OLM Classic did
     #[test]
     fn proxies_reach_every_container_unless_the_bundle_sets_one() {
-        let additions = Additions {
-            cluster_proxy: true,
-            ..Additions::default()
-        };
+        let additions = Additions { cluster_proxy: true, ..Additions::default() };
         let variables = |objects: &[Object]| {
             let pod = &objects[0].0["spec"]["template"]["spec"];
             assert_eq!(pod["initContainers"][0].get("env"), None);

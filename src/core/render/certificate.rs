@@ -156,18 +156,14 @@ impl CertificateRequest {
 /// Returns the names of the deployments that serve webhooks, sorted.
 pub(super) fn webhook_deployments(csv: &Csv) -> BTreeSet<&str> {
     let webhooks = csv.webhooks.iter();
-    webhooks
-        .map(|webhook| webhook.deployment_name.as_str())
-        .collect()
+    webhooks.map(|webhook| webhook.deployment_name.as_str()).collect()
 }
 
 /// Returns what the controller has to issue when it is the issuer: one certificate for each
 /// deployment that serves webhooks, sorted by its name.
 pub(super) fn certificate_requests(csv: &Csv, namespace: &str) -> Vec<CertificateRequest> {
     let deployments = webhook_deployments(csv).into_iter();
-    deployments
-        .map(|deployment| request_of_service(&service_name(deployment), namespace))
-        .collect()
+    deployments.map(|deployment| request_of_service(&service_name(deployment), namespace)).collect()
 }
 
 /// Returns what the server behind a Service needs.
@@ -262,20 +258,14 @@ fn remove_cert_manager(annotations: &mut Map<String, Value>) {
 
 /// Valid for two years, renewed one day before the end, as in OLM Classic.
 fn cert_manager_objects(request: CertificateRequest) -> [Object; 2] {
-    let CertificateRequest {
-        secret,
-        namespace,
-        dns_names,
-    } = request;
+    let CertificateRequest { secret, namespace, dns_names } = request;
     let issuer_name = issuer_name(&secret);
     let mut issuer = object(CERT_MANAGER_VERSION, "Issuer", &issuer_name, &namespace);
     issuer.insert("spec".to_owned(), json!({ "selfSigned": {} }));
 
     let mut spec = Map::new();
     spec.insert("secretName".to_owned(), json!(secret));
-    let common_name = dns_names
-        .first()
-        .filter(|name| name.len() <= MAX_COMMON_NAME_BYTES);
+    let common_name = dns_names.first().filter(|name| name.len() <= MAX_COMMON_NAME_BYTES);
     if let Some(name) = common_name {
         spec.insert("commonName".to_owned(), json!(name));
     }

@@ -34,9 +34,7 @@ const TEMPLATE_KEYS: [&str; 2] = ["metadata", "spec"];
 /// operators read them through the downward API, and on top the namespaces they watch and run in.
 pub(super) fn deployments(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
     let entries = csv.deployments.iter();
-    entries
-        .map(|entry| deployment(entry, csv, options))
-        .collect()
+    entries.map(|entry| deployment(entry, csv, options)).collect()
 }
 
 fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) -> Object {
@@ -61,12 +59,7 @@ fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) ->
     spec.insert("template".to_owned(), Value::Object(template));
     spec.insert("revisionHistoryLimit".to_owned(), json!(1));
 
-    let mut deployment = object(
-        "apps/v1",
-        "Deployment",
-        &entry.name,
-        &options.install_namespace,
-    );
+    let mut deployment = object("apps/v1", "Deployment", &entry.name, &options.install_namespace);
     deployment.insert("spec".to_owned(), Value::Object(spec));
     let mut deployment = Object(deployment);
     if let Some(labels) = &entry.label {

@@ -73,9 +73,7 @@ fn list<'a>(owner: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> 
 /// Annotations of the bundle take precedence, those for OLM included.
 fn add_missing(annotations: &mut Map<String, Value>, added: &Map<String, Value>) {
     for (key, value) in added {
-        annotations
-            .entry(key.clone())
-            .or_insert_with(|| value.clone());
+        annotations.entry(key.clone()).or_insert_with(|| value.clone());
     }
 }
 

@@ -23,10 +23,7 @@ pub fn prepare_for_revision(
     package: &str,
     version: &str,
 ) -> Vec<Object> {
-    objects
-        .into_iter()
-        .map(|object| prepare(object, extension, package, version))
-        .collect()
+    objects.into_iter().map(|object| prepare(object, extension, package, version)).collect()
 }
 
 fn prepare(mut object: Object, extension: &str, package: &str, version: &str) -> Object {
@@ -34,10 +31,7 @@ fn prepare(mut object: Object, extension: &str, package: &str, version: &str) ->
     let metadata = object.metadata_mut();
     metadata.retain(|key, _| METADATA_KEYS.contains(&key.as_str()));
     let mut labels = take_map(metadata, "labels");
-    labels.insert(
-        label::OWNER_KIND.to_owned(),
-        label::OWNER_KIND_EXTENSION.into(),
-    );
+    labels.insert(label::OWNER_KIND.to_owned(), label::OWNER_KIND_EXTENSION.into());
     labels.insert(label::OWNER_NAME.to_owned(), extension.into());
     metadata.insert("labels".to_owned(), Value::Object(labels));
     let mut annotations = take_map(metadata, "annotations");

@@ -12,14 +12,8 @@ use crate::object::Object;
 
 /// Keys of the `spec` of a custom resource definition; some bundles carry others of older
 /// versions, which server-side apply refuses (rendering.md R14).
-const CRD_SPEC_KEYS: [&str; 6] = [
-    "group",
-    "names",
-    "scope",
-    "versions",
-    "conversion",
-    "preserveUnknownFields",
-];
+const CRD_SPEC_KEYS: [&str; 6] =
+    ["group", "names", "scope", "versions", "conversion", "preserveUnknownFields"];
 
 /// Returns a custom resource definition without fields that a cluster would have added.
 pub(super) fn crd(manifest: &Object) -> Object {

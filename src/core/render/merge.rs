@@ -46,12 +46,7 @@ impl Merged {
         let (group, kind, namespace, name) = identity.key();
         let is_account = group.is_empty() && kind == "ServiceAccount";
         let is_service = group.is_empty() && kind == "Service";
-        let key = (
-            group.to_owned(),
-            kind.to_owned(),
-            namespace.to_owned(),
-            name.to_owned(),
-        );
+        let key = (group.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
         let Some(&position) = self.positions.get(&key) else {
             self.positions.insert(key, self.objects.len());
             self.objects.push((origin, object));
@@ -74,11 +69,7 @@ impl Merged {
             return Ok(());
         }
         let (_, kind, namespace, name) = key;
-        let name = if namespace.is_empty() {
-            name
-        } else {
-            format!("{namespace}/{name}")
-        };
+        let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
         Err(RenderError::Different { kind, name })
     }
 }
@@ -95,9 +86,7 @@ fn annotated_as(mut object: Object, other: &Object) -> Object {
             merged.extend(own);
         }
         if !merged.is_empty() {
-            object
-                .metadata_mut()
-                .insert(key.to_owned(), Value::Object(merged));
+            object.metadata_mut().insert(key.to_owned(), Value::Object(merged));
         }
     }
     object

@@ -188,13 +188,9 @@ pub fn render_configured(
 ///
 /// Source: rendering.md section 2; the misspelling is upstream's.
 pub fn check_support(csv: &Csv, features: Features) -> Result<(), RenderError> {
-    let no_mode = [
-        mode::ALL_NAMESPACES,
-        mode::SINGLE_NAMESPACE,
-        mode::OWN_NAMESPACE,
-    ]
-    .iter()
-    .all(|mode| !csv.supports(mode));
+    let no_mode = [mode::ALL_NAMESPACES, mode::SINGLE_NAMESPACE, mode::OWN_NAMESPACE]
+        .iter()
+        .all(|mode| !csv.supports(mode));
     let reason = if csv.owns_api_services {
         "apiServiceDefintions are not supported"
     } else if !csv.webhooks.is_empty() && !features.webhooks {
@@ -255,11 +251,7 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
 /// Source: rendering.md 3.5.
 fn check_targets(csv: &Csv, options: &RenderOptions) -> Result<(), RenderError> {
     let targets = &options.targets;
-    let modes = csv
-        .supported_modes()
-        .into_iter()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let modes = csv.supported_modes().into_iter().collect::<Vec<_>>().join(" ");
     let reason = match targets.as_slice() {
         [] if csv.supports(mode::MULTI_NAMESPACE) => {
             "at least one target namespace must be specified".to_owned()

@@ -51,10 +51,7 @@ fn joined(base: &str, suffix: &str, uncut: usize) -> String {
     };
     // Go cuts bytes; this cuts at the start of a character, which only differs where upstream's
     // name would not be valid UTF-8.
-    let end = (0..=end.min(base.len()))
-        .rev()
-        .find(|&end| base.is_char_boundary(end))
-        .unwrap_or(0);
+    let end = (0..=end.min(base.len())).rev().find(|&end| base.is_char_boundary(end)).unwrap_or(0);
     format!("{}-{suffix}", &base[..end])
 }
 
@@ -134,9 +131,5 @@ fn base36(bytes: &[u8]) -> String {
     if digits.is_empty() {
         return "0".to_owned();
     }
-    digits
-        .iter()
-        .rev()
-        .map(|&digit| char::from(digit))
-        .collect()
+    digits.iter().rev().map(|&digit| char::from(digit)).collect()
 }

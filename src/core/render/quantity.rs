@@ -39,10 +39,7 @@ pub(super) fn write_as_text(pod: &mut Map<String, Value>) {
 
 /// Returns the maps of a list; anything else is left to the API server to refuse.
 fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
-    list.and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object_mut)
+    list.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// Converts the limits and requests of an object with `resources`.

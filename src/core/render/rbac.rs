@@ -41,9 +41,7 @@ pub(super) fn roles(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
         let permissions = csv.permissions.iter();
         permissions.map(move |permission| (namespace, permission))
     });
-    pairs
-        .flat_map(|(namespace, permission)| grant(csv, permission, namespace, install))
-        .collect()
+    pairs.flat_map(|(namespace, permission)| grant(csv, permission, namespace, install)).collect()
 }
 
 /// Returns the cluster-wide rights; the namespaced ones are among them when every namespace is
@@ -53,13 +51,7 @@ pub(super) fn cluster_roles(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
     let promoted = promoted.map(|permission| Permission {
         service_account_name: permission.service_account_name.clone(),
         rules: Some(
-            permission
-                .rules
-                .iter()
-                .flatten()
-                .cloned()
-                .chain([read_namespaces()])
-                .collect(),
+            permission.rules.iter().flatten().cloned().chain([read_namespaces()]).collect(),
         ),
     });
     let permissions = csv.cluster_permissions.iter().cloned().chain(promoted);
@@ -108,13 +100,7 @@ fn grant(csv: &Csv, permission: &Permission, namespace: &str, install: &str) -> 
 }
 
 fn rule(rule: &PolicyRule) -> Value {
-    let PolicyRule {
-        verbs,
-        api_groups,
-        resources,
-        resource_names,
-        non_resource_urls,
-    } = rule;
+    let PolicyRule { verbs, api_groups, resources, resource_names, non_resource_urls } = rule;
     let mut map = Map::new();
     if let Some(verbs) = verbs {
         map.insert("verbs".to_owned(), json!(verbs));

@@ -48,9 +48,7 @@ pub(super) fn mount(pod: &mut Map<String, Value>, secret: &str) {
         let mut mounts = list(container, "volumeMounts");
         mounts.retain(|mount| kept(mount, "name"));
         mounts.extend(
-            VOLUMES
-                .iter()
-                .map(|volume| json!({ "name": volume.name, "mountPath": volume.path })),
+            VOLUMES.iter().map(|volume| json!({ "name": volume.name, "mountPath": volume.path })),
         );
         container.insert("volumeMounts".to_owned(), mounts.into());
     }

@@ -19,10 +19,7 @@ const ADMISSION_VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// Returns a configuration for each validating webhook.
 pub(super) fn validating(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
-    let kinds = [
-        "ValidatingAdmissionWebhook",
-        "ValidatingWebhookConfiguration",
-    ];
+    let kinds = ["ValidatingAdmissionWebhook", "ValidatingWebhookConfiguration"];
     configurations(csv, options, kinds)
 }
 
@@ -34,13 +31,8 @@ pub(super) fn mutating(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
 
 fn configurations(csv: &Csv, options: &RenderOptions, kinds: [&str; 2]) -> Vec<Object> {
     let [definition, configuration] = kinds;
-    let wanted = csv
-        .webhooks
-        .iter()
-        .filter(|webhook| webhook.kind == definition);
-    wanted
-        .map(|webhook| self::configuration(webhook, configuration, options))
-        .collect()
+    let wanted = csv.webhooks.iter().filter(|webhook| webhook.kind == definition);
+    wanted.map(|webhook| self::configuration(webhook, configuration, options)).collect()
 }
 
 fn configuration(webhook: &WebhookDefinition, kind: &str, options: &RenderOptions) -> Object {
@@ -53,10 +45,7 @@ fn configuration(webhook: &WebhookDefinition, kind: &str, options: &RenderOption
     let mut entry = Map::new();
     entry.insert("name".to_owned(), json!(name));
     let path = webhook.webhook_path.as_deref();
-    entry.insert(
-        "clientConfig".to_owned(),
-        client_config(webhook, path, options),
-    );
+    entry.insert("clientConfig".to_owned(), client_config(webhook, path, options));
     entry.extend(settings);
     if let Some(selector) = namespace_selector(&options.targets) {
         entry.insert("namespaceSelector".to_owned(), selector);
@@ -80,10 +69,7 @@ fn client_config(
 ) -> Value {
     let mut service = Map::new();
     service.insert("namespace".to_owned(), json!(options.install_namespace));
-    service.insert(
-        "name".to_owned(),
-        json!(service_name(&webhook.deployment_name)),
-    );
+    service.insert("name".to_owned(), json!(service_name(&webhook.deployment_name)));
     if let Some(path) = path {
         service.insert("path".to_owned(), json!(path));
     }
@@ -133,10 +119,7 @@ pub(super) fn convert(
     }
     let path = webhook.webhook_path.as_deref().unwrap_or("/");
     let mut stanza = Map::new();
-    stanza.insert(
-        "clientConfig".to_owned(),
-        client_config(webhook, Some(path), options),
-    );
+    stanza.insert("clientConfig".to_owned(), client_config(webhook, Some(path), options));
     if let Some(versions) = webhook.settings.get("admissionReviewVersions") {
         stanza.insert("conversionReviewVersions".to_owned(), versions.clone());
     }
@@ -173,10 +156,7 @@ fn ports(csv: &Csv, deployment: &str) -> Result<BTreeMap<i64, Value>, RenderErro
         let target = webhook.target_port.clone().unwrap_or_else(|| port.into());
         let known = ports.entry(port).or_insert_with(|| target.clone());
         if *known != target {
-            return Err(RenderError::PortClash {
-                deployment: deployment.to_owned(),
-                port,
-            });
+            return Err(RenderError::PortClash { deployment: deployment.to_owned(), port });
         }
     }
     Ok(ports)

@@ -141,10 +141,8 @@ impl Query<'_> {
             // A catalog without a problem should have content; trust the content.
             None => problem = problem.or(Some(CatalogProblem::NotCached)),
             Some(Some(Err(cause))) => {
-                let unreadable = CatalogProblem::Unreadable {
-                    package: name.clone(),
-                    cause: cause.to_owned(),
-                };
+                let unreadable =
+                    CatalogProblem::Unreadable { package: name.clone(), cause: cause.to_owned() };
                 problem = problem.or(Some(unreadable));
             }
             Some(package) => {
@@ -152,16 +150,13 @@ impl Query<'_> {
                 found = package.and_then(Result::ok);
             }
         }
-        report.problem = problem.map(|problem| CatalogError {
-            catalog: catalog.name.to_owned(),
-            problem,
-        });
+        report.problem =
+            problem.map(|problem| CatalogError { catalog: catalog.name.to_owned(), problem });
         let strict = self.options.unavailability == Unavailability::Strict;
         match &report.problem {
-            Some(source) if strict || !report.used => Err(WalkError::Package {
-                package: name.clone(),
-                source: source.clone(),
-            }),
+            Some(source) if strict || !report.used => {
+                Err(WalkError::Package { package: name.clone(), source: source.clone() })
+            }
             Some(_) | None => Ok(found),
         }
     }
@@ -214,12 +209,10 @@ impl Query<'_> {
                 deprecated: package.is_deprecated(&bundle.name),
                 unfit: unfit.cloned(),
             };
-        let unfit = kept_back
-            .iter()
-            .filter_map(|(bundle, reason)| match reason {
-                Reason::Unfit(why) => Some((*bundle, why)),
-                _ => None,
-            });
+        let unfit = kept_back.iter().filter_map(|(bundle, reason)| match reason {
+            Reason::Unfit(why) => Some((*bundle, why)),
+            _ => None,
+        });
         let unfit = unfit.min_by(|(a, _), (b, _)| self.preference(package, a, b));
         walk.unfit = unfit.map(|(bundle, why)| contribution(bundle, Some(why)));
         // Bundles that rank below the best one would have lost anyway, so they are not held back.
@@ -269,9 +262,7 @@ impl Query<'_> {
         walks: &'w [CatalogSearch<'a>],
     ) -> Result<&'w CatalogCandidate<'a>, ResolveError> {
         let first_error = walks.iter().find_map(|walk| walk.result.as_ref().err());
-        let offers = walks
-            .iter()
-            .filter_map(|walk| walk.result.as_ref().ok()?.as_ref());
+        let offers = walks.iter().filter_map(|walk| walk.result.as_ref().ok()?.as_ref());
         let mut offers: Vec<_> = offers.collect();
         if offers.iter().any(|offer| !offer.deprecated) {
             offers.retain(|offer| !offer.deprecated);
@@ -290,9 +281,7 @@ impl Query<'_> {
             (_, Some(error)) => Err(ResolveError::Walk(Box::new(error.clone()))),
             (None, None) => match best_unfit(walks.iter()) {
                 Some(unfit) if offers.is_empty() => Ok(unfit),
-                _ => Err(ResolveError::NoSingleBundle(Box::new(
-                    self.no_single_bundle(&offers),
-                ))),
+                _ => Err(ResolveError::NoSingleBundle(Box::new(self.no_single_bundle(&offers)))),
             },
         }
     }
@@ -358,10 +347,7 @@ impl Query<'_> {
             installed: installed.map(|installed| installed.version.clone()),
             version: filter.version.clone().filter(|text| !text.is_empty()),
             channels: filter.channels.clone(),
-            catalogs: offers
-                .iter()
-                .map(|offer| offer.catalog.to_owned())
-                .collect(),
+            catalogs: offers.iter().map(|offer| offer.catalog.to_owned()).collect(),
         }
     }
 }

@@ -104,11 +104,8 @@ pub fn classic<'a>(
 ) -> Vec<ClassicStep<'a>> {
     let default = Some(&package.default_channel).filter(|name| !name.is_empty());
     let channels = &request.filter.channels;
-    let channels: Vec<_> = if channels.is_empty() {
-        default.into_iter().collect()
-    } else {
-        channels.iter().collect()
-    };
+    let channels: Vec<_> =
+        if channels.is_empty() { default.into_iter().collect() } else { channels.iter().collect() };
     let resolved = resolved_step(request, resolution);
     let step = |name: &String| {
         let next = next_in(package, name, request.installed.as_ref());
@@ -126,17 +123,12 @@ pub fn classic<'a>(
 ///
 /// Of entries with the same name the last one counts.
 pub fn replacement_chain(channel: &Channel) -> Result<Vec<&Entry>, ClassicError> {
-    let entries: BTreeMap<&str, &Entry> = channel
-        .entries
-        .iter()
-        .map(|entry| (entry.name.as_str(), entry))
-        .collect();
+    let entries: BTreeMap<&str, &Entry> =
+        channel.entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
     let skipped = channel.skipped();
     let heads = channel.heads();
     let heads = heads.iter().filter_map(|name| entries.get(name));
-    let chains: Vec<_> = heads
-        .map(|head| follow(head, &entries))
-        .collect::<Result<_, _>>()?;
+    let chains: Vec<_> = heads.map(|head| follow(head, &entries)).collect::<Result<_, _>>()?;
     match <[_; 1]>::try_from(chains) {
         Ok([mut chain]) => {
             chain.retain(|entry| !skipped.contains(entry.name.as_str()));

@@ -74,10 +74,7 @@ mod tests {
     // decision 21; resolution.md 5.2
     #[test]
     fn only_what_is_known_not_to_be_served_is_unserved() {
-        let of = |served| Environment {
-            served,
-            ..Environment::default()
-        };
+        let of = |served| Environment { served, ..Environment::default() };
         let mut served = ServedKinds::default();
         served.add_discovery(&json!({"items": [
             {"metadata": {"name": "monitoring.coreos.com"}, "versions": [
@@ -90,11 +87,7 @@ mod tests {
             ]},
         ]}));
         let known = of(Knowledge::Known(Arc::new(served)));
-        let groups = [
-            "monitoring.coreos.com",
-            "autoscaling.k8s.io",
-            "console.openshift.io",
-        ];
+        let groups = ["monitoring.coreos.com", "autoscaling.k8s.io", "console.openshift.io"];
         assert_eq!(known.unserved(groups), ["console.openshift.io"]);
         for unknown in [Knowledge::Unreadable, Knowledge::NotTold] {
             assert!(of(unknown).unserved(groups).is_empty());

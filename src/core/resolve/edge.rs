@@ -19,11 +19,7 @@ pub fn edges(entry: &Entry) -> impl Iterator<Item = Edge<'_>> {
     let replaces = Some(entry.replaces.as_str()).filter(|name| !name.is_empty());
     let skips = entry.skips.iter().map(|name| Edge::Skips(name));
     let skip_range = entry.skip_range.as_ref().map(Edge::SkipRange);
-    replaces
-        .map(Edge::Replaces)
-        .into_iter()
-        .chain(skips)
-        .chain(skip_range)
+    replaces.map(Edge::Replaces).into_iter().chain(skips).chain(skip_range)
 }
 
 /// Says whether some edge of an entry starts at a bundle.

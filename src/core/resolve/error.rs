@@ -96,16 +96,10 @@ impl fmt::Display for CatalogError {
         match &self.problem {
             CatalogProblem::NotServing => write!(f, "catalog {name} is not being served"),
             CatalogProblem::NoResolvedSource => {
-                write!(
-                    f,
-                    "error: catalog {name} has a nil status.resolvedSource value"
-                )
+                write!(f, "error: catalog {name} has a nil status.resolvedSource value")
             }
             CatalogProblem::NoImage => {
-                write!(
-                    f,
-                    "error: catalog {name} has a nil status.resolvedSource.image value"
-                )
+                write!(f, "error: catalog {name} has a nil status.resolvedSource.image value")
             }
             CatalogProblem::FetchFailed(cause) => {
                 write!(f, "error retrieving cache for catalog {name}: {cause}")
@@ -133,11 +127,7 @@ pub enum InstalledError {
 
 impl InstalledError {
     pub(super) fn new(explicit: bool, source: VersionReleaseError) -> Self {
-        if explicit {
-            Self::Explicit(source)
-        } else {
-            Self::Legacy(source)
-        }
+        if explicit { Self::Explicit(source) } else { Self::Legacy(source) }
     }
 }
 
@@ -163,16 +153,9 @@ impl fmt::Display for NoSingleBundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(installed) = &self.installed {
             let installed = quote(installed);
-            write!(
-                f,
-                "error upgrading from currently installed version {installed}: "
-            )?;
+            write!(f, "error upgrading from currently installed version {installed}: ")?;
         }
-        let found = if self.catalogs.is_empty() {
-            "no bundles found"
-        } else {
-            "found bundles"
-        };
+        let found = if self.catalogs.is_empty() { "no bundles found" } else { "found bundles" };
         write!(f, "{found} for package {}", quote(&self.package))?;
         if let Some(version) = &self.version {
             write!(f, " matching version {}", quote(version))?;
@@ -182,10 +165,7 @@ impl fmt::Display for NoSingleBundle {
         }
         if !self.catalogs.is_empty() {
             let catalogs = self.catalogs.join(" ");
-            write!(
-                f,
-                " in multiple catalogs with the same priority [{catalogs}]"
-            )?;
+            write!(f, " in multiple catalogs with the same priority [{catalogs}]")?;
         }
         Ok(())
     }

@@ -200,9 +200,7 @@ impl Query<'_> {
         bundle: &'p Bundle,
     ) -> impl Iterator<Item = &'p Entry> {
         let entries = package.entries_of(&bundle.name);
-        entries
-            .filter(|(channel, _)| self.considers(channel))
-            .map(|(_, entry)| entry)
+        entries.filter(|(channel, _)| self.considers(channel)).map(|(_, entry)| entry)
     }
 
     /// Says whether a channel is requested, or none is.

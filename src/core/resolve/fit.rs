@@ -56,11 +56,7 @@ impl<'r> ClusterFacts<'r> {
         let told = providers().find(|provider| provider.origin == origin);
         let asked = request.installed.as_ref().map(|installed| {
             let package = &request.filter.package_name;
-            Current::Asked(Box::new(Provider::new(
-                origin.clone(),
-                package,
-                &installed.version,
-            )))
+            Current::Asked(Box::new(Provider::new(origin.clone(), package, &installed.version)))
         });
         Self {
             environment,
@@ -87,9 +83,8 @@ impl<'r> ClusterFacts<'r> {
 
     fn dependent(&self, provider: &'r Provider) -> Dependent<'r> {
         let all = self.others.providers().iter().copied();
-        let others: Vec<&'r Provider> = all
-            .filter(|other| other.origin != provider.origin)
-            .collect();
+        let others: Vec<&'r Provider> =
+            all.filter(|other| other.origin != provider.origin).collect();
         let now = Installed::new(others.iter().copied().chain(self.current()));
         let view = View {
             environment: self.environment,
@@ -100,11 +95,7 @@ impl<'r> ClusterFacts<'r> {
         let constraints = provider.constraints().iter();
         let valid = constraints.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
         let met = valid.filter(|(_, constraint)| view.verdict(constraint) == Verdict::Met);
-        Dependent {
-            provider,
-            met: met.collect(),
-            others: Installed::new(others),
-        }
+        Dependent { provider, met: met.collect(), others: Installed::new(others) }
     }
 }
 
@@ -115,9 +106,7 @@ pub fn dependents(environment: &Environment) -> Vec<Breakage> {
     let cluster = ClusterFacts::new(environment, &request);
     let mut without = environment.clone();
     if let (Knowledge::Known(served), Some(gone)) = (&mut without.served, cluster.current()) {
-        Arc::make_mut(served)
-            .kinds
-            .retain(|kind| !gone.provides(kind));
+        Arc::make_mut(served).kinds.retain(|kind| !gone.provides(kind));
     }
     let broken = |dependent: &Dependent<'_>| {
         let view = View {
@@ -212,9 +201,7 @@ impl Query<'_> {
         };
         let declared = bundle.constraints.iter();
         let understood = declared.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
-        understood
-            .map(|(it, constraint)| view.judge(it, constraint))
-            .collect()
+        understood.map(|(it, constraint)| view.judge(it, constraint)).collect()
     }
 
     /// Returns the constraints of a bundle that are not met, in the order of its properties.
@@ -229,11 +216,8 @@ impl Query<'_> {
                 step: None,
             };
             let parse = |declared| Ok((declared, understood(declared)?));
-            let constraints: Vec<_> = bundle
-                .constraints
-                .iter()
-                .map(parse)
-                .collect::<Result<_, _>>()?;
+            let constraints: Vec<_> =
+                bundle.constraints.iter().map(parse).collect::<Result<_, _>>()?;
             for (declared, constraint) in constraints {
                 match view.verdict(constraint) {
                     Verdict::Met | Verdict::NotJudged => {}
@@ -267,20 +251,14 @@ impl Query<'_> {
             }
         })?;
         // Vendors append suffixes to the version of the cluster that are not prereleases.
-        let running = Version {
-            prerelease: Vec::new(),
-            ..cluster.clone()
-        };
+        let running = Version { prerelease: Vec::new(), ..cluster.clone() };
         if least.precedence(&running).is_le() {
             return Ok(None);
         }
         let node = Node {
             verdict: Verdict::Unmet,
             message: None,
-            test: Test::Kubernetes {
-                minimum: minimum.clone(),
-                cluster: cluster.to_string(),
-            },
+            test: Test::Kubernetes { minimum: minimum.clone(), cluster: cluster.to_string() },
         };
         Ok(Some(Judgement {
             index,
@@ -298,10 +276,7 @@ impl Query<'_> {
         if self.is_installed(candidate.bundle) {
             return Vec::new();
         }
-        let step = Step {
-            from,
-            to: candidate,
-        };
+        let step = Step { from, to: candidate };
         let broken = |dependent: &Dependent<'_>| {
             let view = View {
                 environment: self.environment(),
@@ -312,10 +287,7 @@ impl Query<'_> {
             view.breakage(dependent)
         };
         let dependents = self.cluster.dependents().iter();
-        dependents
-            .map(broken)
-            .filter(|breakage| !breakage.constraints.is_empty())
-            .collect()
+        dependents.map(broken).filter(|breakage| !breakage.constraints.is_empty()).collect()
     }
 }
 

@@ -220,10 +220,7 @@ impl<'a> Resolution<'a> {
         let broken = |report: &CatalogReport<'a>| report.problem.clone();
         let problems: Vec<_> = self.catalogs.iter().filter_map(broken).collect();
         let first = problems.first().filter(|_| self.result.is_ok())?;
-        let names: Vec<_> = problems
-            .iter()
-            .map(|problem| quote(&problem.catalog))
-            .collect();
+        let names: Vec<_> = problems.iter().map(|problem| quote(&problem.catalog)).collect();
         let names = names.join(", ");
         Some(format!("resolved without catalog(s) {names}: {first}"))
     }
@@ -360,10 +357,7 @@ impl<'r> Query<'r> {
             bundle: bundle.name.clone(),
             source: Box::new(error.clone()),
         })?;
-        let invalid = |source| ResolveError::Validation {
-            bundle: bundle.name.clone(),
-            source,
-        };
+        let invalid = |source| ResolveError::Validation { bundle: bundle.name.clone(), source };
         if let Some(unfit) = &winner.unfit {
             return Err(invalid(unfit.as_ref().clone()));
         }

@@ -118,16 +118,9 @@ impl Requirement {
             }
         }
         match problems.as_slice() {
-            [] => Ok(Self {
-                key: key.to_owned(),
-                operator,
-                values,
-            }),
+            [] => Ok(Self { key: key.to_owned(), operator, values }),
             [one] => Err(SelectorError::Requirement(one.clone())),
-            several => Err(SelectorError::Requirement(format!(
-                "[{}]",
-                several.join(", ")
-            ))),
+            several => Err(SelectorError::Requirement(format!("[{}]", several.join(", ")))),
         }
     }
 }
@@ -158,9 +151,7 @@ fn key_problems(key: &str) -> Vec<String> {
     if name.is_empty() {
         problems.push("name part must be non-empty".to_owned());
     } else if name.len() > MAX_NAME_BYTES {
-        problems.push(format!(
-            "name part must be no more than {MAX_NAME_BYTES} bytes"
-        ));
+        problems.push(format!("name part must be no more than {MAX_NAME_BYTES} bytes"));
     }
     if !is_name(name) {
         problems.push(format!("name part {name_rule}"));
@@ -174,9 +165,7 @@ fn prefix_problem(prefix: &str) -> Option<String> {
         return Some("prefix part must be non-empty".to_owned());
     }
     if prefix.len() > MAX_SUBDOMAIN_BYTES {
-        return Some(format!(
-            "prefix part must be no more than {MAX_SUBDOMAIN_BYTES} bytes"
-        ));
+        return Some(format!("prefix part must be no more than {MAX_SUBDOMAIN_BYTES} bytes"));
     }
     let is_label = |label: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -82,11 +82,9 @@ impl fmt::Display for Update<'_> {
         let offer = self.reachable.as_ref().unwrap_or(&self.newest);
         let version = offer.version.recorded();
         match &self.why {
-            Why::Pinned(range) => write!(
-                f,
-                "{version} is available; version {} does not admit it",
-                quote(range)
-            ),
+            Why::Pinned(range) => {
+                write!(f, "{version} is available; version {} does not admit it", quote(range))
+            }
             Why::Held(Reason::Held(HeldReason::OutsideWindow(opens))) => write!(
                 f,
                 "{version} is available and held until the update window opens at {opens}: to take it \
@@ -162,10 +160,7 @@ pub fn pending<'a>(
             let excluded = resolution.excluded.iter().find(|excluded| {
                 (excluded.catalog, excluded.bundle) == (offer.catalog, offer.bundle)
             });
-            match (
-                excluded.map(|excluded| &excluded.reason),
-                &resolution.result,
-            ) {
+            match (excluded.map(|excluded| &excluded.reason), &resolution.result) {
                 (
                     Some(
                         Reason::VersionOutOfRange
@@ -181,11 +176,7 @@ pub fn pending<'a>(
             }
         }
     };
-    Some(Update {
-        reachable,
-        newest,
-        why,
-    })
+    Some(Update { reachable, newest, why })
 }
 
 /// Returns the bundle that would follow if version, policy and cluster did not hold anything back.
@@ -203,9 +194,7 @@ fn reachable<'a>(
         dependencies: Dependencies::Check,
         ..options
     };
-    let selected = resolve(&free, catalogs, &Environment::default(), &options)
-        .result
-        .ok()?;
+    let selected = resolve(&free, catalogs, &Environment::default(), &options).result.ok()?;
     Some(Offer {
         catalog: selected.catalog,
         bundle: &selected.bundle.name,
@@ -216,16 +205,8 @@ fn reachable<'a>(
 /// Returns a range that admits every version; prereleases only if the requested range or the
 /// installed version has one.
 fn unpinned(request: &Request) -> Option<String> {
-    let pinned = request
-        .filter
-        .version
-        .as_ref()
-        .filter(|text| !text.is_empty())?;
-    let prerelease = |text: &str| {
-        text.split('+')
-            .next()
-            .is_some_and(|text| text.contains('-'))
-    };
+    let pinned = request.filter.version.as_ref().filter(|text| !text.is_empty())?;
+    let prerelease = |text: &str| text.split('+').next().is_some_and(|text| text.contains('-'));
     let installed = request.installed.as_ref();
     let had = prerelease(pinned) || installed.is_some_and(|it| prerelease(&it.version));
     Some(if had { "*-0" } else { "*" }.to_owned())
@@ -257,12 +238,8 @@ fn newest<'a>(
                 || package
                     .entries_of(&bundle.name)
                     .any(|(channel, _)| filter.channels.iter().any(|it| it == channel));
-            let admitted = range
-                .as_ref()
-                .is_none_or(|range| range.contains(&version.version));
-            let higher = best
-                .as_ref()
-                .is_none_or(|best| version.precedence(&best.version).is_gt());
+            let admitted = range.as_ref().is_none_or(|range| range.contains(&version.version));
+            let higher = best.as_ref().is_none_or(|best| version.precedence(&best.version).is_gt());
             if requested && admitted && higher && !package.is_deprecated(&bundle.name) {
                 best = Some(Offer {
                     catalog: catalog.name,

@@ -69,16 +69,9 @@ impl fmt::Display for ValidationError {
                 quote(bundle),
                 quote(property)
             ),
-            Self::ConstraintInvalid {
-                index,
-                property,
-                error,
-            } => {
+            Self::ConstraintInvalid { index, property, error } => {
                 let property = quote(property);
-                write!(
-                    f,
-                    "invalid constraint: property {property} at index {index}: {error}"
-                )
+                write!(f, "invalid constraint: property {property} at index {index}: {error}")
             }
             Self::ConstraintUnmet(unmet) => {
                 write!(f, "unmet constraints: {}", Items(unmet))

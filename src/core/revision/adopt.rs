@@ -29,9 +29,7 @@ impl Adoption {
     fn allows(&self, live: &Object, revision_key: &str) -> bool {
         let kind = live.kind();
         let full = format!("{kind}.{}", live.group());
-        let named = [Self::ALL, kind, &full]
-            .iter()
-            .any(|it| self.0.contains(*it));
+        let named = [Self::ALL, kind, &full].iter().any(|it| self.0.contains(*it));
         named && (live.annotation(revision_key).is_none() || !is_owned(live))
     }
 }
@@ -134,10 +132,7 @@ pub fn decide(
     if controller.uid == claim.uid {
         return Decision::Update;
     }
-    let Some(sibling) = siblings
-        .iter()
-        .find(|sibling| sibling.uid == controller.uid)
-    else {
+    let Some(sibling) = siblings.iter().find(|sibling| sibling.uid == controller.uid) else {
         if is_of_later_revision(live, &controller, claim, revision_key) {
             return Decision::Superseded;
         }
@@ -149,9 +144,7 @@ pub fn decide(
         };
     };
     let annotated = live.annotation(revision_key);
-    let theirs = annotated
-        .and_then(|text| text.parse::<i64>().ok())
-        .unwrap_or(sibling.revision);
+    let theirs = annotated.and_then(|text| text.parse::<i64>().ok()).unwrap_or(sibling.revision);
     match theirs.cmp(&claim.revision) {
         std::cmp::Ordering::Greater => Decision::Superseded,
         std::cmp::Ordering::Less => Decision::Adopt,
@@ -211,11 +204,7 @@ pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
             None => Removal::Delete,
         };
     }
-    if named {
-        Removal::Release
-    } else {
-        Removal::Gone
-    }
+    if named { Removal::Release } else { Removal::Gone }
 }
 
 /// Says whether an owner reference of `live`, controller or not, has this UID.

@@ -26,10 +26,7 @@ impl Account {
     /// Returns the service account of a user name, if it is one of a service account.
     pub fn of_user(name: &str) -> Option<Self> {
         let (namespace, name) = name.strip_prefix(USER_PREFIX)?.split_once(':')?;
-        Some(Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        })
+        Some(Self { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
     /// Returns its user name.
@@ -107,10 +104,7 @@ impl AccountRule {
     pub fn named(&self, extension: &ClusterExtension) -> Option<Account> {
         let spec = extension.spec.as_ref().filter(|_| !self.ignore_named)?;
         let name = spec.service_account.as_ref()?.name.clone()?;
-        Some(Account {
-            namespace: spec.namespace.clone(),
-            name,
-        })
+        Some(Account { namespace: spec.namespace.clone(), name })
     }
 
     /// Returns the service account of an extension: the one it names, else the default.
@@ -169,10 +163,7 @@ pub enum IdentityError {
 /// Returns the service account that is recorded on a revision.
 pub fn recorded_account(revision: &ClusterObjectSet) -> Option<Account> {
     let (namespace, name) = annotated(revision);
-    Some(Account {
-        namespace: namespace?,
-        name: name?,
-    })
+    Some(Account { namespace: namespace?, name: name? })
 }
 
 /// Returns namespace and name from the annotations; an empty value counts as absent.
@@ -182,8 +173,5 @@ fn annotated(revision: &ClusterObjectSet) -> (Option<String>, Option<String>) {
         let value = annotations.and_then(|annotations| annotations.get(key));
         value.filter(|value| !value.is_empty()).cloned()
     };
-    (
-        text(annotation::SERVICE_ACCOUNT_NAMESPACE),
-        text(annotation::SERVICE_ACCOUNT_NAME),
-    )
+    (text(annotation::SERVICE_ACCOUNT_NAMESPACE), text(annotation::SERVICE_ACCOUNT_NAME))
 }

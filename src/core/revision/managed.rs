@@ -12,14 +12,8 @@ use super::hex;
 use crate::go_json;
 
 /// Metadata that the content of a revision must not have, because the API server or we own it.
-const FORBIDDEN: [&str; 6] = [
-    "uid",
-    "generation",
-    "generateName",
-    "finalizers",
-    "ownerReferences",
-    "resourceVersion",
-];
+const FORBIDDEN: [&str; 6] =
+    ["uid", "generation", "generateName", "finalizers", "ownerReferences", "resourceVersion"];
 
 /// What marks an object as managed by a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,10 +66,7 @@ pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Obj
         labels.insert(label::OWNER_NAME.to_owned(), name.as_str().into());
     }
     let annotations = entries(metadata, "annotations");
-    annotations.insert(
-        annotation::REVISION.to_owned(),
-        owner.revision.to_string().into(),
-    );
+    annotations.insert(annotation::REVISION.to_owned(), owner.revision.to_string().into());
     let mut references = other_references(live, owner);
     references.push(reference(owner, true));
     metadata.insert("ownerReferences".to_owned(), references.into());
@@ -114,19 +105,13 @@ fn reference(owner: &RevisionOwner, controller: bool) -> Value {
 /// Source: applying.md 3.6.
 pub fn fingerprint(content: &Object, live: &Object) -> String {
     let metadata = |key: &str| {
-        let value = live
-            .0
-            .get("metadata")
-            .and_then(|metadata| metadata.get(key));
+        let value = live.0.get("metadata").and_then(|metadata| metadata.get(key));
         value.cloned().unwrap_or_default()
     };
     let generation = metadata("generation").as_i64().unwrap_or(0);
     // What others add, as the Deployment controller does, is theirs.
     let ours = |member: &str, added: &[&str]| {
-        let wanted = content
-            .0
-            .get("metadata")
-            .and_then(|metadata| metadata.get(member));
+        let wanted = content.0.get("metadata").and_then(|metadata| metadata.get(member));
         let wanted = wanted.and_then(Value::as_object);
         let is_ours =
             |key: &str| added.contains(&key) || wanted.is_some_and(|it| it.contains_key(key));
@@ -210,20 +195,11 @@ pub fn orphaned(live: &Object, uid: &str) -> Map<String, Value> {
     let metadata = object.metadata_mut();
     metadata.insert("ownerReferences".to_owned(), references.into());
     let labels = entries(metadata, "labels");
-    for key in [
-        label::OWNER_KIND,
-        label::OWNER_NAME,
-        label::MANAGED_BY,
-        label::BOXCUTTER_MANAGED,
-    ] {
+    for key in [label::OWNER_KIND, label::OWNER_NAME, label::MANAGED_BY, label::BOXCUTTER_MANAGED] {
         labels.remove(key);
     }
     let annotations = entries(metadata, "annotations");
-    for key in [
-        annotation::REVISION,
-        annotation::PACKAGE_NAME,
-        annotation::BUNDLE_VERSION,
-    ] {
+    for key in [annotation::REVISION, annotation::PACKAGE_NAME, annotation::BUNDLE_VERSION] {
         annotations.remove(key);
     }
     metadata.clone()
@@ -243,15 +219,10 @@ pub fn retained(live: &Object, uid: &str, owner: Option<&str>) -> Map<String, Va
 }
 
 fn other_references(live: Option<&Object>, owner: &RevisionOwner) -> Vec<Value> {
-    let mut others = live
-        .map(|live| released(live, &owner.uid))
-        .unwrap_or_default();
+    let mut others = live.map(|live| released(live, &owner.uid)).unwrap_or_default();
     others.retain(|reference| {
         let uid = reference.get("uid").and_then(Value::as_str);
-        !owner
-            .archived
-            .iter()
-            .any(|archived| Some(archived.as_str()) == uid)
+        !owner.archived.iter().any(|archived| Some(archived.as_str()) == uid)
     });
     for other in &mut others {
         if let Value::Object(other) = other
@@ -279,9 +250,7 @@ fn is_aggregated(object: &Object) -> bool {
 /// The string map at `key` of `metadata`, created when absent.
 #[expect(clippy::expect_used, reason = "the line before makes it an object")]
 fn entries<'a>(metadata: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let value = metadata
-        .entry(key)
-        .or_insert_with(|| Value::Object(Map::new()));
+    let value = metadata.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }

@@ -31,11 +31,7 @@ pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> 
             && text(entry, "manager") == manager
     };
     let first = entries.iter().find(|entry| is_update(entry))?;
-    let mut apply = entries
-        .iter()
-        .find(|entry| is_apply(entry))
-        .unwrap_or(first)
-        .clone();
+    let mut apply = entries.iter().find(|entry| is_apply(entry)).unwrap_or(first).clone();
     for entry in entries.iter().filter(|entry| is_update(entry)) {
         if let (Some(into), Some(from)) = (apply.get_mut("fieldsV1"), entry.get("fieldsV1")) {
             union(into, from);
@@ -45,10 +41,7 @@ pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> 
         apply.insert("manager".to_owned(), json!(manager));
         apply.insert("operation".to_owned(), json!("Apply"));
     }
-    let kept = entries
-        .iter()
-        .filter(|entry| !is_update(entry) && !is_apply(entry))
-        .cloned();
+    let kept = entries.iter().filter(|entry| !is_update(entry) && !is_apply(entry)).cloned();
     Some(std::iter::once(apply).chain(kept).collect())
 }
 
@@ -58,9 +51,7 @@ fn union(into: &mut Value, from: &Value) {
         return;
     };
     for (path, below) in from {
-        let entry = into
-            .entry(path.clone())
-            .or_insert_with(|| Value::Object(Map::new()));
+        let entry = into.entry(path.clone()).or_insert_with(|| Value::Object(Map::new()));
         union(entry, below);
     }
 }
@@ -95,10 +86,7 @@ mod tests {
             {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:data": {"f:c": {}}}},
         ]));
         let upgraded = upgrade_managed_fields(&live, "us", &["helm"]).unwrap();
-        assert_eq!(
-            upgraded[0]["fieldsV1"],
-            json!({"f:data": {"f:a": {}, "f:b": {}}})
-        );
+        assert_eq!(upgraded[0]["fieldsV1"], json!({"f:data": {"f:a": {}, "f:b": {}}}));
         assert_eq!(upgraded[1]["manager"], "kubectl");
         assert_eq!(upgraded.as_array().unwrap().len(), 2);
     }

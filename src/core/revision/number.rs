@@ -25,32 +25,22 @@ pub fn through_float(value: &Value) -> Value {
 /// `3`; integers keep their full precision.
 pub fn whole_floats_as_integers(value: &Value) -> Value {
     map_numbers(value, &|number| {
-        number
-            .is_f64()
-            .then(|| number.as_f64().map(float_number))
-            .flatten()
+        number.is_f64().then(|| number.as_f64().map(float_number)).flatten()
     })
 }
 
 fn map_numbers(value: &Value, convert: &dyn Fn(&Number) -> Option<Value>) -> Value {
     match value {
         Value::Number(number) => convert(number).unwrap_or_else(|| value.clone()),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| map_numbers(item, convert))
-            .collect(),
-        Value::Object(map) => map
-            .iter()
-            .map(|(key, item)| (key.clone(), map_numbers(item, convert)))
-            .collect(),
+        Value::Array(items) => items.iter().map(|item| map_numbers(item, convert)).collect(),
+        Value::Object(map) => {
+            map.iter().map(|(key, item)| (key.clone(), map_numbers(item, convert))).collect()
+        }
         Value::Null | Value::Bool(_) | Value::String(_) => value.clone(),
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the range is checked before the cast"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked before the cast")]
 fn float_number(float: f64) -> Value {
     let negative_zero = float == 0.0 && float.is_sign_negative();
     if float.fract() == 0.0 && float.abs() < I64_RANGE && !negative_zero {

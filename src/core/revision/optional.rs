@@ -4,11 +4,8 @@
 /// the install: most public bundles contain a `ServiceMonitor`.
 ///
 /// Source: decision 21.
-pub const OPTIONAL_GROUPS: [&str; 3] = [
-    "autoscaling.k8s.io",
-    "console.openshift.io",
-    "monitoring.coreos.com",
-];
+pub const OPTIONAL_GROUPS: [&str; 3] =
+    ["autoscaling.k8s.io", "console.openshift.io", "monitoring.coreos.com"];
 
 /// Says whether objects of this group may wait until the cluster serves their kind.
 pub fn is_optional_group(group: &str) -> bool {

@@ -64,17 +64,12 @@ impl Origin {
             (annotation::CATALOG, self.catalog.clone()),
             (annotation::CHANGED_BY, self.changed_by.clone()),
             (annotation::FORCED_FROM, self.forced_from.clone()),
-            (
-                annotation::CONTENT_OF,
-                self.content_of.map(|number| number.to_string()),
-            ),
+            (annotation::CONTENT_OF, self.content_of.map(|number| number.to_string())),
             (annotation::REVERTED, bundle),
             (annotation::REVERTED_BECAUSE, because),
         ];
         let given = all.into_iter();
-        given
-            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-            .collect()
+        given.filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
     /// Says in a few words what is special about it.
@@ -103,14 +98,9 @@ fn decides(entry: &ManagedFieldsEntry) -> bool {
         return false;
     };
     let annotations = fields.0.pointer("/f:metadata/f:annotations");
-    let mut keys = annotations
-        .and_then(|it| it.as_object())
-        .into_iter()
-        .flatten();
-    let policy = |key: &str| {
-        key.strip_prefix("f:")
-            .is_some_and(|key| key.starts_with(policy::PREFIX))
-    };
+    let mut keys = annotations.and_then(|it| it.as_object()).into_iter().flatten();
+    let policy =
+        |key: &str| key.strip_prefix("f:").is_some_and(|key| key.starts_with(policy::PREFIX));
     fields.0.get("f:spec").is_some() || keys.any(|(key, _)| policy(key))
 }
 

@@ -93,15 +93,10 @@ pub fn pack(revision: &str, phases: &[Phase]) -> Result<Packed, RevisionError> {
     }
     let secrets: Vec<ContentSecret> = bins
         .into_iter()
-        .map(|data| ContentSecret {
-            name: secret_name(revision, &data),
-            data,
-        })
+        .map(|data| ContentSecret { name: secret_name(revision, &data), data })
         .collect();
-    let reference = |(bin, key): (usize, String)| ContentRef {
-        secret: secrets[bin].name.clone(),
-        key,
-    };
+    let reference =
+        |(bin, key): (usize, String)| ContentRef { secret: secrets[bin].name.clone(), key };
     let phases = placed
         .into_iter()
         .map(|(name, refs)| (name, refs.into_iter().map(reference).collect()))
@@ -149,10 +144,7 @@ pub fn unpack(secret: &str, key: &str, stored: &[u8]) -> Result<Object, Revision
 pub fn digest_packed(phase: &Phase) -> String {
     digest(
         &phase.name,
-        phase
-            .objects
-            .iter()
-            .map(|object| number::through_float(&Value::Object(object.0.clone()))),
+        phase.objects.iter().map(|object| number::through_float(&Value::Object(object.0.clone()))),
     )
 }
 
@@ -162,10 +154,8 @@ pub fn digest_packed(phase: &Phase) -> String {
 /// Objects that were read from a Secret must have passed [`number::through_float`], inline objects
 /// must not, or the digest differs from the one upstream stored.
 pub fn digest(phase: &str, objects: impl IntoIterator<Item = Value>) -> String {
-    let objects: Vec<String> = objects
-        .into_iter()
-        .map(|object| go_json::to_string(&object))
-        .collect();
+    let objects: Vec<String> =
+        objects.into_iter().map(|object| go_json::to_string(&object)).collect();
     let text = format!(
         "{{\"name\":{},\"objects\":[{}]}}",
         go_json::to_string(&Value::from(phase)),

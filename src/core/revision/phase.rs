@@ -31,11 +31,7 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
     ("identity", &[("", "ServiceAccount")]),
     (
         "configuration",
-        &[
-            ("", "Secret"),
-            ("", "ConfigMap"),
-            ("operators.coreos.com", "OperatorCondition"),
-        ],
+        &[("", "Secret"), ("", "ConfigMap"), ("operators.coreos.com", "OperatorCondition")],
     ),
     (
         "storage",
@@ -45,16 +41,10 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
             ("storage.k8s.io", "StorageClass"),
         ],
     ),
-    (
-        CRDS,
-        &[("apiextensions.k8s.io", "CustomResourceDefinition")],
-    ),
+    (CRDS, &[("apiextensions.k8s.io", "CustomResourceDefinition")]),
     (
         "roles",
-        &[
-            ("rbac.authorization.k8s.io", "ClusterRole"),
-            ("rbac.authorization.k8s.io", "Role"),
-        ],
+        &[("rbac.authorization.k8s.io", "ClusterRole"), ("rbac.authorization.k8s.io", "Role")],
     ),
     (
         "bindings",
@@ -65,17 +55,10 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
     ),
     (
         "infrastructure",
-        &[
-            ("", "Service"),
-            ("cert-manager.io", "Issuer"),
-            ("cert-manager.io", "Certificate"),
-        ],
+        &[("", "Service"), ("cert-manager.io", "Issuer"), ("cert-manager.io", "Certificate")],
     ),
     (DEFAULT_PHASE, &[("apps", "Deployment")]),
-    (
-        "scaling",
-        &[("autoscaling.k8s.io", "VerticalPodAutoscaler")],
-    ),
+    ("scaling", &[("autoscaling.k8s.io", "VerticalPodAutoscaler")]),
     (
         "publish",
         &[
@@ -94,14 +77,8 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
     (
         "admission",
         &[
-            (
-                "admissionregistration.k8s.io",
-                "ValidatingWebhookConfiguration",
-            ),
-            (
-                "admissionregistration.k8s.io",
-                "MutatingWebhookConfiguration",
-            ),
+            ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+            ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
         ],
     ),
 ];
@@ -134,8 +111,7 @@ const REMOVAL: [&str; 13] = [
 pub fn removal_kinds() -> impl Iterator<Item = &'static [(&'static str, &'static str)]> {
     REMOVAL.iter().filter_map(|phase| {
         let mut rows = TABLE.iter();
-        rows.find(|(name, _)| name == phase)
-            .map(|(_, kinds)| *kinds)
+        rows.find(|(name, _)| name == phase).map(|(_, kinds)| *kinds)
     })
 }
 
@@ -180,10 +156,7 @@ pub fn phases(objects: Vec<Object>) -> Result<Vec<Phase>, RevisionError> {
                 0 => name.to_owned(),
                 more => format!("{name}-{}", more + 1),
             };
-            phases.push(Phase {
-                name,
-                objects: part.to_vec(),
-            });
+            phases.push(Phase { name, objects: part.to_vec() });
         }
     }
     if phases.len() > MAX_PHASES {
@@ -202,13 +175,7 @@ pub fn reject_duplicates(phases: &[Phase]) -> Result<(), RevisionError> {
     for phase in phases {
         for object in &phase.objects {
             let identity = object.identity();
-            let Identity {
-                group,
-                version: _,
-                kind,
-                namespace,
-                name,
-            } = identity.clone();
+            let Identity { group, version: _, kind, namespace, name } = identity.clone();
             let Some(first) = seen.insert((group, kind, namespace, name), &phase.name) else {
                 continue;
             };
@@ -256,11 +223,7 @@ pub fn removal_groups(phases: &[Phase]) -> Vec<Vec<&Object>> {
 /// Returns the objects of a revision in the order archiving removes them: phases and objects
 /// reversed, one group per phase.
 pub fn archive_groups(phases: &[Phase]) -> Vec<Vec<&Object>> {
-    phases
-        .iter()
-        .rev()
-        .map(|phase| phase.objects.iter().rev().collect())
-        .collect()
+    phases.iter().rev().map(|phase| phase.objects.iter().rev().collect()).collect()
 }
 
 /// Returns the kinds, as (group, kind), that CRDs of the revision define.

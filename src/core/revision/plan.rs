@@ -64,8 +64,7 @@ impl Desired {
     pub fn record_waivers(&mut self, extension: &BTreeMap<String, String>) {
         for key in [policy::CRD_SAFETY_ALLOW, policy::CRD_SAFETY_REASON] {
             let value = extension.get(key).cloned();
-            self.annotations
-                .extend(value.map(|value| (key.to_owned(), value)));
+            self.annotations.extend(value.map(|value| (key.to_owned(), value)));
         }
     }
 }
@@ -141,18 +140,11 @@ pub fn compare(
     let Some(newest) = newest else {
         return Change::Install;
     };
-    let wanted = desired
-        .phases
-        .iter()
-        .map(|phase| (phase.name.clone(), digest_packed(phase)));
+    let wanted = desired.phases.iter().map(|phase| (phase.name.clone(), digest_packed(phase)));
     let same = wanted.eq(digests.iter().cloned())
         && newest.spec.lifecycle_state == LifecycleState::Active
         && newest.spec.collision_protection == desired.collision_protection;
-    if same {
-        Change::Unchanged
-    } else {
-        Change::Upgrade
-    }
+    if same { Change::Unchanged } else { Change::Upgrade }
 }
 
 /// Says whether the newest revision differs from `desired` in fields that may be patched.
@@ -160,10 +152,8 @@ pub fn compare(
 /// Annotations that others put on the revision do not count.
 pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
     let annotations = newest.metadata.annotations.clone().unwrap_or_default();
-    let annotated = desired
-        .annotations
-        .iter()
-        .all(|(key, value)| annotations.get(key) == Some(value));
+    let annotated =
+        desired.annotations.iter().all(|(key, value)| annotations.get(key) == Some(value));
     // Annotations of ours that the desired revision no longer has are removed by the patch.
     let stale = annotations.keys().any(|key| {
         OWN_ANNOTATIONS.contains(&key.as_str()) && !desired.annotations.contains_key(key)
@@ -191,10 +181,7 @@ const OWN_ANNOTATIONS: [&str; 11] = [
 /// Returns the number of the revision that follows `revisions`: the highest plus one, archived
 /// ones counted, or 1.
 pub fn next_number(revisions: &[ClusterObjectSet]) -> i64 {
-    let highest = revisions
-        .iter()
-        .map(|revision| revision.spec.revision)
-        .max();
+    let highest = revisions.iter().map(|revision| revision.spec.revision).max();
     highest.unwrap_or(0) + 1
 }
 
@@ -276,10 +263,7 @@ fn object_set(
 ) -> ClusterObjectSet {
     let Extension { name: owner, uid } = &desired.extension;
     let mut labels = BTreeMap::from([
-        (
-            label::OWNER_KIND.to_owned(),
-            label::OWNER_KIND_EXTENSION.to_owned(),
-        ),
+        (label::OWNER_KIND.to_owned(), label::OWNER_KIND_EXTENSION.to_owned()),
         (label::OWNER_NAME.to_owned(), owner.clone()),
     ]);
     if desired.is_migrated {
@@ -330,9 +314,5 @@ pub fn referenced_secrets(
 
 /// Returns the namespace of a reference; absent means the controller's.
 pub fn namespace_of(stored: &ObjectSourceRef, system_namespace: &str) -> String {
-    if stored.namespace.is_empty() {
-        system_namespace.to_owned()
-    } else {
-        stored.namespace.clone()
-    }
+    if stored.namespace.is_empty() { system_namespace.to_owned() } else { stored.namespace.clone() }
 }

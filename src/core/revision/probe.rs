@@ -43,10 +43,7 @@ pub fn built_in() -> Vec<ProgressionProbe> {
     let kind = |group: &str, kind: &str, assertions: Vec<Assertion>| ProgressionProbe {
         selector: ObjectSelector {
             type_: SelectorType::GroupKind,
-            group_kind: Some(GroupKind {
-                group: group.to_owned(),
-                kind: kind.to_owned(),
-            }),
+            group_kind: Some(GroupKind { group: group.to_owned(), kind: kind.to_owned() }),
             label: None,
         },
         assertions,
@@ -59,38 +56,20 @@ pub fn built_in() -> Vec<ProgressionProbe> {
             "CustomResourceDefinition",
             vec![condition_true("Established")],
         ),
-        kind(
-            "cert-manager.io",
-            "Certificate",
-            vec![condition_true("Ready")],
-        ),
+        kind("cert-manager.io", "Certificate", vec![condition_true("Ready")]),
         kind("cert-manager.io", "Issuer", vec![condition_true("Ready")]),
         kind("", "Namespace", vec![field_value("status.phase", "Active")]),
-        kind(
-            "",
-            "PersistentVolumeClaim",
-            vec![field_value("status.phase", "Bound")],
-        ),
-        kind(
-            "apps",
-            "Deployment",
-            vec![updated(), condition_true("Available")],
-        ),
+        kind("", "PersistentVolumeClaim", vec![field_value("status.phase", "Bound")]),
+        kind("apps", "Deployment", vec![updated(), condition_true("Available")]),
         kind(
             "apps",
             "StatefulSet",
-            vec![
-                updated(),
-                fields_equal("status.readyReplicas", "status.replicas"),
-            ],
+            vec![updated(), fields_equal("status.readyReplicas", "status.replicas")],
         ),
         kind(
             "apps",
             "DaemonSet",
-            vec![
-                scheduled("status.updatedNumberScheduled"),
-                scheduled("status.numberReady"),
-            ],
+            vec![scheduled("status.updatedNumberScheduled"), scheduled("status.numberReady")],
         ),
         kind("batch", "Job", vec![condition_true("Complete")]),
     ]
@@ -119,12 +98,8 @@ pub fn evaluate(object: &Object, probes: &[ProgressionProbe]) -> Readiness {
 }
 
 fn evaluate_group(object: &Object, assertions: &[Assertion]) -> Vec<Finding> {
-    let generation = object
-        .pointer("/metadata/generation")
-        .and_then(Value::as_i64);
-    let observed = object
-        .pointer("/status/observedGeneration")
-        .and_then(Value::as_i64);
+    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+    let observed = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
     if observed.is_some_and(|observed| observed != generation.unwrap_or(0)) {
         return vec![unknown(".status outdated")];
     }
@@ -168,10 +143,7 @@ fn condition_equal(
         let value = condition.get(key).and_then(Value::as_str);
         value.unwrap_or_default().to_owned()
     };
-    let Some(condition) = conditions
-        .iter()
-        .find(|entry| text(entry, "type") == probe.type_)
-    else {
+    let Some(condition) = conditions.iter().find(|entry| text(entry, "type") == probe.type_) else {
         return unknown(&format!("missing {name}"));
     };
     let observed = condition.get("observedGeneration").and_then(Value::as_i64);
@@ -201,9 +173,7 @@ fn compare_fields(object: &Object, probe: &FieldsEqualProbe) -> Finding {
     if a == b {
         return pass();
     }
-    fail(format!(
-        "\"{field_a}\" != \"{field_b}\" expected: {a} got: {b}"
-    ))
+    fail(format!("\"{field_a}\" != \"{field_b}\" expected: {a} got: {b}"))
 }
 
 /// Kubernetes omits counters that are zero, so an absent counter is zero.
@@ -225,9 +195,7 @@ fn compare_value(object: &Object, probe: &FieldValueProbe) -> Finding {
     if plain || got == want {
         return pass();
     }
-    fail(format!(
-        "value at key \"{field_path}\" != \"{value}\"; expected: {want} got: {got}"
-    ))
+    fail(format!("value at key \"{field_path}\" != \"{value}\"; expected: {want} got: {got}"))
 }
 
 /// Follows map keys only; list indices cannot be expressed.

@@ -99,17 +99,11 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
             kind: text(&crd["kind"]),
         }
     });
-    let place = format!(
-        "{}/{}",
-        text(&metadata["namespace"]),
-        text(&metadata["name"])
-    );
+    let place = format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
     Some(
         Provider::new(
             Origin::ClusterServiceVersion(place),
-            package
-                .map(|value| text(&value["packageName"]))
-                .unwrap_or_default(),
+            package.map(|value| text(&value["packageName"])).unwrap_or_default(),
             text(&csv["spec"]["version"]),
         )
         .with_properties(properties)
@@ -211,10 +205,7 @@ mod tests {
         }))
         .unwrap();
         let provider = provider("e", &revision, BTreeSet::new());
-        assert_eq!(
-            (provider.package.as_str(), provider.version.as_str()),
-            ("p", "1.0.0")
-        );
+        assert_eq!((provider.package.as_str(), provider.version.as_str()), ("p", "1.0.0"));
         assert_eq!(recorded_properties(&text).len(), 1);
         let read: serde_json::Value =
             serde_json::from_str(&recorded_properties(&text)[0].value).unwrap();
@@ -244,10 +235,7 @@ mod tests {
             "status": {"phase": name::CSV_SUCCEEDED},
         });
         let found = csv_provider(&csv).unwrap();
-        assert_eq!(
-            (found.package.as_str(), found.version.as_str()),
-            ("blue", "1.2.0")
-        );
+        assert_eq!((found.package.as_str(), found.version.as_str()), ("blue", "1.2.0"));
         let origin = found.origin.to_string();
         assert_eq!(origin, "ClusterServiceVersion \"operators/blue.v1.2.0\"");
         let mut copy = csv.clone();
@@ -268,10 +256,8 @@ mod tests {
                 {"name": "v1", "served": true}, {"name": "v1alpha1", "served": false},
             ]},
         });
-        let phase = Phase {
-            name: "crds".to_owned(),
-            objects: vec![Object::from_value(crd).unwrap()],
-        };
+        let phase =
+            Phase { name: "crds".to_owned(), objects: vec![Object::from_value(crd).unwrap()] };
         let kinds: Vec<_> = served_kinds(&[phase]).into_iter().collect();
         assert_eq!(kinds.len(), 1);
         assert_eq!(kinds[0].to_string(), "example.com/v1, Kind=Green");

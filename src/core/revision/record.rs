@@ -48,10 +48,7 @@ impl BundleRecord {
         let (version, release) = if release_support {
             let release = selected.version.release.as_ref();
             let version = selected.version.version.to_string();
-            (
-                version,
-                Some(release.map(ToString::to_string).unwrap_or_default()),
-            )
+            (version, Some(release.map(ToString::to_string).unwrap_or_default()))
         } else {
             (selected.version.recorded(), None)
         };
@@ -111,10 +108,7 @@ impl BundleRecord {
 /// Returns the generation of the extension that a revision was made for.
 pub fn recorded_generation(revision: &ClusterObjectSet) -> Option<i64> {
     let annotations = revision.metadata.annotations.as_ref()?;
-    annotations
-        .get(annotation::EXTENSION_GENERATION)?
-        .parse()
-        .ok()
+    annotations.get(annotation::EXTENSION_GENERATION)?.parse().ok()
 }
 
 #[cfg(test)]

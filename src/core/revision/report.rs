@@ -48,10 +48,7 @@ pub struct Deadline {
 ///
 /// Source: applying.md 3.8.
 pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
-    let minutes = revision
-        .spec
-        .progress_deadline_minutes
-        .filter(|minutes| *minutes > 0)?;
+    let minutes = revision.spec.progress_deadline_minutes.filter(|minutes| *minutes > 0)?;
     let created = revision.metadata.creation_timestamp.as_ref()?.0;
     let ended = has_succeeded(revision)
         || revision.spec.lifecycle_state == LifecycleState::Archived
@@ -59,9 +56,7 @@ pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
     if ended {
         return None;
     }
-    let at = created
-        .checked_add(SignedDuration::from_mins(i64::from(minutes)))
-        .ok()?;
+    let at = created.checked_add(SignedDuration::from_mins(i64::from(minutes))).ok()?;
     Some(Deadline { minutes, at })
 }
 

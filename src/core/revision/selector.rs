@@ -11,9 +11,7 @@ pub(super) fn matches_labels<'a>(
 ) -> bool {
     let exact = selector.match_labels.iter().flatten();
     let expressions = selector.match_expressions.iter().flatten();
-    exact
-        .into_iter()
-        .all(|(key, value)| label(key) == Some(value))
+    exact.into_iter().all(|(key, value)| label(key) == Some(value))
         && expressions.into_iter().all(|expression| {
             let found = label(&expression.key);
             let listed = || {

@@ -31,10 +31,7 @@ fn named(api_version: &str, kind: &str, name: &str) -> Object {
 }
 
 fn phase(name: &str, objects: Vec<Object>) -> Phase {
-    Phase {
-        name: name.to_owned(),
-        objects,
-    }
+    Phase { name: name.to_owned(), objects }
 }
 
 fn escaped() -> Object {
@@ -50,11 +47,7 @@ const KINDS: [(&str, &str, &str); 16] = [
     ("v1", "ConfigMap", "configuration"),
     ("v1", "Secret", "configuration"),
     ("v1", "PersistentVolumeClaim", "storage"),
-    (
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "crds",
-    ),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "crds"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole", "roles"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding", "bindings"),
     ("v1", "Service", "infrastructure"),
@@ -63,18 +56,11 @@ const KINDS: [(&str, &str, &str); 16] = [
     ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", "scaling"),
     ("monitoring.coreos.com/v1", "ServiceMonitor", "publish"),
     ("route.openshift.io/v1", "Route", "publish"),
-    (
-        "admissionregistration.k8s.io/v1",
-        "MutatingWebhookConfiguration",
-        "admission",
-    ),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "admission"),
 ];
 
 fn one_of_each() -> Vec<Object> {
-    KINDS
-        .iter()
-        .map(|(version, kind, _)| named(version, kind, "x"))
-        .collect()
+    KINDS.iter().map(|(version, kind, _)| named(version, kind, "x")).collect()
 }
 
 proptest! {
@@ -95,14 +81,10 @@ proptest! {
 // applying.md c2
 #[test]
 fn oversized_phase_is_split() {
-    let objects = (0..60)
-        .map(|n| named("apps/v1", "Deployment", &format!("d{n:02}")))
-        .collect();
+    let objects = (0..60).map(|n| named("apps/v1", "Deployment", &format!("d{n:02}"))).collect();
     let phases = phases(objects).unwrap();
-    let got: Vec<(&str, usize)> = phases
-        .iter()
-        .map(|p| (p.name.as_str(), p.objects.len()))
-        .collect();
+    let got: Vec<(&str, usize)> =
+        phases.iter().map(|p| (p.name.as_str(), p.objects.len())).collect();
     assert_eq!(got, [("deploy", 50), ("deploy-2", 10)]);
     assert_eq!(phases[1].objects[0].name(), "d50");
 }
@@ -120,19 +102,10 @@ fn one_object_twice_is_refused() {
     let packed = pack("e-1", &[phase("x", twice.clone())]).unwrap();
     assert_eq!(packed.secrets[0].data.len(), 1);
     let error = phases(twice).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "ConfigMap.v1 /a: duplicate object found in phases: configuration"
-    );
-    let apart = [
-        phase("a", vec![config_map("a")]),
-        phase("b", vec![config_map("a")]),
-    ];
+    assert_eq!(error, "ConfigMap.v1 /a: duplicate object found in phases: configuration");
+    let apart = [phase("a", vec![config_map("a")]), phase("b", vec![config_map("a")])];
     let error = reject_duplicates(&apart).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "ConfigMap.v1 /a: duplicate object found in phases: a, b"
-    );
+    assert_eq!(error, "ConfigMap.v1 /a: duplicate object found in phases: a, b");
 }
 
 // applying.md c3, the vectors of 3.5; api.md 3.4
@@ -165,25 +138,17 @@ fn digest_key_and_name_are_upstreams(
     let phase = phase(name, vec![content.clone()]);
     assert_eq!(digest_packed(&phase), digest);
     let packed = pack("my-ext-1", &[phase]).unwrap();
-    let stored = ContentRef {
-        secret: secret.to_owned(),
-        key: key.to_owned(),
-    };
+    let stored = ContentRef { secret: secret.to_owned(), key: key.to_owned() };
     assert_eq!(packed.phases, [(name.to_owned(), vec![stored])]);
     assert_eq!(packed.secrets[0].name, secret);
-    assert_eq!(
-        unpack("s/x", key, &packed.secrets[0].data[key]).unwrap(),
-        content
-    );
+    assert_eq!(unpack("s/x", key, &packed.secrets[0].data[key]).unwrap(), content);
 }
 
 // applying.md c3
 #[test]
 fn two_objects_share_a_secret() {
-    let phases = [
-        phase("deploy", vec![config_map("cm1")]),
-        phase("configuration", vec![escaped()]),
-    ];
+    let phases =
+        [phase("deploy", vec![config_map("cm1")]), phase("configuration", vec![escaped()])];
     let packed = pack("my-ext-1", &phases).unwrap();
     assert_eq!(packed.secrets.len(), 1);
     assert_eq!(packed.secrets[0].name, "my-ext-1-b32d16a6139fb09c");
@@ -199,10 +164,8 @@ fn noise(bytes: usize) -> String {
 }
 
 fn with_data(name: &str, text: &str) -> Object {
-    object(
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
-        "data": {"k": text}}),
-    )
+    object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+        "data": {"k": text}}))
 }
 
 // applying.md c5
@@ -214,20 +177,14 @@ fn large_object_is_compressed_or_refused() {
     assert_eq!(stored[..2], [0x1f, 0x8b]);
     assert_eq!(unpack("s/x", key, stored).unwrap(), phases[0].objects[0]);
 
-    let error = pack(
-        "e-1",
-        &[phase("a", vec![with_data("noise", &noise(2_000_000))])],
-    )
-    .unwrap_err();
+    let error =
+        pack("e-1", &[phase("a", vec![with_data("noise", &noise(2_000_000))])]).unwrap_err();
     let text = error.to_string();
     assert!(
         text.starts_with("object in phase 0 index 0 exceeds maximum Secret data size ("),
         "{text}"
     );
-    assert!(
-        text.ends_with(" bytes > 921600 bytes) even after compression"),
-        "{text}"
-    );
+    assert!(text.ends_with(" bytes > 921600 bytes) even after compression"), "{text}");
 }
 
 #[test]
@@ -243,9 +200,7 @@ fn full_secret_is_followed_by_another() {
 fn oversized_content_is_refused_when_read() {
     use std::io::Write as _;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder
-        .write_all(&vec![b' '; MAX_OBJECT_BYTES + 1])
-        .unwrap();
+    encoder.write_all(&vec![b' '; MAX_OBJECT_BYTES + 1]).unwrap();
     let error = unpack("ns/s", "k", &encoder.finish().unwrap()).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -331,10 +286,8 @@ fn outcome(decision: &Decision) -> &'static str {
 #[case::retained_for_us(retained_by("e"), ["adopt"; 3])]
 #[case::retained_for_another(retained_by("f"), ["collide", "adopt", "adopt"])]
 fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
-    let siblings = [("one", 1), ("three", 3), ("extension", 0)].map(|(uid, revision)| Sibling {
-        uid: uid.to_owned(),
-        revision,
-    });
+    let siblings = [("one", 1), ("three", 3), ("extension", 0)]
+        .map(|(uid, revision)| Sibling { uid: uid.to_owned(), revision });
     let got = [
         CollisionProtection::Prevent,
         CollisionProtection::IfNoController,
@@ -414,9 +367,7 @@ fn handed_over_object_is_only_released() {
 #[test]
 fn terminating_object_is_waited_for() {
     let mut going = live(Some("me"), None);
-    going
-        .metadata_mut()
-        .insert("deletionTimestamp".into(), json!("2026-01-01T00:00:00Z"));
+    going.metadata_mut().insert("deletionTimestamp".into(), json!("2026-01-01T00:00:00Z"));
     assert_eq!(super::removal(Some(&going), "me"), Removal::Wait);
 }
 
@@ -440,10 +391,7 @@ fn what_an_archived_revision_left_on_an_object_goes() {
         let owners: Vec<_> = uids.iter().copied().map(reference).collect();
         let live = object(json!({"metadata": {"name": "x", "ownerReferences": owners}}));
         let desired = desired_object(&content, &owner(), Some(&live)).into_value();
-        let found = desired["metadata"]["ownerReferences"]
-            .as_array()
-            .unwrap()
-            .clone();
+        let found = desired["metadata"]["ownerReferences"].as_array().unwrap().clone();
         let uid = |owner: &Value| owner["uid"].as_str().unwrap().to_owned();
         found.iter().map(uid).collect::<Vec<_>>()
     };
@@ -457,8 +405,7 @@ fn adopting_keeps_other_owners_without_controller() {
     let content = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata":
         {"name": "x", "labels": {"app.kubernetes.io/managed-by": "helm"}}}));
     let mut old = live(Some("one"), Some("1"));
-    old.metadata_mut()
-        .insert("resourceVersion".into(), json!("7"));
+    old.metadata_mut().insert("resourceVersion".into(), json!("7"));
     let got = desired_object(&content, &owner(), Some(&old));
     let want = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
         "name": "x",
@@ -475,25 +422,13 @@ fn adopting_keeps_other_owners_without_controller() {
 
 #[test]
 fn aggregating_role_is_applied_without_rules() {
-    let role = object(
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+    let role = object(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "r"}, "rules": [],
-        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}),
-    );
-    assert!(
-        !desired_object(&role, &owner(), None)
-            .0
-            .contains_key("rules")
-    );
-    let plain = object(
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "r"}, "rules": []}),
-    );
-    assert!(
-        desired_object(&plain, &owner(), None)
-            .0
-            .contains_key("rules")
-    );
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}));
+    assert!(!desired_object(&role, &owner(), None).0.contains_key("rules"));
+    let plain = object(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "r"}, "rules": []}));
+    assert!(desired_object(&plain, &owner(), None).0.contains_key("rules"));
 }
 
 #[test]
@@ -521,17 +456,12 @@ fn metadata_of_others_leaves_the_fingerprint(
     #[case] same: bool,
 ) {
     let metadata = |labels: Value, annotations: Value| {
-        object(
-            json!({"metadata": {"uid": "u", "generation": 1, "labels": labels,
-            "annotations": annotations}}),
-        )
+        object(json!({"metadata": {"uid": "u", "generation": 1, "labels": labels,
+            "annotations": annotations}}))
     };
     let content = metadata(json!({"a": "1"}), json!({"b": "1"}));
     let live = metadata(labels, annotations);
-    assert_eq!(
-        fingerprint(&content, &content) == fingerprint(&content, &live),
-        same
-    );
+    assert_eq!(fingerprint(&content, &content) == fingerprint(&content, &live), same);
 }
 
 // ours: a controller that comes back asks about nothing that is as it was left
@@ -547,60 +477,39 @@ fn what_is_as_it_was_left_is_known_to_be_applied(
     #[case] spec: Value,
     #[case] applied: bool,
 ) {
-    let content = object(
-        json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "n",
-        "labels": {"a": "1"}}, "spec": {"paused": false, "args": ["a"]}}),
-    );
+    let content = object(json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "n",
+        "labels": {"a": "1"}}, "spec": {"paused": false, "args": ["a"]}}));
     let mut live = desired_object(&content, &owner(), None);
     for (key, value) in metadata.as_object().unwrap() {
         let found = live.metadata_mut();
         match (key.as_str(), value) {
             ("labels", Value::Object(more)) if more.contains_key("x") => {
-                found["labels"]
-                    .as_object_mut()
-                    .unwrap()
-                    .extend(more.clone());
+                found["labels"].as_object_mut().unwrap().extend(more.clone());
             }
             _ => drop(found.insert(key.clone(), value.clone())),
         }
     }
-    live.metadata_mut()
-        .insert("resourceVersion".to_owned(), "5".into());
-    let Value::Object(spec) = spec else {
-        panic!("a map")
-    };
+    live.metadata_mut().insert("resourceVersion".to_owned(), "5".into());
+    let Value::Object(spec) = spec else { panic!("a map") };
     live.0["spec"].as_object_mut().unwrap().extend(spec);
     assert_eq!(is_applied(&content, &owner(), &live), applied);
-    let archived = RevisionOwner {
-        archived: vec!["old".to_owned()],
-        ..owner()
-    };
-    live.metadata_mut()
-        .insert("ownerReferences".to_owned(), json!([{"uid": "old"}]));
+    let archived = RevisionOwner { archived: vec!["old".to_owned()], ..owner() };
+    live.metadata_mut().insert("ownerReferences".to_owned(), json!([{"uid": "old"}]));
     assert!(!is_applied(&content, &archived, &live));
 }
 
 // Removal order.
 
 fn order(groups: &[Vec<&Object>]) -> Vec<Vec<String>> {
-    groups
-        .iter()
-        .map(|group| group.iter().map(|o| o.kind().to_owned()).collect())
-        .collect()
+    groups.iter().map(|group| group.iter().map(|o| o.kind().to_owned()).collect()).collect()
 }
 
 // applying.md 7.2 step 3
 #[test]
 fn crds_go_before_the_operator_and_after_their_instances() {
     let mut objects = one_of_each();
-    let crd = objects
-        .iter_mut()
-        .find(|o| o.kind() == "CustomResourceDefinition")
-        .unwrap();
-    crd.0.insert(
-        "spec".into(),
-        json!({"group": "example.com", "names": {"kind": "Foo"}}),
-    );
+    let crd = objects.iter_mut().find(|o| o.kind() == "CustomResourceDefinition").unwrap();
+    crd.0.insert("spec".into(), json!({"group": "example.com", "names": {"kind": "Foo"}}));
     let phases = phases(objects).unwrap();
     let got = order(&removal_groups(&phases)).concat();
     assert_eq!(
@@ -630,19 +539,10 @@ fn crds_go_before_the_operator_and_after_their_instances() {
 fn phases_of_other_names_go_in_reverse() {
     let phases = [
         phase("first", vec![config_map("a")]),
-        phase(
-            "second",
-            vec![named("v1", "Secret", "b"), named("v1", "Service", "c")],
-        ),
+        phase("second", vec![named("v1", "Secret", "b"), named("v1", "Service", "c")]),
     ];
-    assert_eq!(
-        order(&removal_groups(&phases)),
-        [vec!["Service", "Secret"], vec!["ConfigMap"]]
-    );
-    assert_eq!(
-        order(&archive_groups(&phases)),
-        order(&removal_groups(&phases))
-    );
+    assert_eq!(order(&removal_groups(&phases)), [vec!["Service", "Secret"], vec!["ConfigMap"]]);
+    assert_eq!(order(&archive_groups(&phases)), order(&removal_groups(&phases)));
 }
 
 // Probes.
@@ -684,15 +584,8 @@ fn probe_texts_name_what_is_wrong() {
     let claim = object(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": "data", "namespace": "ns1"}, "status": {"phase": "Pending"}}));
     let want = r#"value at key "status.phase" != "Bound"; expected: "Bound" got: "Pending""#;
-    assert_eq!(
-        evaluate(&claim, &built_in()),
-        Readiness::NotReady(want.into())
-    );
-    let crd = named(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "foos.example.com",
-    );
+    assert_eq!(evaluate(&claim, &built_in()), Readiness::NotReady(want.into()));
+    let crd = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "foos.example.com");
     let want = Readiness::Unknown("missing .status.conditions".into());
     assert_eq!(evaluate(&crd, &built_in()), want);
     assert_eq!(
@@ -730,10 +623,7 @@ fn field_value_probe(#[case] path: &str, #[case] value: &str, #[case] want: Read
         "spec": {"n": 3, "b": true, "s": "x"}}));
     assert_eq!(evaluate(&labelled, &value_probe(path, value)), want);
     let other = object(json!({"metadata": {"labels": {"a": "c"}}}));
-    assert_eq!(
-        evaluate(&other, &value_probe(path, value)),
-        Readiness::Ready
-    );
+    assert_eq!(evaluate(&other, &value_probe(path, value)), Readiness::Ready);
 }
 
 // Revisions.
@@ -760,11 +650,7 @@ fn revision(number: i64, archived: bool, succeeded: bool) -> ClusterObjectSet {
         },
     );
     set.status = Some(ClusterObjectSetStatus {
-        conditions: if succeeded {
-            vec![condition]
-        } else {
-            Vec::new()
-        },
+        conditions: if succeeded { vec![condition] } else { Vec::new() },
         ..ClusterObjectSetStatus::default()
     });
     set
@@ -777,14 +663,10 @@ fn numbers(sets: &[&ClusterObjectSet]) -> Vec<i64> {
 // applying.md c11
 #[test]
 fn archived_revisions_beyond_five_go() {
-    let all: Vec<_> = (1..=7)
-        .map(|number| revision(number, number < 7, true))
-        .collect();
+    let all: Vec<_> = (1..=7).map(|number| revision(number, number < 7, true)).collect();
     assert_eq!(numbers(&outdated(&all)), [1, 2]);
     assert_eq!(next_number(&all), 8);
-    let active: Vec<_> = (1..=7)
-        .map(|number| revision(number, false, true))
-        .collect();
+    let active: Vec<_> = (1..=7).map(|number| revision(number, false, true)).collect();
     assert!(outdated(&active).is_empty());
 }
 
@@ -805,10 +687,7 @@ fn last_succeeded_revision_is_installed() {
 fn desired(version: &str) -> Desired {
     let prepared = prepare_for_revision(vec![config_map("cfg")], "e", "test", version);
     Desired {
-        extension: Extension {
-            name: "e".into(),
-            uid: "ce".into(),
-        },
+        extension: Extension { name: "e".into(), uid: "ce".into() },
         phases: phases(prepared).unwrap(),
         annotations: BTreeMap::from([(annotation::BUNDLE_VERSION.into(), version.into())]),
         probes: built_in(),
@@ -824,44 +703,29 @@ fn equal_content_of_another_version_is_an_upgrade() {
     let old = desired("1.0.0");
     let packed = pack("e-1", &old.phases).unwrap();
     let set = build(&old, "e-1", 1, &packed, "system");
-    let digests: Vec<_> = old
-        .phases
-        .iter()
-        .map(|phase| (phase.name.clone(), digest_packed(phase)))
-        .collect();
+    let digests: Vec<_> =
+        old.phases.iter().map(|phase| (phase.name.clone(), digest_packed(phase))).collect();
     assert_eq!(compare(&old, None, &[]), Change::Install);
     assert_eq!(compare(&old, Some(&set), &digests), Change::Unchanged);
     assert!(!needs_patch(&old, &set));
-    let longer = Desired {
-        deadline_minutes: Some(20),
-        ..old.clone()
-    };
+    let longer = Desired { deadline_minutes: Some(20), ..old.clone() };
     assert_eq!(compare(&longer, Some(&set), &digests), Change::Unchanged);
     assert!(needs_patch(&longer, &set));
-    assert_eq!(
-        compare(&desired("1.0.4"), Some(&set), &digests),
-        Change::Upgrade
-    );
+    assert_eq!(compare(&desired("1.0.4"), Some(&set), &digests), Change::Upgrade);
 }
 
 #[test]
 fn long_names_are_refused() {
     assert_eq!(revision_name("e", 12).unwrap(), "e-12");
     let error = revision_name(&"e".repeat(62), 1).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .ends_with("must be no more than 63 characters")
-    );
+    assert!(error.to_string().ends_with("must be no more than 63 characters"));
 }
 
 // applying.md c9
 #[test]
 fn changed_content_is_named_with_both_digests() {
-    let phase = |name: &str, digest: &str| ObservedPhase {
-        name: name.into(),
-        digest: digest.into(),
-    };
+    let phase =
+        |name: &str, digest: &str| ObservedPhase { name: name.into(), digest: digest.into() };
     let old = [phase("a", "sha256:1"), phase("b", "sha256:2")];
     assert_eq!(changed(&old, &old), None);
     assert_eq!(
@@ -888,10 +752,8 @@ fn texts(statements: &[crate::status::Statement]) -> Vec<String> {
 fn rolling_with_deadline() -> ClusterObjectSet {
     let mut set = revision(1, false, false);
     set.metadata.creation_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-    set.metadata.annotations = Some(BTreeMap::from([(
-        annotation::BUNDLE_VERSION.into(),
-        "1.0.2".into(),
-    )]));
+    set.metadata.annotations =
+        Some(BTreeMap::from([(annotation::BUNDLE_VERSION.into(), "1.0.2".into())]));
     set.spec.progress_deadline_minutes = Some(10);
     set
 }
@@ -920,10 +782,7 @@ fn rolling_with_deadline() -> ClusterObjectSet {
     "Progressing True Retrying removing revision resources that are not owned by another revision"])]
 fn conditions_of_a_pass(#[case] outcome: Outcome, #[case] second: i64, #[case] want: &[&str]) {
     let now = Timestamp::from_second(second).unwrap();
-    assert_eq!(
-        texts(&statements(&rolling_with_deadline(), &outcome, now)),
-        want
-    );
+    assert_eq!(texts(&statements(&rolling_with_deadline(), &outcome, now)), want);
 }
 
 #[test]
@@ -939,10 +798,7 @@ fn failure_makes_known_availability_unknown() {
 // applying.md 4.5; api.md 5.2
 #[test]
 fn account_is_recorded_then_of_the_extension_then_default() {
-    let account_of = |name: &str| Account {
-        namespace: "ns".into(),
-        name: name.into(),
-    };
+    let account_of = |name: &str| Account { namespace: "ns".into(), name: name.into() };
     let rule = |default: Option<&str>, ignore_named| AccountRule {
         default: default.map(account_of),
         ignore_named,
@@ -956,30 +812,16 @@ fn account_is_recorded_then_of_the_extension_then_default() {
     .unwrap();
     let mut set = revision(1, false, false);
     assert_eq!(both.of_extension(&extension), Some(account_of("ext")));
-    assert_eq!(
-        both.of_revision(&set, Some(&extension)),
-        Ok(account_of("ext"))
-    );
+    assert_eq!(both.of_revision(&set, Some(&extension)), Ok(account_of("ext")));
     assert_eq!(both.of_revision(&set, None), Ok(account_of("default")));
     let ignoring = rule(Some("default"), true);
-    assert_eq!(
-        ignoring.of_extension(&extension),
-        Some(account_of("default"))
-    );
-    assert_eq!(
-        ignoring.of_revision(&set, Some(&extension)),
-        Ok(account_of("default"))
-    );
+    assert_eq!(ignoring.of_extension(&extension), Some(account_of("default")));
+    assert_eq!(ignoring.of_revision(&set, Some(&extension)), Ok(account_of("default")));
     assert_eq!(rule(None, true).of_extension(&extension), None);
     let error = rule(None, false).of_revision(&set, None).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "revision \"e-1\" is missing required annotations"
-    );
-    set.metadata.annotations = Some(BTreeMap::from([(
-        annotation::SERVICE_ACCOUNT_NAME.into(),
-        "sa".into(),
-    )]));
+    assert_eq!(error.to_string(), "revision \"e-1\" is missing required annotations");
+    set.metadata.annotations =
+        Some(BTreeMap::from([(annotation::SERVICE_ACCOUNT_NAME.into(), "sa".into())]));
     let error = both.of_revision(&set, None).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -987,10 +829,7 @@ fn account_is_recorded_then_of_the_extension_then_default() {
     );
     let annotations = set.metadata.annotations.as_mut().unwrap();
     annotations.insert(annotation::SERVICE_ACCOUNT_NAMESPACE.into(), "ns".into());
-    assert_eq!(
-        ignoring.of_revision(&set, Some(&extension)),
-        Ok(account_of("sa"))
-    );
+    assert_eq!(ignoring.of_revision(&set, Some(&extension)), Ok(account_of("sa")));
 }
 
 #[test]

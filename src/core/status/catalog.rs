@@ -47,11 +47,7 @@ pub fn removed() -> [Statement; 2] {
 /// catalog can continue when it is enabled again.
 pub fn switched_off() -> [Statement; 3] {
     [
-        Statement::no(
-            types::SERVING,
-            Reason::UserSpecifiedUnavailable,
-            SWITCHED_OFF,
-        ),
+        Statement::no(types::SERVING, Reason::UserSpecifiedUnavailable, SWITCHED_OFF),
         Statement::yes(types::PROGRESSING, Reason::Succeeded, SWITCHED_OFF),
         Statement::unknown(types::CONTENT_VALID, Reason::NotRead, SWITCHED_OFF),
     ]

@@ -36,10 +36,7 @@ fn of(
     entries: &[(String, String)],
     wanted: impl Fn(&String) -> bool,
 ) -> impl Iterator<Item = &str> {
-    entries
-        .iter()
-        .filter(move |(name, _)| wanted(name))
-        .map(|(_, message)| message.as_str())
+    entries.iter().filter(move |(name, _)| wanted(name)).map(|(_, message)| message.as_str())
 }
 
 fn said<'a>(messages: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -72,16 +69,8 @@ pub fn statements(
     };
     [
         one(types::DEPRECATED, &all, "not deprecated"),
-        one(
-            types::PACKAGE_DEPRECATED,
-            &package,
-            "package not deprecated",
-        ),
-        one(
-            types::CHANNEL_DEPRECATED,
-            &channel,
-            "channel not deprecated",
-        ),
+        one(types::PACKAGE_DEPRECATED, &package, "package not deprecated"),
+        one(types::CHANNEL_DEPRECATED, &channel, "channel not deprecated"),
         bundle,
     ]
 }
@@ -97,11 +86,7 @@ fn unknown(installed: Option<&str>) -> [Statement; 4] {
 }
 
 fn nothing_installed() -> Statement {
-    Statement::unknown(
-        types::BUNDLE_DEPRECATED,
-        Reason::Absent,
-        "no bundle installed yet",
-    )
+    Statement::unknown(types::BUNDLE_DEPRECATED, Reason::Absent, "no bundle installed yet")
 }
 
 fn one(type_: &'static str, messages: &[&str], otherwise: &str) -> Statement {
@@ -131,9 +116,7 @@ mod tests {
     }
 
     fn short(statements: &[Statement; 4]) -> [String; 4] {
-        statements
-            .clone()
-            .map(|one| format!("{}/{} {}", one.status, one.reason, one.message))
+        statements.clone().map(|one| format!("{}/{} {}", one.status, one.reason, one.message))
     }
 
     // api.md T17

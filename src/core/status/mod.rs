@@ -63,12 +63,7 @@ impl Statement {
         reason: Reason,
         message: impl Into<String>,
     ) -> Self {
-        Self {
-            type_,
-            status,
-            reason,
-            message: message.into(),
-        }
+        Self { type_, status, reason, message: message.into() }
     }
 
     /// Puts the statement into `conditions`, for an object of this generation, and says whether

@@ -17,11 +17,7 @@ pub fn rolling_out_text(version: &str) -> String {
 
 /// `Progressing`: being rolled out.
 pub fn rolling_out(version: &str) -> Statement {
-    Statement::yes(
-        types::PROGRESSING,
-        Reason::RollingOut,
-        rolling_out_text(version),
-    )
+    Statement::yes(types::PROGRESSING, Reason::RollingOut, rolling_out_text(version))
 }
 
 /// `Progressing`: rolled out.
@@ -72,11 +68,7 @@ pub fn probe_failure(lines: &[String]) -> Statement {
 
 /// `Available`: incomplete, with no failing probe.
 pub fn not_yet_available(version: &str) -> Statement {
-    Statement::no(
-        types::AVAILABLE,
-        Reason::RollingOut,
-        rolling_out_text(version),
-    )
+    Statement::no(types::AVAILABLE, Reason::RollingOut, rolling_out_text(version))
 }
 
 /// `Available`: an error kept the probes from being evaluated. Only for an object set that has the
@@ -91,20 +83,13 @@ pub fn deferred(objects: &[String]) -> Statement {
     Statement::yes(
         types::DEFERRED,
         Reason::ObjectsDeferred,
-        format!(
-            "Left out until the cluster serves their kind: {}",
-            objects.join(", ")
-        ),
+        format!("Left out until the cluster serves their kind: {}", objects.join(", ")),
     )
 }
 
 /// `Succeeded`: rolled out completely. Set once and never removed.
 pub fn succeeded() -> Statement {
-    Statement::yes(
-        types::SUCCEEDED,
-        Reason::Succeeded,
-        "Revision succeeded rolling out.",
-    )
+    Statement::yes(types::SUCCEEDED, Reason::Succeeded, "Revision succeeded rolling out.")
 }
 
 /// `Succeeded` of a revision that was built from a Helm release.
@@ -190,10 +175,7 @@ pub fn collisions(phase: usize, collisions: &[Collision]) -> String {
             )
         })
         .collect();
-    format!(
-        "revision object collisions in phase {phase}\n{}",
-        each.join("\n\n")
-    )
+    format!("revision object collisions in phase {phase}\n{}", each.join("\n\n"))
 }
 
 /// Prints an owner reference as Go's generated types print themselves.

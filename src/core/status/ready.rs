@@ -26,13 +26,7 @@ pub fn extension_ready(
     notes: &[Note],
 ) -> Statement {
     let wanted = [types::INSTALLED, types::AVAILABLE, types::PROGRESSING];
-    summary(
-        conditions,
-        generation,
-        notes,
-        &wanted,
-        "The bundle is installed and available.",
-    )
+    summary(conditions, generation, notes, &wanted, "The bundle is installed and available.")
 }
 
 /// Returns `Ready` of a `ClusterCatalog`: true when its content is served and up to date.
@@ -42,13 +36,7 @@ pub fn catalog_ready(
     notes: &[Note],
 ) -> Statement {
     let wanted = [types::SERVING, types::PROGRESSING];
-    summary(
-        conditions,
-        generation,
-        notes,
-        &wanted,
-        "The catalog is served and up to date.",
-    )
+    summary(conditions, generation, notes, &wanted, "The catalog is served and up to date.")
 }
 
 fn summary(
@@ -63,10 +51,7 @@ fn summary(
     };
     let progressing = find(conditions, types::PROGRESSING);
     let settled = progressing.is_some_and(|found| found.reason == Reason::Succeeded.as_str());
-    let well = settled
-        && wanted
-            .iter()
-            .all(|type_| is_true(conditions, type_) && current(type_));
+    let well = settled && wanted.iter().all(|type_| is_true(conditions, type_) && current(type_));
     if well {
         let reason = notes.first().map_or(Reason::Succeeded, |note| note.reason);
         return Statement::yes(types::READY, reason, with_notes(all_well, notes));
@@ -81,15 +66,9 @@ fn summary(
         progressing
     };
     let (reason, message) = match culprit {
-        Some(found) => (
-            found.reason.parse().unwrap_or(Reason::Retrying),
-            found.message.as_str(),
-        ),
+        Some(found) => (found.reason.parse().unwrap_or(Reason::Retrying), found.message.as_str()),
         // All are true, but some are of an earlier generation, or absent.
-        None => (
-            Reason::Reconciling,
-            "The latest change has not been acted on yet.",
-        ),
+        None => (Reason::Reconciling, "The latest change has not been acted on yet."),
     };
     Statement::no(types::READY, reason, with_notes(message, notes))
 }

@@ -33,10 +33,7 @@ pub struct Differs {
 impl fmt::Display for Differs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, last, now, .. } = self;
-        write!(
-            f,
-            "the controller last said ({at}): {last}; now it would be: {now}"
-        )?;
+        write!(f, "the controller last said ({at}): {last}; now it would be: {now}")?;
         if self.because.is_empty() {
             return write!(f, "\nthis is a defect, please report it");
         }

@@ -84,15 +84,9 @@ fn a_message_at_the_limit_stays() {
 )]
 #[case("write tcp [fe80::1]:1->[::1]:443: reset", "reset")]
 #[case("a: read tcp 1.2.3.4->5.6.7.8", "a: ")]
-#[case(
-    "read tcp 1.2.3.4:1->5.6.7.8:2: x: read tcp 1.2.3.4:3->5.6.7.8:4: y",
-    "x: y"
-)]
+#[case("read tcp 1.2.3.4:1->5.6.7.8:2: x: read tcp 1.2.3.4:3->5.6.7.8:4: y", "x: y")]
 #[case("read tcp 1.2.3.4:1->5.6.7.8: eof", "eof")]
-#[case(
-    "dial tcp 1.2.3.4:1->5.6.7.8:2: refused",
-    "dial tcp 1.2.3.4:1->5.6.7.8:2: refused"
-)]
+#[case("dial tcp 1.2.3.4:1->5.6.7.8:2: refused", "dial tcp 1.2.3.4:1->5.6.7.8:2: refused")]
 #[case("read tcp host:1->5.6.7.8:2: x", "read tcp host:1->5.6.7.8:2: x")]
 #[case("read tcp 1.2.3:1->5.6.7.8:2: x", "read tcp 1.2.3:1->5.6.7.8:2: x")]
 fn ports_that_change_are_removed(#[case] message: &str, #[case] want: &str) {
@@ -184,10 +178,7 @@ mod object_sets {
             controller: Some(true),
             block_owner_deletion: None,
         };
-        let collision = |owner| Collision {
-            object: claim(),
-            owner,
-        };
+        let collision = |owner| Collision { object: claim(), owner };
         insta::assert_snapshot!(collisions(3, &[collision(Some(owner)), collision(None)]), @r#"
         revision object collisions in phase 3
         Object PersistentVolumeClaim.v1 ns/test-pvc
@@ -224,9 +215,6 @@ mod catalogs {
             ("False", "Retrying", "source catalog content: x")
         );
         let off = ready(catalog::switched_off());
-        assert_eq!(
-            (off.status, off.reason.as_str()),
-            ("False", "UserSpecifiedUnavailable")
-        );
+        assert_eq!((off.status, off.reason.as_str()), ("False", "UserSpecifiedUnavailable"));
     }
 }

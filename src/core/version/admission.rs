@@ -39,9 +39,7 @@ pub fn is_admissible(text: &str) -> bool {
 
 /// Returns the text after the comparator at the start, if there is one.
 fn comparator(text: &str) -> Option<&str> {
-    let operator = OPERATORS
-        .iter()
-        .find_map(|operator| text.strip_prefix(operator));
+    let operator = OPERATORS.iter().find_map(|operator| text.strip_prefix(operator));
     let rest = operator.or_else(|| text.strip_prefix('^')).unwrap_or(text);
     let rest = skip_blanks(rest);
     let mut rest = component(rest.strip_prefix('v').unwrap_or(rest))?;
@@ -66,11 +64,7 @@ fn component(text: &str) -> Option<&str> {
 
 /// Returns the text after dot-separated identifiers.
 fn dotted(text: &str) -> Option<&str> {
-    let identifier = |text: &str| {
-        text.bytes()
-            .take_while(|byte| is_identifier_byte(*byte))
-            .count()
-    };
+    let identifier = |text: &str| text.bytes().take_while(|byte| is_identifier_byte(*byte)).count();
     let mut end = identifier(text);
     if end == 0 {
         return None;

@@ -160,12 +160,8 @@ impl FromStr for Version {
             major,
             minor,
             patch: number("patch", patch)?,
-            prerelease: identifiers(prerelease)
-                .map(Identifier::parse)
-                .collect::<Result<_, _>>()?,
-            build: identifiers(build)
-                .map(build_identifier)
-                .collect::<Result<_, _>>()?,
+            prerelease: identifiers(prerelease).map(Identifier::parse).collect::<Result<_, _>>()?,
+            build: identifiers(build).map(build_identifier).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -244,22 +240,15 @@ fn identifiers(part: Option<&str>) -> impl Iterator<Item = &str> {
 fn number(part: &'static str, text: &str) -> Result<u64, VersionError> {
     let owned = || text.to_owned();
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(VersionError::NumberCharacter {
-            part,
-            text: owned(),
-        });
+        return Err(VersionError::NumberCharacter { part, text: owned() });
     }
     if has_leading_zero(text) {
-        return Err(VersionError::NumberLeadingZero {
-            part,
-            text: owned(),
-        });
+        return Err(VersionError::NumberLeadingZero { part, text: owned() });
     }
     if text.is_empty() {
         return Err(VersionError::NumberEmpty);
     }
-    text.parse()
-        .map_err(|_| VersionError::NumberTooLarge(owned()))
+    text.parse().map_err(|_| VersionError::NumberTooLarge(owned()))
 }
 
 /// Checks one build identifier.
@@ -286,12 +275,7 @@ fn has_leading_zero(digits: &str) -> bool {
 /// Returns a lower-case ASCII word with its first letter in upper case.
 fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
-    letters
-        .next()
-        .map(|first| first.to_ascii_uppercase())
-        .into_iter()
-        .chain(letters)
-        .collect()
+    letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
 /// Says whether a byte is a blank of the range languages: space, TAB, LF, FF or CR.

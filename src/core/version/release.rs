@@ -113,14 +113,10 @@ impl VersionRelease {
         let version: Version = text.parse()?;
         let release = version.build.join(".").parse::<Release>();
         Ok(match release {
-            Ok(release) if !release.is_empty() => Self {
-                version: version.without_build(),
-                release: Some(release),
-            },
-            Ok(_) | Err(_) => Self {
-                version,
-                release: None,
-            },
+            Ok(release) if !release.is_empty() => {
+                Self { version: version.without_build(), release: Some(release) }
+            }
+            Ok(_) | Err(_) => Self { version, release: None },
         })
     }
 
@@ -129,20 +125,11 @@ impl VersionRelease {
     pub fn explicit(version: &str, release: &str) -> Result<Self, VersionReleaseError> {
         let parsed = version
             .parse()
-            .map_err(|source| VersionReleaseError::Version {
-                text: version.to_owned(),
-                source,
-            })?;
+            .map_err(|source| VersionReleaseError::Version { text: version.to_owned(), source })?;
         let release = release
             .parse()
-            .map_err(|source| VersionReleaseError::Release {
-                text: release.to_owned(),
-                source,
-            })?;
-        Ok(Self {
-            version: parsed,
-            release: Some(release),
-        })
+            .map_err(|source| VersionReleaseError::Release { text: release.to_owned(), source })?;
+        Ok(Self { version: parsed, release: Some(release) })
     }
 
     /// Compares the versions by precedence, then the releases; an absent release is the lowest.

@@ -92,9 +92,7 @@ impl SkipRange {
     /// A prerelease is an ordinary lower version: `<2.0.0` contains 2.0.0-rc.1.
     pub fn contains(&self, version: &Version) -> bool {
         let holds = |term: &Term| term.holds(version);
-        self.alternatives
-            .iter()
-            .any(|terms| terms.iter().all(holds))
+        self.alternatives.iter().any(|terms| terms.iter().all(holds))
     }
 }
 
@@ -203,11 +201,7 @@ fn expand(token: &str, expanded: &mut Vec<String>) -> Result<(), SkipRangeError>
 /// Returns the lowest version a wildcard stands for.
 fn base_of(version: &str) -> String {
     let base = version.replacen(".x.x", ".x", 1).replacen(".x", ".0", 1);
-    if base.matches('.').count() == 1 {
-        base + ".0"
-    } else {
-        base
-    }
+    if base.matches('.').count() == 1 { base + ".0" } else { base }
 }
 
 /// Returns the first version above a wildcard, empty if the text does not end in one.
@@ -254,13 +248,11 @@ fn term(token: &str) -> Result<Term, SkipRangeError> {
             });
         }
     };
-    let version = version_text
-        .parse()
-        .map_err(|source| SkipRangeError::Version {
-            token: token.to_owned(),
-            operator: operator_text.to_owned(),
-            version: version_text.to_owned(),
-            source,
-        })?;
+    let version = version_text.parse().map_err(|source| SkipRangeError::Version {
+        token: token.to_owned(),
+        operator: operator_text.to_owned(),
+        version: version_text.to_owned(),
+        source,
+    })?;
     Ok(Term { operator, version })
 }

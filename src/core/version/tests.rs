@@ -222,11 +222,7 @@ fn documented_ranges_hold_what_the_documentation_says() {
             assert!(!versions.is_empty(), "{range} has no version {key}");
             for version in versions {
                 let version = version.as_str().unwrap();
-                assert_eq!(
-                    in_version_range(range, version),
-                    want,
-                    "{version} in {range}"
-                );
+                assert_eq!(in_version_range(range, version), want, "{version} in {range}");
             }
         }
     }

@@ -46,9 +46,7 @@ impl YamlError {
         let text = text.lines().next().unwrap_or_default();
         let message = text.rfind(" at line ").map_or(text, |at| &text[..at]);
         Self {
-            line: location
-                .map(|location| location.line())
-                .filter(|&line| line > 0),
+            line: location.map(|location| location.line()).filter(|&line| line > 0),
             message: message.to_owned(),
         }
     }
@@ -199,10 +197,7 @@ fn checked(text: &str) -> Result<&str, YamlError> {
     if text.len() > MAX_INPUT_BYTES {
         return Err(YamlError {
             line: None,
-            message: format!(
-                "input of {} bytes is larger than {MAX_INPUT_BYTES}",
-                text.len()
-            ),
+            message: format!("input of {} bytes is larger than {MAX_INPUT_BYTES}", text.len()),
         });
     }
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
@@ -474,9 +469,7 @@ impl<'de> Visitor<'de> for InnerVisitor {
     }
 
     fn visit_f64<E: de::Error>(self, float: f64) -> Result<Inner, E> {
-        NodeVisitor
-            .visit_f64(float)
-            .map(|node| Inner::Scalar(node.0))
+        NodeVisitor.visit_f64(float).map(|node| Inner::Scalar(node.0))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Inner, E> {

@@ -87,15 +87,9 @@ fn bombs_are_refused_quickly() {
     assert!(to_json(&bomb).is_err());
     assert!(to_json(&"[".repeat(10_000)).is_err());
     assert!(to_json(&"{\"a\":".repeat(10_000)).is_err());
-    let deep: String = (0..10_000)
-        .map(|level| " ".repeat(level) + "a:\n")
-        .collect();
+    let deep: String = (0..10_000).map(|level| " ".repeat(level) + "a:\n").collect();
     assert!(to_json(&deep).is_err());
-    let long = format!(
-        "a: &a {}\nb: [{}]",
-        "x".repeat(1 << 20),
-        ["*a"; 1000].join(", ")
-    );
+    let long = format!("a: &a {}\nb: [{}]", "x".repeat(1 << 20), ["*a"; 1000].join(", "));
     assert!(to_json(&long).is_err(), "a gigabyte through aliases");
 }
 
@@ -138,18 +132,12 @@ fn writes_floats_as_go(#[case] float: f64, #[case] want: &str) {
 #[test]
 fn numbers_keep_their_text_where_asked() {
     let values = to_json_with_sources("a: 4.20\nb: [1.0, x, 0x10]\nc: {d: 4.10}").unwrap();
-    let SourcedValue::Map(map) = &values[0] else {
-        panic!("{values:?}")
-    };
+    let SourcedValue::Map(map) = &values[0] else { panic!("{values:?}") };
     assert!(matches!(&map[0].1, SourcedValue::Number(_, Some(text)) if text == "4.20"));
-    let SourcedValue::List(list) = &map[1].1 else {
-        panic!("{map:?}")
-    };
+    let SourcedValue::List(list) = &map[1].1 else { panic!("{map:?}") };
     assert!(matches!(&list[0], SourcedValue::Number(_, Some(text)) if text == "1.0"));
     assert!(matches!(&list[2], SourcedValue::Number(_, Some(text)) if text == "0x10"));
-    let SourcedValue::Map(inner) = &map[2].1 else {
-        panic!("{map:?}")
-    };
+    let SourcedValue::Map(inner) = &map[2].1 else { panic!("{map:?}") };
     assert!(matches!(&inner[0].1, SourcedValue::Number(_, Some(text)) if text == "4.10"));
 }
 
@@ -169,10 +157,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         any::<String>(),
         "[a-zA-Z0-9 _./:#'\"\\n\\t-]{0,12}",
-        proptest::sample::select(vec![
-            "yes", "1e3", "0o7", "<<", "=", "? a", "- a", "a\n", "\n"
-        ])
-        .prop_map(str::to_owned),
+        proptest::sample::select(vec!["yes", "1e3", "0o7", "<<", "=", "? a", "- a", "a\n", "\n"])
+            .prop_map(str::to_owned),
     ];
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -108,11 +108,7 @@ pub struct Platform {
 impl Platform {
     /// Returns Linux on `architecture`, in Go's spelling.
     pub fn linux(architecture: &str) -> Self {
-        Self {
-            os: "linux".into(),
-            architecture: architecture.into(),
-            variant: None,
-        }
+        Self { os: "linux".into(), architecture: architecture.into(), variant: None }
     }
 
     /// Returns Linux on the processor this program was built for.
@@ -138,10 +134,7 @@ pub(crate) struct Descriptor {
 /// comes from the registry that was requested, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Manifest {
-    Image {
-        config: Descriptor,
-        layers: Vec<Descriptor>,
-    },
+    Image { config: Descriptor, layers: Vec<Descriptor> },
     Index(Vec<IndexEntry>),
 }
 
@@ -178,10 +171,7 @@ impl RawDescriptor {
         let digest: Digest = self
             .digest
             .parse()
-            .map_err(|source| ManifestError::Digest {
-                text: self.digest.clone(),
-                source,
-            })?;
+            .map_err(|source| ManifestError::Digest { text: self.digest.clone(), source })?;
         match u64::try_from(self.size) {
             Ok(size) => Ok(Descriptor { digest, size }),
             Err(_) => Err(ManifestError::Size(digest)),
@@ -194,11 +184,7 @@ impl RawDescriptor {
         let zstd = annotations
             .filter(|(key, _)| *key == "io.github.containers.compression.zstd")
             .any(|(_, value)| value == "true");
-        Ok(IndexEntry {
-            descriptor: self.checked()?,
-            platform: self.platform.clone(),
-            zstd,
-        })
+        Ok(IndexEntry { descriptor: self.checked()?, platform: self.platform.clone(), zstd })
     }
 }
 
@@ -229,10 +215,7 @@ pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest
         return Err(ManifestError::NotAnImage(config.media_type.clone()));
     }
     let layers = raw.layers.iter().flatten().map(RawDescriptor::checked);
-    Ok(Manifest::Image {
-        config: config.checked()?,
-        layers: layers.collect::<Result<_, _>>()?,
-    })
+    Ok(Manifest::Image { config: config.checked()?, layers: layers.collect::<Result<_, _>>()? })
 }
 
 /// Returns the entry of an index that matches `platform` best, and whether it really matches.
@@ -259,9 +242,7 @@ pub(crate) fn choose<'e>(
     }
     let linux = |entry: &&IndexEntry| entry.platform.as_ref().is_some_and(|it| it.os == "linux");
     let fallback = entries.iter().find(linux);
-    fallback
-        .map(|entry| (entry, false))
-        .ok_or_else(|| ManifestError::Platform(platform.clone()))
+    fallback.map(|entry| (entry, false)).ok_or_else(|| ManifestError::Platform(platform.clone()))
 }
 
 /// Ranks newer variants of arm first; on other processors all are equal.
@@ -277,15 +258,10 @@ pub(crate) fn check_layers(layers: &[Descriptor], limits: &Limits) -> Result<(),
     if layers.len() > limits.layers {
         return Err(ManifestError::Layers(limits.layers));
     }
-    if layers
-        .iter()
-        .any(|layer| layer.size > limits.compressed_layer)
-    {
+    if layers.iter().any(|layer| layer.size > limits.compressed_layer) {
         return Err(ManifestError::LayerBytes(limits.compressed_layer));
     }
-    let total = layers
-        .iter()
-        .fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
+    let total = layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
     if total > limits.compressed_image {
         return Err(ManifestError::ImageBytes(limits.compressed_image));
     }
@@ -319,29 +295,17 @@ struct RawRootFs {
 /// Parses an image configuration and checks that it describes `layers` layers.
 pub(crate) fn parse_config(bytes: &[u8], layers: usize) -> Result<ImageConfig, ManifestError> {
     let raw: RawConfig = json("image configuration", bytes)?;
-    let labels = raw
-        .config
-        .and_then(|config| config.labels)
-        .unwrap_or_default();
-    let ids = raw
-        .rootfs
-        .and_then(|rootfs| rootfs.diff_ids)
-        .unwrap_or_default();
+    let labels = raw.config.and_then(|config| config.labels).unwrap_or_default();
+    let ids = raw.rootfs.and_then(|rootfs| rootfs.diff_ids).unwrap_or_default();
     if ids.len() != layers {
-        return Err(ManifestError::DiffIds {
-            diff_ids: ids.len(),
-            layers,
-        });
+        return Err(ManifestError::DiffIds { diff_ids: ids.len(), layers });
     }
     let digest = |text: String| match text.parse() {
         Ok(digest) => Ok(digest),
         Err(source) => Err(ManifestError::Digest { text, source }),
     };
     Ok(ImageConfig {
-        labels: labels
-            .into_iter()
-            .map(|(key, value)| (key, value.unwrap_or_default()))
-            .collect(),
+        labels: labels.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect(),
         diff_ids: ids.into_iter().map(digest).collect::<Result<_, _>>()?,
     })
 }

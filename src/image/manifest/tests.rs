@@ -42,10 +42,7 @@ fn chooses(
     let entries = index(platforms);
     let got = choose(&entries, &Platform::linux(architecture)).ok();
     let got = got.map(|(entry, matches)| (entry.descriptor.digest.to_string(), matches));
-    assert_eq!(
-        got,
-        want.map(|(at, matches)| (digest(&at.to_string()), matches))
-    );
+    assert_eq!(got, want.map(|(at, matches)| (digest(&at.to_string()), matches)));
 }
 
 #[test]
@@ -80,17 +77,8 @@ fn image(config_type: &str) -> serde_json::Value {
 #[case(IMAGE_DOCKER_CONFIG_MEDIA_TYPE)]
 fn images_are_read_and_foreign_urls_are_not(#[case] config_type: &str) {
     let manifest = parse(image(config_type).to_string().as_bytes(), None).unwrap();
-    let want = |of, size| Descriptor {
-        digest: digest(of).parse().unwrap(),
-        size,
-    };
-    assert_eq!(
-        manifest,
-        Manifest::Image {
-            config: want("c", 3),
-            layers: vec![want("l", 4)],
-        }
-    );
+    let want = |of, size| Descriptor { digest: digest(of).parse().unwrap(), size };
+    assert_eq!(manifest, Manifest::Image { config: want("c", 3), layers: vec![want("l", 4)] });
 }
 
 // catalogs.md O3
@@ -122,10 +110,7 @@ fn configuration_must_describe_every_layer() {
 #[test]
 fn oversized_images_are_refused_before_any_download() {
     let limits = Limits::catalog();
-    let layer = |size| Descriptor {
-        digest: Digest::sha256(b""),
-        size,
-    };
+    let layer = |size| Descriptor { digest: Digest::sha256(b""), size };
     assert!(check_layers(&[layer(limits.compressed_layer)], &limits).is_ok());
     assert!(check_layers(&[layer(limits.compressed_layer + 1)], &limits).is_err());
     assert!(check_layers(&vec![layer(limits.compressed_layer); 5], &limits).is_err());

@@ -50,11 +50,7 @@ pub enum PullError {
         sqlite: bool,
     },
     /// The label's value is not a directory of the image.
-    #[error(
-        "label {} does not name a directory of the image: {}",
-        quote(label),
-        shown(value)
-    )]
+    #[error("label {} does not name a directory of the image: {}", quote(label), shown(value))]
     LabelDirectory {
         /// Name of the label.
         label: &'static str,
@@ -185,10 +181,7 @@ impl PullError {
         let (Self::Resolve(source) | Self::Copy(CopyError::Source { source, .. })) = self else {
             return false;
         };
-        let (SourceError::Endpoint(endpoint)
-        | SourceError::All {
-            source: endpoint, ..
-        }) = source;
+        let (SourceError::Endpoint(endpoint) | SourceError::All { source: endpoint, .. }) = source;
         matches!(endpoint, EndpointError::Manifest { source, .. } if source.is_not_found())
     }
 
@@ -208,10 +201,7 @@ impl PullError {
             }
             _ => return None,
         };
-        let (SourceError::Endpoint(endpoint)
-        | SourceError::All {
-            source: endpoint, ..
-        }) = source;
+        let (SourceError::Endpoint(endpoint) | SourceError::All { source: endpoint, .. }) = source;
         match endpoint {
             EndpointError::Ping { source, .. } | EndpointError::Manifest { source, .. } => {
                 source.retry_after()

@@ -249,10 +249,7 @@ impl Puller {
         let found = match &resolved.found {
             Some(found) => found.clone(),
             None => self.find(&resolved.image).await?.map_err(|source| {
-                PullError::Copy(CopyError::Source {
-                    image: resolved.image.to_string(),
-                    source,
-                })
+                PullError::Copy(CopyError::Source { image: resolved.image.to_string(), source })
             })?,
         };
         self.read(found).await.map_err(PullError::Copy)
@@ -282,17 +279,12 @@ impl Puller {
                 Err(err) => failed.push((endpoint.image.to_string(), err)),
             }
         }
-        #[expect(
-            clippy::expect_used,
-            reason = "the place a reference names is always tried"
-        )]
+        #[expect(clippy::expect_used, reason = "the place a reference names is always tried")]
         let (origin, source) = failed.pop().expect("the origin was tried");
         if failed.is_empty() {
             return Ok(Err(source.into()));
         }
-        let mirrors = failed
-            .iter()
-            .map(|(at, err)| format!("[{at}: {}]", Chain(err)));
+        let mirrors = failed.iter().map(|(at, err)| format!("[{at}: {}]", Chain(err)));
         Ok(Err(SourceError::All {
             mirrors: mirrors.collect::<Vec<_>>().join("\n"),
             origin,
@@ -345,19 +337,16 @@ impl Puller {
                 tracing::info!(%digest, "no image for this platform, taking the first for Linux");
             }
             let instance = session.manifest(&digest.to_string(), Some(digest)).await;
-            parsed = parse(&instance.map_err(|source| CopyError::Instance {
-                digest: digest.clone(),
-                source,
-            })?)?;
+            parsed = parse(
+                &instance
+                    .map_err(|source| CopyError::Instance { digest: digest.clone(), source })?,
+            )?;
         }
         let Manifest::Image { config, layers } = parsed else {
             return Err(ManifestError::Nested.into());
         };
         let bytes = session.small_blob(&config).await;
-        let bytes = bytes.map_err(|source| CopyError::Blob {
-            digest: config.digest,
-            source,
-        })?;
+        let bytes = bytes.map_err(|source| CopyError::Blob { digest: config.digest, source })?;
         Ok(Image {
             suits,
             config: manifest::parse_config(&bytes, layers.len())?,
@@ -397,9 +386,7 @@ impl Image {
         let copy = |err| PullError::Copy(CopyError::Manifest(err));
         manifest::check_layers(&self.layers, limits).map_err(copy)?;
         let sizes = self.layers.iter().map(|blob| blob.size);
-        self.transfer
-            .total
-            .fetch_add(sizes.sum(), Ordering::Relaxed);
+        self.transfer.total.fetch_add(sizes.sum(), Ordering::Relaxed);
         // Collected first: a lazy iterator of futures hides from the compiler that they may change
         // threads.
         let downloads: Vec<_> = self.layers.iter().map(|blob| self.download(blob)).collect();
@@ -411,10 +398,7 @@ impl Image {
         let layers: Vec<_> = files
             .into_iter()
             .zip(&self.config.diff_ids)
-            .map(|(source, diff_id)| Layer {
-                source,
-                diff_id: Some(diff_id.clone()),
-            })
+            .map(|(source, diff_id)| Layer { source, diff_id: Some(diff_id.clone()) })
             .collect();
         let stop = StopOnDrop::default();
         let (flag, wanted, limits) = (stop.0.clone(), wanted.to_vec(), limits.clone());
@@ -432,10 +416,7 @@ impl Image {
             tokio::task::spawn_blocking(move || spool(chunks, Hasher::new(algorithm), &transfer));
         let streamed = self.session.stream(blob, sink).await;
         let written = writer.await.map_err(io::Error::other).and_then(|it| it);
-        let failed = |source| CopyError::Blob {
-            digest: blob.digest.clone(),
-            source,
-        };
+        let failed = |source| CopyError::Blob { digest: blob.digest.clone(), source };
         match (streamed, written) {
             // If the receiver stopped, its error is the more useful one.
             (Ok(()) | Err(RequestError::Stopped), Err(err)) => {

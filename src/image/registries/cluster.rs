@@ -13,16 +13,8 @@ use serde_json::Value;
 
 /// The kinds: path of their lists, key of their entries, and which pulls take their mirrors.
 pub const KINDS: [(&str, &str, &str); 3] = [
-    (
-        "/apis/config.openshift.io/v1/imagedigestmirrorsets",
-        "imageDigestMirrors",
-        "digest-only",
-    ),
-    (
-        "/apis/config.openshift.io/v1/imagetagmirrorsets",
-        "imageTagMirrors",
-        "tag-only",
-    ),
+    ("/apis/config.openshift.io/v1/imagedigestmirrorsets", "imageDigestMirrors", "digest-only"),
+    ("/apis/config.openshift.io/v1/imagetagmirrorsets", "imageTagMirrors", "tag-only"),
     (
         "/apis/operator.openshift.io/v1alpha1/imagecontentsourcepolicies",
         "repositoryDigestMirrors",
@@ -87,10 +79,7 @@ mod tests {
         let digests = json!({"source": "quay.io/team", "mirrors": ["mirror.lab:5000/team"],
             "mirrorSourcePolicy": "NeverContactSource"});
         let tags = json!({"source": "quay.io/team", "mirrors": ["tags.lab/team"]});
-        let lists = [
-            (KINDS[0].1, list(KINDS[0].1, digests)),
-            (KINDS[1].1, list(KINDS[1].1, tags)),
-        ];
+        let lists = [(KINDS[0].1, list(KINDS[0].1, digests)), (KINDS[1].1, list(KINDS[1].1, tags))];
         let paths = RegistriesPaths {
             file: "/nowhere".into(),
             drop_ins: None,
@@ -107,10 +96,7 @@ mod tests {
         let digest = format!("quay.io/team/a@sha256:{}", "0".repeat(64));
         let origin = ("quay.io/team/a".to_owned(), true);
         let at = |name: &str| (name.to_owned(), false);
-        assert_eq!(
-            asked(&digest),
-            [at("mirror.lab:5000/team/a"), origin.clone()]
-        );
+        assert_eq!(asked(&digest), [at("mirror.lab:5000/team/a"), origin.clone()]);
         assert_eq!(asked("quay.io/team/a:1"), [at("tags.lab/team/a"), origin]);
         assert_eq!(asked("quay.io/other/a:1"), [at("quay.io/other/a")]);
     }

@@ -58,10 +58,7 @@ fn settings(root: &Table<'_>) -> Result<(), Fault> {
         }
     }
     let mode = root.text("short-name-mode")?;
-    if !matches!(
-        mode.value.as_str(),
-        "" | "disabled" | "enforcing" | "permissive"
-    ) {
+    if !matches!(mode.value.as_str(), "" | "disabled" | "enforcing" | "permissive") {
         let why = format!(
             "short-name-mode {} is not one of disabled, enforcing, permissive",
             quote(&mode.value)
@@ -107,17 +104,13 @@ fn registry(table: Table<'_>) -> Result<Registry, Fault> {
     }
     let misplaced = table.text("pull-from-mirror")?;
     if !misplaced.value.is_empty() {
-        let why = format!(
-            "pull-from-mirror is for mirrors, not for registry {} itself",
-            quote(&prefix)
-        );
+        let why =
+            format!("pull-from-mirror is for mirrors, not for registry {} itself", quote(&prefix));
         return Err(Fault::new(misplaced.line, why));
     }
     let mirror_by_digest_only = table.flag("mirror-by-digest-only")?;
     let tables = table.tables("mirror")?.unwrap_or_default();
-    let mirrors = tables
-        .into_iter()
-        .map(|table| mirror(table, &prefix, mirror_by_digest_only));
+    let mirrors = tables.into_iter().map(|table| mirror(table, &prefix, mirror_by_digest_only));
     Ok(Registry {
         line: table.line,
         mirrors: mirrors.collect::<Result<_, _>>()?,
@@ -159,11 +152,7 @@ fn mirror(table: Table<'_>, prefix: &str, by_digest_only: bool) -> Result<Mirror
             return Err(Fault::new(asked.line, why));
         }
     };
-    Ok(Mirror {
-        location,
-        insecure: table.flag("insecure")?,
-        pull,
-    })
+    Ok(Mirror { location, insecure: table.flag("insecure")?, pull })
 }
 
 /// Refuses tables of one location that contradict each other about how it may be contacted: which

@@ -45,12 +45,7 @@ impl RegistriesPaths {
     /// `CONTAINERS_REGISTRIES_CONF`).
     pub fn new(file: Option<PathBuf>) -> Self {
         match file {
-            Some(file) => Self {
-                file,
-                drop_ins: None,
-                required: true,
-                more: Vec::new(),
-            },
+            Some(file) => Self { file, drop_ins: None, required: true, more: Vec::new() },
             None => Self {
                 file: SYSTEM_FILE.into(),
                 drop_ins: Some(SYSTEM_DROP_INS.into()),
@@ -202,11 +197,7 @@ impl Registries {
     /// that the reference itself names (or is relocated to).
     pub fn endpoints(&self, image: &ImageRef) -> Result<Vec<Endpoint>, RegistriesError> {
         let Some((registry, matched)) = self.find(image) else {
-            return Ok(vec![Endpoint {
-                image: image.clone(),
-                insecure: false,
-                blocked: None,
-            }]);
+            return Ok(vec![Endpoint { image: image.clone(), insecure: false, blocked: None }]);
         };
         let mut endpoints = Vec::new();
         for mirror in &registry.mirrors {
@@ -254,11 +245,7 @@ impl Registries {
 impl Registry {
     /// The location its settings are about; several prefixes may have one location.
     fn place(&self) -> &str {
-        if self.location.is_empty() {
-            &self.prefix
-        } else {
-            &self.location
-        }
+        if self.location.is_empty() { &self.prefix } else { &self.location }
     }
 
     fn uses(&self, mirror: &Mirror, image: &ImageRef) -> bool {
@@ -280,15 +267,13 @@ impl Registry {
     ) -> Result<ImageRef, RegistriesError> {
         let reference = image.to_string();
         let rewritten = format!("{location}{}", &reference[matched..]);
-        rewritten
-            .parse()
-            .map_err(|source| RegistriesError::Rewrite {
-                path: self.path.clone(),
-                line: self.line,
-                reference,
-                rewritten,
-                source: Box::new(source),
-            })
+        rewritten.parse().map_err(|source| RegistriesError::Rewrite {
+            path: self.path.clone(),
+            line: self.line,
+            reference,
+            rewritten,
+            source: Box::new(source),
+        })
     }
 }
 
@@ -302,10 +287,7 @@ fn match_len(reference: &str, prefix: &str) -> Option<usize> {
         }
         None => reference.starts_with(prefix).then_some(prefix.len())?,
     };
-    let boundary = matches!(
-        reference.as_bytes().get(end),
-        None | Some(b'/' | b':' | b'@')
-    );
+    let boundary = matches!(reference.as_bytes().get(end), None | Some(b'/' | b':' | b'@'));
     boundary.then_some(end)
 }
 
@@ -318,9 +300,7 @@ fn drop_in_files(directory: &Path) -> Result<Vec<PathBuf>, RegistriesError> {
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|err| read_error(directory, err))?;
-        let kind = entry
-            .file_type()
-            .map_err(|err| read_error(&entry.path(), err))?;
+        let kind = entry.file_type().map_err(|err| read_error(&entry.path(), err))?;
         if !kind.is_dir() && entry.file_name().as_encoded_bytes().ends_with(b".conf") {
             files.push(entry.path());
         }
@@ -330,10 +310,7 @@ fn drop_in_files(directory: &Path) -> Result<Vec<PathBuf>, RegistriesError> {
 }
 
 fn read_error(path: &Path, source: io::Error) -> RegistriesError {
-    RegistriesError::Read {
-        path: path.to_owned(),
-        source,
-    }
+    RegistriesError::Read { path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -23,10 +23,7 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(line: usize, message: impl Into<String>) -> Self {
-        Self {
-            line,
-            message: message.into(),
-        }
+        Self { line, message: message.into() }
     }
 }
 
@@ -57,21 +54,14 @@ pub(super) fn with_root<T>(
         let line = err.span().map_or(1, |span| line(text, &span));
         Fault::new(line, format!("not TOML: {}", err.message()))
     })?;
-    read(Table {
-        text,
-        members: root.get_ref(),
-        line: 1,
-    })
+    read(Table { text, members: root.get_ref(), line: 1 })
 }
 
 impl<'t> Table<'t> {
     /// Returns the string of `key`, empty when there is none.
     pub(super) fn text(&self, key: &str) -> Result<Lined<String>, Fault> {
         let Some((name, value)) = self.member(key)? else {
-            return Ok(Lined {
-                line: self.line,
-                value: String::new(),
-            });
+            return Ok(Lined { line: self.line, value: String::new() });
         };
         self.string(name, value)
     }
@@ -82,9 +72,7 @@ impl<'t> Table<'t> {
             return Ok(false);
         };
         let found = value.get_ref();
-        found
-            .as_bool()
-            .ok_or_else(|| self.mismatch(name, value, "a boolean"))
+        found.as_bool().ok_or_else(|| self.mismatch(name, value, "a boolean"))
     }
 
     /// Returns the strings of `key`; an empty list differs from an absent one.
@@ -119,9 +107,7 @@ impl<'t> Table<'t> {
             return Ok(None);
         };
         let table = self.inner(value);
-        table
-            .ok_or_else(|| self.mismatch(name, value, "a table"))
-            .map(Some)
+        table.ok_or_else(|| self.mismatch(name, value, "a table")).map(Some)
     }
 
     /// Returns the names and strings of the table at `key`. A value that is not a table counts as
@@ -178,10 +164,7 @@ impl<'t> Table<'t> {
     ) -> Result<Lined<String>, Fault> {
         let text = value.get_ref().as_str();
         let text = text.ok_or_else(|| self.mismatch(name, value, "a string"))?;
-        Ok(Lined {
-            line: line(self.text, &value.span()),
-            value: text.to_owned(),
-        })
+        Ok(Lined { line: line(self.text, &value.span()), value: text.to_owned() })
     }
 
     fn mismatch(

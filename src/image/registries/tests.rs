@@ -103,9 +103,7 @@ fn files_mean_what_they_mean_to_other_tools_or_are_refused_by_line() {
 fn a_place_that_is_none_is_named_with_its_line() {
     let text = "\n[[registry]]\nprefix = 'quay.io'\nlocation = 'oci://x'\n";
     let registries = parse(text).unwrap();
-    let err = registries
-        .endpoints(&"quay.io/a:1".parse().unwrap())
-        .unwrap_err();
+    let err = registries.endpoints(&"quay.io/a:1".parse().unwrap()).unwrap_err();
     assert_eq!(
         err.to_string(),
         "rewriting reference \"quay.io/a:1\" to \"oci://x/a:1\" for registries configuration \
@@ -139,11 +137,7 @@ fn mirrors_are_tried_in_order_and_the_origin_last() {
     let registries = parse(MIRRORED).unwrap();
     assert_eq!(
         images(&registries, "quay.io/ns/cat:v1"),
-        [
-            "tags.example.com:5000/m/cat:v1",
-            "all.example.com/cat:v1",
-            "quay.io/ns/cat:v1"
-        ]
+        ["tags.example.com:5000/m/cat:v1", "all.example.com/cat:v1", "quay.io/ns/cat:v1"]
     );
     assert_eq!(
         images(&registries, &format!("quay.io/ns/cat@{DIGEST}")),
@@ -153,13 +147,8 @@ fn mirrors_are_tried_in_order_and_the_origin_last() {
             format!("quay.io/ns/cat@{DIGEST}"),
         ]
     );
-    let tagged = registries
-        .endpoints(&"quay.io/ns/cat:v1".parse().unwrap())
-        .unwrap();
-    assert_eq!(
-        tagged.iter().map(|e| e.insecure).collect::<Vec<_>>(),
-        [true, false, false]
-    );
+    let tagged = registries.endpoints(&"quay.io/ns/cat:v1".parse().unwrap()).unwrap();
+    assert_eq!(tagged.iter().map(|e| e.insecure).collect::<Vec<_>>(), [true, false, false]);
 }
 
 #[rstest]
@@ -185,19 +174,11 @@ fn longest_prefix_wins_and_wildcards_match_subdomains() {
         "#,
     )
     .unwrap();
-    let endpoint = |image: &str| {
-        registries
-            .endpoints(&image.parse().unwrap())
-            .unwrap()
-            .remove(0)
-    };
+    let endpoint = |image: &str| registries.endpoints(&image.parse().unwrap()).unwrap().remove(0);
     assert!(endpoint("a.example.com:5000/b:1").insecure);
     assert!(endpoint("b.a.example.com/b:1").insecure);
     assert!(!endpoint("example.com/b:1").insecure);
-    assert_eq!(
-        endpoint("a.example.com/ns/b:1").blocked.as_deref(),
-        Some("a.example.com/ns")
-    );
+    assert_eq!(endpoint("a.example.com/ns/b:1").blocked.as_deref(), Some("a.example.com/ns"));
     assert_eq!(endpoint("old.io/b:1").image.to_string(), "new.io/x/b:1");
 }
 
@@ -236,10 +217,7 @@ fn drop_ins_replace_entries_in_name_order() {
         required: true,
         more: Vec::new(),
     };
-    assert_eq!(
-        images(&Registries::load(&paths).unwrap(), "a.io/x:1"),
-        ["three.io/x:1"]
-    );
+    assert_eq!(images(&Registries::load(&paths).unwrap(), "a.io/x:1"), ["three.io/x:1"]);
 }
 
 #[test]

@@ -23,10 +23,7 @@ impl Access {
     /// or that there was none, and where a CA belongs. `base` is the URL of the registry.
     pub(super) fn explain(&self, error: RequestError, base: &str) -> RequestError {
         match self.note(&error, base) {
-            Some(note) => RequestError::Explained {
-                cause: Box::new(error),
-                note,
-            },
+            Some(note) => RequestError::Explained { cause: Box::new(error), note },
             None => error,
         }
     }
@@ -106,10 +103,7 @@ mod tests {
     #[test]
     fn only_who_was_sent_a_credential_is_explained_by_it() {
         let note = " (no credential: no source is configured)";
-        assert_eq!(
-            said(answered(401, "h.io")),
-            format!("401 from h.io: no{note}")
-        );
+        assert_eq!(said(answered(401, "h.io")), format!("401 from h.io: no{note}"));
         assert_eq!(said(answered(403, "cdn.io")), "403 from cdn.io: no");
         let token = RequestError::Token(Box::new(answered(401, "auth.io")));
         let want = format!("unable to retrieve auth token: 401 from auth.io: no{note}");

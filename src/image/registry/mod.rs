@@ -119,11 +119,7 @@ impl Session {
                 return Err(RequestError::Digest { got, want });
             }
         }
-        Ok(RawManifest {
-            bytes,
-            content_type,
-            digest,
-        })
+        Ok(RawManifest { bytes, content_type, digest })
     }
 
     /// Returns a small blob, with its digest and size checked.
@@ -134,11 +130,7 @@ impl Session {
         let path = format!("blobs/{}", blob.digest);
         let response = self.get(&path, &[], Redirects::AnyHost).await?;
         let bytes = body(response, blob.size).await?;
-        check(
-            blob,
-            bytes.len() as u64,
-            &Digest::of(blob.digest.algorithm(), &bytes),
-        )?;
+        check(blob, bytes.len() as u64, &Digest::of(blob.digest.algorithm(), &bytes))?;
         Ok(bytes)
     }
 
@@ -154,21 +146,16 @@ impl Session {
         loop {
             let (since, began) = (received, Instant::now());
             let range = format!("bytes={received}-");
-            let headers: &[_] = if received == 0 {
-                &[]
-            } else {
-                &[(RANGE, range)]
-            };
+            let headers: &[_] = if received == 0 { &[] } else { &[(RANGE, range)] };
             let response = self.get(&path, headers, Redirects::AnyHost).await?;
             if received > 0 && !continues(&response, received) {
                 return Err(RequestError::Range);
             }
             let broken = match self.pump(response, blob, &mut received, &sink).await {
                 Err(broken @ RequestError::Transport { .. }) => broken,
-                Ok(()) if received < blob.size => RequestError::Size {
-                    got: received,
-                    want: blob.size,
-                },
+                Ok(()) if received < blob.size => {
+                    RequestError::Size { got: received, want: blob.size }
+                }
                 other => return other,
             };
             if received - since < RESUME_BYTES && began.elapsed() < RESUME_TIME {
@@ -186,21 +173,14 @@ impl Session {
         sink: &mpsc::Sender<Vec<u8>>,
     ) -> Result<(), RequestError> {
         let url = response.url().clone();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|err| transport("Get", &url, &err))?
+        while let Some(chunk) =
+            response.chunk().await.map_err(|err| transport("Get", &url, &err))?
         {
             *received += chunk.len() as u64;
             if *received > blob.size {
-                return Err(RequestError::Size {
-                    got: *received,
-                    want: blob.size,
-                });
+                return Err(RequestError::Size { got: *received, want: blob.size });
             }
-            sink.send(chunk.to_vec())
-                .await
-                .map_err(|_| RequestError::Stopped)?;
+            sink.send(chunk.to_vec()).await.map_err(|_| RequestError::Stopped)?;
         }
         Ok(())
     }
@@ -264,10 +244,7 @@ impl Session {
 /// Compares what arrived with the descriptor.
 pub(crate) fn check(blob: &Descriptor, size: u64, digest: &Digest) -> Result<(), RequestError> {
     if size != blob.size {
-        return Err(RequestError::Size {
-            got: size,
-            want: blob.size,
-        });
+        return Err(RequestError::Size { got: size, want: blob.size });
     }
     if *digest != blob.digest {
         return Err(RequestError::Digest {

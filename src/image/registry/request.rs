@@ -115,11 +115,7 @@ impl RequestError {
             url.set_fragment(None);
             said(url.as_str().trim_end_matches('/'))
         };
-        Self::Redirect {
-            from: host(from),
-            to: host(to),
-            why,
-        }
+        Self::Redirect { from: host(from), to: host(to), why }
     }
 
     /// Says whether the server answered that there is no such thing.
@@ -189,12 +185,7 @@ async fn persist(
         };
         // Without the query: where blobs are stored it may hold a signature.
         let host = host(url.as_str());
-        tracing::debug!(
-            host,
-            tries,
-            ?wait,
-            "registry is busy or failing, asking again"
-        );
+        tracing::debug!(host, tries, ?wait, "registry is busy or failing, asking again");
         tokio::time::sleep(wait).await;
     }
 }
@@ -211,10 +202,7 @@ fn wait(result: &reqwest::Result<Response>, tries: u32) -> Option<Duration> {
         Err(err) if err.is_connect() || err.is_timeout() => return None,
         Err(_) => (MAX_FAILED_TRIES, Duration::from_secs(1)),
     };
-    let asked = result
-        .as_ref()
-        .ok()
-        .and_then(|it| retry_after(it.headers()));
+    let asked = result.as_ref().ok().and_then(|it| retry_after(it.headers()));
     let wait = asked.unwrap_or(first * 2_u32.pow(tries - 1));
     // A longer wait is left to the caller, which gets it from the error.
     (tries < most && wait <= MAX_WAIT).then_some(wait)
@@ -234,11 +222,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 pub(super) async fn body(mut response: Response, limit: u64) -> Result<Vec<u8>, RequestError> {
     let url = response.url().clone();
     let mut bytes = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|err| transport("Get", &url, &err))?
-    {
+    while let Some(chunk) = response.chunk().await.map_err(|err| transport("Get", &url, &err))? {
         bytes.extend_from_slice(&chunk);
         if bytes.len() as u64 > limit {
             return Err(RequestError::TooLarge(limit));
@@ -266,9 +250,7 @@ pub(super) async fn answer(response: Response, secrets: &[&str]) -> RequestError
     let status = response.status();
     let from = host(response.url().as_str());
     let retry_after = retry_after(response.headers());
-    let bytes = body(response, MAX_ERROR_BODY_BYTES)
-        .await
-        .unwrap_or_default();
+    let bytes = body(response, MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
     RequestError::Answer {
         status: status.as_u16(),
         from,
@@ -352,11 +334,7 @@ pub(super) fn transport(method: &'static str, url: &Url, err: &reqwest::Error) -
     }
     let mut shown = url.clone();
     shown.set_query(None);
-    RequestError::Transport {
-        method,
-        url: said(shown.as_str()),
-        text: said(&text),
-    }
+    RequestError::Transport { method, url: said(shown.as_str()), text: said(&text) }
 }
 
 #[cfg(test)]
@@ -375,10 +353,7 @@ mod tests {
         r#"{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}"#,
         "unauthorized: authentication required"
     )]
-    #[case(
-        r#"{"errors":[{"code":"DENIED"},{"message":"no\nway"}]}"#,
-        "denied, no\u{fffd}way"
-    )]
+    #[case(r#"{"errors":[{"code":"DENIED"},{"message":"no\nway"}]}"#, "denied, no\u{fffd}way")]
     #[case("<html>", "registry answered 404 Not Found")]
     #[case(r#"{"errors":[]}"#, "registry answered 404 Not Found")]
     // deploying.md P22
@@ -394,10 +369,7 @@ mod tests {
 
     #[test]
     fn long_messages_are_cut() {
-        let body = format!(
-            r#"{{"errors":[{{"code":"X","message":"{}"}}]}}"#,
-            "é".repeat(1000)
-        );
+        let body = format!(r#"{{"errors":[{{"code":"X","message":"{}"}}]}}"#, "é".repeat(1000));
         assert!(error_text(StatusCode::NOT_FOUND, body.as_bytes(), &[]).len() <= 512);
     }
 

@@ -103,14 +103,7 @@ impl Session {
                     }
                     query.append_pair("scope", scope);
                 }
-                send(
-                    &self.http,
-                    &realm,
-                    &[],
-                    secret.as_ref(),
-                    Redirects::SameHost,
-                )
-                .await?
+                send(&self.http, &realm, &[], secret.as_ref(), Redirects::SameHost).await?
             }
         };
         if !response.status().is_success() {
@@ -118,15 +111,11 @@ impl Session {
         }
         let bytes = body(response, MAX_TOKEN_BYTES).await?;
         let grant: Grant = serde_json::from_slice(&bytes).map_err(|_| RequestError::NoToken)?;
-        let token = [grant.token, grant.access_token]
-            .into_iter()
-            .find(|it| !it.is_empty());
+        let token = [grant.token, grant.access_token].into_iter().find(|it| !it.is_empty());
         let life = Duration::from_secs(grant.expires_in).max(MIN_TOKEN_LIFE);
         Ok(Token {
             header: bearer(&token.ok_or(RequestError::NoToken)?),
-            expires: Instant::now()
-                .checked_add(life)
-                .ok_or(RequestError::NoToken)?,
+            expires: Instant::now().checked_add(life).ok_or(RequestError::NoToken)?,
         })
     }
 

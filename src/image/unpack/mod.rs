@@ -35,10 +35,7 @@ impl LayerSource for Vec<u8> {
 
 impl LayerSource for File {
     fn open(&self) -> io::Result<Box<dyn Read + Send + '_>> {
-        Ok(Box::new(FromStart {
-            file: self,
-            position: 0,
-        }))
+        Ok(Box::new(FromStart { file: self, position: 0 }))
     }
 }
 
@@ -209,12 +206,11 @@ impl<'a> Unpacking<'a> {
         stop: &StopFlag,
     ) -> Result<(), UnpackError> {
         let mut entry = None;
-        self.try_layer(index, layer, stop, &mut entry)
-            .map_err(|refusal| UnpackError::Layer {
-                layer: index + 1,
-                entry,
-                refusal,
-            })
+        self.try_layer(index, layer, stop, &mut entry).map_err(|refusal| UnpackError::Layer {
+            layer: index + 1,
+            entry,
+            refusal,
+        })
     }
 
     fn try_layer<S: LayerSource>(
@@ -240,10 +236,7 @@ impl<'a> Unpacking<'a> {
         })?;
         self.decompressed += decompressed;
         match &layer.diff_id {
-            Some(want) if *want != got => Err(Refusal::DiffId {
-                got,
-                want: want.clone(),
-            }),
+            Some(want) if *want != got => Err(Refusal::DiffId { got, want: want.clone() }),
             _ => Ok(()),
         }
     }
@@ -318,11 +311,7 @@ impl<'a> Unpacking<'a> {
             return Err(Refusal::KeptBytes(self.limits.kept));
         }
         let span = self.spool.append(&mut entry.content)?;
-        if span.len == entry.size {
-            Ok(span)
-        } else {
-            Err(Refusal::Truncated)
-        }
+        if span.len == entry.size { Ok(span) } else { Err(Refusal::Truncated) }
     }
 
     fn count_file(&mut self) -> Result<(), Refusal> {
@@ -358,10 +347,7 @@ impl<'a> Unpacking<'a> {
     fn real_places(&self, wanted: &[String]) -> Result<Vec<String>, UnpackError> {
         let real = |path: &String| {
             self.resolve(path, true)
-                .map_err(|refusal| UnpackError::File {
-                    path: path.clone(),
-                    refusal,
-                })
+                .map_err(|refusal| UnpackError::File { path: path.clone(), refusal })
         };
         wanted.iter().map(real).collect()
     }
@@ -374,10 +360,9 @@ impl<'a> Unpacking<'a> {
             let before = spans.len();
             for (path, node) in self.tree.leaves(place) {
                 let shown = rename(path, place, name);
-                let span = self.file(path, node).map_err(|refusal| UnpackError::File {
-                    path: shown.clone(),
-                    refusal,
-                })?;
+                let span = self
+                    .file(path, node)
+                    .map_err(|refusal| UnpackError::File { path: shown.clone(), refusal })?;
                 total = total.saturating_add(span.len);
                 spans.insert(shown, span);
             }
@@ -392,10 +377,7 @@ impl<'a> Unpacking<'a> {
         if spans.len() as u64 > self.limits.kept_files {
             return Err(UnpackError::Kept(Refusal::Files(self.limits.kept_files)));
         }
-        Ok(Unpacked {
-            files: Files::new(spans, self.spool),
-            missing,
-        })
+        Ok(Unpacked { files: Files::new(spans, self.spool), missing })
     }
 
     fn file(&self, path: &str, node: &Node) -> Result<Span, Refusal> {
@@ -438,11 +420,7 @@ fn split<'n>(name: &'n [u8], limits: &Limits) -> Result<Vec<&'n str>, Refusal> {
 }
 
 fn join(parent: &str, name: &str) -> String {
-    if parent.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{parent}/{name}")
-    }
+    if parent.is_empty() { name.to_owned() } else { format!("{parent}/{name}") }
 }
 
 /// Returns `path`, which is `place` or below it, with `place` replaced by `name`.

@@ -71,10 +71,7 @@ fn tar() -> Tar {
 }
 
 fn layer(source: Vec<u8>) -> Layer<Vec<u8>> {
-    Layer {
-        source,
-        diff_id: None,
-    }
+    Layer { source, diff_id: None }
 }
 
 fn run(layers: Vec<Vec<u8>>, wanted: &str, limits: &Limits) -> Result<Unpacked, UnpackError> {
@@ -104,10 +101,7 @@ fn only_files_of_the_wanted_directory_are_kept() {
         .file("./configs/a/x.yaml", "x")
         .file("configsx/c.yaml", "c")
         .file("etc/passwd", "p");
-    assert_eq!(
-        configs(vec![archive.end()]).unwrap(),
-        ["configs/a/x.yaml=x", "configs/b.yaml=b"]
-    );
+    assert_eq!(configs(vec![archive.end()]).unwrap(), ["configs/a/x.yaml=x", "configs/b.yaml=b"]);
 }
 
 // catalogs.md A1
@@ -127,16 +121,10 @@ fn names_that_are_no_plain_paths_are_refused(#[case] name: &str, #[case] reason:
 fn nul_and_invalid_utf8_are_refused_with_printable_text() {
     let nul = tar().pax(&[("path", "configs/a\0b")]).file("short", "");
     let got = configs(vec![nul.end()]).unwrap_err();
-    assert_eq!(
-        got,
-        "layer 1, entry \"configs/a\u{fffd}b\": path has a NUL byte"
-    );
+    assert_eq!(got, "layer 1, entry \"configs/a\u{fffd}b\": path has a NUL byte");
     let bytes = tar().raw(b'0', b"configs/\xff\x1b", b"", 0, b"").end();
     let got = configs(vec![bytes]).unwrap_err();
-    assert_eq!(
-        got,
-        "layer 1, entry \"configs/\u{fffd}\u{fffd}\": path is not valid UTF-8"
-    );
+    assert_eq!(got, "layer 1, entry \"configs/\u{fffd}\u{fffd}\": path is not valid UTF-8");
 }
 
 // catalogs.md A2, A3, stack.md case 12
@@ -186,15 +174,8 @@ fn forty_links_are_followed_and_no_more() {
         configs(vec![chain(41)]).unwrap_err(),
         "file \"configs/l00\": more than 40 symbolic links on the way"
     );
-    let looped = tar()
-        .symlink("configs/a", "b")
-        .symlink("configs/b", "a")
-        .end();
-    assert!(
-        configs(vec![looped])
-            .unwrap_err()
-            .ends_with("symbolic links on the way")
-    );
+    let looped = tar().symlink("configs/a", "b").symlink("configs/b", "a").end();
+    assert!(configs(vec![looped]).unwrap_err().ends_with("symbolic links on the way"));
 }
 
 // catalogs.md A4
@@ -208,15 +189,9 @@ fn writing_through_a_directory_symlink_stays_inside() {
     let got = run(vec![archive.end()], "", &Limits::catalog());
     let unpacked = got.unwrap_err();
     // The links themselves point to directories, which is an error when they are wanted ...
-    assert!(
-        Chain(&unpacked)
-            .to_string()
-            .contains("does not lead to a file")
-    );
+    assert!(Chain(&unpacked).to_string().contains("does not lead to a file"));
     // ... but what was written through them is where it would be in a root of its own.
-    let archive = tar()
-        .symlink("out", "../../../../configs")
-        .file("out/a.yaml", "a");
+    let archive = tar().symlink("out", "../../../../configs").file("out/a.yaml", "a");
     assert_eq!(configs(vec![archive.end()]).unwrap(), ["configs/a.yaml=a"]);
     assert!(!std::path::Path::new("/tmp/evil").exists());
 }
@@ -241,10 +216,7 @@ fn hard_links_inside_are_copies_and_others_are_ignored() {
         .file("configs/a", "a")
         .hard_link("configs/h", "./configs/a")
         .hard_link("bin/x", "/etc/passwd");
-    assert_eq!(
-        configs(vec![archive.end()]).unwrap(),
-        ["configs/a=a", "configs/h=a"]
-    );
+    assert_eq!(configs(vec![archive.end()]).unwrap(), ["configs/a=a", "configs/h=a"]);
 }
 
 // catalogs.md A5
@@ -258,9 +230,7 @@ fn special_files_are_refused_where_they_matter(#[case] kind: u8, #[case] what: &
     let want = format!("layer 1, entry \"configs/s\": {what} is not allowed in a wanted directory");
     assert_eq!(configs(vec![inside()]).unwrap_err(), want);
     assert_eq!(configs(vec![inside()]).unwrap_err(), want);
-    let outside = tar()
-        .raw(kind, b"dev/s", b"", 0, b"")
-        .file("configs/a", "a");
+    let outside = tar().raw(kind, b"dev/s", b"", 0, b"").file("configs/a", "a");
     assert_eq!(configs(vec![outside.end()]).unwrap(), ["configs/a=a"]);
 }
 
@@ -280,11 +250,7 @@ fn zeros(bytes: u64, zstd: bool) -> Vec<u8> {
 #[case::gzip(false)]
 #[case::zstd(true)]
 fn decompression_bomb_stops_at_the_ratio(#[case] zstd: bool) {
-    let limits = Limits {
-        ratio: 500,
-        ratio_free: 1 << 20,
-        ..Limits::catalog()
-    };
+    let limits = Limits { ratio: 500, ratio_free: 1 << 20, ..Limits::catalog() };
     let bomb = zeros(64 << 20, zstd);
     let got = listed(run(vec![bomb], "configs", &limits)).unwrap_err();
     assert_eq!(
@@ -307,44 +273,27 @@ fn decompression_bomb_stops_at_the_ratio(#[case] zstd: bool) {
 fn each_limit_has_its_own_error(#[case] set: fn(&mut Limits), #[case] want: &str) {
     let mut limits = Limits::catalog();
     set(&mut limits);
-    let archive = (0..10).fold(tar(), |archive, at| {
-        archive.file(&format!("configs/{at}"), "ab")
-    });
-    assert_eq!(
-        listed(run(vec![archive.end()], "configs", &limits)).unwrap_err(),
-        want
-    );
+    let archive = (0..10).fold(tar(), |archive, at| archive.file(&format!("configs/{at}"), "ab"));
+    assert_eq!(listed(run(vec![archive.end()], "configs", &limits)).unwrap_err(), want);
 }
 
 #[test]
 fn links_count_as_copies() {
-    let limits = Limits {
-        kept: 100,
-        ..Limits::catalog()
-    };
-    let archive = tar()
-        .file("configs/a", &"x".repeat(60))
-        .symlink("configs/b", "a");
+    let limits = Limits { kept: 100, ..Limits::catalog() };
+    let archive = tar().file("configs/a", &"x".repeat(60)).symlink("configs/b", "a");
     let got = listed(run(vec![archive.end()], "configs", &limits)).unwrap_err();
     assert_eq!(got, "wanted files are larger than 100 bytes together");
 }
 
 #[test]
 fn limits_hold_for_all_layers_together() {
-    let limits = Limits {
-        entries: 3,
-        image: 6000,
-        ..Limits::catalog()
-    };
+    let limits = Limits { entries: 3, image: 6000, ..Limits::catalog() };
     let two = || tar().file("a", "").file("b", "").end();
     let got = listed(run(vec![two(), two()], "configs", &limits)).unwrap_err();
     assert_eq!(got, "layer 2, entry \"b\": image has more than 3 entries");
     let large = || tar().file("a", &"x".repeat(2000)).end();
     let got = listed(run(vec![large(), large()], "configs", &limits)).unwrap_err();
-    assert!(
-        got.starts_with("layer 2") && got.contains("6000 bytes when decompressed"),
-        "{got}"
-    );
+    assert!(got.starts_with("layer 2") && got.contains("6000 bytes when decompressed"), "{got}");
 }
 
 // catalogs.md A7
@@ -356,11 +305,7 @@ fn sizes_that_disagree_or_lie_are_refused() {
         "layer 1, entry \"configs/a\": content ends before the size its header says"
     );
     let above = tar().raw(b'0', b"other", b"", 5000, b"short").0;
-    assert!(
-        configs(vec![above])
-            .unwrap_err()
-            .starts_with("layer 1, entry \"other\": ")
-    );
+    assert!(configs(vec![above]).unwrap_err().starts_with("layer 1, entry \"other\": "));
     let pax = tar().pax(&[("size", "000001")]).file("configs/a", "abc");
     assert_eq!(
         configs(vec![pax.end()]).unwrap_err(),
@@ -393,10 +338,7 @@ fn malformed_archives_are_refused(#[case] archive: Tar, #[case] want: &str) {
 #[case("configs/.wh...")]
 fn whiteouts_of_nothing_are_refused(#[case] name: &str) {
     let got = configs(vec![tar().file(name, "").end()]).unwrap_err();
-    assert_eq!(
-        got,
-        format!("layer 1, entry \"{name}\": whiteout without a name")
-    );
+    assert_eq!(got, format!("layer 1, entry \"{name}\": whiteout without a name"));
 }
 
 // catalogs.md A9
@@ -404,26 +346,12 @@ fn whiteouts_of_nothing_are_refused(#[case] name: &str) {
 #[case::before(true)]
 #[case::after(false)]
 fn whiteout_of_an_ancestor_hides_older_layers_only(#[case] before: bool) {
-    let old = tar()
-        .file("a/configs/old", "o")
-        .file("a/configs/both", "1")
-        .end();
+    let old = tar().file("a/configs/old", "o").file("a/configs/both", "1").end();
     let marker = |archive: Tar| archive.file(".wh.a", "");
-    let files = |archive: Tar| {
-        archive
-            .file("a/configs/new", "n")
-            .file("a/configs/both", "2")
-    };
-    let new = if before {
-        files(marker(tar()))
-    } else {
-        marker(files(tar()))
-    };
+    let files = |archive: Tar| archive.file("a/configs/new", "n").file("a/configs/both", "2");
+    let new = if before { files(marker(tar())) } else { marker(files(tar())) };
     let got = run(vec![old, new.end()], "a/configs", &Limits::catalog());
-    assert_eq!(
-        listed(got).unwrap(),
-        ["a/configs/both=2", "a/configs/new=n"]
-    );
+    assert_eq!(listed(got).unwrap(), ["a/configs/both=2", "a/configs/new=n"]);
 }
 
 // catalogs.md A10
@@ -432,10 +360,7 @@ fn whiteout_of_an_ancestor_hides_older_layers_only(#[case] before: bool) {
 #[case::after(false, "configs/.wh..wh..opq")]
 #[case::root(true, ".wh..wh..opq")]
 fn opaque_marker_works_wherever_it_stands(#[case] before: bool, #[case] marker: &str) {
-    let old = tar()
-        .file("configs/old", "o")
-        .file("configs/sub/old", "o")
-        .end();
+    let old = tar().file("configs/old", "o").file("configs/sub/old", "o").end();
     let new = if before {
         tar().file(marker, "").file("configs/new", "n")
     } else {
@@ -447,20 +372,13 @@ fn opaque_marker_works_wherever_it_stands(#[case] before: bool, #[case] marker: 
 #[test]
 fn plain_whiteouts_and_bookkeeping_files() {
     let old = tar().file("configs/a", "a").file("configs/b", "b").end();
-    let new = tar()
-        .file("configs/.wh.a", "")
-        .file("configs/.wh..wh.plnk", "")
-        .end();
+    let new = tar().file("configs/.wh.a", "").file("configs/.wh..wh.plnk", "").end();
     assert_eq!(configs(vec![old, new]).unwrap(), ["configs/b=b"]);
 }
 
 #[test]
 fn later_entries_replace_earlier_ones_of_any_kind() {
-    let old = tar()
-        .file("configs/a/b", "1")
-        .file("configs/c", "2")
-        .file("configs/d", "3")
-        .end();
+    let old = tar().file("configs/a/b", "1").file("configs/c", "2").file("configs/d", "3").end();
     let new = tar()
         .file("configs/a", "file over directory")
         .file("configs/c/e", "directory over file")
@@ -483,11 +401,7 @@ fn later_entries_replace_earlier_ones_of_any_kind() {
 #[case::nothing("none", &[], true)]
 #[case::empty_directory("empty", &[], false)]
 fn label_directory(#[case] wanted: &str, #[case] files: &[&str], #[case] missing: bool) {
-    let archive = tar()
-        .file("configs/a", "a")
-        .file("x", "x")
-        .directory("empty/")
-        .end();
+    let archive = tar().file("configs/a", "a").file("x", "x").directory("empty/").end();
     let unpacked = run(vec![archive], wanted, &Limits::catalog()).unwrap();
     assert_eq!(!unpacked.missing.is_empty(), missing);
     assert_eq!(listed(Ok(unpacked)).unwrap(), files);
@@ -512,22 +426,11 @@ fn label_directory_may_be_a_symlink_inside_the_image() {
 fn odd_but_valid_names_are_loaded() {
     let long = format!("configs/{}", "n".repeat(255));
     let gnu = tar()
-        .raw(
-            b'L',
-            b"././@LongLink",
-            b"",
-            long.len() as u64,
-            long.as_bytes(),
-        )
+        .raw(b'L', b"././@LongLink", b"", long.len() as u64, long.as_bytes())
         .file("configs/short", "long");
-    let pax = tar()
-        .pax(&[("path", "configs/new\nline"), ("mtime", "1.5")])
-        .file("x", "n");
+    let pax = tar().pax(&[("path", "configs/new\nline"), ("mtime", "1.5")]).file("x", "n");
     let got = configs(vec![gnu.end(), pax.end()]).unwrap();
-    assert_eq!(
-        got,
-        ["configs/new\nline=n".to_owned(), format!("{long}=long")]
-    );
+    assert_eq!(got, ["configs/new\nline=n".to_owned(), format!("{long}=long")]);
 }
 
 // catalogs.md A13, O4
@@ -535,32 +438,14 @@ fn odd_but_valid_names_are_loaded() {
 fn broken_last_layer_gives_nothing() {
     let good = tar().file("configs/a", "a").end();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder
-        .write_all(&tar().file("configs/b", &"b".repeat(5000)).end())
-        .unwrap();
+    encoder.write_all(&tar().file("configs/b", &"b".repeat(5000)).end()).unwrap();
     let mut broken = encoder.finish().unwrap();
     let middle = broken.len() / 2;
     broken[middle] ^= 0xff;
-    assert!(
-        configs(vec![good.clone(), broken])
-            .unwrap_err()
-            .starts_with("layer 2")
-    );
-    let wrong = Layer {
-        source: good,
-        diff_id: Some(Digest::sha256(b"other")),
-    };
-    let got = unpack(
-        &[wrong],
-        &["configs".into()],
-        &Limits::catalog(),
-        &StopFlag::default(),
-    );
-    assert!(
-        Chain(&got.unwrap_err())
-            .to_string()
-            .contains("the image configuration says sha256:")
-    );
+    assert!(configs(vec![good.clone(), broken]).unwrap_err().starts_with("layer 2"));
+    let wrong = Layer { source: good, diff_id: Some(Digest::sha256(b"other")) };
+    let got = unpack(&[wrong], &["configs".into()], &Limits::catalog(), &StopFlag::default());
+    assert!(Chain(&got.unwrap_err()).to_string().contains("the image configuration says sha256:"));
 }
 
 // catalogs.md O17
@@ -581,14 +466,8 @@ fn compression_is_told_by_the_first_bytes() {
         assert_eq!(configs(vec![layer]).unwrap(), ["configs/a=a"]);
     }
     let refused = |magic: &[u8]| configs(vec![magic.to_vec()]).unwrap_err();
-    assert_eq!(
-        refused(b"BZh9"),
-        "layer 1: layer compression bzip2 is not supported"
-    );
-    assert_eq!(
-        refused(b"\xfd7zXZ\0"),
-        "layer 1: layer compression xz is not supported"
-    );
+    assert_eq!(refused(b"BZh9"), "layer 1: layer compression bzip2 is not supported");
+    assert_eq!(refused(b"\xfd7zXZ\0"), "layer 1: layer compression xz is not supported");
     assert_eq!(configs(vec![vec![]]).unwrap(), [""; 0]);
 }
 
@@ -598,20 +477,12 @@ fn stopped_work_ends() {
     stop.stop();
     let layers = [layer(tar().file("configs/a", "a").end())];
     let got = unpack(&layers, &["configs".into()], &Limits::catalog(), &stop);
-    assert!(
-        Chain(&got.unwrap_err())
-            .to_string()
-            .contains("unpacking was stopped")
-    );
+    assert!(Chain(&got.unwrap_err()).to_string().contains("unpacking was stopped"));
 }
 
 fn entry() -> impl Strategy<Value = (u8, String, String)> {
     let name = "((configs|a|b|\\.\\.|\\.|\\.wh\\.a|\\.wh\\.\\.wh\\.\\.opq)/?){1,4}";
-    (
-        proptest::sample::select(b"0125634LxgS7".to_vec()),
-        name,
-        "(/?(configs|a|b|\\.\\.)){0,4}",
-    )
+    (proptest::sample::select(b"0125634LxgS7".to_vec()), name, "(/?(configs|a|b|\\.\\.)){0,4}")
 }
 
 proptest! {

@@ -81,10 +81,7 @@ fn floor(layer: &Path) {
             blobs += 1;
         }
     }
-    println!(
-        "{:.2} s to decompress and walk over {blobs} blobs",
-        start.elapsed().as_secs_f64()
-    );
+    println!("{:.2} s to decompress and walk over {blobs} blobs", start.elapsed().as_secs_f64());
 }
 
 fn ingest(layer: &Path) {
@@ -92,16 +89,9 @@ fn ingest(layer: &Path) {
     let store = Store::open(folder.path(), Room::default()).expect("a store");
     let memory = [status("VmHWM"), status("VmRSS")];
     let start = Instant::now();
-    let layers = [Layer {
-        source: File::open(layer).expect("the layer"),
-        diff_id: None,
-    }];
-    let unpacked = unpack(
-        &layers,
-        &["configs".to_owned()],
-        &Limits::catalog(),
-        &StopFlag::default(),
-    );
+    let layers = [Layer { source: File::open(layer).expect("the layer"), diff_id: None }];
+    let unpacked =
+        unpack(&layers, &["configs".to_owned()], &Limits::catalog(), &StopFlag::default());
     let files = unpacked.expect("the layer is good").files;
     let unpacked = start.elapsed();
     let origin = Origin {
@@ -137,8 +127,5 @@ fn status(field: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
-    kilobytes
-        .and_then(|it| it.parse::<u64>().ok())
-        .expect("a number")
-        / 1024
+    kilobytes.and_then(|it| it.parse::<u64>().ok()).expect("a number") / 1024
 }

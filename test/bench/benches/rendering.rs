@@ -68,9 +68,7 @@ fn folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn last(path: &Path) -> String {
-    path.file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn bytes(files: &Files) -> u64 {

@@ -20,10 +20,8 @@ use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resol
 
 const WARM: Duration = Duration::from_millis(1);
 const FIRST: Duration = Duration::from_millis(10);
-const GROUPS: [(&str, &str); 2] = [
-    ("generated", "generated catalog, 7000 bundles"),
-    ("real", "catalog v4.19"),
-];
+const GROUPS: [(&str, &str); 2] =
+    [("generated", "generated catalog, 7000 bundles"), ("real", "catalog v4.19")];
 
 /// The largest package of a catalog in the form the controller holds it: its lines in a file, and
 /// the type of each line.
@@ -58,15 +56,10 @@ impl Sample {
         let mut offset = 0;
         let blobs = self.index.iter().map(|(len, meta)| {
             let mut bytes = vec![0; *len];
-            self.lines
-                .read_exact_at(&mut bytes, offset)
-                .expect("the sample is there");
+            self.lines.read_exact_at(&mut bytes, offset).expect("the sample is there");
             offset += *len as u64;
             let json = String::from_utf8(bytes).expect("the sample is text");
-            Meta {
-                json,
-                ..meta.clone()
-            }
+            Meta { json, ..meta.clone() }
         });
         let blobs: Vec<Meta> = blobs.collect();
         Content::from_blobs(blobs.iter().map(Blob::from))
@@ -85,11 +78,7 @@ impl Sample {
                 version: Some(format!(">={version}, <1000.0.0")),
                 ..CatalogFilter::default()
             },
-            installed: Some(Installed {
-                name: middle.name.clone(),
-                version,
-                release: None,
-            }),
+            installed: Some(Installed { name: middle.name.clone(), version, release: None }),
             ..Request::default()
         }
     }
@@ -174,16 +163,9 @@ fn real(criterion: &mut Criterion, folder: &Path) -> io::Result<()> {
             let path = file?.path();
             files.push((path.display().to_string(), fs::read(&path)?));
         }
-        let files = files
-            .iter()
-            .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
-        let metas = read::read_catalog(files)
-            .expect("the catalog can be read")
-            .metas;
-        let bundles = metas
-            .iter()
-            .filter(|meta| meta.schema == "olm.bundle")
-            .count();
+        let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+        let metas = read::read_catalog(files).expect("the catalog can be read").metas;
+        let bundles = metas.iter().filter(|meta| meta.schema == "olm.bundle").count();
         if bundles > largest.0 {
             let name = metas.iter().find(|meta| meta.schema == "olm.package");
             let name = name.map(|meta| meta.name.clone()).unwrap_or_default();
@@ -214,27 +196,12 @@ fn main() {
 
     let mut results = Table::default();
     for (group, what) in GROUPS {
-        results.add(
-            format!("{what}: warm index"),
-            median(group, "warm"),
-            Some(WARM),
-        );
-        results.add(
-            format!("{what}: why, warm index"),
-            median(group, "why"),
-            Some(WARM),
-        );
+        results.add(format!("{what}: warm index"), median(group, "warm"), Some(WARM));
+        results.add(format!("{what}: why, warm index"), median(group, "why"), Some(WARM));
         let first = median(group, "first use");
-        results.add(
-            format!("{what}: first use of the package"),
-            first,
-            Some(FIRST),
-        );
+        results.add(format!("{what}: first use of the package"), first, Some(FIRST));
     }
     let whole = median("generated", "whole catalog");
     results.add("index all of the generated catalog", whole, None);
-    println!(
-        "{}",
-        results.to_text("RESOLVE ONE REQUEST IN THE LARGEST PACKAGE")
-    );
+    println!("{}", results.to_text("RESOLVE ONE REQUEST IN THE LARGEST PACKAGE"));
 }

@@ -16,11 +16,7 @@ fuzz_target!(|input: &[u8]| {
             return;
         }
     };
-    for inline in [
-        None,
-        Some("watchNamespace: other"),
-        Some("watchNamespace: inst-ns"),
-    ] {
+    for inline in [None, Some("watchNamespace: other"), Some("watchNamespace: inst-ns")] {
         let rendered = render(&bundle, inline);
         assert_eq!(rendered, render(&bundle, inline));
         match rendered {

@@ -21,10 +21,7 @@ fn answer(content: &Content, package: &str, installed: Option<Installed>) -> Str
         content: Some(content),
     }];
     let request = Request {
-        filter: CatalogFilter {
-            package_name: package.to_owned(),
-            ..CatalogFilter::default()
-        },
+        filter: CatalogFilter { package_name: package.to_owned(), ..CatalogFilter::default() },
         installed,
         ..Request::default()
     };

@@ -9,12 +9,7 @@ use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
 use olm_fuzz::{files, render};
 
-const MODES: [&str; 4] = [
-    "AllNamespaces",
-    "OwnNamespace",
-    "SingleNamespace",
-    "MultiNamespace",
-];
+const MODES: [&str; 4] = ["AllNamespaces", "OwnNamespace", "SingleNamespace", "MultiNamespace"];
 
 /// A bundle for every non-empty set of install modes.
 static BUNDLES: LazyLock<Vec<Bundle>> = LazyLock::new(|| {

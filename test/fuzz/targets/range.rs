@@ -16,27 +16,17 @@ fuzz_target!(|input: &[u8]| {
     for error in [
         admitted.as_ref().err().map(ToString::to_string),
         skipped.as_ref().err().map(ToString::to_string),
-        VersionRelease::legacy(version)
-            .err()
-            .map(|error| error.to_string()),
-        VersionRelease::explicit(version, range)
-            .err()
-            .map(|error| error.to_string()),
+        VersionRelease::legacy(version).err().map(|error| error.to_string()),
+        VersionRelease::explicit(version, range).err().map(|error| error.to_string()),
     ] {
         assert!(error.is_none_or(|text| !text.is_empty()));
     }
     let Ok(version) = version.parse::<Version>() else {
         return;
     };
-    assert_eq!(
-        version.to_string().parse::<Version>().as_ref(),
-        Ok(&version)
-    );
+    assert_eq!(version.to_string().parse::<Version>().as_ref(), Ok(&version));
     if let Ok(other) = range.parse::<Version>() {
-        assert_eq!(
-            version.precedence(&other),
-            other.precedence(&version).reverse()
-        );
+        assert_eq!(version.precedence(&other), other.precedence(&version).reverse());
     }
     assert_eq!(version.precedence(&version), Ordering::Equal);
     if let Ok(range) = admitted

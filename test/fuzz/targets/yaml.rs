@@ -22,20 +22,16 @@ fn as_go(value: Value) -> Value {
     match value {
         Value::Number(number) if !number.is_i64() => number.as_f64().into(),
         Value::Array(items) => as_go_keeps(items).into(),
-        Value::Object(members) => members
-            .into_iter()
-            .map(|(key, value)| (key, as_go(value)))
-            .collect(),
+        Value::Object(members) => {
+            members.into_iter().map(|(key, value)| (key, as_go(value))).collect()
+        }
         other => other,
     }
 }
 
 /// Checks that a text inside quotes reads the same whatever the indentation of its lines.
 fn check_indentation(text: &str) {
-    let lines = || {
-        text.split(['\n', '\r'])
-            .map(|line| line.trim_matches([' ', '\t']))
-    };
+    let lines = || text.split(['\n', '\r']).map(|line| line.trim_matches([' ', '\t']));
     // At the start of a line these end the document.
     if lines().any(|line| line.starts_with("---") || line.starts_with("...")) {
         return;
@@ -43,10 +39,7 @@ fn check_indentation(text: &str) {
     let quoted = |indent: &str| {
         let text = lines().collect::<Vec<_>>().join(&format!("\n{indent}"));
         let (single, double) = (text.replace('\'', "''"), text.replace('"', "'"));
-        [
-            format!("a:\n- b: '{single}'\n  c: 1\n"),
-            format!("a:\n- b: \"{double}\"\n  c: 1\n"),
-        ]
+        [format!("a:\n- b: '{single}'\n  c: 1\n"), format!("a:\n- b: \"{double}\"\n  c: 1\n")]
     };
     let indented = quoted("    ").map(|text| to_json(&text));
     for indent in ["", " ", "  ", "\t", " \t "] {

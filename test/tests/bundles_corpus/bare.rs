@@ -69,10 +69,7 @@ async fn next_to_a_bare_client() {
         );
         shares.push(share);
         let account = stage.account_client().await;
-        let mut row = format!(
-            "| {package} {version} | {} objects | {ours:.2?} |",
-            objects.len()
-        );
+        let mut row = format!("| {package} {version} | {} objects | {ours:.2?} |", objects.len());
         // An account's rights are checked against every role it writes, an administrator's are not.
         let clients = [&account, &stage.cluster.client];
         for (client, ratios) in clients.into_iter().zip(&mut ratios) {
@@ -104,10 +101,7 @@ async fn next_to_a_bare_client() {
         p50(&mut account),
         p50(&mut admin)
     );
-    println!(
-        "checks before a revision is written, p50 {:.0} %",
-        p50(&mut shares)
-    );
+    println!("checks before a revision is written, p50 {:.0} %", p50(&mut shares));
 }
 
 /// Waits a while until no object is there any more, and says whether that is so.

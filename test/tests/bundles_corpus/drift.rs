@@ -26,11 +26,7 @@ pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &
             return Err("the Deployment is still the old one");
         }
         let found = role.get().await.ok_or("no role")?;
-        if found.data == intact.data {
-            Ok(())
-        } else {
-            Err("the role lacks its rules")
-        }
+        if found.data == intact.data { Ok(()) } else { Err("the role lacks its rules") }
     })
     .await;
     extension.installed(version).await;
@@ -59,26 +55,18 @@ impl Live {
 
     async fn delete(&self) {
         let done = self.api.delete(&self.name, &DeleteParams::default()).await;
-        done.map(drop)
-            .expect("the administrator may delete everything");
+        done.map(drop).expect("the administrator may delete everything");
     }
 
     async fn patch(&self, patch: &Value) {
         let params = PatchParams::default();
-        let done = self
-            .api
-            .patch(&self.name, &params, &Patch::Merge(patch))
-            .await;
-        done.map(drop)
-            .expect("the administrator may change everything");
+        let done = self.api.patch(&self.name, &params, &Patch::Merge(patch)).await;
+        done.map(drop).expect("the administrator may change everything");
     }
 }
 
 async fn find(stage: &Stage, objects: &[Object], wanted: impl Fn(&Object) -> bool) -> Live {
     let found = objects.iter().find(|object| wanted(object));
     let identity = found.expect("the bundle has such an object").identity();
-    Live {
-        api: stage.objects.lock().await.existing(&identity).await,
-        name: identity.name,
-    }
+    Live { api: stage.objects.lock().await.existing(&identity).await, name: identity.name }
 }

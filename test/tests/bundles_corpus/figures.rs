@@ -101,9 +101,7 @@ pub(crate) fn preflights(log: &Path, began: Timestamp) -> (usize, Duration) {
     requests.retain(|request| request.received >= began && is_check(request));
     let first = requests.iter().map(|request| request.received).min();
     let last = requests.iter().map(|request| request.answered).max();
-    let took = first
-        .zip(last)
-        .map(|(first, last)| last.duration_since(first));
+    let took = first.zip(last).map(|(first, last)| last.duration_since(first));
     let took = took.and_then(|took| Duration::try_from(took).ok());
     (requests.len(), took.unwrap_or_default())
 }

@@ -34,13 +34,8 @@ async fn installs_for_another_namespace(package: &str, version: &str) {
 async fn installs_when_forced(package: &str, version: &str, needs: &str) {
     let stage = Stage::set(package, &[version]).await;
     let extension = stage.install(version, json!({})).await;
-    let shown = extension
-        .shows("Progressing", "True", "Retrying", needs)
-        .await;
-    let text = format!(
-        "validating bundle {:?}: {needs}",
-        stage.release(version).name
-    );
+    let shown = extension.shows("Progressing", "True", "Retrying", needs).await;
+    let text = format!("validating bundle {:?}: {needs}", stage.release(version).name);
     let message = condition(&shown, "Progressing").map(|found| found.message.as_str());
     assert_eq!(message, Some(text.as_str()));
     assert_eq!(stage.traces().await, Vec::<String>::new());
@@ -59,9 +54,7 @@ async fn installs_on(stage: Stage, version: &str) {
     drift::is_repaired(&stage, &extension, version).await;
     let objects = stage.rendered(version);
     stage.holds(&extension, 1, &objects).await;
-    let is_called = objects
-        .iter()
-        .any(|object| has_webhook(object, &stage.name));
+    let is_called = objects.iter().any(|object| has_webhook(object, &stage.name));
     assert_eq!(stage.has_certificate().await, is_called);
     stage.removed(&extension, &objects).await;
 }
@@ -70,9 +63,7 @@ async fn installs_on(stage: Stage, version: &str) {
 fn has_webhook(object: &Object, namespace: &str) -> bool {
     let converted = "/spec/conversion/webhook/clientConfig/service/namespace";
     object.kind().ends_with("WebhookConfiguration")
-        || object
-            .pointer(converted)
-            .is_some_and(|found| found == namespace)
+        || object.pointer(converted).is_some_and(|found| found == namespace)
 }
 
 // A ClusterServiceVersion that replaces, one that only skips, one that replaces again; each with
@@ -99,10 +90,7 @@ async fn goes_through_its_chain(package: &str, versions: [&str; 3]) {
         };
         stage.rolls_out(version, number, upgrade).await;
     }
-    let all: Vec<Object> = versions
-        .iter()
-        .flat_map(|version| stage.rendered(version))
-        .collect();
+    let all: Vec<Object> = versions.iter().flat_map(|version| stage.rendered(version)).collect();
     stage.removed(&extension, &all).await;
 }
 
@@ -294,9 +282,7 @@ async fn community_kubevirt_hyperconverged() {
     let stage = Stage::set(package, &[version]).await;
     let extension = stage.install(version, json!({})).await;
     let missing = "Object Deployment.apps/v1 community-kubevirt-hyperconverged/";
-    extension
-        .shows("Ready", "False", "RollingOut", missing)
-        .await;
+    extension.shows("Ready", "False", "RollingOut", missing).await;
     let provided = async {
         let class = json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",

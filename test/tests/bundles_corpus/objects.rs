@@ -19,10 +19,7 @@ pub(crate) struct Objects {
 
 impl Objects {
     pub(crate) fn new(client: &kube::Client) -> Self {
-        Self {
-            client: client.clone(),
-            resources: BTreeMap::new(),
-        }
+        Self { client: client.clone(), resources: BTreeMap::new() }
     }
 
     async fn api(&mut self, object: &Identity) -> Option<Api<DynamicObject>> {
@@ -44,9 +41,7 @@ impl Objects {
     /// Reads an object; `None` also when its kind is not served.
     pub(crate) async fn get(&mut self, object: &Identity) -> Option<DynamicObject> {
         let api = self.api(object).await?;
-        api.get_opt(&object.name)
-            .await
-            .expect("the administrator may read everything")
+        api.get_opt(&object.name).await.expect("the administrator may read everything")
     }
 
     /// Returns the API for an object that is known to exist.
@@ -120,16 +115,8 @@ fn complaints(
     let annotations = metadata.annotations.clone().unwrap_or_default();
     let marks = [
         (&labels, keys::label::OWNER_NAME, extension),
-        (
-            &labels,
-            keys::label::OWNER_KIND,
-            keys::label::OWNER_KIND_EXTENSION,
-        ),
-        (
-            &labels,
-            keys::label::MANAGED_BY,
-            keys::label::MANAGED_BY_OLM,
-        ),
+        (&labels, keys::label::OWNER_KIND, keys::label::OWNER_KIND_EXTENSION),
+        (&labels, keys::label::MANAGED_BY, keys::label::MANAGED_BY_OLM),
         (&annotations, keys::annotation::REVISION, &number),
     ];
     for (map, key, value) in marks {

@@ -27,12 +27,7 @@ async fn refused(stage: &Stage, extension: &Extension, version: &str, shown: [&s
     let found = extension.shows("Progressing", status, reason, why).await;
     let message = |type_| condition(&found, type_).map(|found| found.message.as_str());
     assert_eq!(message("Progressing"), Some(text.as_str()));
-    assert!(olm_test::extension::is(
-        &found,
-        "Installed",
-        "False",
-        "Failed"
-    ));
+    assert!(olm_test::extension::is(&found, "Installed", "False", "Failed"));
     assert_eq!(message("Installed"), Some("No bundle installed"));
     assert_eq!(stage.traces().await, Vec::<String>::new());
     extension.delete().await;
@@ -109,9 +104,7 @@ async fn cluster_aas_operator_has_cluster_roles_without_api_version() {
     let extension = stage.install(version, json!({})).await;
     let needs = "unmet constraints: requires API \"argoproj.io/v1alpha1, Kind=Application\" (not \
                  served by the cluster)";
-    extension
-        .shows("Progressing", "True", "Retrying", needs)
-        .await;
+    extension.shows("Progressing", "True", "Retrying", needs).await;
     stage.annotate(keys::policy::FORCE, "constraints");
     let why = "error parsing objects in \"manifests/argo_cd_cluster_role.yaml\": Object 'apiVersion' \
                is missing in ClusterRole \"claas-argocd-cluster-role\"";
@@ -140,17 +133,10 @@ async fn ack_iam_controller_stops_before_deploy() {
     let why = "phase 5 validation error: Role.iam.services.k8s.aws/v1alpha1 \
                ack-iam-controller/example: Role.iam.services.k8s.aws \"example\" is invalid: \
                [spec.assumeRolePolicyDocument: Required value, spec.name: Required value]";
-    let found = extension
-        .shows("Progressing", "True", "Retrying", why)
-        .await;
+    let found = extension.shows("Progressing", "True", "Retrying", why).await;
     let message = condition(&found, "Progressing").map(|found| found.message.as_str());
     assert_eq!(message, Some(why));
-    assert!(olm_test::extension::is(
-        &found,
-        "Installed",
-        "False",
-        "Failed"
-    ));
+    assert!(olm_test::extension::is(&found, "Installed", "False", "Failed"));
 
     let (kept_back, applied): (Vec<Object>, Vec<Object>) = stage
         .rendered(version)

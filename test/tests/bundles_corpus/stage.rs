@@ -43,9 +43,7 @@ impl Stage {
     /// Prepares `package`: its bundles in the registry, its catalog served, a service account with
     /// the rights that all of them need.
     pub(crate) async fn set(package: &str, versions: &[&str]) -> Self {
-        Self::without_account(package, package, versions)
-            .await
-            .with_account()
+        Self::without_account(package, package, versions).await.with_account()
     }
 
     /// The same with a given name, for a bundle that is installed with this `spec.config.inline`.
@@ -64,11 +62,7 @@ impl Stage {
 
     pub(crate) fn with_account(self) -> Self {
         let stage = self;
-        let folders: Vec<_> = stage
-            .releases
-            .iter()
-            .map(|release| release.folder.clone())
-            .collect();
+        let folders: Vec<_> = stage.releases.iter().map(|release| release.folder.clone()).collect();
         stage.grant(&folders);
         stage
     }
@@ -83,10 +77,7 @@ impl Stage {
         let mut offered = Vec::new();
         for version in versions {
             let release = Release::read(&folder(package, version));
-            assert_eq!(
-                (release.package.as_str(), release.version.as_str()),
-                (package, *version)
-            );
+            assert_eq!((release.package.as_str(), release.version.as_str()), (package, *version));
             let tag = version.replace('+', "-");
             let image = format!("{}/{name}-bundle:v{tag}", cluster.registry);
             let image = images::push_bundle(&image, release.files()).await;
@@ -141,10 +132,7 @@ impl Stage {
     pub(crate) fn image(&self, version: &str) -> &str {
         let mut all = self.releases.iter().zip(&self.images);
         let found = all.find(|(release, _)| release.version == version);
-        found.map_or_else(
-            || panic!("{version} is not on the stage"),
-            |(_, image)| image,
-        )
+        found.map_or_else(|| panic!("{version} is not on the stage"), |(_, image)| image)
     }
 
     /// Creates the extension, pinned to `version`; `spec` is merged into its spec.
@@ -207,11 +195,7 @@ impl Stage {
                 .ok_or_else(|| vec!["no such revision".to_owned()])?;
             let mut live = self.objects.lock().await;
             let strays = live.strays(objects, &self.name, revision).await;
-            if strays.is_empty() {
-                Ok(())
-            } else {
-                Err(strays)
-            }
+            if strays.is_empty() { Ok(()) } else { Err(strays) }
         })
         .await;
     }
@@ -226,11 +210,7 @@ impl Stage {
         let what = format!("no trace of {} is left", self.name);
         wait::until(&what, SETTLE, || async {
             let traces = self.traces().await;
-            if traces.is_empty() {
-                Ok(())
-            } else {
-                Err(traces)
-            }
+            if traces.is_empty() { Ok(()) } else { Err(traces) }
         })
         .await;
         let log = &self.cluster.plane.addresses.audit_log;
@@ -249,11 +229,7 @@ impl Stage {
             ListParams::default().labels(&format!("{}={}", keys::label::OWNER_NAME, self.name));
         let secrets = secrets.list(&owned).await.expect("Secrets can be listed");
         let mut data = secrets.items.into_iter().filter_map(|secret| secret.data);
-        data.any(|data| {
-            ["tls.crt", "tls.key", "ca.crt"]
-                .iter()
-                .all(|key| data.contains_key(*key))
-        })
+        data.any(|data| ["tls.crt", "tls.key", "ca.crt"].iter().all(|key| data.contains_key(*key)))
     }
 
     /// Returns the names of the revisions and Secrets of the extension: content and certificates.
@@ -292,10 +268,7 @@ impl Stage {
 
 /// Returns the folder of a shared bundle.
 pub(crate) fn folder(package: &str, version: &str) -> PathBuf {
-    let folder = paths::shared_data()
-        .join("bundles")
-        .join(package)
-        .join(version);
+    let folder = paths::shared_data().join("bundles").join(package).join(version);
     assert!(folder.is_dir(), "{} is missing", folder.display());
     folder
 }

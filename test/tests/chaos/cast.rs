@@ -26,24 +26,9 @@ pub(crate) async fn cast(cluster: &Cluster, suffix: &str) -> Vec<Actor> {
     let large = |bundle: Bundle| bundle.with_second_config_map().with_filler(500_000);
     let broken = new.clone().with_deployments(3).with_second_config_map();
     let casts = [
-        (
-            "a",
-            false,
-            [old.clone().with_second_config_map(), new.clone()],
-        ),
-        (
-            "b",
-            true,
-            [old.clone().with_deployments(2), broken.broken()],
-        ),
-        (
-            "c",
-            false,
-            [
-                large(old).with_deployments(3),
-                large(new).with_deployments(2),
-            ],
-        ),
+        ("a", false, [old.clone().with_second_config_map(), new.clone()]),
+        ("b", true, [old.clone().with_deployments(2), broken.broken()]),
+        ("c", false, [large(old).with_deployments(3), large(new).with_deployments(2)]),
     ];
     let mut actors = Vec::new();
     for (letter, breaks, bundles) in casts {
@@ -74,9 +59,7 @@ impl Actor {
         let extension = self.extension(client);
         match stage {
             Stage::Upgrade if self.is_stuck_in(stage) => {
-                extension
-                    .shows("Progressing", "True", "RollingOut", "1.1.0")
-                    .await;
+                extension.shows("Progressing", "True", "RollingOut", "1.1.0").await;
             }
             Stage::Upgrade => drop(extension.installed("1.1.0").await),
             Stage::Install | Stage::Rollback => drop(extension.installed("1.0.0").await),

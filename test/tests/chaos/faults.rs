@@ -36,11 +36,7 @@ impl Outage {
     fn begin<'a>(&'a self, world: &World) -> Gone<'a> {
         let plane = world.plane;
         tokio::task::block_in_place(|| plane.control(self.begin, self.component));
-        Gone {
-            outage: self,
-            plane,
-            since: Instant::now(),
-        }
+        Gone { outage: self, plane, since: Instant::now() }
     }
 }
 
@@ -73,12 +69,7 @@ async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
     ];
     let mut tally = Tally::default();
     for (component, begin, end, lasts) in outages {
-        let outage = Outage {
-            component,
-            begin,
-            end,
-            lasts,
-        };
+        let outage = Outage { component, begin, end, lasts };
         for stage in Stage::ALL {
             if component == "registry" {
                 // It stops before the bundle is pulled.
@@ -105,14 +96,7 @@ async fn registry_goes(world: &mut World, outage: &Outage, stage: Stage) {
     world.begin(stage).await;
     if stage == Stage::Install {
         let (_, extension) = world.first();
-        extension
-            .shows(
-                "Progressing",
-                "True",
-                "Retrying",
-                "error for resolved bundle",
-            )
-            .await;
+        extension.shows("Progressing", "True", "Retrying", "error for resolved bundle").await;
     }
     gone.pass().await;
 }

@@ -28,12 +28,9 @@ impl Hand {
     /// the test checks for its loss.
     fn choices(stage: Stage) -> &'static [Self] {
         match stage {
-            Stage::Install | Stage::Upgrade | Stage::Rollback => &[
-                Self::Revision,
-                Self::Content,
-                Self::ConfigMap,
-                Self::Deployment,
-            ],
+            Stage::Install | Stage::Upgrade | Stage::Rollback => {
+                &[Self::Revision, Self::Content, Self::ConfigMap, Self::Deployment]
+            }
             Stage::Uninstall => &[Self::Content, Self::ConfigMap],
             Stage::Orphan => &[],
         }
@@ -95,11 +92,7 @@ async fn revision(client: &Client, actor: &Actor) -> Result<bool, kube::Error> {
     let Some(newest) = newest(client, actor).await? else {
         return Ok(false);
     };
-    delete(
-        &Api::<ClusterObjectSet>::all(client.clone()),
-        &newest.name_any(),
-    )
-    .await
+    delete(&Api::<ClusterObjectSet>::all(client.clone()), &newest.name_any()).await
 }
 
 async fn content(client: &Client, actor: &Actor, life: &Life) -> Result<bool, kube::Error> {

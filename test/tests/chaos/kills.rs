@@ -82,11 +82,7 @@ async fn play(run: &Run, mut world: World, mut random: Random) {
     world.disturb_requests(&mut random);
     while let Some(round) = run.next() {
         let (started, mut tally) = (Instant::now(), Tally::default());
-        let stages = if round.is_multiple_of(2) {
-            Stage::WITH_ORPHANING
-        } else {
-            Stage::ALL
-        };
+        let stages = if round.is_multiple_of(2) { Stage::WITH_ORPHANING } else { Stage::ALL };
         // Unanswered requests and delayed events take time, so they alternate.
         let slow = match round % 3 {
             0 => vec![world.delay_revisions(STALE)],
@@ -138,8 +134,5 @@ async fn kills_faults_and_hands_change_no_end_and_no_life() {
     }
     let tally = run.tally();
     println!("{tally}");
-    assert!(
-        run.rounds == 0 || tally.in_the_middle > 0,
-        "no kill fell in the middle of anything"
-    );
+    assert!(run.rounds == 0 || tally.in_the_middle > 0, "no kill fell in the middle of anything");
 }

@@ -62,11 +62,8 @@ impl Record {
         if self.age == Age::Expected && holds {
             self.age = Age::Installed;
         }
-        let text = format!(
-            "{} {}",
-            installed.unwrap_or("absent"),
-            version.unwrap_or("without version")
-        );
+        let text =
+            format!("{} {}", installed.unwrap_or("absent"), version.unwrap_or("without version"));
         let unread = installed == Some("Unknown");
         let wrong = self.age == Age::Installed && !holds && !unread;
         let wrong = wrong.then(|| {
@@ -101,10 +98,7 @@ pub(crate) struct Life {
 impl Life {
     /// Starts to observe; it ends with the test.
     pub(crate) fn observe(client: &kube::Client, crds: BTreeMap<String, String>) -> Self {
-        let life = Self {
-            records: Arc::default(),
-            since: Instant::now(),
-        };
+        let life = Self { records: Arc::default(), since: Instant::now() };
         for name in crds.values() {
             life.lock().all.insert(name.clone(), Record::default());
         }
@@ -220,10 +214,7 @@ mod tests {
 
     #[test]
     fn installed_may_not_go_back_after_the_first_success() {
-        let mut record = Record {
-            age: Age::Expected,
-            ..Record::default()
-        };
+        let mut record = Record { age: Age::Expected, ..Record::default() };
         assert_eq!(record.says(None, None), None);
         assert_eq!(record.says(Some("False"), None), None);
         assert_eq!(record.says(Some("True"), Some("1.0.0")), None);

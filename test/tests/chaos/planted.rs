@@ -62,15 +62,9 @@ async fn a_planted_fault_is_found() {
     };
     for (plant, undo, report) in FAULTS {
         run(plant);
-        let found = world
-            .differences(Stage::Install)
-            .await
-            .expect("the cluster can be read");
+        let found = world.differences(Stage::Install).await.expect("the cluster can be read");
         let report = report.replace("NS", &namespace);
-        assert!(
-            found.contains(&report),
-            "{plant}: {found:#?} lacks {report}"
-        );
+        assert!(found.contains(&report), "{plant}: {found:#?} lacks {report}");
         run(undo);
         world.ends_as_undisturbed(Stage::Install).await;
     }
@@ -83,16 +77,10 @@ async fn a_planted_fault_is_found() {
 /// are those of the extension.
 const NEVER: [(&[&str], &str); 4] = [
     (&[UNSET], "Installed is False 1.0.0 after True 1.0.0"),
-    (
-        &["delete CRD mine --namespace NS --wait=false"],
-        "its instance is being deleted",
-    ),
+    (&["delete CRD mine --namespace NS --wait=false"], "its instance is being deleted"),
     (&["delete crd CRD --wait=false"], "its CRD CRD is deleted"),
     (
-        &[
-            "delete deployment NS --namespace NS",
-            "delete CRD mine --namespace NS --wait=false",
-        ],
+        &["delete deployment NS --namespace NS", "delete CRD mine --namespace NS --wait=false"],
         "before its instance",
     ),
 ];
@@ -136,10 +124,7 @@ async fn what_must_never_happen_is_noticed() {
 async fn unset_installed(world: &World) {
     let extension = world.first().1;
     let mut found = extension.get().await;
-    let conditions = found
-        .status
-        .iter_mut()
-        .flat_map(|status| &mut status.conditions);
+    let conditions = found.status.iter_mut().flat_map(|status| &mut status.conditions);
     for condition in conditions.filter(|condition| condition.type_ == "Installed") {
         "False".clone_into(&mut condition.status);
     }

@@ -12,12 +12,8 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    pub(crate) const ALL: [Self; 4] = [
-        Self::Install,
-        Self::Upgrade,
-        Self::Rollback,
-        Self::Uninstall,
-    ];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Install, Self::Upgrade, Self::Rollback, Self::Uninstall];
 
     pub(crate) const WITH_ORPHANING: [Self; 4] =
         [Self::Install, Self::Upgrade, Self::Rollback, Self::Orphan];

@@ -29,11 +29,7 @@ impl Tally {
 
     /// Returns the statistics of a proxy.
     pub(crate) fn of(proxy: &Proxy) -> Self {
-        Self {
-            requests: proxy.requests(),
-            faults: proxy.injected(),
-            ..Self::default()
-        }
+        Self { requests: proxy.requests(), faults: proxy.injected(), ..Self::default() }
     }
 
     /// Adds the numbers of another tally.
@@ -76,11 +72,7 @@ impl fmt::Display for Tally {
         for (name, count) in rows {
             writeln!(f, "{name:<40} {count:>8}")?;
         }
-        let groups = [
-            ("", &self.faults),
-            ("deleted: ", &self.hands),
-            ("away: ", &self.outages),
-        ];
+        let groups = [("", &self.faults), ("deleted: ", &self.hands), ("away: ", &self.outages)];
         for (prefix, counts) in groups {
             for (kind, count) in counts {
                 writeln!(f, "{:<40} {count:>8}", format!("  {prefix}{kind}"))?;

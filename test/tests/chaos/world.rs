@@ -77,9 +77,7 @@ impl World {
         .await
         .expect("the controller starts");
         let actors = cast(&cluster, suffix).await;
-        let crds = actors
-            .iter()
-            .map(|actor| (actor.scene.package.crd(), actor.name().to_owned()));
+        let crds = actors.iter().map(|actor| (actor.scene.package.crd(), actor.name().to_owned()));
         let life = Life::observe(&client, crds.collect());
         for actor in &actors {
             User::live(&actor.scene, &life);
@@ -122,10 +120,7 @@ impl World {
     /// are stopped; the API server carries out some of the writes among them.
     pub(crate) fn fall_silent(&self, random: &mut Random) -> Vec<RuleId> {
         let silence = Duration::from_secs(setting("SILENCE_SECONDS", 30));
-        let rules = [
-            (Rule::writes().unanswered(silence), 2),
-            (Rule::any().silent(silence), 2),
-        ];
+        let rules = [(Rule::writes().unanswered(silence), 2), (Rule::any().silent(silence), 2)];
         self.fail(rules, random)
     }
 
@@ -140,8 +135,7 @@ impl World {
 
     /// Delays all watch events about revisions for the controller, until the rule is stopped.
     pub(crate) fn delay_revisions(&self, time: Duration) -> RuleId {
-        self.proxy
-            .fail(Rule::watch("clusterobjectsets").late_events(time))
+        self.proxy.fail(Rule::watch("clusterobjectsets").late_events(time))
     }
 
     /// Plays `stages` without disturbances and records how each ends.
@@ -246,11 +240,7 @@ impl World {
     pub(crate) async fn differences(&self, stage: Stage) -> Result<Vec<String>, String> {
         let ours = State::read_ours(&self.client).await?;
         let lines = self.compared(&self.undisturbed[&stage].ours(), &ours);
-        if lines.is_empty() {
-            self.all_differences(stage).await
-        } else {
-            Ok(lines)
-        }
+        if lines.is_empty() { self.all_differences(stage).await } else { Ok(lines) }
     }
 
     async fn all_differences(&self, stage: Stage) -> Result<Vec<String>, String> {
@@ -323,19 +313,8 @@ impl World {
             content || lines.iter().any(|line| line.contains(&format!("{last} ")))
         };
         let writes = audit::writes(&self.plane.addresses.audit_log);
-        for write in writes
-            .iter()
-            .rev()
-            .filter(|write| named(write))
-            .take(LAST_WRITES)
-        {
-            let Request {
-                received,
-                verb,
-                code,
-                uri,
-                ..
-            } = write;
+        for write in writes.iter().rev().filter(|write| named(write)).take(LAST_WRITES) {
+            let Request { received, verb, code, uri, .. } = write;
             println!("{received} {} {verb} {code} {uri}", write.user);
         }
     }
@@ -354,11 +333,7 @@ impl World {
         for (key, uid) in &self.before {
             let ours = state::is_ours(key) || key.starts_with(&content);
             if kept.contains(key) || !ours {
-                assert_eq!(
-                    now.get(key),
-                    Some(uid),
-                    "{key} did not outlast its extension"
-                );
+                assert_eq!(now.get(key), Some(uid), "{key} did not outlast its extension");
             }
         }
     }
@@ -441,10 +416,7 @@ impl World {
     fn last_words(&self) -> String {
         let faults = self.proxy.log();
         let faults = &faults[faults.len().saturating_sub(LAST_FAULTS)..];
-        format!(
-            "{}\nthe last faults: {faults:#?}",
-            self.controller.last_words()
-        )
+        format!("{}\nthe last faults: {faults:#?}", self.controller.last_words())
     }
 
     /// Waits until nothing changes any more, and returns the state.

@@ -20,13 +20,8 @@ const SOON: Duration = Duration::from_mins(1);
 async fn has_variable(scene: &Scene, name: &str, value: &str) {
     let plane = scene.cluster.plane;
     wait::until(&format!("{name} is {value}"), SOON, || async {
-        let out = plane.kubectl(&[
-            "get",
-            "deployments",
-            "--namespace",
-            &scene.name,
-            "--output=json",
-        ]);
+        let out =
+            plane.kubectl(&["get", "deployments", "--namespace", &scene.name, "--output=json"]);
         let listed: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
         let variables = &listed["items"][0]["spec"]["template"]["spec"]["containers"][0]["env"];
         let all = variables.as_array().into_iter().flatten();
@@ -109,13 +104,7 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
     let label = "rbac.authorization.k8s.io/aggregate-to-view";
     assert_eq!(role["metadata"]["labels"][label], "true");
 
-    let next = [
-        "rbac",
-        &scene.name,
-        "--for-upgrade-to=1.1.0",
-        "--apply",
-        "--yes",
-    ];
+    let next = ["rbac", &scene.name, "--for-upgrade-to=1.1.0", "--apply", "--yes"];
     plugin::ask(plane, &next);
 
     // The operator says no: the update is held, and all is well.
@@ -123,11 +112,7 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
         json!([{"type": "Upgradeable", "status": status, "reason": "Busy", "message": "moving data",
             "lastTransitionTime": "2026-01-01T00:00:00Z"}])
     };
-    patch(
-        &scene,
-        &condition,
-        &json!({"spec": {"conditions": says("False")}}),
-    );
+    patch(&scene, &condition, &json!({"spec": {"conditions": says("False")}}));
     extension.patch_catalog(json!({"version": null})).await;
     let held = "the operator is not upgradeable: moving data";
     extension
@@ -139,21 +124,13 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
             }) && installed_version(seen) == Some("1.0.0")
         })
         .await;
-    extension
-        .shows("Progressing", "True", "Succeeded", "")
-        .await;
+    extension.shows("Progressing", "True", "Succeeded", "").await;
     explains(&scene, held);
     // What is asked for by its exact version is a failure.
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    extension
-        .shows("Progressing", "True", "Retrying", held)
-        .await;
+    extension.shows("Progressing", "True", "Retrying", held).await;
     // An administrator overrides it.
-    patch(
-        &scene,
-        &condition,
-        &json!({"spec": {"overrides": says("True")}}),
-    );
+    patch(&scene, &condition, &json!({"spec": {"overrides": says("True")}}));
     scene.annotate("example.com/look", "again");
     extension.installed("1.1.0").await;
     let condition = format!("{}.v1.1.0", scene.name);
@@ -191,9 +168,7 @@ async fn the_install_namespace_is_made_as_the_account_where_that_is_asked_for() 
         "source": {"sourceType": "Catalog", "catalog": {"packageName": scene.name}},
     });
     let extension = Extension::create_with_spec(&client, &scene.name, spec).await;
-    extension
-        .shows("Progressing", "True", "Retrying", &scene.name)
-        .await;
+    extension.shows("Progressing", "True", "Retrying", &scene.name).await;
     scene.annotate(policy::CREATE_NAMESPACE, "true");
     extension.installed("1.0.0").await;
     extension.delete().await;

@@ -17,10 +17,7 @@ impl Kind {
     async fn of<K: CustomResourceExt>() -> Self {
         let resource = K::api_resource();
         let client = cluster::shared().await.client;
-        Self {
-            api: Api::all_with(client, &resource),
-            resource,
-        }
+        Self { api: Api::all_with(client, &resource), resource }
     }
 
     fn object(&self, name: &str, content: Value) -> DynamicObject {
@@ -33,10 +30,7 @@ impl Kind {
 
     /// Asks, with a dry run, whether the object would be created; `Err` holds the message.
     async fn ask(&self, content: Value) -> Result<Value, String> {
-        let params = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
+        let params = PostParams { dry_run: true, ..PostParams::default() };
         let object = self.object("asked", content);
         let made = self.api.create(&params, &object).await;
         made.map(|object| object.data).map_err(message)
@@ -171,8 +165,7 @@ mod extensions {
         kind.accepts(with(json!({"serviceAccount": null}))).await;
         let mut empty = minimal();
         empty["spec"]["serviceAccount"] = json!({});
-        kind.refuses(empty, "should have at least 1 properties")
-            .await;
+        kind.refuses(empty, "should have at least 1 properties").await;
         kind.refuses(
             with(json!({"serviceAccount": {"name": "x".repeat(254)}})),
             "spec.serviceAccount.name: Too long: may not be more than 253",
@@ -290,13 +283,8 @@ mod extensions {
         )
         .await;
         let channels: Vec<_> = (0..257).map(|index| format!("c{index}")).collect();
-        kind.accepts(catalog(json!({"channels": channels[..256]})))
-            .await;
-        kind.refuses(
-            catalog(json!({"channels": channels})),
-            "must have at most 256 items",
-        )
-        .await;
+        kind.accepts(catalog(json!({"channels": channels[..256]}))).await;
+        kind.refuses(catalog(json!({"channels": channels})), "must have at most 256 items").await;
         for channel in ["some_thing", "a.-b"] {
             kind.refuses(
                 catalog(json!({"channels": [channel]})),
@@ -304,8 +292,7 @@ mod extensions {
             )
             .await;
         }
-        kind.refuses(catalog(json!({"channels": ["x".repeat(254)]})), "Too long")
-            .await;
+        kind.refuses(catalog(json!({"channels": ["x".repeat(254)]})), "Too long").await;
     }
 
     // A10 to A12
@@ -339,13 +326,9 @@ mod extensions {
             "spec.config.inline in body should have at least 1 properties",
         )
         .await;
-        kind.refuses(
-            inline(json!(true)),
-            "spec.config.inline in body must be of type object",
-        )
-        .await;
-        kind.accepts(inline(json!({"a": {"b": [1, {"c": null}]}})))
+        kind.refuses(inline(json!(true)), "spec.config.inline in body must be of type object")
             .await;
+        kind.accepts(inline(json!({"a": {"b": [1, {"c": null}]}}))).await;
         kind.refuses(
             with(json!({"config": {"configType": "Inline"}})),
             "inline is required when configType is Inline, and forbidden otherwise",
@@ -367,15 +350,13 @@ mod extensions {
     async fn deadlines_are_ten_minutes_to_twelve_hours() {
         let kind = kind().await;
         for minutes in [10, 360, 720] {
-            kind.accepts(with(json!({"progressDeadlineMinutes": minutes})))
-                .await;
+            kind.accepts(with(json!({"progressDeadlineMinutes": minutes}))).await;
         }
         for (minutes, with_) in [
             (9, "should be greater than or equal to 10"),
             (721, "should be less than or equal to 720"),
         ] {
-            kind.refuses(with(json!({"progressDeadlineMinutes": minutes})), with_)
-                .await;
+            kind.refuses(with(json!({"progressDeadlineMinutes": minutes})), with_).await;
         }
     }
 
@@ -415,10 +396,8 @@ mod extensions {
             "namespace must be a valid DNS1123 label",
         )
         .await;
-        kind.accepts(with(json!({"namespace": "x".repeat(63)})))
-            .await;
-        kind.refuses(with(json!({"namespace": "x".repeat(64)})), "Too long")
-            .await;
+        kind.accepts(with(json!({"namespace": "x".repeat(63)}))).await;
+        kind.refuses(with(json!({"namespace": "x".repeat(64)})), "Too long").await;
     }
 }
 
@@ -459,10 +438,7 @@ mod catalogs {
                 "must start with a valid domain. valid domains must be alphanumeric characters \
                  (lowercase and uppercase) separated by the \".\" character.",
             ),
-            (
-                "docker.io/FOO/BAR@sha256:abcdef123456789abcdef123456789abc",
-                name,
-            ),
+            ("docker.io/FOO/BAR@sha256:abcdef123456789abcdef123456789abc", name),
             ("docker.io:8080", name),
             ("docker.io/foo/bar", "must end with a digest or a tag"),
             (&format!("docker.io/foo/bar:{}", "x".repeat(128)), long_tag),
@@ -500,28 +476,18 @@ mod catalogs {
         };
         kind.accepts(polled("docker.io/foo/bar:v1", 1)).await;
         kind.refuses(
-            polled(
-                "docker.io/test-image@sha256:abcdef123456789abcdef123456789abc",
-                1,
-            ),
+            polled("docker.io/test-image@sha256:abcdef123456789abcdef123456789abc", 1),
             "cannot specify pollIntervalMinutes while using digest-based image",
         )
         .await;
-        kind.refuses(
-            polled("docker.io/foo/bar:v1", 0),
-            "should be greater than or equal to 1",
-        )
-        .await;
+        kind.refuses(polled("docker.io/foo/bar:v1", 0), "should be greater than or equal to 1")
+            .await;
     }
 
     // C2
     #[tokio::test]
     async fn priority_and_availability_have_defaults() {
-        let stored = kind()
-            .await
-            .ask(image("docker.io/foo/bar:v1"))
-            .await
-            .unwrap();
+        let stored = kind().await.ask(image("docker.io/foo/bar:v1")).await.unwrap();
         assert_eq!(stored["spec"]["priority"], 0);
         assert_eq!(stored["spec"]["availabilityMode"], "Available");
     }
@@ -548,21 +514,16 @@ mod catalogs {
         unused["spec"]["availabilityMode"] = json!("Unavailable");
         kind.make(name, unused).await;
         let url = |base: &str| json!({"status": {"urls": {"base": base}}});
-        for (base, with) in [
-            ("ftp://x", "scheme must be either http or https"),
-            ("no url", "must be a valid URL"),
-        ] {
+        for (base, with) in
+            [("ftp://x", "scheme must be either http or https"), ("no url", "must be a valid URL")]
+        {
             assert_refused(&url(base), kind.change_status(name, url(base)).await, with);
         }
         let good = url("https://catalogd-service.olmv1-system.svc/catalogs/x");
         assert_eq!(kind.change_status(name, good).await, Ok(()));
         let tag = json!({"status": {"resolvedSource":
             {"type": "Image", "image": {"ref": "docker.io/foo/bar:v1"}}}});
-        assert_refused(
-            &tag,
-            kind.change_status(name, tag.clone()).await,
-            "must end with a digest",
-        );
+        assert_refused(&tag, kind.change_status(name, tag.clone()).await, "must end with a digest");
     }
 }
 
@@ -606,10 +567,7 @@ mod object_sets {
         kind.make(name, content).await;
         for (patch, with) in [
             (json!({"revision": 2}), "revision is immutable"),
-            (
-                json!({"collisionProtection": "None"}),
-                "collisionProtection is immutable",
-            ),
+            (json!({"collisionProtection": "None"}), "collisionProtection is immutable"),
             (json!({"phases": phase(&[])}), "phases is immutable"),
             (json!({"lifecycleState": "Active"}), "cannot un-archive"),
         ] {
@@ -625,19 +583,14 @@ mod object_sets {
     async fn phases_may_be_filled_once() {
         let kind = kind().await;
         let fill = json!({"spec": {"phases": phase(&[object()])}});
-        for (name, phases) in [
-            ("admission-o2-empty", json!([])),
-            ("admission-o2-absent", Value::Null),
-        ] {
+        for (name, phases) in
+            [("admission-o2-empty", json!([])), ("admission-o2-absent", Value::Null)]
+        {
             let content = set(json!({"phases": phases, "lifecycleState": "Archived"}));
             kind.make(name, content).await;
             assert_eq!(kind.change(name, fill.clone()).await, Ok(()), "{name}");
             let again = json!({"spec": {"phases": phase(&[])}});
-            assert_refused(
-                &again,
-                kind.change(name, again.clone()).await,
-                "phases is immutable",
-            );
+            assert_refused(&again, kind.change(name, again.clone()).await, "phases is immutable");
         }
     }
 
@@ -646,33 +599,19 @@ mod object_sets {
     async fn limits_of_phases_and_objects() {
         let kind = kind().await;
         let phases = |count: usize| -> Value {
-            (0..count)
-                .map(|index| json!({"name": format!("p{index}"), "objects": []}))
-                .collect()
+            (0..count).map(|index| json!({"name": format!("p{index}"), "objects": []})).collect()
         };
         kind.accepts(set(json!({"phases": phases(20)}))).await;
-        kind.refuses(
-            set(json!({"phases": phases(21)})),
-            "must have at most 20 items",
-        )
-        .await;
-        kind.accepts(set(json!({"phases": phase(&vec![object(); 50])})))
-            .await;
+        kind.refuses(set(json!({"phases": phases(21)})), "must have at most 20 items").await;
+        kind.accepts(set(json!({"phases": phase(&vec![object(); 50])}))).await;
         kind.refuses(
             set(json!({"phases": phase(&vec![object(); 51])})),
             "must have at most 50 items",
         )
         .await;
-        kind.refuses(
-            set(json!({"revision": 0})),
-            "should be greater than or equal to 1",
-        )
-        .await;
-        kind.refuses(
-            set(json!({"lifecycleState": null})),
-            "spec.lifecycleState: Required value",
-        )
-        .await;
+        kind.refuses(set(json!({"revision": 0})), "should be greater than or equal to 1").await;
+        kind.refuses(set(json!({"lifecycleState": null})), "spec.lifecycleState: Required value")
+            .await;
         kind.refuses(
             set(json!({"phases": [{"name": "Upper", "objects": []}]})),
             "the value must consist of only lowercase alphanumeric characters and hyphens, and \
@@ -680,8 +619,7 @@ mod object_sets {
         )
         .await;
         let twice = json!([{"name": "p", "objects": []}, {"name": "p", "objects": []}]);
-        kind.refuses(set(json!({"phases": twice})), "Duplicate value")
-            .await;
+        kind.refuses(set(json!({"phases": twice})), "Duplicate value").await;
     }
 
     // O5
@@ -698,8 +636,7 @@ mod object_sets {
             .await;
         }
         let reference = json!({"ref": {"name": "s", "key": "k"}});
-        kind.accepts(set(json!({"phases": phase(&[reference])})))
-            .await;
+        kind.accepts(set(json!({"phases": phase(&[reference])}))).await;
     }
 
     // O6
@@ -714,8 +651,7 @@ mod object_sets {
             "fieldValue": {"fieldPath": "status.phase", "value": "Bound"}});
         let label = |label: Value| json!({"type": "Label", "label": label});
         let labels = json!({"a": "b"});
-        kind.accepts(probe(label(json!({"matchLabels": labels})), works.clone()))
-            .await;
+        kind.accepts(probe(label(json!({"matchLabels": labels})), works.clone())).await;
         kind.refuses(
             probe(
                 label(json!({"matchLabels": labels,
@@ -726,10 +662,7 @@ mod object_sets {
         )
         .await;
         kind.refuses(
-            probe(
-                json!({"type": "GroupKind", "label": {"matchLabels": labels}}),
-                works.clone(),
-            ),
+            probe(json!({"type": "GroupKind", "label": {"matchLabels": labels}}), works.clone()),
             "groupKind is required when type is GroupKind, and forbidden otherwise",
         )
         .await;
@@ -748,11 +681,7 @@ mod object_sets {
              alphanumeric characters separated by the \".\" character.",
         )
         .await;
-        kind.refuses(
-            set(json!({"progressionProbes": []})),
-            "should have at least 1 items",
-        )
-        .await;
+        kind.refuses(set(json!({"progressionProbes": []})), "should have at least 1 items").await;
     }
 
     // api.md 3.4
@@ -760,8 +689,7 @@ mod object_sets {
     async fn observed_phases_are_written_once() {
         let kind = kind().await;
         let name = "admission-observed";
-        kind.make(name, set(json!({"lifecycleState": "Archived"})))
-            .await;
+        kind.make(name, set(json!({"lifecycleState": "Archived"}))).await;
         let observed = |digest: &str| {
             json!({"status": {"observedPhases":
             [{"name": "p", "digest": digest}]}})
@@ -772,10 +700,7 @@ mod object_sets {
             kind.change_status(name, bad.clone()).await,
             "digest must be in the format '<algorithm>:<hex>'",
         );
-        assert_eq!(
-            kind.change_status(name, observed("sha256:00")).await,
-            Ok(())
-        );
+        assert_eq!(kind.change_status(name, observed("sha256:00")).await, Ok(()));
         let other = observed("sha256:11");
         assert_refused(
             &other,

@@ -57,20 +57,12 @@ impl<'p> Shelf<'p> {
             "metadata": { "name": self.name },
             "spec": { "source": { "type": "Image", "image": { "ref": image } } },
         });
-        self.plane
-            .kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
+        self.plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
     }
 
     fn patch(&self, patch: &Value, more: &[&str]) {
         let patch = patch.to_string();
-        let mut args = vec![
-            "patch",
-            "clustercatalog",
-            &self.name,
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
+        let mut args = vec!["patch", "clustercatalog", &self.name, "--type=merge", "-p", &patch];
         args.extend(more);
         self.plane.kubectl(&args);
     }
@@ -85,14 +77,7 @@ impl<'p> Shelf<'p> {
     }
 
     fn exists(&self) -> bool {
-        let args = [
-            "get",
-            "clustercatalog",
-            &self.name,
-            "--ignore-not-found",
-            "-o",
-            "name",
-        ];
+        let args = ["get", "clustercatalog", &self.name, "--ignore-not-found", "-o", "name"];
         !self.plane.kubectl(&args).is_empty()
     }
 
@@ -100,11 +85,7 @@ impl<'p> Shelf<'p> {
     async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         wait::until(what, WITHIN, || async {
             let object = self.get();
-            if wanted(&object) {
-                Ok(object)
-            } else {
-                Err(object)
-            }
+            if wanted(&object) { Ok(object) } else { Err(object) }
         })
         .await
     }
@@ -123,10 +104,7 @@ impl<'p> Shelf<'p> {
 fn condition(object: &Value, type_: &str) -> Value {
     let conditions = object["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
-    conditions
-        .find(|found| found["type"] == type_)
-        .cloned()
-        .unwrap_or_default()
+    conditions.find(|found| found["type"] == type_).cloned().unwrap_or_default()
 }
 
 fn client(addresses: &Addresses) -> reqwest::Client {
@@ -141,11 +119,7 @@ fn client(addresses: &Addresses) -> reqwest::Client {
 /// Returns status code, `Last-Modified` and body of a path below the catalog's address.
 async fn fetch(shelf: &Shelf<'_>, base: &str, path: &str) -> (u16, String, String) {
     let client = client(&shelf.plane.addresses);
-    let response = client
-        .get(format!("{base}{path}"))
-        .send()
-        .await
-        .expect("an answer");
+    let response = client.get(format!("{base}{path}")).send().await.expect("an answer");
     let modified = response.headers().get("last-modified");
     let modified = modified.map(|value| value.to_str().expect("text").to_owned());
     (
@@ -156,10 +130,7 @@ async fn fetch(shelf: &Shelf<'_>, base: &str, path: &str) -> (u16, String, Strin
 }
 
 fn base(object: &Value) -> String {
-    object["status"]["urls"]["base"]
-        .as_str()
-        .expect("an address")
-        .to_owned()
+    object["status"]["urls"]["base"].as_str().expect("an address").to_owned()
 }
 
 // catalogs.md R1, H9
@@ -170,10 +141,7 @@ async fn catalog_behind_a_tag_is_pulled_and_served() {
     shelf.create(&shelf.image("v1"));
     let object = shelf.until_condition("Ready", "Succeeded").await;
     let metadata = &object["metadata"];
-    assert_eq!(
-        metadata["finalizers"],
-        json!([finalizer::DELETE_SERVER_CACHE])
-    );
+    assert_eq!(metadata["finalizers"], json!([finalizer::DELETE_SERVER_CACHE]));
     assert_eq!(metadata["labels"][label::METADATA_NAME], "shelf-tag");
     assert_eq!(object["status"]["resolvedSource"]["image"]["ref"], digest);
     assert!(object["status"]["lastUnpacked"].is_string());
@@ -204,10 +172,7 @@ async fn broken_content_leaves_the_old_one_served() {
     shelf.set_image(&shelf.image("v2"));
     let object = shelf.until_condition("Progressing", "Retrying").await;
     let message = condition(&object, "Progressing")["message"].to_string();
-    assert!(
-        message.contains("error storing fbc: error reading "),
-        "{message}"
-    );
+    assert!(message.contains("error storing fbc: error reading "), "{message}");
     assert!(message.contains("configs/README.md"), "{message}");
     assert_eq!(condition(&object, "Serving")["status"], "True");
     assert_eq!(object["status"]["resolvedSource"]["image"]["ref"], good);
@@ -225,21 +190,9 @@ async fn image_that_appears_later_is_found_by_retrying() {
     let object = shelf.until_condition("Progressing", "Retrying").await;
     assert_eq!(condition(&object, "Serving")["reason"], "Unavailable");
     let message = condition(&object, "Progressing")["message"].to_string();
-    assert!(
-        message.starts_with("\"source catalog content: "),
-        "{message}"
-    );
-    assert!(
-        message.contains("manifest unknown") || message.contains("name unknown"),
-        "{message}"
-    );
-    shelf
-        .push(
-            "v1",
-            "catalog.json",
-            "{\"schema\":\"olm.package\",\"name\":\"p\"}",
-        )
-        .await;
+    assert!(message.starts_with("\"source catalog content: "), "{message}");
+    assert!(message.contains("manifest unknown") || message.contains("name unknown"), "{message}");
+    shelf.push("v1", "catalog.json", "{\"schema\":\"olm.package\",\"name\":\"p\"}").await;
     shelf.until_condition("Ready", "Succeeded").await;
 }
 
@@ -250,10 +203,7 @@ async fn what_no_retry_can_mend_is_blocked() {
     shelf.create("foo/bar:latest");
     let object = shelf.until_condition("Progressing", "Blocked").await;
     let message = condition(&object, "Progressing")["message"].to_string();
-    assert!(
-        message.contains("repository name must be canonical"),
-        "{message}"
-    );
+    assert!(message.contains("repository name must be canonical"), "{message}");
     let files = [("configs/c.json".to_owned(), b"{}".to_vec())];
     let digest = images::send(&shelf.image("bare"), files.into_iter().collect(), &[]).await;
     shelf.set_image(&digest);
@@ -277,10 +227,7 @@ async fn edited_status_and_label_are_repaired() {
     let before = shelf.until_condition("Ready", "Succeeded").await;
     let elsewhere = json!({"status": {"urls": {"base": "https://elsewhere.example"}}});
     shelf.patch(&elsewhere, &["--subresource=status"]);
-    shelf.patch(
-        &json!({"metadata": {"labels": {label::METADATA_NAME: null}}}),
-        &[],
-    );
+    shelf.patch(&json!({"metadata": {"labels": {label::METADATA_NAME: null}}}), &[]);
     shelf
         .until("repaired", |object| {
             object["status"]["urls"] == before["status"]["urls"]
@@ -322,25 +269,15 @@ async fn switched_off_catalog_is_gone_and_comes_back() {
     shelf.create(&shelf.image("v1"));
     let address = base(&shelf.until_condition("Ready", "Succeeded").await);
     shelf.patch(&json!({"spec": {"availabilityMode": "Unavailable"}}), &[]);
-    let object = shelf
-        .until("let go", |object| {
-            object["metadata"]["finalizers"].is_null()
-        })
-        .await;
-    assert_eq!(
-        condition(&object, "Serving")["reason"],
-        "UserSpecifiedUnavailable"
-    );
+    let object = shelf.until("let go", |object| object["metadata"]["finalizers"].is_null()).await;
+    assert_eq!(condition(&object, "Serving")["reason"], "UserSpecifiedUnavailable");
     for field in ["resolvedSource", "urls", "lastUnpacked"] {
         assert!(object["status"][field].is_null(), "{field}");
     }
     assert_eq!(fetch(&shelf, &address, "/api/v1/all").await.0, 404);
     shelf.patch(&json!({"spec": {"availabilityMode": "Available"}}), &[]);
     let object = shelf.until_condition("Ready", "Succeeded").await;
-    assert_eq!(
-        object["metadata"]["finalizers"],
-        json!([finalizer::DELETE_SERVER_CACHE])
-    );
+    assert_eq!(object["metadata"]["finalizers"], json!([finalizer::DELETE_SERVER_CACHE]));
     assert_eq!(fetch(&shelf, &address, "/api/v1/all").await.0, 200);
 }
 
@@ -351,9 +288,7 @@ async fn deleted_catalog_is_no_longer_served() {
     shelf.push("v1", "catalog.yaml", CONTENT).await;
     shelf.create(&shelf.image("v1"));
     let address = base(&shelf.until_condition("Ready", "Succeeded").await);
-    shelf
-        .plane
-        .kubectl(&["delete", "clustercatalog", &shelf.name, "--timeout=30s"]);
+    shelf.plane.kubectl(&["delete", "clustercatalog", &shelf.name, "--timeout=30s"]);
     assert!(!shelf.exists());
     assert_eq!(fetch(&shelf, &address, "/api/v1/all").await.0, 404);
 }
@@ -438,11 +373,7 @@ async fn findings_are_told_once_and_stop_nothing() {
     until_counted(&controller, &name, Some([1, 2])).await;
     wait::until("an Event", WITHIN, || async {
         let events = scene.events("CatalogFindings");
-        if events == [message.as_str()] {
-            Ok(())
-        } else {
-            Err(events)
-        }
+        if events == [message.as_str()] { Ok(()) } else { Err(events) }
     })
     .await;
 
@@ -462,11 +393,7 @@ async fn findings_are_told_once_and_stop_nothing() {
     let repaired = |catalog: &Value| condition(catalog, "ContentValid")["reason"] == "NoFindings";
     wait::until("the content is good", WITHIN, || async {
         let catalog = scene.get("clustercatalog", &scene.name).expect("a catalog");
-        if repaired(&catalog) {
-            Ok(())
-        } else {
-            Err(catalog["status"].clone())
-        }
+        if repaired(&catalog) { Ok(()) } else { Err(catalog["status"].clone()) }
     })
     .await;
     until_counted(&controller, &name, Some([0, 0])).await;

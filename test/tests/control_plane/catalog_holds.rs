@@ -63,10 +63,7 @@ impl Moving {
                     "value": {"packageName": package, "version": version}}]})
         }));
         let lines: Vec<_> = blobs.iter().map(ToString::to_string).collect();
-        let file = (
-            "configs/catalog.json".to_owned(),
-            lines.join("\n").into_bytes(),
-        );
+        let file = ("configs/catalog.json".to_owned(), lines.join("\n").into_bytes());
         let pushed = images::push_catalog(image, [file].into()).await;
         pushed.rsplit_once('@').expect("a digest").1.to_owned()
     }
@@ -76,13 +73,7 @@ impl Moving {
             Some(value) => format!("{annotation}={value}"),
             None => format!("{annotation}-"),
         };
-        let args = [
-            "annotate",
-            "--overwrite",
-            "clustercatalog",
-            &self.name,
-            &change,
-        ];
+        let args = ["annotate", "--overwrite", "clustercatalog", &self.name, &change];
         self.plane.kubectl(&args);
     }
 
@@ -90,11 +81,7 @@ impl Moving {
         wait::until(what, POLLED, || async {
             let args = ["get", "clustercatalog", &self.name, "-o", "json"];
             let found: Value = serde_json::from_str(&self.plane.kubectl(&args)).expect("JSON");
-            if wanted(&found) {
-                Ok(found)
-            } else {
-                Err(found)
-            }
+            if wanted(&found) { Ok(found) } else { Err(found) }
         })
         .await
     }
@@ -114,32 +101,18 @@ impl Moving {
         let held = |found: &Value| {
             let update = &found["status"]["update"];
             update["reason"] == reason
-                && update["ref"]
-                    .as_str()
-                    .is_some_and(|it| it.ends_with(digest))
+                && update["ref"].as_str().is_some_and(|it| it.ends_with(digest))
         };
         let found = self.until(&what, held).await;
         let reference = &found["status"]["resolvedSource"]["image"]["ref"];
-        assert!(
-            reference.as_str().expect("served").ends_with(served),
-            "{found}"
-        );
-        let conditions = found["status"]["conditions"]
-            .as_array()
-            .expect("conditions");
-        let ready = conditions
-            .iter()
-            .find(|it| it["type"] == "Ready")
-            .expect("Ready");
-        assert_eq!(
-            (&ready["status"], &ready["reason"]),
-            (&json!("True"), &json!(reason))
-        );
+        assert!(reference.as_str().expect("served").ends_with(served), "{found}");
+        let conditions = found["status"]["conditions"].as_array().expect("conditions");
+        let ready = conditions.iter().find(|it| it["type"] == "Ready").expect("Ready");
+        assert_eq!((&ready["status"], &ready["reason"]), (&json!("True"), &json!(reason)));
     }
 
     fn delete(&self) {
-        self.plane
-            .kubectl(&["delete", "--wait=false", "clustercatalog", &self.name]);
+        self.plane.kubectl(&["delete", "--wait=false", "clustercatalog", &self.name]);
     }
 }
 
@@ -160,10 +133,7 @@ async fn a_paused_catalog_serves_what_it_served() {
         let text = found["status"]["conditions"].to_string();
         text.contains("unknown value") && text.contains("must be true or false")
     });
-    assert!(
-        !said.await["status"]["resolvedSource"].is_null(),
-        "it is served all the same"
-    );
+    assert!(!said.await["status"]["resolvedSource"].is_null(), "it is served all the same");
     catalog.delete();
 }
 
@@ -172,22 +142,14 @@ async fn a_paused_catalog_serves_what_it_served() {
 async fn newer_content_is_taken_when_it_is_old_enough() {
     let catalog = Moving::with("young", &["1.0.0"]).await;
     let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
-    let first = first
-        .as_str()
-        .and_then(|it| it.rsplit_once('@'))
-        .expect("a digest")
-        .1;
+    let first = first.as_str().and_then(|it| it.rsplit_once('@')).expect("a digest").1;
     catalog.annotate(AGE, Some("90s"));
     let second = catalog.push(&["1.0.0", "1.1.0"]).await;
     catalog.holds(&second, "TooYoung", first).await;
     // What comes meanwhile waits for its own turn.
     let third = catalog.push(&["1.0.0", "1.1.0", "1.2.0"]).await;
     let what = format!("{second} is taken first");
-    let taken = |found: &Value| {
-        found["status"]["resolvedSource"]
-            .to_string()
-            .contains(&second)
-    };
+    let taken = |found: &Value| found["status"]["resolvedSource"].to_string().contains(&second);
     catalog.until(&what, taken).await;
     catalog.holds(&third, "TooYoung", &second).await;
     catalog.annotate(ACCEPT, Some(&third));
@@ -200,11 +162,7 @@ async fn newer_content_is_taken_when_it_is_old_enough() {
 async fn content_that_takes_something_away_is_looked_at_first() {
     let catalog = Moving::with("suspicious", &["1.0.0", "1.1.0"]).await;
     let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
-    let first = first
-        .as_str()
-        .and_then(|it| it.rsplit_once('@'))
-        .expect("a digest")
-        .1;
+    let first = first.as_str().and_then(|it| it.rsplit_once('@')).expect("a digest").1;
     catalog.annotate(QUARANTINE, Some("Suspicious"));
     let harmless = catalog.push(&["1.0.0", "1.1.0", "1.2.0"]).await;
     assert_ne!(harmless, first);
@@ -229,9 +187,7 @@ async fn an_image_template_is_filled_in_with_the_version_of_the_cluster() {
     let plain = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
     let version = catalog.plane.kubectl(&["version", "--output=json"]);
     let version: Value = serde_json::from_str(&version).expect("JSON");
-    let version = version["serverVersion"]["gitVersion"]
-        .as_str()
-        .expect("a version");
+    let version = version["serverVersion"]["gitVersion"].as_str().expect("a version");
     let minor = version.rsplit_once('.').expect("a patch").0;
     let tag = catalog.tag();
     let repository = tag.strip_suffix(":latest").expect("a tag");
@@ -249,10 +205,7 @@ async fn an_image_template_is_filled_in_with_the_version_of_the_cluster() {
     for (template, said) in wrong {
         catalog.annotate(TEMPLATE, Some(&template));
         let found = catalog.until(said, |found| {
-            let conditions = found["status"]["conditions"]
-                .as_array()
-                .into_iter()
-                .flatten();
+            let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
             let mut blocked = conditions.filter(|it| it["reason"] == "Blocked");
             blocked.any(|it| it["message"].to_string().contains(said))
         });

@@ -16,15 +16,10 @@ const SETTLE: Duration = Duration::from_mins(1);
 async fn scene() -> (Scene, String) {
     let bundle = Bundle::new("1.0.0").for_one_namespace();
     let mut scene = Scene::empty(cluster::with_controller().await, "configured");
-    scene
-        .publish(slice::from_ref(&bundle), &chain(&["1.0.0"]))
-        .await;
+    scene.publish(slice::from_ref(&bundle), &chain(&["1.0.0"])).await;
     scene.create_namespace();
     let other = format!("{}-other", scene.name);
-    scene
-        .cluster
-        .plane
-        .kubectl(&["create", "namespace", &other]);
+    scene.cluster.plane.kubectl(&["create", "namespace", &other]);
     // Watching the other namespace needs rights there and in the own one, which covers both.
     scene.grant_with(&[bundle], &["--watch-namespace", &other]);
     (scene, other)
@@ -37,9 +32,7 @@ async fn configure(extension: &Extension, inline: Value) {
 
 /// Waits for the terminal condition with exactly this text after the name of the bundle.
 async fn refused(scene: &Scene, extension: &Extension, why: &str) {
-    let found = extension
-        .shows("Progressing", "False", "InvalidConfiguration", why)
-        .await;
+    let found = extension.shows("Progressing", "False", "InvalidConfiguration", why).await;
     let bundle = scene.package.bundle_name("1.0.0");
     let message = condition(&found, "Progressing").map(|found| found.message.as_str());
     let want = format!("error for resolved bundle {bundle:?} with version \"1.0.0\": {why}");
@@ -53,9 +46,7 @@ async fn template(scene: &Scene, extension: &Extension, number: usize) -> Value 
     wait::until(&what, SETTLE, || async {
         let revisions = extension.revisions().await;
         let newest = revisions.last().map(kube::ResourceExt::name_any);
-        let deployment = scene
-            .get("deployment", &scene.package.deployment())
-            .unwrap_or_default();
+        let deployment = scene.get("deployment", &scene.package.deployment()).unwrap_or_default();
         let owner = &deployment["metadata"]["ownerReferences"][0]["name"];
         if revisions.len() == number && newest.as_deref() == owner.as_str() {
             Ok(deployment["spec"]["template"].clone())
@@ -103,16 +94,10 @@ async fn a_configuration_is_followed_refused_and_followed_again() {
     assert_eq!(annotations[watched], json!(other));
     assert_eq!(annotations["example.com/team"], "harbor");
     let pod = &template_2["spec"];
-    assert_eq!(
-        pod["tolerations"],
-        json!([{"key": "buoys", "operator": "Exists"}])
-    );
+    assert_eq!(pod["tolerations"], json!([{"key": "buoys", "operator": "Exists"}]));
     let container = &pod["containers"][0];
     assert_eq!(container["env"], json!([{"name": "DEPTH", "value": "20"}]));
-    assert_eq!(
-        container["resources"]["requests"],
-        json!({"cpu": "1", "memory": "64Mi"})
-    );
+    assert_eq!(container["resources"]["requests"], json!({"cpu": "1", "memory": "64Mi"}));
     assert!(role_in(&scene, &scene.name) && role_in(&scene, &other));
 
     let nameless = json!({"deploymentConfig": {"env": [{"value": "20"}]}});

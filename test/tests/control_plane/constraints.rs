@@ -23,27 +23,17 @@ async fn stage(
     versions: &[&str],
     properties: &[(&str, Value)],
 ) -> Scene {
-    let bundles: Vec<_> = versions
-        .iter()
-        .map(|version| Bundle::new(version))
-        .collect();
+    let bundles: Vec<_> = versions.iter().map(|version| Bundle::new(version)).collect();
     let mut scene = Scene::empty(cluster, suffix);
-    scene
-        .publish_with(&bundles, &chain(versions), properties)
-        .await;
+    scene.publish_with(&bundles, &chain(versions), properties).await;
     scene.create_namespace();
     scene.grant(&bundles);
     scene
 }
 
 async fn waits(extension: &Extension, text: &str) -> i64 {
-    let waiting = extension
-        .shows("Progressing", "True", "Retrying", text)
-        .await;
-    assert_eq!(
-        condition(&waiting, "Progressing").map(|found| found.message.as_str()),
-        Some(text)
-    );
+    let waiting = extension.shows("Progressing", "True", "Retrying", text).await;
+    assert_eq!(condition(&waiting, "Progressing").map(|found| found.message.as_str()), Some(text));
     waiting.metadata.generation.expect("a generation")
 }
 
@@ -135,18 +125,9 @@ async fn an_update_with_unmet_constraints_is_held_and_the_next_best_is_taken() {
     let scene = stage(cluster, "unmet", &versions, &[("1.1.0", needs)]).await;
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
-    let held = extension
-        .shows(
-            "Ready",
-            "True",
-            "ConstraintUnmet",
-            "requires package \"nowhere\"",
-        )
-        .await;
-    let update = held
-        .status
-        .and_then(|status| status.update)
-        .expect("an update");
+    let held =
+        extension.shows("Ready", "True", "ConstraintUnmet", "requires package \"nowhere\"").await;
+    let update = held.status.and_then(|status| status.update).expect("an update");
     assert_eq!(update.version.as_deref(), Some("1.1.0"));
     assert_eq!(update.reason, "ConstraintUnmet");
 
@@ -180,22 +161,10 @@ async fn an_update_that_would_break_a_dependent_is_held_until_that_is_gone() {
              ClusterExtension \"buoy-base\")",
         )
         .await;
-    assert!(olm_test::extension::is(
-        &held,
-        "Progressing",
-        "True",
-        "Succeeded"
-    ));
-    let update = held
-        .status
-        .and_then(|status| status.update)
-        .expect("an update");
+    assert!(olm_test::extension::is(&held, "Progressing", "True", "Succeeded"));
+    let update = held.status.and_then(|status| status.update).expect("an update");
     assert_eq!(
-        (
-            update.version.as_deref(),
-            update.newest.as_str(),
-            update.reason.as_str()
-        ),
+        (update.version.as_deref(), update.newest.as_str(), update.reason.as_str()),
         (Some("1.1.0"), "1.1.0", "BreaksInstalled")
     );
     assert_eq!(extension.revisions().await.len(), 1);
@@ -214,8 +183,6 @@ async fn a_bundle_for_a_newer_kubernetes_is_no_candidate() {
     let scene = stage(cluster, "kube", &versions, &[("1.1.0", future)]).await;
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
-    extension
-        .shows("Ready", "True", "ConstraintUnmet", "9.0.0")
-        .await;
+    extension.shows("Ready", "True", "ConstraintUnmet", "9.0.0").await;
     extension.delete().await;
 }

@@ -42,10 +42,7 @@ pub(crate) fn table(requests: &[Request]) {
     for it in requests {
         let who = it.acted_as.as_ref().map_or("self", |_| "account");
         let dry = if it.dry_run { " (dry run)" } else { "" };
-        let sort = format!(
-            "{who:7} {:9} {}/{}{dry}",
-            it.verb, it.resource, it.subresource
-        );
+        let sort = format!("{who:7} {:9} {}/{}{dry}", it.verb, it.resource, it.subresource);
         *counts.entry(sort).or_default() += 1;
     }
     println!("{:>5}  all", requests.len());
@@ -132,14 +129,7 @@ async fn drift_meanwhile<T>(
         (deployments, maps)
     };
     let before = state();
-    let scale = [
-        "scale",
-        "deployment",
-        "-n",
-        drifted,
-        "--all",
-        "--replicas=3",
-    ];
+    let scale = ["scale", "deployment", "-n", drifted, "--all", "--replicas=3"];
     kubectl(&scale);
     kubectl(&["delete", "configmap", "-n", lost, "-l", &of_it]);
     assert_ne!(state(), before);
@@ -163,9 +153,7 @@ async fn a_restart_reads_what_has_changed_meanwhile() {
     let mut scene = Scene::empty(cluster.clone(), "restart");
     let extensions = install(&mut scene, "restart", 3).await;
     settles(log).await;
-    let [drifted, lost, same] = &extensions[..] else {
-        panic!("three were installed")
-    };
+    let [drifted, lost, same] = &extensions[..] else { panic!("three were installed") };
     controller.kill();
     // A note that is damaged counts for nothing.
     let uid = lost.revisions().await.remove(0).metadata.uid;
@@ -230,11 +218,7 @@ async fn content_whose_revision_never_came_goes_and_the_others_are_listed_once()
     assert!(before >= 5, "{before}");
     let collect = |now| collect_orphaned_secrets(&cluster.client, SYSTEM_NAMESPACE, now);
     let now = Timestamp::now();
-    assert_eq!(
-        collect(now).await.expect("it is looked"),
-        0,
-        "they are young"
-    );
+    assert_eq!(collect(now).await.expect("it is looked"), 0, "they are young");
     assert_eq!(stored(), before);
     let later = now + SignedDuration::from_hours(1);
     let looks = || {

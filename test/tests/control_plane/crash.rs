@@ -29,10 +29,10 @@ async fn nothing_is_doubled(scene: &Scene, extension: &Extension, revisions: usi
         scene.cluster.client.clone(),
         olm_test::cluster::SYSTEM_NAMESPACE,
     )
-    .list(&ListParams::default().labels(&format!(
-        "olm.operatorframework.io/owner-name={}",
-        extension.name
-    )))
+    .list(
+        &ListParams::default()
+            .labels(&format!("olm.operatorframework.io/owner-name={}", extension.name)),
+    )
     .await
     .expect("Secrets can be listed");
     let named: Vec<_> = found
@@ -44,10 +44,7 @@ async fn nothing_is_doubled(scene: &Scene, extension: &Extension, revisions: usi
         .collect();
     for secret in secrets {
         let name = secret.metadata.name.unwrap_or_default();
-        assert!(
-            named.contains(&name),
-            "Secret {name} belongs to no revision"
-        );
+        assert!(named.contains(&name), "Secret {name} belongs to no revision");
     }
 }
 

@@ -51,9 +51,7 @@ async fn refused(scene: &Scene, extension: &Extension, version: &str, finding: &
         scene.name,
         crd(&scene.package.suffix)
     );
-    let found = extension
-        .shows("Progressing", "True", "Retrying", finding)
-        .await;
+    let found = extension.shows("Progressing", "True", "Retrying", finding).await;
     let message = |type_| condition(&found, type_).map(|found| found.message.clone());
     assert_eq!(message("Progressing"), Some(text));
     message("Ready").expect("Ready is there")
@@ -62,11 +60,7 @@ async fn refused(scene: &Scene, extension: &Extension, version: &str, finding: &
 async fn told(scene: &Scene, reason: &str, part: &str) {
     wait::until(&format!("Event {reason}"), STEP, || async {
         let told = scene.events(reason);
-        if told.iter().any(|note| note.contains(part)) {
-            Ok(())
-        } else {
-            Err(told)
-        }
+        if told.iter().any(|note| note.contains(part)) { Ok(()) } else { Err(told) }
     })
     .await;
 }
@@ -107,15 +101,12 @@ async fn an_upgrade_that_narrows_a_crd_is_refused_until_it_is_waived() {
 
     // An entry without a reason is not followed.
     scene.annotate(ALLOW, &format!("{waiver}@2999-12-31"));
-    extension
-        .shows("Progressing", "False", "InvalidConfiguration", REASON)
-        .await;
+    extension.shows("Progressing", "False", "InvalidConfiguration", REASON).await;
     scene.annotate(REASON, "nothing is deeper than 9");
     extension.installed("1.1.0").await;
     told(&scene, "CRDUpgradeWaived", added).await;
-    let revision = scene
-        .get("clusterobjectset", &format!("{}-2", scene.name))
-        .expect("the revision is there");
+    let revision =
+        scene.get("clusterobjectset", &format!("{}-2", scene.name)).expect("the revision is there");
     let recorded = &revision["metadata"]["annotations"];
     assert_eq!(recorded[ALLOW], json!(format!("{waiver}@2999-12-31")));
     assert_eq!(recorded[REASON], json!("nothing is deeper than 9"));
@@ -124,17 +115,11 @@ async fn an_upgrade_that_narrows_a_crd_is_refused_until_it_is_waived() {
     extension.patch_catalog(json!({"version": "1.2.0"})).await;
     let decreased = "maximum decreased : 10 -> 5";
     let ready = refused(&scene, &extension, "1.2.0", decreased).await;
-    let evidence = format!(
-        "0 valid under the new schema; not {}/deep (/spec/depth: ",
-        scene.name
-    );
+    let evidence = format!("0 valid under the new schema; not {}/deep (/spec/depth: ", scene.name);
     assert!(ready.contains(&evidence), "{ready}");
     assert_eq!(extension.revisions().await.len(), 2, "the waiver is over");
     // plugin.md U53: the same before the update, of whatever names the bundles
-    let image = format!(
-        "image:{}/{}-bundle:v1.2.0",
-        scene.cluster.registry, scene.name
-    );
+    let image = format!("image:{}/{}-bundle:v1.2.0", scene.cluster.registry, scene.name);
     for old in ["cluster".to_owned(), format!("extension:{}", scene.name)] {
         let check = ["crd", "check", &old, &image];
         let (code, text, errors) = plugin::answer(scene.cluster.plane, &check);
@@ -155,13 +140,8 @@ async fn an_upgrade_that_narrows_a_crd_is_refused_until_it_is_waived() {
 async fn an_install_over_a_wider_crd_is_refused_until_the_crd_changes() {
     let suffix = "leftover";
     let bundles = [bundle("1.0.0", suffix, Some(5))];
-    let scene = Scene::set(
-        cluster::with_controller().await,
-        suffix,
-        &bundles,
-        &chain(&["1.0.0"]),
-    )
-    .await;
+    let scene =
+        Scene::set(cluster::with_controller().await, suffix, &bundles, &chain(&["1.0.0"])).await;
     let plane = scene.cluster.plane;
     let left = definition(suffix, Some(10)).to_string();
     plane.kubectl_with_input(&["create", "-f", "-"], &left);

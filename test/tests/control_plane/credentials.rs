@@ -89,13 +89,7 @@ pub(crate) fn apply_secret(plane: &ControlPlane, namespace: &str, name: &str, do
 pub(crate) fn link(plane: &ControlPlane, names: &Value) {
     let patch = json!({"imagePullSecrets": names}).to_string();
     let account = ["patch", "serviceaccount", CONTROLLER_ACCOUNT];
-    let scope = [
-        "--namespace",
-        SYSTEM_NAMESPACE,
-        "--type=merge",
-        "-p",
-        &patch,
-    ];
+    let scope = ["--namespace", SYSTEM_NAMESPACE, "--type=merge", "-p", &patch];
     plane.kubectl(&[account.as_slice(), &scope].concat());
 }
 
@@ -132,11 +126,7 @@ pub(crate) async fn fails(plane: &ControlPlane, catalog: &str, within: Duration,
         let progressing = condition(plane, catalog, types::PROGRESSING);
         let message = progressing["message"].as_str().unwrap_or_default();
         let said = texts.iter().all(|text| message.contains(text));
-        if said && progressing["reason"] == "Retrying" {
-            Ok(())
-        } else {
-            Err(progressing)
-        }
+        if said && progressing["reason"] == "Retrying" { Ok(()) } else { Err(progressing) }
     })
     .await;
 }
@@ -206,10 +196,7 @@ async fn the_global_pull_secret_is_taken_up_when_it_comes_and_when_it_changes() 
     fails(plane, "global", SOON, &[&from, &none]).await;
 
     apply_secret(plane, namespace, secret, &registry.document(WRONG));
-    let used = format!(
-        "(credential: key {:?} of Secret {namespace}/{secret})",
-        registry.address
-    );
+    let used = format!("(credential: key {:?} of Secret {namespace}/{secret})", registry.address);
     fails(plane, "global", AT_ONCE, &[&from, &used]).await;
 
     has_failed_often(&controller).await;
@@ -263,9 +250,7 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
     let offered = [("1.0.0".to_owned(), pushed)].into();
     let files = scene.package.catalog_files(&chain(&["1.0.0"]), &offered);
     let label = [(name::CATALOG_CONFIGS_LABEL, "/configs")];
-    let image = registry
-        .push("shelf:v1", &images::build(&files, &label))
-        .await;
+    let image = registry.push("shelf:v1", &images::build(&files, &label)).await;
     let args = ["--components=catalogs,extensions", "--v=4"];
     let controller = start(plane, "named", &args).await;
     create_catalog(plane, &scene.name, &image);
@@ -292,13 +277,7 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
 
     has_failed_often(&controller).await;
     let labelled = format!("{}=true", label::CATALOG_PULL_SECRET);
-    let secret = [
-        "label",
-        "secret",
-        "private",
-        "--namespace",
-        SYSTEM_NAMESPACE,
-    ];
+    let secret = ["label", "secret", "private", "--namespace", SYSTEM_NAMESPACE];
     plane.kubectl(&[secret.as_slice(), &[&labelled]].concat());
     served(plane, &scene.name, AT_ONCE).await;
 
@@ -307,13 +286,7 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
     assert_secret(plane, &controller, &scene.name);
     extension.delete().await;
     plane.kubectl(&["delete", "clustercatalog", &scene.name]);
-    plane.kubectl(&[
-        "delete",
-        "secret",
-        "private",
-        "--namespace",
-        SYSTEM_NAMESPACE,
-    ]);
+    plane.kubectl(&["delete", "secret", "private", "--namespace", SYSTEM_NAMESPACE]);
 }
 
 /// The files are looked at every ten seconds.
@@ -325,21 +298,13 @@ async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
     let (cluster, _turn) = cluster::alone().await;
     let plane = cluster.plane;
     clear_leases(&cluster).await;
-    let (certificate, key) = (
-        &plane.addresses.controller_cert,
-        &plane.addresses.controller_key,
-    );
+    let (certificate, key) = (&plane.addresses.controller_cert, &plane.addresses.controller_key);
     let registry = PrivateRegistry::basic_over_tls(certificate, key);
     let registries = Registries::of(plane);
     let location = format!("[[registry]]\nlocation = \"{}\"\n", registry.address);
     registries.set(&format!("{location}blocked = true\n"));
     let roots = tempfile::tempdir().expect("a folder");
-    apply_secret(
-        plane,
-        SYSTEM_NAMESPACE,
-        "files",
-        &registry.document(PASSWORD),
-    );
+    apply_secret(plane, SYSTEM_NAMESPACE, "files", &registry.document(PASSWORD));
     let flags = [
         format!("--pull-cas-dir={}", roots.path().display()),
         format!("--global-pull-secret={SYSTEM_NAMESPACE}/files"),
@@ -376,9 +341,7 @@ pub(crate) async fn give_out(client: &kube::Client, proxy: &str) {
             "metadata": {"name": "cluster"}, part: value});
         Patch::Apply(object)
     };
-    let spec = proxies
-        .patch("cluster", &params, &object("spec", json!({})))
-        .await;
+    let spec = proxies.patch("cluster", &params, &object("spec", json!({}))).await;
     spec.expect("the Proxy is written");
     let status = object("status", json!({"httpProxy": proxy, "httpsProxy": proxy}));
     let status = proxies.patch_status("cluster", &params, &status).await;
@@ -399,10 +362,8 @@ async fn the_proxies_of_the_cluster_are_taken_up_without_a_restart() {
     fails(plane, "proxied", SOON, &["registry.invalid"]).await;
 
     give_out(&client, &url).await;
-    let (stream, _) = timeout(SOON, proxy.accept())
-        .await
-        .expect("the proxy is asked")
-        .expect("a connection");
+    let (stream, _) =
+        timeout(SOON, proxy.accept()).await.expect("the proxy is asked").expect("a connection");
     let mut line = String::new();
     let read = BufReader::new(stream).read_line(&mut line).await;
     read.expect("a request");

@@ -19,13 +19,8 @@ const FINALIZER: &str = "example.com/served-by-the-operator";
 /// Installs 1.0.0 of a package and makes an instance of its CRD.
 async fn installed(suffix: &str, bundles: &[Bundle]) -> (Scene, Extension) {
     let versions: Vec<&str> = bundles.iter().map(|one| one.version.as_str()).collect();
-    let scene = Scene::set(
-        cluster::with_controller().await,
-        suffix,
-        bundles,
-        &chain(&versions),
-    )
-    .await;
+    let scene =
+        Scene::set(cluster::with_controller().await, suffix, bundles, &chain(&versions)).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     make_instance(&scene, &scene.package.crd(), &[]);
@@ -38,10 +33,7 @@ fn make_instance(scene: &Scene, crd: &str, finalizers: &[&str]) {
     let instance = json!({"apiVersion": format!("{group}/v1"), "kind": "Buoy",
         "metadata": {"name": "one", "namespace": scene.name, "finalizers": finalizers}});
     let args = ["apply", "--server-side", "-f", "-"];
-    scene
-        .cluster
-        .plane
-        .kubectl_with_input(&args, &instance.to_string());
+    scene.cluster.plane.kubectl_with_input(&args, &instance.to_string());
 }
 
 /// Every object of the bundle that a user would miss, as (kind, name).
@@ -79,13 +71,7 @@ async fn nothing_goes_for(scene: &Scene, long: Duration, when: &str) {
 
 fn delete(scene: &Scene, how: &str) {
     let cascade = format!("--cascade={how}");
-    let args = [
-        "delete",
-        "clusterextension",
-        &scene.name,
-        &cascade,
-        "--wait=false",
-    ];
+    let args = ["delete", "clusterextension", &scene.name, &cascade, "--wait=false"];
     scene.cluster.plane.kubectl(&args);
 }
 
@@ -149,9 +135,7 @@ async fn an_orphaning_deletion_without_content_waits_and_keeps_everything() {
     // Lost content is recreated, unless the extension is paused.
     scene.annotate("policy.olm.operatorframework.io/paused", "true");
     extension
-        .eventually("it is paused", STEP, |extension| {
-            condition(extension, "Paused").is_some()
-        })
+        .eventually("it is paused", STEP, |extension| condition(extension, "Paused").is_some())
         .await;
     for secret in secrets(&scene) {
         plane.kubectl(&["delete", "-n", "olmv1-system", &secret]);
@@ -172,14 +156,7 @@ async fn an_orphaning_deletion_without_content_waits_and_keeps_everything() {
     })
     .await;
     let none = r#"{"metadata":{"finalizers":null}}"#;
-    plane.kubectl(&[
-        "patch",
-        "clusterobjectset",
-        &revision,
-        "--type=merge",
-        "-p",
-        none,
-    ]);
+    plane.kubectl(&["patch", "clusterobjectset", &revision, "--type=merge", "-p", none]);
     extension.gone().await;
     nothing_goes_for(&scene, Duration::from_secs(15), "after the revision").await;
 }
@@ -227,32 +204,15 @@ async fn instances_go_while_their_operator_runs_whichever_way_it_is_deleted() {
             }
         })
         .await;
-        held(
-            &extension,
-            &format!("waiting for 1 {crd}: {}/one [{FINALIZER}]", scene.name),
-        )
-        .await;
+        held(&extension, &format!("waiting for 1 {crd}: {}/one [{FINALIZER}]", scene.name)).await;
         let operator = scene.get("deployment", &scene.package.deployment());
         let operator = operator.unwrap_or_else(|| panic!("{how}: the operator is gone"));
         assert_eq!(operator["metadata"]["deletionTimestamp"], Value::Null);
         let none = r#"{"metadata":{"finalizers":null}}"#;
-        let args = [
-            "patch",
-            &crd,
-            "one",
-            "-n",
-            &scene.name,
-            "--type=merge",
-            "-p",
-            none,
-        ];
+        let args = ["patch", &crd, "one", "-n", &scene.name, "--type=merge", "-p", none];
         scene.cluster.plane.kubectl(&args);
         extension.gone().await;
-        assert!(
-            scene
-                .get("deployment", &scene.package.deployment())
-                .is_none()
-        );
+        assert!(scene.get("deployment", &scene.package.deployment()).is_none());
     }
 }
 
@@ -265,19 +225,14 @@ async fn what_an_annotation_asks_for_and_nobody_does_holds_the_removal() {
     ] {
         let (scene, extension) = installed(&format!("hold{how}"), &[Bundle::new("1.0.0")]).await;
         scene.annotate(key, "Cascade");
-        extension
-            .shows("Progressing", "False", "InvalidConfiguration", key)
-            .await;
+        extension.shows("Progressing", "False", "InvalidConfiguration", key).await;
         let still = extension.get().await;
         assert!(is(&still, "Installed", "True", "Succeeded"));
         delete(&scene, how);
         let way_out = format!("kubectl annotate clusterextension {} {key}-", scene.name);
         held(&extension, &way_out).await;
         assert!(
-            scene
-                .events("RemovalHeld")
-                .iter()
-                .any(|note| note.contains(&way_out)),
+            scene.events("RemovalHeld").iter().any(|note| note.contains(&way_out)),
             "an Event says it too"
         );
         nothing_goes_for(&scene, Duration::from_secs(5), "while the removal is held").await;
@@ -287,11 +242,7 @@ async fn what_an_annotation_asks_for_and_nobody_does_holds_the_removal() {
             left_behind(&scene, &extension).await;
         } else {
             extension.gone().await;
-            assert!(
-                scene
-                    .get("deployment", &scene.package.deployment())
-                    .is_none()
-            );
+            assert!(scene.get("deployment", &scene.package.deployment()).is_none());
         }
     }
 }
@@ -316,14 +267,7 @@ async fn nothing_is_installed_under_an_annotation_nobody_understands() {
     let plane = scene.cluster.plane;
     plane.kubectl_with_input(&["create", "-f", "-"], &extension.to_string());
     let extension = Extension::named(&scene.cluster.client, &scene.name);
-    extension
-        .shows(
-            "Progressing",
-            "False",
-            "InvalidConfiguration",
-            "user-rights",
-        )
-        .await;
+    extension.shows("Progressing", "False", "InvalidConfiguration", "user-rights").await;
     assert!(extension.revisions().await.is_empty());
     scene.annotate("policy.olm.operatorframework.io/user-rights", "");
     extension.installed("1.0.0").await;
@@ -351,10 +295,8 @@ fn let_count(scene: &Scene) {
     let resource = format!("--resource=floats.{}.example.com", scene.package.suffix);
     let plane = scene.cluster.plane;
     plane.kubectl(&["create", "clusterrole", &name, "--verb=list", &resource]);
-    let (role, account) = (
-        format!("--clusterrole={name}"),
-        format!("--serviceaccount={}:installer", scene.name),
-    );
+    let (role, account) =
+        (format!("--clusterrole={name}"), format!("--serviceaccount={}:installer", scene.name));
     plane.kubectl(&["create", "clusterrolebinding", &name, &role, &account]);
 }
 
@@ -372,39 +314,26 @@ async fn an_upgrade_without_a_crd_keeps_its_objects() {
     let_count(&scene);
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     let text = "definitionRemoval: not part of the new version, and 1 object of it exists";
-    extension
-        .shows("Progressing", "True", "Retrying", text)
-        .await;
+    extension.shows("Progressing", "True", "Retrying", text).await;
     let policy = "policy.olm.operatorframework.io/crd-safety";
     scene.annotate(&format!("{policy}-reason"), "somebody looks after it");
-    scene.annotate(
-        &format!("{policy}-allow"),
-        &format!("{crd}:definitionRemoval"),
-    );
+    scene.annotate(&format!("{policy}-allow"), &format!("{crd}:definitionRemoval"));
     extension.installed("1.1.0").await;
     archived(&scene, 1).await;
-    let kept = scene
-        .get("customresourcedefinition", crd)
-        .expect("the CRD stays");
+    let kept = scene.get("customresourcedefinition", crd).expect("the CRD stays");
     assert_eq!(kept["metadata"]["deletionTimestamp"], Value::Null);
     assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
     assert!(scene.get(crd, "one").is_some(), "its object stays");
     wait::until("it is told", STEP, || async {
         let told = scene.events("CRDRetained");
-        if told.iter().any(|note| note.contains(crd)) {
-            Ok(())
-        } else {
-            Err(told)
-        }
+        if told.iter().any(|note| note.contains(crd)) { Ok(()) } else { Err(told) }
     })
     .await;
     // A rollback takes it over again.
     let back = json!({"version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified"});
     extension.patch_catalog(back).await;
     extension.installed("1.0.0").await;
-    let again = scene
-        .get("customresourcedefinition", crd)
-        .expect("the CRD stays");
+    let again = scene.get("customresourcedefinition", crd).expect("the CRD stays");
     let owner = &again["metadata"]["ownerReferences"][0]["name"];
     assert_eq!(*owner, format!("{}-3", scene.name));
     let marked = &again["metadata"]["labels"]["policy.olm.operatorframework.io/retained-by"];
@@ -422,11 +351,7 @@ async fn an_upgrade_without_a_crd_removes_it_when_it_is_empty() {
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     extension.installed("1.1.0").await;
     archived(&scene, 1).await;
-    assert!(
-        scene
-            .get("customresourcedefinition", "floats.emptied.example.com")
-            .is_none()
-    );
+    assert!(scene.get("customresourcedefinition", "floats.emptied.example.com").is_none());
     extension.delete().await;
 }
 

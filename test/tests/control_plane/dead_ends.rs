@@ -51,10 +51,7 @@ fn make_instance(scene: &Scene) {
     let instance = json!({"apiVersion": format!("{group}/v1"), "kind": "Buoy",
         "metadata": {"name": "one", "namespace": scene.name}});
     let args = ["apply", "--server-side", "-f", "-"];
-    scene
-        .cluster
-        .plane
-        .kubectl_with_input(&args, &instance.to_string());
+    scene.cluster.plane.kubectl_with_input(&args, &instance.to_string());
 }
 
 fn instance_uid(scene: &Scene) -> Option<String> {
@@ -64,17 +61,8 @@ fn instance_uid(scene: &Scene) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_revision_deleted_by_hand_leads_back_and_leaves_nothing() {
-    let bundles = [
-        Bundle::new("1.0.0"),
-        Bundle::new("1.1.0").broken(),
-        Bundle::new("1.2.0"),
-    ];
-    let scene = stage(
-        "handrolling",
-        &bundles,
-        &chain(&["1.0.0", "1.1.0", "1.2.0"]),
-    )
-    .await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken(), Bundle::new("1.2.0")];
+    let scene = stage("handrolling", &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     make_instance(&scene);
@@ -153,9 +141,7 @@ async fn rolling_out(suffix: &str, bundles: &[Bundle], versions: &[&str]) -> (Sc
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    extension
-        .shows("Progressing", "True", "RollingOut", "1.1.0")
-        .await;
+    extension.shows("Progressing", "True", "RollingOut", "1.1.0").await;
     (scene, extension)
 }
 
@@ -176,18 +162,13 @@ async fn an_installed_revision_deleted_by_hand_is_kept_while_the_next_is_stuck()
     let name = scene.package.second_config_map();
     let uid = |found: Option<Value>| found.map(|found| found["metadata"]["uid"].clone());
     let before = uid(scene.get("configmap", &name));
-    scene
-        .cluster
-        .plane
-        .kubectl(&["delete", "configmap", &name, "-n", &scene.name]);
+    scene.cluster.plane.kubectl(&["delete", "configmap", &name, "-n", &scene.name]);
     wait::until("what only 1.0.0 has comes back", STEP, || async {
         let now = uid(scene.get("configmap", &name));
         (now.is_some() && now != before).then_some(()).ok_or(now)
     })
     .await;
-    extension
-        .shows("Available", "False", "ProbeFailure", "Deployment")
-        .await;
+    extension.shows("Available", "False", "ProbeFailure", "Deployment").await;
     go_on(&extension).await;
     second_config_map_goes(&scene).await;
     extension.delete().await;
@@ -279,9 +260,7 @@ async fn content_without_an_owner_goes_with_its_revision() {
     assert!(!secrets.is_empty());
     // The extension would give it back its owner.
     scene.annotate("policy.olm.operatorframework.io/paused", "true");
-    extension
-        .shows("Paused", "True", "Paused", "nothing is applied")
-        .await;
+    extension.shows("Paused", "True", "Paused", "nothing is applied").await;
     for secret in &secrets {
         let args = ["patch", secret, "-n", namespace, "-p", &patch];
         scene.cluster.plane.kubectl(&args);
@@ -301,11 +280,7 @@ async fn archived(scene: &Scene, revision: &str) -> Value {
     wait::until("it is archived", STEP, || async {
         let found = scene.get("clusterobjectset", revision).unwrap_or_default();
         let archived = found["spec"]["lifecycleState"] == "Archived";
-        if archived && found["metadata"]["finalizers"].is_null() {
-            Ok(found)
-        } else {
-            Err(found)
-        }
+        if archived && found["metadata"]["finalizers"].is_null() { Ok(found) } else { Err(found) }
     })
     .await
 }
@@ -332,11 +307,7 @@ async fn content_that_lost_its_owner_gets_it_back() {
             let args = ["get", "secret", name, "-n", "olmv1-system", "-o", "json"];
             let found = scene.cluster.plane.kubectl(&args);
             let found: Value = serde_json::from_str(&found).unwrap_or_default();
-            if owners(&found) == [revision.as_str()] {
-                Ok(())
-            } else {
-                Err(found)
-            }
+            if owners(&found) == [revision.as_str()] { Ok(()) } else { Err(found) }
         })
         .await;
     }
@@ -378,11 +349,7 @@ async fn a_reference_to_an_archived_revision_does_not_stay() {
     set_owners(&scene, &name, &both);
     wait::until("only the installed revision owns it", STEP, || async {
         let found = scene.get("configmap", &name).unwrap_or_default();
-        if owners(&found) == [new.as_str()] {
-            Ok(())
-        } else {
-            Err(found["metadata"].clone())
-        }
+        if owners(&found) == [new.as_str()] { Ok(()) } else { Err(found["metadata"].clone()) }
     })
     .await;
 }
@@ -407,21 +374,11 @@ async fn an_archived_revision_without_content_says_what_it_waits_for() {
         if says { Ok(()) } else { Err(text) }
     })
     .await;
-    assert!(
-        scene
-            .get("configmap", &scene.package.second_config_map())
-            .is_some()
-    );
+    assert!(scene.get("configmap", &scene.package.second_config_map()).is_some());
     let plane = scene.cluster.plane;
     let lists = format!("{}-lists", scene.name);
     let account = format!("--serviceaccount={}:installer", scene.name);
-    let role = [
-        "create",
-        "clusterrole",
-        &lists,
-        "--verb=list",
-        "--resource=*.*",
-    ];
+    let role = ["create", "clusterrole", &lists, "--verb=list", "--resource=*.*"];
     plane.kubectl(&role);
     let role = format!("--clusterrole={lists}");
     plane.kubectl(&["create", "clusterrolebinding", &lists, &role, &account]);
@@ -441,10 +398,7 @@ impl Life {
         let api = Api::<ClusterExtension>::all(scene.cluster.client.clone());
         let config =
             watcher::Config::default().fields(&format!("metadata.name={}", extension.name));
-        let mut events = watcher(api, config)
-            .default_backoff()
-            .touched_objects()
-            .boxed();
+        let mut events = watcher(api, config).default_backoff().touched_objects().boxed();
         let first = events.next().await;
         assert!(first.is_some(), "the watch has begun");
         tokio::spawn(async move {
@@ -479,10 +433,7 @@ impl Life {
 async fn installed_never_falters_through_ten_upgrades() {
     let versions: Vec<String> = (0..=10).map(|minor| format!("1.{minor}.0")).collect();
     let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-    let bundles: Vec<Bundle> = versions
-        .iter()
-        .map(|version| Bundle::new(version))
-        .collect();
+    let bundles: Vec<Bundle> = versions.iter().map(|version| Bundle::new(version)).collect();
     let scene = stage("tenupgrades", &bundles, &chain(&versions)).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
@@ -507,12 +458,7 @@ async fn a_revision_paused_by_hand_stays_paused() {
     extension.installed("1.0.0").await;
     let revision = format!("{}-1", scene.name);
     let plane = scene.cluster.plane;
-    plane.kubectl(&[
-        "annotate",
-        "clusterobjectset",
-        &revision,
-        &format!("{paused}=true"),
-    ]);
+    plane.kubectl(&["annotate", "clusterobjectset", &revision, &format!("{paused}=true")]);
     // Two reconciles of the extension: each change of its annotations triggers one.
     for value in ["false", ""] {
         scene.annotate(paused, value);
@@ -524,25 +470,12 @@ async fn a_revision_paused_by_hand_stays_paused() {
             })
             .await;
     }
-    plane.kubectl(&[
-        "delete",
-        "configmap",
-        &scene.package.config_map(),
-        "-n",
-        &scene.name,
-    ]);
+    plane.kubectl(&["delete", "configmap", &scene.package.config_map(), "-n", &scene.name]);
     let set = scene.get("clusterobjectset", &revision).unwrap_or_default();
     assert_eq!(set["metadata"]["annotations"][paused], "true");
-    plane.kubectl(&[
-        "annotate",
-        "clusterobjectset",
-        &revision,
-        &format!("{paused}-"),
-    ]);
+    plane.kubectl(&["annotate", "clusterobjectset", &revision, &format!("{paused}-")]);
     wait::until("it is repaired when it goes on", STEP, || async {
-        scene
-            .get("configmap", &scene.package.config_map())
-            .ok_or(())
+        scene.get("configmap", &scene.package.config_map()).ok_or(())
     })
     .await;
     extension.delete().await;
@@ -554,9 +487,7 @@ async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
     let scene = stage("handmade", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
-    let before = scene
-        .get("configmap", &scene.package.config_map())
-        .unwrap_or_default();
+    let before = scene.get("configmap", &scene.package.config_map()).unwrap_or_default();
     let content = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": scene.package.config_map(), "namespace": scene.name},
         "data": {"depth": "taken"}});
@@ -573,11 +504,7 @@ async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
     wait::until("the set is refused", STEP, || async {
         let set = scene.get("clusterobjectset", &name).unwrap_or_default();
         let text = set["status"].to_string();
-        if text.contains("missing required annotations") {
-            Ok(())
-        } else {
-            Err(text)
-        }
+        if text.contains("missing required annotations") { Ok(()) } else { Err(text) }
     })
     .await;
     // With the service account it has the rights, but still may not take the objects over.
@@ -588,24 +515,15 @@ async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
     wait::until("it collides", STEP, || async {
         let set = scene.get("clusterobjectset", &name).unwrap_or_default();
         let text = set["status"].to_string();
-        if text.contains("revision object collisions") {
-            Ok(())
-        } else {
-            Err(text)
-        }
+        if text.contains("revision object collisions") { Ok(()) } else { Err(text) }
     })
     .await;
-    let after = scene
-        .get("configmap", &scene.package.config_map())
-        .unwrap_or_default();
+    let after = scene.get("configmap", &scene.package.config_map()).unwrap_or_default();
     let owners = |object: &Value| object["metadata"]["ownerReferences"].clone();
     assert_eq!(owners(&after), owners(&before));
     assert_eq!(after["data"], before["data"]);
     let revisions = extension.revisions().await;
-    assert_eq!(
-        revisions[0].spec.lifecycle_state,
-        olm_api::LifecycleState::Active
-    );
+    assert_eq!(revisions[0].spec.lifecycle_state, olm_api::LifecycleState::Active);
     plane.kubectl(&["delete", "clusterobjectset", &name]);
     extension.delete().await;
 }

@@ -30,10 +30,7 @@ fn doctor(cluster: &Cluster, flags: &[&str]) -> (i32, BTreeMap<String, Vec<(Stri
 fn all(found: &BTreeMap<String, Vec<(String, String)>>, level: &str, subjects: &[&str]) {
     for subject in subjects {
         let rows = &found[*subject];
-        assert!(
-            rows.iter().all(|(it, _)| it == level),
-            "{subject}: {rows:?}"
-        );
+        assert!(rows.iter().all(|(it, _)| it == level), "{subject}: {rows:?}");
     }
 }
 
@@ -70,15 +67,7 @@ async fn the_doctor_names_what_is_wrong_and_packs_no_secret() {
     scene.install(json!({})).await.installed("1.0.0").await;
 
     let (code, found) = doctor(&cluster, &[]);
-    let well = [
-        "api",
-        "kinds",
-        "settings",
-        "leases",
-        "policies",
-        "catalogs",
-        "extensions",
-    ];
+    let well = ["api", "kinds", "settings", "leases", "policies", "catalogs", "extensions"];
     all(&found, "ok", &well);
     all(&found, "ok", &["leftovers"]);
     // It runs here without a Deployment.
@@ -96,16 +85,10 @@ async fn the_doctor_names_what_is_wrong_and_packs_no_secret() {
         "metadata": {"name": "away"}, "spec": {"source": {"type": "Image", "image":
             {"ref": format!("{}/nothing:v1", cluster.registry)}}}});
     plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
-    plane.kubectl(&[
-        "wait",
-        "--for=condition=Serving=False",
-        "clustercatalog/away",
-    ]);
+    plane.kubectl(&["wait", "--for=condition=Serving=False", "clustercatalog/away"]);
     let literal = format!("--from-literal=token={TOKEN}");
     let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
-    plane.kubectl(&[
-        "create", "secret", "generic", "secret", &literal, &namespace,
-    ]);
+    plane.kubectl(&["create", "secret", "generic", "secret", &literal, &namespace]);
     controller.kill();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("dump.tar.gz");
@@ -115,10 +98,7 @@ async fn the_doctor_names_what_is_wrong_and_packs_no_secret() {
         let is = |(level, it): &(String, String)| level == "problem" && it.contains(text);
         assert!(rows.iter().any(is), "{text}: {rows:?}");
     };
-    told(
-        "policies",
-        "clusterextension-serviceaccount-use is not in force",
-    );
+    told("policies", "clusterextension-serviceaccount-use is not in force");
     told("catalogs", "away is not served: ");
     assert_eq!(code, 1);
 
@@ -128,9 +108,6 @@ async fn the_doctor_names_what_is_wrong_and_packs_no_secret() {
     assert!(files["doctor.json"].contains("away is not served"));
     assert!(files["refused.txt"].contains("clusterextensionrevisions: does not exist"));
     for (name, text) in &files {
-        assert!(
-            !text.contains(TOKEN) && !text.contains("managedFields"),
-            "{name}"
-        );
+        assert!(!text.contains(TOKEN) && !text.contains("managedFields"), "{name}");
     }
 }

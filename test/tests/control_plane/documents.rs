@@ -44,10 +44,7 @@ impl Reader {
         let environment = [("KUBECONFIG", &addresses.kubeconfig), conf];
         let environment = environment.map(|(name, path)| (name.to_owned(), path.clone()));
         let environment = environment.into();
-        Self {
-            install,
-            environment,
-        }
+        Self { install, environment }
     }
 
     /// Has a registry of the documents read from the local one.
@@ -76,9 +73,8 @@ impl Reader {
         let plane = self.install.cluster.plane;
         let from = ["get", "configmap", "olm-serving-ca", "-n", "olmv1-system"];
         let from = [&from[..], &["-o", "jsonpath={.data.ca\\.crt}"]].concat();
-        let published = wait::until("the CA is published", SOON, || async {
-            plane.try_kubectl(&from, "")
-        });
+        let published =
+            wait::until("the CA is published", SOON, || async { plane.try_kubectl(&from, "") });
         let ca = published.await;
         let file = self.install.cluster.dir.join("serving-ca.crt");
         std::fs::write(&file, ca).expect("it is written");
@@ -122,21 +118,11 @@ async fn push_lamps(install: &Install) {
         images::push_bundle(&image, release.files()).await;
     }
     for (tag, folder) in [("v1", "first"), ("v2", "second")] {
-        let catalog = demo
-            .join("catalogs")
-            .join(folder)
-            .join("lamp-operator.yaml");
+        let catalog = demo.join("catalogs").join(folder).join("lamp-operator.yaml");
         let catalog = std::fs::read_to_string(catalog).expect("the catalog of the demo");
         let catalog = catalog.replace("${REGISTRY}", "registry.example.com");
-        let files = [(
-            "configs/lamp-operator/catalog.yaml".to_owned(),
-            catalog.into_bytes(),
-        )];
-        images::push_catalog(
-            &format!("{registry}/lamps/catalog:{tag}"),
-            Files::from(files),
-        )
-        .await;
+        let files = [("configs/lamp-operator/catalog.yaml".to_owned(), catalog.into_bytes())];
+        images::push_catalog(&format!("{registry}/lamps/catalog:{tag}"), Files::from(files)).await;
     }
 }
 
@@ -158,12 +144,7 @@ async fn the_commands_of_the_readme_install_on_an_empty_cluster() {
     let wanted = format!("hack/install_yaml.sh \"target/manifests\" \"{IMAGE}\"");
     let dry = built.replace("make ", "make --no-print-directory --dry-run ");
     let planned = run(&shell, &format!("cd \"{}\"\n{dry}", root.display()));
-    for step in [
-        "xtask image --arch",
-        "xtask push-image",
-        &wanted,
-        "--package kubectl-olm",
-    ] {
+    for step in ["xtask image --arch", "xtask push-image", &wanted, "--package kubectl-olm"] {
         assert!(planned.contains(step), "{step}: {planned}");
     }
     // plugin.md U21
@@ -214,13 +195,8 @@ async fn the_documents_show_what_a_cluster_answers() {
     let shell = reader.shell();
     let is_played = |block: &documents::Block| block.info == "console cluster";
     for path in documents::all() {
-        let shows = documents::blocks(&documents::read(&path))
-            .iter()
-            .any(is_played);
-        assert!(
-            !shows || PLAYED.contains(&path.as_str()),
-            "{path} is not played"
-        );
+        let shows = documents::blocks(&documents::read(&path)).iter().any(is_played);
+        assert!(!shows || PLAYED.contains(&path.as_str()), "{path} is not played");
     }
     for path in PLAYED {
         let corrected = documents::play(&shell, &documents::read(path), is_played);

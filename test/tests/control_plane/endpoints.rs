@@ -51,11 +51,7 @@ async fn metrics_are_for_those_who_may_read_them() {
     let denied = "Authorization denied for user system:serviceaccount:default:default";
     all(Some(&stranger), 403, denied).await;
     let text = controller.metrics().await;
-    for (result, count) in [
-        ("unauthorized", 2 * SCRAPES),
-        ("denied", SCRAPES),
-        ("ok", 1),
-    ] {
+    for (result, count) in [("unauthorized", 2 * SCRAPES), ("denied", SCRAPES), ("ok", 1)] {
         let line = format!("olm_metrics_auth_total{{result=\"{result}\"}} {count}\n");
         assert!(text.contains(&line), "{line} is not in\n{text}");
     }
@@ -65,16 +61,10 @@ async fn metrics_are_for_those_who_may_read_them() {
     // One of the rubbish, and one of each kind for the two others.
     let mut expected = before;
     *expected.entry("tokenreviews".to_owned()).or_default() += 3;
-    *expected
-        .entry("subjectaccessreviews".to_owned())
-        .or_default() += 2;
+    *expected.entry("subjectaccessreviews".to_owned()).or_default() += 2;
     wait::until("the reviews are logged", LOGGED, || async {
         let reviews = reviews(plane);
-        if reviews == expected {
-            Ok(())
-        } else {
-            Err(reviews)
-        }
+        if reviews == expected { Ok(()) } else { Err(reviews) }
     })
     .await;
 }
@@ -85,10 +75,7 @@ async fn each_controller_and_election_is_watched() {
     let (cluster, _turn) = cluster::alone().await;
     clear_leases(&cluster).await;
     let controller = start(cluster.plane, "watched", &["--leader-elect"]).await;
-    let address = controller.listening()["health"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
+    let address = controller.listening()["health"].as_str().unwrap_or_default().to_owned();
     let url = format!("http://{address}/healthz?verbose");
     let text = reqwest::get(url).await.expect("health is served");
     let text = text.text().await.expect("health is text");
@@ -102,10 +89,7 @@ async fn each_controller_and_election_is_watched() {
         "lease 9c4404e7.operatorframework.io",
         "lease catalogd-operator-lock",
     ] {
-        assert!(
-            text.contains(&format!("[+]{loop_} ok\n")),
-            "{loop_} in {text}"
-        );
+        assert!(text.contains(&format!("[+]{loop_} ok\n")), "{loop_} in {text}");
     }
 }
 
@@ -117,16 +101,10 @@ async fn the_soft_limit_of_open_files_is_raised() {
     let controller = start(cluster.plane, "files", &["--components=gate"]).await;
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", controller.pid()));
     let limits = limits.expect("Linux tells the limits");
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"));
+    let line = limits.lines().find(|line| line.starts_with("Max open files"));
     let mut numbers = line.unwrap_or_default().split_whitespace().skip(3);
     let mut number = || numbers.next().and_then(|text| text.parse::<u64>().ok());
     let (soft, hard) = (number(), number());
-    assert_eq!(
-        soft,
-        Some(hard.map_or(65536, |hard| hard.min(65536))),
-        "{limits}"
-    );
+    assert_eq!(soft, Some(hard.map_or(65536, |hard| hard.min(65536))), "{limits}");
     assert!(soft > Some(1024), "there is room: {limits}");
 }

@@ -41,11 +41,7 @@ async fn stage() -> (&'static Stage, MutexGuard<'static, ()>) {
             let plane = cluster.plane;
             let proxy = Proxy::start(plane);
             let controller = Controller::start_through(plane, &proxy, ControllerOptions::default());
-            Stage {
-                cluster,
-                proxy,
-                _controller: controller,
-            }
+            Stage { cluster, proxy, _controller: controller }
         })
     })
     .await
@@ -71,13 +67,7 @@ fn delete(scene: &Scene, how: &str) {
     // It would wait for the object of the CRD.
     scene.annotate(keys::policy::UNINSTALL, "Delete");
     let cascade = format!("--cascade={how}");
-    let args = [
-        "delete",
-        "clusterextension",
-        &scene.name,
-        &cascade,
-        "--wait=false",
-    ];
+    let args = ["delete", "clusterextension", &scene.name, &cascade, "--wait=false"];
     scene.cluster.plane.kubectl(&args);
 }
 
@@ -93,17 +83,11 @@ async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstal
         ("broken", Rule::get("secrets").status(500), 3 * TRIES),
         ("busy", Rule::get("secrets").retry_after(1), 3),
         ("denied", Rule::get("secrets").status(403), 3),
-        (
-            "silent",
-            Rule::get("secrets").silent(Duration::from_secs(3)),
-            TRIES,
-        ),
+        ("silent", Rule::get("secrets").silent(Duration::from_secs(3)), TRIES),
     ] {
         let suffix = format!("fault{suffix}");
         let (scene, extension) = installed(stage, &suffix, &[FINALIZER]).await;
-        let rule = rule
-            .in_namespace("olmv1-system")
-            .named(&format!("{}-1-*", scene.name));
+        let rule = rule.in_namespace("olmv1-system").named(&format!("{}-1-*", scene.name));
         let rule = stage.proxy.fail(rule.times(times));
         delete(&scene, "background");
         wait::until("the fault strikes", STEP, || async {
@@ -113,38 +97,19 @@ async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstal
         .await;
         let crd = scene.package.crd();
         wait::until("the instance is going", STEP, || async {
-            if is_going(&scene, &crd, "one") {
-                Ok(())
-            } else {
-                Err(())
-            }
+            if is_going(&scene, &crd, "one") { Ok(()) } else { Err(()) }
         })
         .await;
-        assert!(
-            scene.get(&crd, "one").is_some(),
-            "{suffix}: its finalizer holds it"
-        );
+        assert!(scene.get(&crd, "one").is_some(), "{suffix}: its finalizer holds it");
         // Its operator still runs, and continues until the instance is gone.
         extension
             .eventually("the instance is waited for", STEP, |extension| {
                 condition(extension, "Ready").is_some_and(|ready| ready.message.contains(FINALIZER))
             })
             .await;
-        assert!(
-            !is_going(&scene, "deployment", &scene.package.deployment()),
-            "{suffix}"
-        );
+        assert!(!is_going(&scene, "deployment", &scene.package.deployment()), "{suffix}");
         let none = r#"{"metadata":{"finalizers":null}}"#;
-        let args = [
-            "patch",
-            &crd,
-            "one",
-            "-n",
-            &scene.name,
-            "--type=merge",
-            "-p",
-            none,
-        ];
+        let args = ["patch", &crd, "one", "-n", &scene.name, "--type=merge", "-p", none];
         scene.cluster.plane.kubectl(&args);
         extension.gone().await;
     }
@@ -192,16 +157,8 @@ async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers(
         ] {
             let found = scene.get(kind, &name);
             let found = found.unwrap_or_else(|| panic!("{suffix}: {kind} {name} is gone"));
-            assert_eq!(
-                found["metadata"]["deletionTimestamp"],
-                Value::Null,
-                "{suffix}: {name}"
-            );
-            assert_eq!(
-                found["metadata"]["ownerReferences"],
-                Value::Null,
-                "{suffix}: {name}"
-            );
+            assert_eq!(found["metadata"]["deletionTimestamp"], Value::Null, "{suffix}: {name}");
+            assert_eq!(found["metadata"]["ownerReferences"], Value::Null, "{suffix}: {name}");
         }
     }
 }
@@ -215,11 +172,7 @@ async fn revision_says(scene: &Scene, revision: &str, reason: &str) {
             .iter()
             .flatten()
             .any(|condition| condition["type"] == "Progressing" && condition["reason"] == reason);
-        if says {
-            Ok(())
-        } else {
-            Err(set["status"].to_string())
-        }
+        if says { Ok(()) } else { Err(set["status"].to_string()) }
     })
     .await;
 }
@@ -235,18 +188,11 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
         .map(|kind| Rule::on(&["watch"], kind).late_events(late))
         .map(|rule| stage.proxy.fail(rule));
     let secrets = format!("{}-1-*", scene.name);
-    let failure = stage
-        .proxy
-        .fail(Rule::get("secrets").named(&secrets).status(500));
+    let failure = stage.proxy.fail(Rule::get("secrets").named(&secrets).status(500));
     // The revision is reconciled again, and so is the extension.
     let plane = scene.cluster.plane;
     let revision = format!("{}-1", scene.name);
-    plane.kubectl(&[
-        "annotate",
-        "clusterobjectset",
-        &revision,
-        "example.com/look=again",
-    ]);
+    plane.kubectl(&["annotate", "clusterobjectset", &revision, "example.com/look=again"]);
     let inside = ["--namespace", &scene.name];
     let delete = [&["delete", "serviceaccount", ACCOUNT], &inside[..]].concat();
     plane.kubectl(&delete);

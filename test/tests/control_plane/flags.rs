@@ -31,10 +31,7 @@ pub(crate) async fn start(plane: &'static ControlPlane, name: &str, args: &[&str
 pub(crate) async fn clear_leases(cluster: &Cluster) -> Api<Lease> {
     let leases = Api::<Lease>::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
     let all = (DeleteParams::default(), ListParams::default());
-    leases
-        .delete_collection(&all.0, &all.1)
-        .await
-        .expect("Leases can be deleted");
+    leases.delete_collection(&all.0, &all.1).await.expect("Leases can be deleted");
     leases
 }
 
@@ -51,21 +48,14 @@ async fn logs(controller: &Controller, text: &str) {
 async fn metas_is_served_unless_its_gate_is_off() {
     let (cluster, _turn) = cluster::alone().await;
     let plane = cluster.plane;
-    let client = reqwest::Client::builder()
-        .tls_danger_accept_invalid_certs(true)
-        .build()
-        .expect("a client");
+    let client =
+        reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build().expect("a client");
     for (gate, code) in [("true", 200), ("false", 404)] {
         let gate = format!("--feature-gates=APIV1MetasHandler={gate}");
         let controller = start(plane, "metas", &["--components=catalogs", &gate]).await;
         let mut scene = Scene::empty(cluster.clone(), &format!("metas{code}"));
-        scene
-            .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
-            .await;
-        let address = controller.listening()["catalogs"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        scene.publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+        let address = controller.listening()["catalogs"].as_str().unwrap_or_default().to_owned();
         for (path, code) in [("all", 200), ("metas?schema=olm.package", code)] {
             let url = format!("https://{address}/catalogs/{}/api/v1/{path}", scene.name);
             let answer = client.get(&url).send().await.expect("catalogs are served");
@@ -95,18 +85,12 @@ async fn with_rights_to_everything_the_program_waits_and_names_the_binding() {
     let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let writes = || {
         let writes = audit::writes(&plane.addresses.audit_log).into_iter();
-        writes
-            .filter(|write| write.user == user)
-            .collect::<Vec<_>>()
+        writes.filter(|write| write.user == user).collect::<Vec<_>>()
     };
     let before = writes().len();
     let leases = clear_leases(&cluster).await;
     let controller = start(plane, "excess", &["--leader-elect"]).await;
-    logs(
-        &controller,
-        &format!("kubectl delete clusterrolebinding {binding}"),
-    )
-    .await;
+    logs(&controller, &format!("kubectl delete clusterrolebinding {binding}")).await;
     logs(
         &controller,
         "kubectl delete validatingadmissionpolicy,validatingadmissionpolicybinding \
@@ -114,19 +98,13 @@ async fn with_rights_to_everything_the_program_waits_and_names_the_binding() {
     )
     .await;
     wait::until("it is alive and ready", SOON, || async {
-        let codes = (
-            controller.health("healthz").await,
-            controller.health("readyz").await,
-        );
+        let codes = (controller.health("healthz").await, controller.health("readyz").await);
         (codes == (200, 200)).then_some(()).ok_or(codes)
     })
     .await;
     let new = writes().split_off(before);
     assert!(new.is_empty(), "{new:#?}");
-    let listed = leases
-        .list(&ListParams::default())
-        .await
-        .expect("Leases can be listed");
+    let listed = leases.list(&ListParams::default()).await.expect("Leases can be listed");
     assert!(listed.items.is_empty(), "{listed:#?}");
 
     plane.kubectl(&["delete", "clusterrolebinding", binding]);
@@ -141,12 +119,7 @@ async fn with_rights_to_everything_the_program_waits_and_names_the_binding() {
         &account,
     ]);
     let started = Timestamp::now();
-    let controller = start(
-        plane,
-        "lab",
-        &["--allow-excessive-rights", "--components=gate"],
-    )
-    .await;
+    let controller = start(plane, "lab", &["--allow-excessive-rights", "--components=gate"]).await;
     // What the gate writes may stand there already.
     wait::until("the gate acts", SOON, || async {
         let log = audit::mentioning(&plane.addresses.audit_log, "clusteroperators");

@@ -48,31 +48,20 @@ pub(crate) async fn wait_for_verdict(client: &kube::Client, status: &str, text: 
 
 async fn wait_for_verdict_of(client: &kube::Client, name: &str, status: &str, text: &str) -> Value {
     let operators = api(client, "ClusterOperator");
-    wait::until(
-        &format!("{name}: Upgradeable={status}"),
-        VERDICT,
-        || async {
-            let operator = operators
-                .get(name)
-                .await
-                .map_err(|error| error.to_string())?;
-            let conditions = operator.data["status"]["conditions"]
-                .as_array()
-                .cloned()
-                .unwrap_or_default();
-            conditions
-                .iter()
-                .find(|condition| condition["type"] == "Upgradeable")
-                .filter(|condition| {
-                    condition["status"] == status
-                        && condition["message"]
-                            .as_str()
-                            .is_some_and(|message| message.contains(text))
-                })
-                .cloned()
-                .ok_or(format!("{conditions:#?}"))
-        },
-    )
+    wait::until(&format!("{name}: Upgradeable={status}"), VERDICT, || async {
+        let operator = operators.get(name).await.map_err(|error| error.to_string())?;
+        let conditions =
+            operator.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions
+            .iter()
+            .find(|condition| condition["type"] == "Upgradeable")
+            .filter(|condition| {
+                condition["status"] == status
+                    && condition["message"].as_str().is_some_and(|message| message.contains(text))
+            })
+            .cloned()
+            .ok_or(format!("{conditions:#?}"))
+    })
     .await
 }
 
@@ -100,24 +89,14 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
 
     let way = "1.1.0 (up to 4.20) lifts it: kubectl olm upgrade buoy-gated --to 1.1.0";
     let blocked = wait_for_verdict(&client, "False", way).await;
-    assert_eq!(
-        blocked["reason"],
-        "InstalledOLMOperators_IncompatibleOperatorsInstalled"
-    );
+    assert_eq!(blocked["reason"], "InstalledOLMOperators_IncompatibleOperatorsInstalled");
     let operator = api(&client, "ClusterOperator").get("olm").await;
     let status = operator.expect("the ClusterOperator is there").data["status"].clone();
     let types = status["conditions"].as_array().expect("a list").iter();
     let mut types: Vec<_> = types.map(|it| it["type"].clone()).collect();
     types.sort_by_key(Value::to_string);
-    assert_eq!(
-        types,
-        ["Available", "Degraded", "Progressing", "Upgradeable"]
-    );
-    assert!(
-        status["relatedObjects"]
-            .as_array()
-            .is_some_and(|all| !all.is_empty())
-    );
+    assert_eq!(types, ["Available", "Degraded", "Progressing", "Upgradeable"]);
+    assert!(status["relatedObjects"].as_array().is_some_and(|all| !all.is_empty()));
     assert_eq!(
         blocked["message"],
         "InstalledOLMOperatorsUpgradeable: Found ClusterExtensions that require upgrades prior to \
@@ -127,9 +106,7 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     );
     let verdict = "bundle \"buoy-gated.v1.0.0\" supports OpenShift up to 4.19; cluster is 4.19, next is \
                    4.20";
-    let seen = extension
-        .shows(PLATFORM, "False", "IncompatibleWithNextVersion", way)
-        .await;
+    let seen = extension.shows(PLATFORM, "False", "IncompatibleWithNextVersion", way).await;
     let condition = condition(&seen, PLATFORM).expect("it is there");
     assert_eq!(condition.message, format!("{verdict}; {way}"));
     let warned = format!("once it is installed, the cluster cannot be updated to 4.20: {verdict}");
@@ -171,10 +148,7 @@ pub(crate) fn in_the_way(plane: &ControlPlane, name: &str) -> Value {
 
 fn cluster_upgrade(plane: &ControlPlane) -> Value {
     let ca = plane.addresses.controller_ca.to_string_lossy();
-    let out = plugin::run(
-        plane,
-        &["cluster-upgrade", "--output=json", "--catalog-ca", &ca],
-    );
+    let out = plugin::run(plane, &["cluster-upgrade", "--output=json", "--catalog-ca", &ca]);
     let errors = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(1), "{errors}");
     serde_json::from_slice(&out.stdout).expect("it prints JSON")
@@ -189,20 +163,11 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
     let controller = start(plane, "plain", &["--platform-version=4.18"]).await;
     let mut scene = Scene::empty(cluster, "plain");
     let bundle = Bundle::new("1.0.0").with_max_openshift("4.18");
-    scene
-        .publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"]))
-        .await;
+    scene.publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"])).await;
     scene.create_namespace();
     scene.grant(&[bundle]);
     let extension = scene.install(json!({})).await;
-    extension
-        .shows(
-            PLATFORM,
-            "False",
-            "IncompatibleWithNextVersion",
-            "olm delete",
-        )
-        .await;
+    extension.shows(PLATFORM, "False", "IncompatibleWithNextVersion", "olm delete").await;
     let want = [
         "olm_platform_upgradeable{reason=\"InstalledOLMOperators_IncompatibleOperatorsInstalled\"} 0",
         "olm_clusterextension_platform_upgradeable{name=\"buoy-plain\"} 0",

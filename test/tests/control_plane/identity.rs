@@ -24,10 +24,7 @@ const ITS_OWN: [&str; 6] = [
 async fn every_write_of_a_bundle_object_is_the_accounts() {
     let cluster = cluster::with_controller().await;
     let log = cluster.plane.addresses.audit_log.clone();
-    let bundles = [
-        Bundle::new("1.0.0").with_second_config_map(),
-        Bundle::new("1.1.0"),
-    ];
+    let bundles = [Bundle::new("1.0.0").with_second_config_map(), Bundle::new("1.1.0")];
     let mut scene = Scene::set(cluster, "audited", &bundles[..1], &chain(&["1.0.0"])).await;
     scene.grant(&bundles);
     let extension = scene.install(json!({})).await;
@@ -39,10 +36,7 @@ async fn every_write_of_a_bundle_object_is_the_accounts() {
     let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let account = format!("system:serviceaccount:{}:{ACCOUNT}", scene.name);
     let writes = audit::writes(&log);
-    let by_controller: Vec<_> = writes
-        .iter()
-        .filter(|write| write.user == controller)
-        .collect();
+    let by_controller: Vec<_> = writes.iter().filter(|write| write.user == controller).collect();
 
     let as_account = by_controller
         .iter()
@@ -87,57 +81,25 @@ const CONTENTS: [&str; 17] = [
 
 /// Verb, resource and namespace of rights that the controller needs and has.
 const HELD: [(&str, &str, &str); 7] = [
-    (
-        "create",
-        "clusterobjectsets.olm.operatorframework.io",
-        "default",
-    ),
-    (
-        "patch",
-        "clustercatalogs.olm.operatorframework.io",
-        "default",
-    ),
+    ("create", "clusterobjectsets.olm.operatorframework.io", "default"),
+    ("patch", "clustercatalogs.olm.operatorframework.io", "default"),
     ("impersonate", "serviceaccounts", "default"),
     ("create", "secrets", SYSTEM_NAMESPACE),
     ("create", "leases.coordination.k8s.io", SYSTEM_NAMESPACE),
-    (
-        "update",
-        "leases.coordination.k8s.io/catalogd-operator-lock",
-        SYSTEM_NAMESPACE,
-    ),
-    (
-        "update",
-        "leases.coordination.k8s.io/9c4404e7.operatorframework.io",
-        SYSTEM_NAMESPACE,
-    ),
+    ("update", "leases.coordination.k8s.io/catalogd-operator-lock", SYSTEM_NAMESPACE),
+    ("update", "leases.coordination.k8s.io/9c4404e7.operatorframework.io", SYSTEM_NAMESPACE),
 ];
 
 /// The same for rights that it must not have.
 const NOT_HELD: [(&str, &str, &str); 9] = [
     ("get", "secrets", "default"),
     ("get", "secrets", "kube-system"),
-    (
-        "update",
-        "leases.coordination.k8s.io/another",
-        SYSTEM_NAMESPACE,
-    ),
+    ("update", "leases.coordination.k8s.io/another", SYSTEM_NAMESPACE),
     ("create", "clusteroperators.config.openshift.io", "default"),
-    (
-        "patch",
-        "clusteroperators.config.openshift.io/etcd",
-        "default",
-    ),
-    (
-        "escalate",
-        "clusterroles.rbac.authorization.k8s.io",
-        "default",
-    ),
+    ("patch", "clusteroperators.config.openshift.io/etcd", "default"),
+    ("escalate", "clusterroles.rbac.authorization.k8s.io", "default"),
     ("bind", "clusterroles.rbac.authorization.k8s.io", "default"),
-    (
-        "create",
-        "serviceaccounts --subresource=token",
-        SYSTEM_NAMESPACE,
-    ),
+    ("create", "serviceaccounts --subresource=token", SYSTEM_NAMESPACE),
     ("*", "*", "default"),
 ];
 
@@ -170,34 +132,19 @@ async fn the_controllers_own_rights_hold_no_write_on_a_bundles_objects() {
     let plane = cluster.plane;
     // It has what it needs: this is the right service account, and its roles are bound.
     for (verb, resource, namespace) in HELD {
-        assert!(
-            may(plane, verb, resource, namespace),
-            "it may not {verb} {resource}"
-        );
+        assert!(may(plane, verb, resource, namespace), "it may not {verb} {resource}");
     }
     for resource in CONTENTS {
         for verb in ["create", "update", "patch", "delete", "deletecollection"] {
-            assert!(
-                !may(plane, verb, resource, "default"),
-                "it may {verb} {resource}"
-            );
+            assert!(!may(plane, verb, resource, "default"), "it may {verb} {resource}");
         }
     }
-    for resource in [
-        "users",
-        "groups",
-        "userextras.authentication.k8s.io",
-        "uids.authentication.k8s.io",
-    ] {
-        assert!(
-            !may(plane, "impersonate", resource, "default"),
-            "it may impersonate {resource}"
-        );
+    for resource in
+        ["users", "groups", "userextras.authentication.k8s.io", "uids.authentication.k8s.io"]
+    {
+        assert!(!may(plane, "impersonate", resource, "default"), "it may impersonate {resource}");
     }
     for (verb, resource, namespace) in NOT_HELD {
-        assert!(
-            !may(plane, verb, resource, namespace),
-            "it may {verb} {resource}"
-        );
+        assert!(!may(plane, verb, resource, namespace), "it may {verb} {resource}");
     }
 }

@@ -24,9 +24,8 @@ async fn installs_and_removes_with_the_rights_rbac_printed() {
         installed.metadata.finalizers.unwrap_or_default(),
         ["olm.operatorframework.io/cleanup-unpack-cache"]
     );
-    let config_map = scene
-        .get("configmap", &scene.package.config_map())
-        .expect("the ConfigMap is there");
+    let config_map =
+        scene.get("configmap", &scene.package.config_map()).expect("the ConfigMap is there");
     let labels = &config_map["metadata"]["labels"];
     assert_eq!(labels["olm.operatorframework.io/owner-name"], scene.name);
     let owner = &config_map["metadata"]["ownerReferences"][0];
@@ -52,22 +51,15 @@ async fn upgrades_by_itself_when_the_catalog_moves() {
     let cluster = cluster::with_controller().await;
     let old = Bundle::new("1.0.0").with_second_config_map();
     let new = Bundle::new("1.1.0");
-    let mut scene = Scene::set(
-        cluster,
-        "moves",
-        std::slice::from_ref(&old),
-        &chain(&["1.0.0"]),
-    )
-    .await;
+    let mut scene =
+        Scene::set(cluster, "moves", std::slice::from_ref(&old), &chain(&["1.0.0"])).await;
     scene.grant(&[old.clone(), new.clone()]);
     let extension = scene.install(json!({"version": "1.x"})).await;
     extension.installed("1.0.0").await;
     let second = scene.package.second_config_map();
     assert!(scene.get("configmap", &second).is_some());
 
-    scene
-        .publish(&[old, new], &chain(&["1.0.0", "1.1.0"]))
-        .await;
+    scene.publish(&[old, new], &chain(&["1.0.0", "1.1.0"])).await;
     extension.installed("1.1.0").await;
 
     wait::until("the old revision is archived", REPAIR, || async {
@@ -84,13 +76,9 @@ async fn upgrades_by_itself_when_the_catalog_moves() {
         }
     })
     .await;
-    let deployment = scene
-        .get("deployment", &scene.package.deployment())
-        .expect("the Deployment is there");
-    assert_eq!(
-        deployment["metadata"]["ownerReferences"][0]["name"],
-        format!("{}-2", scene.name)
-    );
+    let deployment =
+        scene.get("deployment", &scene.package.deployment()).expect("the Deployment is there");
+    assert_eq!(deployment["metadata"]["ownerReferences"][0]["name"], format!("{}-2", scene.name));
     extension.delete().await;
 }
 
@@ -99,18 +87,14 @@ async fn upgrades_by_itself_when_the_catalog_moves() {
 async fn refuses_what_no_edge_reaches_until_it_is_forced() {
     let cluster = cluster::with_controller().await;
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.2.0")];
-    let entries = ["1.0.0", "1.2.0"].map(|version| Entry {
-        version: version.to_owned(),
-        replaces: None,
-    });
+    let entries =
+        ["1.0.0", "1.2.0"].map(|version| Entry { version: version.to_owned(), replaces: None });
     let scene = Scene::set(cluster, "forced", &bundles, &entries).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
 
     extension.patch_catalog(json!({"version": "1.2.0"})).await;
-    let refused = extension
-        .shows("Progressing", "True", "Retrying", "error upgrading")
-        .await;
+    let refused = extension.shows("Progressing", "True", "Retrying", "error upgrading").await;
     assert_eq!(
         olm_test::extension::condition(&refused, "Progressing").map(|found| found.message.as_str()),
         Some(
@@ -118,14 +102,9 @@ async fn refuses_what_no_edge_reaches_until_it_is_forced() {
              package \"buoy-forced\" matching version \"1.2.0\""
         )
     );
-    assert_eq!(
-        olm_test::extension::installed_version(&refused),
-        Some("1.0.0")
-    );
+    assert_eq!(olm_test::extension::installed_version(&refused), Some("1.0.0"));
 
-    extension
-        .patch_catalog(json!({"upgradeConstraintPolicy": "SelfCertified"}))
-        .await;
+    extension.patch_catalog(json!({"upgradeConstraintPolicy": "SelfCertified"})).await;
     extension.installed("1.2.0").await;
     extension.patch_catalog(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
@@ -148,14 +127,7 @@ async fn repairs_drift_and_keeps_what_the_bundle_does_not_declare() {
         scene.cluster.plane.kubectl(&args)
     };
     kubectl(&["label", "configmap", &name, "mine=stays"]);
-    kubectl(&[
-        "patch",
-        "configmap",
-        &name,
-        "--type=merge",
-        "--patch",
-        r#"{"data":{"depth":"3"}}"#,
-    ]);
+    kubectl(&["patch", "configmap", &name, "--type=merge", "--patch", r#"{"data":{"depth":"3"}}"#]);
     kubectl(&["delete", "deployment", &scene.package.deployment()]);
 
     wait::until("drift is repaired", REPAIR, || async {
@@ -201,14 +173,7 @@ async fn installs_as_soon_as_namespace_account_and_rights_are_there() {
         "--namespace",
         &scene.name,
     ]);
-    extension
-        .shows(
-            "Progressing",
-            "True",
-            "Retrying",
-            "pre-authorization failed",
-        )
-        .await;
+    extension.shows("Progressing", "True", "Retrying", "pre-authorization failed").await;
 
     scene.grant(&bundles);
     extension.installed("1.0.0").await;
@@ -222,15 +187,8 @@ async fn a_rollout_that_cannot_finish_gives_way_to_another_version() {
     let bundles = [Bundle::new("1.0.0").broken(), Bundle::new("1.0.1")];
     let scene = Scene::set(cluster, "stuck", &bundles, &chain(&["1.0.0", "1.0.1"])).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
-    let rolling = extension
-        .shows("Installed", "False", "Absent", "No bundle installed")
-        .await;
-    assert!(olm_test::extension::is(
-        &rolling,
-        "Progressing",
-        "True",
-        "RollingOut"
-    ));
+    let rolling = extension.shows("Installed", "False", "Absent", "No bundle installed").await;
+    assert!(olm_test::extension::is(&rolling, "Progressing", "True", "RollingOut"));
 
     extension.patch_catalog(json!({"version": "1.0.1"})).await;
     extension.installed("1.0.1").await;
@@ -242,13 +200,8 @@ async fn a_rollout_that_cannot_finish_gives_way_to_another_version() {
 async fn content_that_changes_under_the_same_version_waits_to_be_accepted() {
     let cluster = cluster::with_controller().await;
     let mut bundle = Bundle::new("1.0.0");
-    let mut scene = Scene::set(
-        cluster,
-        "altered",
-        std::slice::from_ref(&bundle),
-        &chain(&["1.0.0"]),
-    )
-    .await;
+    let mut scene =
+        Scene::set(cluster, "altered", std::slice::from_ref(&bundle), &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
 
@@ -257,9 +210,8 @@ async fn content_that_changes_under_the_same_version_waits_to_be_accepted() {
     // The catalog image must differ too, or there is no new reconcile.
     entries[0].replaces = Some("0.9.0".to_owned());
     scene.publish(&[bundle], &entries).await;
-    let reported = extension
-        .shows("Ready", "True", "ContentChanged", "accept-image: sha256:")
-        .await;
+    let reported =
+        extension.shows("Ready", "True", "ContentChanged", "accept-image: sha256:").await;
     let depth = || {
         scene
             .get("configmap", &scene.package.config_map())
@@ -267,13 +219,8 @@ async fn content_that_changes_under_the_same_version_waits_to_be_accepted() {
     };
     assert_eq!(depth(), Some(json!("10")));
 
-    let message = &olm_test::extension::condition(&reported, "Ready")
-        .expect("it is there")
-        .message;
-    let digest = message
-        .rsplit(' ')
-        .next()
-        .expect("the digest ends the message");
+    let message = &olm_test::extension::condition(&reported, "Ready").expect("it is there").message;
+    let digest = message.rsplit(' ').next().expect("the digest ends the message");
     scene.cluster.plane.kubectl(&[
         "annotate",
         "clusterextension",

@@ -59,11 +59,7 @@ impl Elector {
     async fn says(&self, line: &str, within: Duration) {
         wait::until(&format!("the elector says {line:?}"), within, || async {
             let lines = self.lines.lock().expect("nobody panics").clone();
-            lines
-                .iter()
-                .any(|said| said == line)
-                .then_some(())
-                .ok_or(lines)
+            lines.iter().any(|said| said == line).then_some(()).ok_or(lines)
         })
         .await;
     }
@@ -101,26 +97,14 @@ fn place(plane: &ControlPlane, name: &str) -> String {
         &scope,
     ]);
     let account = format!("--serviceaccount={account}");
-    plane.kubectl(&[
-        "create",
-        "rolebinding",
-        "leases",
-        "--role=leases",
-        &account,
-        &scope,
-    ]);
+    plane.kubectl(&["create", "rolebinding", "leases", "--role=leases", &account, &scope]);
     namespace
 }
 
 /// Starts a controller that only runs the gate, with its lease in `namespace`.
 async fn gate(plane: &'static ControlPlane, namespace: &str, name: &str) -> Controller {
     let lease = format!("--extension-lease={namespace}/{EXTENSIONS}");
-    start(
-        plane,
-        name,
-        &["--components=gate", "--leader-elect", &lease],
-    )
-    .await
+    start(plane, name, &["--components=gate", "--leader-elect", &lease]).await
 }
 
 fn leases(cluster: &Cluster, namespace: &str) -> Api<Lease> {
@@ -138,11 +122,7 @@ async fn held(leases: &Api<Lease>, name: &str, within: Duration, is: fn(&str) ->
         let lease = leases.get(name).await.map_err(|error| error.to_string())?;
         let spec = serde_json::to_value(lease.spec).unwrap_or_default();
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
-        if is(holder) {
-            Ok(spec)
-        } else {
-            Err(spec.to_string())
-        }
+        if is(holder) { Ok(spec) } else { Err(spec.to_string()) }
     })
     .await
 }
@@ -188,25 +168,18 @@ async fn form(leases: &Api<Lease>, name: &str) -> Value {
     let moment = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
     let (acquired, renewed) = (moment("acquireTime"), moment("renewTime"));
     for time in [&acquired, &renewed] {
-        let shape: String = time
-            .chars()
-            .map(|one| if one.is_ascii_digit() { '0' } else { one })
-            .collect();
+        let shape: String =
+            time.chars().map(|one| if one.is_ascii_digit() { '0' } else { one }).collect();
         assert_eq!(shape, "0000-00-00T00:00:00.000000Z");
     }
     spec["acquireTime"] = json!("a time");
-    spec["renewTime"] = json!(if renewed == acquired {
-        "the same"
-    } else {
-        "later"
-    });
+    spec["renewTime"] = json!(if renewed == acquired { "the same" } else { "later" });
     let holder = spec["holderIdentity"].as_str().map(str::is_empty);
     spec["holderIdentity"] = json!(holder.map(|nobody| if nobody { "" } else { "somebody" }));
     let metadata = &lease.metadata;
     let fields = metadata.managed_fields.iter().flatten();
-    let owned: Vec<_> = fields
-        .map(|entry| json!([entry.operation, entry.subresource, entry.fields_v1]))
-        .collect();
+    let owned: Vec<_> =
+        fields.map(|entry| json!([entry.operation, entry.subresource, entry.fields_v1])).collect();
     json!({
         "spec": spec, "labels": metadata.labels, "annotations": metadata.annotations,
         "finalizers": metadata.finalizers, "owners": metadata.owner_references, "fields": owned,
@@ -237,10 +210,7 @@ async fn a_lease_is_passed_between_the_controller_and_client_go() {
     renewed(our.clone()).await;
     renewed(their.clone()).await;
     assert_eq!(form(&our, EXTENSIONS).await, form(&their, EXTENSIONS).await);
-    assert_eq!(
-        spec(&our, EXTENSIONS).await["acquireTime"],
-        created["acquireTime"]
-    );
+    assert_eq!(spec(&our, EXTENSIONS).await["acquireTime"], created["acquireTime"]);
 
     // Released.
     let mut controller = controller;
@@ -250,12 +220,7 @@ async fn a_lease_is_passed_between_the_controller_and_client_go() {
     assert_eq!(form(&our, EXTENSIONS).await, form(&their, EXTENSIONS).await);
 
     // Acquired by the other one.
-    let elector = Elector::start(
-        plane,
-        &ours,
-        "go",
-        &["--lease=6s", "--renew=4s", "--retry=1s"],
-    );
+    let elector = Elector::start(plane, &ours, "go", &["--lease=6s", "--renew=4s", "--retry=1s"]);
     let mut second = gate(plane, &theirs, "taker").await;
     elector.says("leading", SOON).await;
     let taken = held(&our, EXTENSIONS, SOON, |holder| holder == "go").await;
@@ -267,16 +232,13 @@ async fn a_lease_is_passed_between_the_controller_and_client_go() {
     second.kill();
     let waiting = gate(plane, &ours, "waiter").await;
     waits(&waiting).await;
-    assert_eq!(
-        (
-            waiting.health("healthz").await,
-            waiting.health("readyz").await
-        ),
-        (200, 200)
+    assert_eq!((waiting.health("healthz").await, waiting.health("readyz").await), (200, 200));
+    assert!(
+        waiting
+            .metrics()
+            .await
+            .contains(&format!("leader_election_master_status{{name=\"{EXTENSIONS}\"}} 0"))
     );
-    assert!(waiting.metrics().await.contains(&format!(
-        "leader_election_master_status{{name=\"{EXTENSIONS}\"}} 0"
-    )));
     elector.stop();
     let taken = held(&our, EXTENSIONS, Duration::from_secs(4), is_ours).await;
     assert_eq!(taken["leaseTransitions"], 2);
@@ -299,10 +261,7 @@ async fn a_killed_holder_is_waited_for_as_long_as_its_record_says() {
     let killed = Instant::now();
     let taken = held(&leases, EXTENSIONS, Duration::from_secs(30), is_ours).await;
     let waited = killed.elapsed();
-    assert!(
-        waited >= Duration::from_secs(9),
-        "taken after {waited:?}, held by {last}"
-    );
+    assert!(waited >= Duration::from_secs(9), "taken after {waited:?}, held by {last}");
     assert_eq!(taken["leaseTransitions"], 1);
     assert_eq!(taken["leaseDurationSeconds"], 137);
 }
@@ -319,26 +278,15 @@ async fn a_leader_puts_a_deleted_lease_back_and_ends_when_its_name_is_gone() {
     let candidate = gate(plane, &namespace, "candidate").await;
     waits(&candidate).await;
 
-    leases
-        .delete(EXTENSIONS, &DeleteParams::default())
-        .await
-        .expect("it can be deleted");
+    leases.delete(EXTENSIONS, &DeleteParams::default()).await.expect("it can be deleted");
     let again = held(&leases, EXTENSIONS, SOON, is_ours).await;
     assert_eq!(again["holderIdentity"], before["holderIdentity"]);
     assert_eq!(again["acquireTime"], before["acquireTime"]);
 
-    edit(
-        &leases,
-        EXTENSIONS,
-        json!({"holderIdentity": "by hand", "leaseDurationSeconds": 2}),
-    )
-    .await;
+    edit(&leases, EXTENSIONS, json!({"holderIdentity": "by hand", "leaseDurationSeconds": 2}))
+        .await;
     assert_eq!(exited(&mut leader, SOON).await, 1);
-    assert!(
-        leader.log().contains("its holder is now"),
-        "{}",
-        leader.log()
-    );
+    assert!(leader.log().contains("its holder is now"), "{}", leader.log());
     let taken = held(&leases, EXTENSIONS, SOON, is_ours).await;
     assert_ne!(taken["holderIdentity"], before["holderIdentity"]);
 }
@@ -355,10 +303,7 @@ async fn each_half_leads_by_itself() {
         "spec": {"holderIdentity": "upstream", "leaseDurationSeconds": 3600},
     }))
     .expect("a Lease");
-    leases
-        .create(&PostParams::default(), &held_elsewhere)
-        .await
-        .expect("the Lease is made");
+    leases.create(&PostParams::default(), &held_elsewhere).await.expect("the Lease is made");
     let args = [
         "--components=catalogs,gate",
         "--leader-elect",
@@ -394,21 +339,13 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
     let extension = scene.install(json!({"version": "1.x"})).await;
     extension.installed("1.0.0").await;
     assert!(first.log().contains("reconcile ending"));
-    assert!(
-        !second.log().contains("reconcile ending"),
-        "{}",
-        second.log()
-    );
+    assert!(!second.log().contains("reconcile ending"), "{}", second.log());
 
     first.kill();
     let before = audit::writes(&plane.addresses.audit_log).len();
     // The holder is dead: from now on its lease is valid for two seconds instead of 137.
     for name in [CATALOGS, EXTENSIONS] {
-        assert!(is_ours(
-            spec(&leases, name).await["holderIdentity"]
-                .as_str()
-                .unwrap_or_default()
-        ));
+        assert!(is_ours(spec(&leases, name).await["holderIdentity"].as_str().unwrap_or_default()));
         edit(&leases, name, json!({"leaseDurationSeconds": 2})).await;
     }
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
@@ -452,11 +389,7 @@ async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
     assert_eq!(exited(&mut controller, SOON).await, 1);
     let took = thawed.elapsed();
     assert!(took < Duration::from_secs(5), "it ended after {took:?}");
-    assert!(
-        controller.log().contains("could not be renewed"),
-        "{}",
-        controller.log()
-    );
+    assert!(controller.log().contains("could not be renewed"), "{}", controller.log());
     let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let writes = audit::writes(&plane.addresses.audit_log).split_off(before);
     let ours: Vec<_> = writes.iter().filter(|write| write.user == user).collect();

@@ -41,19 +41,9 @@ impl Install {
         let plane = install.cluster.plane;
         plane.kubectl(&["create", "namespace", "openshift-config"]);
         let kind = "SecurityContextConstraints";
-        stand_in(
-            plane,
-            "securitycontextconstraints.security.openshift.io/v1",
-            kind,
-            "Cluster",
-        );
+        stand_in(plane, "securitycontextconstraints.security.openshift.io/v1", kind, "Cluster");
         let kind = "ServiceMonitor";
-        stand_in(
-            plane,
-            "servicemonitors.monitoring.coreos.com/v1",
-            kind,
-            "Namespaced",
-        );
+        stand_in(plane, "servicemonitors.monitoring.coreos.com/v1", kind, "Namespaced");
         install
     }
 
@@ -69,9 +59,7 @@ impl Install {
 
     async fn from(folder: &Path) -> Self {
         let cluster = cluster::empty().await;
-        let text = cluster
-            .plane
-            .kubectl(&["kustomize", &folder.to_string_lossy()]);
+        let text = cluster.plane.kubectl(&["kustomize", &folder.to_string_lossy()]);
         let file = cluster.dir.join("install.yaml");
         std::fs::write(&file, text).expect("it is written");
         cluster.plane.let_scrape();
@@ -98,10 +86,7 @@ impl Install {
                     (Value::Null, _) => text(&metadata["resourceVersion"]),
                     (generation, _) => generation.to_string(),
                 };
-                (
-                    format!("{kind}/{}", text(&object["metadata"]["name"])),
-                    version,
-                )
+                (format!("{kind}/{}", text(&object["metadata"]["name"])), version)
             })
             .collect()
     }
@@ -120,10 +105,7 @@ impl Install {
         let deployments = items.filter(|object| object["kind"] == "Deployment");
         let controllers = deployments.map(|deployment| {
             let options = ControllerOptions {
-                name: deployment["metadata"]["name"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned(),
+                name: deployment["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
                 manifest: Some(Manifest::of(deployment)),
                 ..ControllerOptions::default()
             };
@@ -150,10 +132,7 @@ pub(crate) async fn ready(controllers: &[Controller]) {
         wait::until("the process is ready", READY, || async {
             match controller.health("readyz").await {
                 200 => Ok(()),
-                other => Err(format!(
-                    "readyz answers {other}\n{}",
-                    controller.last_words()
-                )),
+                other => Err(format!("readyz answers {other}\n{}", controller.last_words())),
             }
         })
         .await;
@@ -162,13 +141,7 @@ pub(crate) async fn ready(controllers: &[Controller]) {
 
 async fn installs(install: &Install, suffix: &str) -> (Scene, olm_test::extension::Extension) {
     let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(
-        install.cluster.clone(),
-        suffix,
-        &bundles,
-        &chain(&["1.0.0"]),
-    )
-    .await;
+    let scene = Scene::set(install.cluster.clone(), suffix, &bundles, &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
     (scene, extension)
@@ -189,9 +162,7 @@ async fn one_apply_on_an_empty_cluster_is_all_it_takes() {
     // What was installed outlives a careless removal of the manifests.
     let plane = install.cluster.plane;
     for crd in CRDS {
-        let error = plane
-            .try_kubectl(&["delete", "crd", crd], "")
-            .expect_err("it is refused");
+        let error = plane.try_kubectl(&["delete", "crd", crd], "").expect_err("it is refused");
         assert!(error.contains("allow-deletion"), "{error}");
     }
     let now = extension.get().await;
@@ -202,12 +173,7 @@ async fn one_apply_on_an_empty_cluster_is_all_it_takes() {
     let key = "policy.olm.operatorframework.io/allow-deletion=true";
     for crd in CRDS {
         plane.kubectl(&["annotate", "crd", crd, key]);
-        plane.kubectl(&[
-            "delete",
-            "crd",
-            crd,
-            &format!("--timeout={}s", UNINSTALL.as_secs()),
-        ]);
+        plane.kubectl(&["delete", "crd", crd, &format!("--timeout={}s", UNINSTALL.as_secs())]);
     }
 }
 
@@ -227,14 +193,8 @@ async fn a_process_that_starts_before_the_manifests_waits_and_then_works() {
         panic!("{} processes", controllers.len());
     };
     wait::until("it says what to do", READY, || async {
-        let said = controller
-            .log()
-            .contains("apply the manifests of this version");
-        if said {
-            Ok(())
-        } else {
-            Err(controller.last_words())
-        }
+        let said = controller.log().contains("apply the manifests of this version");
+        if said { Ok(()) } else { Err(controller.last_words()) }
     })
     .await;
     assert_eq!(controller.health("healthz").await, 200);
@@ -287,18 +247,13 @@ async fn a_right_that_is_missing_is_named_and_the_rest_works() {
     let told = format!("service account {account} lacks {line}");
     assert_eq!(found(), [("problem".into(), told.into())]);
 
-    plane.kubectl_with_input(
-        &["apply", "--server-side", "--force-conflicts", "-f", "-"],
-        &{
-            let file = std::fs::read_to_string(&install.file);
-            file.expect("it was written")
-        },
-    );
+    plane.kubectl_with_input(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &{
+        let file = std::fs::read_to_string(&install.file);
+        file.expect("it was written")
+    });
     wait::until("it is told that nothing is missing", READY, || async {
         let log = controller.log();
-        log.contains("every right it needs")
-            .then_some(())
-            .ok_or(log)
+        log.contains("every right it needs").then_some(()).ok_or(log)
     })
     .await;
     assert_eq!(controller.log().matches("lacks rights").count(), 1);
@@ -370,12 +325,9 @@ async fn running_on(cluster: &Cluster, replicas: usize) -> Vec<String> {
                 && conditions.is_some_and(|all| all.iter().any(ready))
         };
         let nodes = pods.iter().filter(is_ready);
-        let nodes: Vec<_> = nodes
-            .filter_map(|pod| pod["spec"]["nodeName"].as_str().map(str::to_owned))
-            .collect();
-        (nodes.len() == replicas)
-            .then_some(nodes)
-            .ok_or_else(|| list["items"].to_string())
+        let nodes: Vec<_> =
+            nodes.filter_map(|pod| pod["spec"]["nodeName"].as_str().map(str::to_owned)).collect();
+        (nodes.len() == replicas).then_some(nodes).ok_or_else(|| list["items"].to_string())
     })
     .await
 }
@@ -392,11 +344,7 @@ pub(crate) fn stand_in(plane: &ControlPlane, named: &str, kind: &str, scope: &st
             "versions": [{"name": version, "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": any}}]}});
     plane.kubectl_with_input(&["create", "-f", "-"], &crd.to_string());
-    plane.kubectl(&[
-        "wait",
-        "--for=condition=Established",
-        &format!("crd/{name}"),
-    ]);
+    plane.kubectl(&["wait", "--for=condition=Established", &format!("crd/{name}")]);
 }
 
 // deploying.md P9, 2.6
@@ -416,14 +364,8 @@ async fn on_openshift_two_processes_install_from_their_two_namespaces() {
         let mut lines = leases.lines();
         lines.any(|line| line.starts_with(namespace) && line.contains(lease))
     };
-    assert!(
-        leads("openshift-catalogd ", "catalogd-operator-lock"),
-        "{leases}"
-    );
-    assert!(
-        leads("openshift-operator-controller ", "9c4404e7"),
-        "{leases}"
-    );
+    assert!(leads("openshift-catalogd ", "catalogd-operator-lock"), "{leases}");
+    assert!(leads("openshift-operator-controller ", "9c4404e7"), "{leases}");
     assert_eq!(install.refused(), [""; 0]);
     for controller in &controllers {
         let log = controller.log();
@@ -506,31 +448,13 @@ async fn without_the_role_for_shared_watches_accounts_watch() {
     assert!(!controllers[0].log().contains("lacks rights"));
     let deployment = scene.package.deployment();
     let api = Api::<Deployment>::namespaced(cluster.client.clone(), &scene.name);
-    let before = api
-        .get(&deployment)
-        .await
-        .expect("it is installed")
-        .metadata
-        .uid;
+    let before = api.get(&deployment).await.expect("it is installed").metadata.uid;
     // Polling would take minutes.
-    cluster.plane.kubectl(&[
-        "delete",
-        "deployment",
-        &deployment,
-        "--namespace",
-        &scene.name,
-    ]);
+    cluster.plane.kubectl(&["delete", "deployment", &deployment, "--namespace", &scene.name]);
     wait::until("the Deployment is made anew", READY, || async {
-        let found = api
-            .get_opt(&deployment)
-            .await
-            .map_err(|it| it.to_string())?;
+        let found = api.get_opt(&deployment).await.map_err(|it| it.to_string())?;
         let uid = found.and_then(|found| found.metadata.uid);
-        if uid.is_some() && uid != before {
-            Ok(())
-        } else {
-            Err("the old one, or none".to_owned())
-        }
+        if uid.is_some() && uid != before { Ok(()) } else { Err("the old one, or none".to_owned()) }
     })
     .await;
     extension.delete().await;
@@ -558,9 +482,7 @@ async fn constrained_impersonation_is_enough_and_gives_no_token() {
     let account = format!("--serviceaccount={}:{ACCOUNT}", scene.name);
     let admin = "--clusterrole=cluster-admin";
     plane.kubectl(&["create", "clusterrolebinding", "held", admin, &account]);
-    let config = cluster
-        .dir
-        .join(format!("{CONTROLLER_ACCOUNT}-state/kubeconfig"));
+    let config = cluster.dir.join(format!("{CONTROLLER_ACCOUNT}-state/kubeconfig"));
     let config = format!("--kubeconfig={}", config.display());
     let acting = format!("--as=system:serviceaccount:{}:{ACCOUNT}", scene.name);
     let namespace = format!("--namespace={}", scene.name);
@@ -573,14 +495,8 @@ async fn constrained_impersonation_is_enough_and_gives_no_token() {
     })
     .await;
     tries(&["get", "configmaps"]).expect("this is what bundles take");
-    let collection = format!(
-        "--raw=/api/v1/namespaces/{}/configmaps?dryRun=All",
-        scene.name
-    );
-    let path = format!(
-        "--raw=/api/v1/namespaces/{}/pods/any/exec?command=sh",
-        scene.name
-    );
+    let collection = format!("--raw=/api/v1/namespaces/{}/configmaps?dryRun=All", scene.name);
+    let path = format!("--raw=/api/v1/namespaces/{}/pods/any/exec?command=sh", scene.name);
     for args in [
         &["create", "token", ACCOUNT][..],
         &["create", &path, "--filename=/dev/null"],

@@ -44,17 +44,11 @@ pub(crate) fn upstream(image: &str) -> Vec<Value> {
     vec![
         deployment(
             "operator-controller",
-            &[
-                "--leader-elect",
-                "--feature-gates=WebhookProviderCertManager=true",
-            ],
+            &["--leader-elect", "--feature-gates=WebhookProviderCertManager=true"],
         ),
         deployment(
             "catalogd",
-            &[
-                "--leader-elect",
-                "--external-address=catalogd-service.olmv1-system.svc",
-            ],
+            &["--leader-elect", "--external-address=catalogd-service.olmv1-system.svc"],
         ),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "metadata": {"name": "operator-controller-cluster-admin-rolebinding"},
@@ -93,12 +87,7 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
     let objects = left.install(&bundles[0]);
     left.release((1, "deployed"), "1.0.0", &objects);
     create(plane, &upstream("registry.example.com/upstream:v1.11"));
-    plane.kubectl(&[
-        "wait",
-        "crd",
-        &left.scene.package.crd(),
-        "--for=condition=Established",
-    ]);
+    plane.kubectl(&["wait", "crd", &left.scene.package.crd(), "--for=condition=Established"]);
     let runs = || async { ready_pod(&left.scene) };
     wait::until("the operator runs", STEP, runs).await;
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -106,10 +95,7 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
     let (code, text, errors) = save(plane, &file);
     assert_eq!(code, Some(0), "{text}{errors}");
     let would = format!("{}: release of Helm with ", left.scene.name);
-    assert!(
-        text.contains(&would) && text.contains("would change nothing"),
-        "{text}"
-    );
+    assert!(text.contains(&would) && text.contains("would change nothing"), "{text}");
     let hints = hints(&text);
     assert_eq!(hints.len(), 5, "{text}");
     for command in hints {
@@ -152,16 +138,11 @@ fn controllers(left: &Left) -> BTreeMap<String, String> {
 async fn settled(left: &Left) {
     wait::until("the second revision holds it", STEP, || async {
         let all = left.extension.revisions().await;
-        let active = all
-            .iter()
-            .filter(|set| format!("{:?}", set.spec.lifecycle_state) == "Active");
+        let active = all.iter().filter(|set| format!("{:?}", set.spec.lifecycle_state) == "Active");
         let active: Vec<_> = active.collect();
         match active.as_slice() {
             [only] if only.spec.revision == 2 => Ok(()),
-            _ => Err(format!(
-                "{:?}",
-                active.iter().map(|set| &set.status).collect::<Vec<_>>()
-            )),
+            _ => Err(format!("{:?}", active.iter().map(|set| &set.status).collect::<Vec<_>>())),
         }
     })
     .await;
@@ -201,17 +182,10 @@ const OF_OPENSHIFT: [[&[&str]; 2]; 3] = [
     ],
     [
         &["--leader-elect", "--catalogd-cas-dir=/var/ca-certs"],
-        &[
-            "--leader-elect",
-            "--external-address=catalogd-service.openshift-catalogd.svc",
-        ],
+        &["--leader-elect", "--external-address=catalogd-service.openshift-catalogd.svc"],
     ],
     [
-        &[
-            "--leader-elect",
-            "--catalogd-cas-dir=/var/ca-certs",
-            "--pull-cas-dir=/var/ca-certs",
-        ],
+        &["--leader-elect", "--catalogd-cas-dir=/var/ca-certs", "--pull-cas-dir=/var/ca-certs"],
         &["--leader-elect", "--pull-cas-dir=/var/ca-certs"],
     ],
 ];
@@ -247,12 +221,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     let runs = || async { ready_pod(&left.scene) };
     wait::until("the operator runs", STEP, runs).await;
     let kind = "OLM";
-    stand_in(
-        plane,
-        "olms.operator.openshift.io/v1alpha1",
-        kind,
-        "Cluster",
-    );
+    stand_in(plane, "olms.operator.openshift.io/v1alpha1", kind, "Cluster");
     let olm = json!({"apiVersion": "operator.openshift.io/v1alpha1", "kind": kind,
         "metadata": {"name": "cluster"}, "spec": {"managementState": "Managed"}});
     create(plane, &[olm]);
@@ -272,10 +241,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     plane.kubectl(&["patch", "olm", "cluster", "--type=merge", "-p", unmanaged]);
     let (code, text, errors) = save(plane, &file);
     assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(
-        text.contains("the next update of the cluster waits"),
-        "{text}"
-    );
+    assert!(text.contains("the next update of the cluster waits"), "{text}");
     assert!(text.contains("would change nothing"), "{text}");
     let hints = hints(&text);
     assert_eq!(hints.len(), 3, "{text}");
@@ -284,13 +250,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
         plane.kubectl(&["delete"].into_iter().chain(words).collect::<Vec<_>>());
     }
     let file_of_ours = install.file.to_string_lossy();
-    plane.kubectl(&[
-        "apply",
-        "--server-side",
-        "--force-conflicts",
-        "-f",
-        &file_of_ours,
-    ]);
+    plane.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &file_of_ours]);
     let controllers = install.start();
     ready(&controllers).await;
     left.extension.installed("1.0.0").await;
@@ -316,33 +276,19 @@ async fn what_helm_installed_is_given_back_to_it_and_taken_over_again() {
     left.controller.kill();
     let (before, name) = (left.alive(), left.scene.name.clone());
     let held = controllers(&left);
-    assert!(
-        held.len() > 3 && held.values().all(|it| it == "ClusterObjectSet"),
-        "{held:?}"
-    );
+    assert!(held.len() > 3 && held.values().all(|it| it == "ClusterObjectSet"), "{held:?}");
     let leave = ["--leave", "--to-helm", &name, "--yes"];
     let (code, text, errors) = doctor(plane, &leave);
     assert_eq!(code, Some(0), "{text}{errors}");
     let given = controllers(&left);
     assert_eq!(given.len(), held.len());
-    assert!(
-        given.values().all(|it| it == "ClusterExtension"),
-        "{given:?}"
-    );
+    assert!(given.values().all(|it| it == "ClusterExtension"), "{given:?}");
     wait::until("the revisions are gone", STEP, || async {
         let all = left.extension.revisions().await;
-        if all.is_empty() {
-            Ok(())
-        } else {
-            Err(all.len())
-        }
+        if all.is_empty() { Ok(()) } else { Err(all.len()) }
     })
     .await;
-    assert!(
-        left.scene
-            .content(&format!("{KEYS}/owner-name"), &name)
-            .is_empty()
-    );
+    assert!(left.scene.content(&format!("{KEYS}/owner-name"), &name).is_empty());
     assert!(!left.releases().is_empty(), "upstream goes on with it");
     assert_eq!(left.alive(), before, "nothing was restarted");
     // And once more: the release is there, and nothing holds what it installed.
@@ -351,9 +297,7 @@ async fn what_helm_installed_is_given_back_to_it_and_taken_over_again() {
     assert_eq!(code, Some(0), "{errors}");
     settled(&left).await;
     assert_eq!(left.alive(), before);
-    left.extension
-        .patch_catalog(json!({"version": "1.1.0"}))
-        .await;
+    left.extension.patch_catalog(json!({"version": "1.1.0"})).await;
     left.extension.installed("1.1.0").await;
     wait::until("the release goes", STEP, || async {
         let left = left.releases();
@@ -379,13 +323,7 @@ fn extension(plane: &ControlPlane, name: &str, spec: &Value) -> String {
     let object = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtension",
         "metadata": {"name": name}, "spec": whole});
     plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
-    plane.kubectl(&[
-        "get",
-        "clusterextension",
-        name,
-        "-o",
-        "jsonpath={.metadata.uid}",
-    ])
+    plane.kubectl(&["get", "clusterextension", name, "-o", "jsonpath={.metadata.uid}"])
 }
 
 /// Prepares faults that do not belong to an extension.
@@ -420,11 +358,7 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
     plane.kubectl(&["create", "namespace", "faults"]);
     plane.kubectl(&["create", "serviceaccount", "poor", "-n", "faults"]);
     extension(plane, "nobody", &json!({}));
-    extension(
-        plane,
-        "absent",
-        &json!({"serviceAccount": {"name": "gone"}}),
-    );
+    extension(plane, "absent", &json!({"serviceAccount": {"name": "gone"}}));
     let poor = json!({"serviceAccount": {"name": "poor"}});
     let uid = extension(plane, "poor", &poor);
     let older = extension(plane, "older", &poor);
@@ -434,13 +368,7 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
             "ownerReferences": [owner]}})
     };
     let owner = |kind: &str, version: &str, name: &str, uid: &str| json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true});
-    let its_uid = [
-        "get",
-        "namespace",
-        "faults",
-        "-o",
-        "jsonpath={.metadata.uid}",
-    ];
+    let its_uid = ["get", "namespace", "faults", "-o", "jsonpath={.metadata.uid}"];
     let namespace = plane.kubectl(&its_uid);
     let theirs = owner("Namespace", "v1", "faults", &namespace);
     let mine = owner("ClusterExtension", &format!("{KEYS}/v1"), "poor", &uid);
@@ -448,25 +376,14 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
     of_the_cluster(plane);
     create(
         plane,
-        &[
-            json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtensionRevision",
+        &[json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtensionRevision",
         "metadata": {"name": "older-1", "ownerReferences":
-            [owner("ClusterExtension", &format!("{KEYS}/v1"), "older", &older)]}}),
-        ],
+            [owner("ClusterExtension", &format!("{KEYS}/v1"), "older", &older)]}})],
     );
     left.release((1, "deployed"), "1.0.0", objects);
     let edit = json!({"data": {"depth": "edited by hand"}}).to_string();
     let settings = left.scene.package.config_map();
-    plane.kubectl(&[
-        "patch",
-        "configmap",
-        &settings,
-        "-n",
-        name,
-        "--type=merge",
-        "-p",
-        &edit,
-    ]);
+    plane.kubectl(&["patch", "configmap", &settings, "-n", name, "--type=merge", "-p", &edit]);
     let mut want: Vec<String> = [
         "nobody: names no service account",
         "absent: service account faults/gone does not exist",
@@ -520,10 +437,7 @@ async fn what_stands_in_the_way_of_a_take_over_is_found_and_nothing_is_written()
         broken,
     ]);
     let (_, text, _) = doctor(plane, &["--take-over"]);
-    let why = format!(
-        "{}: Helm release in Secret {index}: not gzip",
-        left.scene.name
-    );
+    let why = format!("{}: Helm release in Secret {index}: not gzip", left.scene.name);
     assert!(text.contains(&why), "{text}");
 }
 
@@ -533,17 +447,8 @@ async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they
     let bundles = [Bundle::new("1.0.0")];
     let left = Left::of("policies", &bundles, "1.0.0").await;
     let plane = left.scene.cluster.plane;
-    plane.kubectl(&[
-        "create",
-        "serviceaccount",
-        "upstream",
-        "-n",
-        SYSTEM_NAMESPACE,
-    ]);
-    let rights = [
-        "--verb=*",
-        "--resource=clusterobjectsets.olm.operatorframework.io",
-    ];
+    plane.kubectl(&["create", "serviceaccount", "upstream", "-n", SYSTEM_NAMESPACE]);
+    let rights = ["--verb=*", "--resource=clusterobjectsets.olm.operatorframework.io"];
     plane.kubectl(&[&["create", "clusterrole", "upstream"][..], &rights].concat());
     let account = format!("--serviceaccount={SYSTEM_NAMESPACE}:upstream");
     plane.kubectl(&[
@@ -562,15 +467,9 @@ async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they
     let user = format!("--as=system:serviceaccount:{SYSTEM_NAMESPACE}:upstream");
     let write = || plane.try_kubectl(&["create", &user, "-f", "-"], &set.to_string());
     let denied = write().expect_err("the policy denies it");
-    assert!(
-        denied.contains("clusterobjectset-serviceaccount-use"),
-        "{denied}"
-    );
+    assert!(denied.contains("clusterobjectset-serviceaccount-use"), "{denied}");
     let part = ["-l", "app.kubernetes.io/part-of=olm"];
-    for kind in [
-        "validatingadmissionpolicybindings",
-        "validatingadmissionpolicies",
-    ] {
+    for kind in ["validatingadmissionpolicybindings", "validatingadmissionpolicies"] {
         plane.kubectl(&[&["delete", kind][..], &part].concat());
     }
     wait::until("upstream may write", STEP, || async { write() }).await;
@@ -594,17 +493,8 @@ async fn whoever_leaves_leaves_nothing_that_upstream_would_keep() {
     let way = format!("ClusterExtension {name}: upstream with ClusterObjectSets goes on");
     assert!(text.contains(&way), "{text}");
     let found = left.extension.get().await.status.expect("a status");
-    let types: Vec<_> = found
-        .conditions
-        .iter()
-        .map(|it| it.type_.as_str())
-        .collect();
-    let ours = [
-        "Ready",
-        "Paused",
-        "PermissionsSufficient",
-        "PlatformUpgradeable",
-    ];
+    let types: Vec<_> = found.conditions.iter().map(|it| it.type_.as_str()).collect();
+    let ours = ["Ready", "Paused", "PermissionsSufficient", "PlatformUpgradeable"];
     assert!(!types.iter().any(|it| ours.contains(it)), "{types:?}");
     assert!(types.contains(&"Installed"));
     assert_eq!(found.update, None);

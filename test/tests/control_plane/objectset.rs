@@ -24,10 +24,8 @@ struct Stage {
 impl Stage {
     /// The account may create `ConfigMaps`, Services and Deployments, and manage those named here.
     async fn set(suffix: &str, names: &[&str]) -> Self {
-        let stage = Self {
-            cluster: cluster::with_controller().await,
-            name: format!("os-{suffix}"),
-        };
+        let stage =
+            Self { cluster: cluster::with_controller().await, name: format!("os-{suffix}") };
         stage.apply(&json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": stage.name}}));
         stage.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
@@ -39,21 +37,17 @@ impl Stage {
     fn grant(&self, names: &[&str]) {
         let metadata = json!({"name": "installer", "namespace": self.name});
         let resources = json!(["configmaps", "services", "deployments"]);
-        self.apply(
-            &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        self.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": metadata, "rules": [
                 {"apiGroups": ["", "apps"], "resources": resources, "verbs": ["create"]},
                 {"apiGroups": ["", "apps"], "resources": resources, "resourceNames": names,
-                 "verbs": ["delete", "get", "list", "patch", "watch"]}]}),
-        );
-        self.apply(
-            &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+                 "verbs": ["delete", "get", "list", "patch", "watch"]}]}));
+        self.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "metadata": metadata,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role",
                 "name": "installer"},
             "subjects": [{"kind": "ServiceAccount", "name": "installer",
-                "namespace": self.name}]}),
-        );
+                "namespace": self.name}]}));
     }
 
     fn apply(&self, object: &Value) {
@@ -91,10 +85,8 @@ impl Stage {
             .iter()
             .enumerate()
             .map(|(index, objects)| {
-                let objects: Vec<Value> = objects
-                    .iter()
-                    .map(|object| json!({"object": object}))
-                    .collect();
+                let objects: Vec<Value> =
+                    objects.iter().map(|object| json!({"object": object})).collect();
                 json!({"name": format!("phase-{index}"), "objects": objects})
             })
             .collect();
@@ -130,13 +122,8 @@ impl Stage {
         let what = format!("{name} {type_}={}/{}", want.0, want.1);
         wait::until(&what, within, || async {
             let set = self.get("clusterobjectset", &name).unwrap_or_default();
-            let conditions = set["status"]["conditions"]
-                .as_array()
-                .cloned()
-                .unwrap_or_default();
-            let found = conditions
-                .iter()
-                .find(|condition| condition["type"] == type_);
+            let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let found = conditions.iter().find(|condition| condition["type"] == type_);
             found
                 .filter(|found| found["status"] == want.0 && found["reason"] == want.1)
                 .and_then(|found| found["message"].as_str().map(str::to_owned))
@@ -146,15 +133,11 @@ impl Stage {
     }
 
     async fn succeeds(&self, number: i64) {
-        self.shows(number, "Progressing", ("True", "Succeeded"), STEP)
-            .await;
+        self.shows(number, "Progressing", ("True", "Succeeded"), STEP).await;
     }
 
     async fn eventually(&self, what: &str, within: Duration, look: impl Fn() -> bool) {
-        wait::until(what, within, || async {
-            look().then_some(()).ok_or("not yet")
-        })
-        .await;
+        wait::until(what, within, || async { look().then_some(()).ok_or("not yet") }).await;
     }
 
     /// Deletes a revision and waits until it is gone.
@@ -162,8 +145,7 @@ impl Stage {
         let name = self.revision(number);
         self.kubectl(&["delete", "clusterobjectset", &name, "--wait=false"]);
         let gone = || self.get("clusterobjectset", &name).is_none();
-        self.eventually(&format!("{name} is gone"), within, gone)
-            .await;
+        self.eventually(&format!("{name} is gone"), within, gone).await;
     }
 }
 
@@ -176,16 +158,9 @@ fn deployment(stage: &Stage, name: &str, image: &str) -> Value {
 }
 
 fn controller_of(object: &Value) -> String {
-    let references = object["metadata"]["ownerReferences"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let controller = references
-        .iter()
-        .find(|reference| reference["controller"] == true);
-    controller.map_or_else(String::new, |found| {
-        found["name"].as_str().unwrap_or("").to_owned()
-    })
+    let references = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    let controller = references.iter().find(|reference| reference["controller"] == true);
+    controller.map_or_else(String::new, |found| found["name"].as_str().unwrap_or("").to_owned())
 }
 
 /// Returns by what operations we manage fields of an object.
@@ -193,8 +168,7 @@ fn our_operations(object: &Value) -> Vec<&str> {
     let managers = object["metadata"]["managedFields"].as_array();
     let ours = managers.into_iter().flatten();
     let ours = ours.filter(|entry| entry["manager"] == "olm.operatorframework.io");
-    ours.filter_map(|entry| entry["operation"].as_str())
-        .collect()
+    ours.filter_map(|entry| entry["operation"].as_str()).collect()
 }
 
 // applying.md 3.6, d6, d8 on rung 2
@@ -205,37 +179,16 @@ async fn objects_are_created_and_drift_is_repaired() {
     stage.succeeds(1).await;
 
     let created = stage.get("configmap", "cm").expect("the object is there");
-    assert_eq!(
-        created["metadata"]["labels"][OURS],
-        "olm.operatorframework.io"
-    );
+    assert_eq!(created["metadata"]["labels"][OURS], "olm.operatorframework.io");
     assert_eq!(controller_of(&created), stage.revision(1));
-    assert_eq!(
-        created["metadata"]["ownerReferences"][0]["blockOwnerDeletion"],
-        false
-    );
+    assert_eq!(created["metadata"]["ownerReferences"][0]["blockOwnerDeletion"], false);
     // The next write of ours makes it an apply, below.
     assert_eq!(our_operations(&created), ["Update"]);
 
     let drift = r#"{"data":{"key":"other","mine":"1"},"metadata":{"labels":{"mine":"1"}}}"#;
-    stage.kubectl(&[
-        "patch",
-        "configmap",
-        "cm",
-        "-n",
-        &stage.name,
-        "--type=merge",
-        "-p",
-        drift,
-    ]);
-    let repaired = || {
-        stage
-            .get("configmap", "cm")
-            .is_some_and(|cm| cm["data"]["key"] == "wanted")
-    };
-    stage
-        .eventually("the declared value is back", STEP, repaired)
-        .await;
+    stage.kubectl(&["patch", "configmap", "cm", "-n", &stage.name, "--type=merge", "-p", drift]);
+    let repaired = || stage.get("configmap", "cm").is_some_and(|cm| cm["data"]["key"] == "wanted");
+    stage.eventually("the declared value is back", STEP, repaired).await;
     let kept = stage.get("configmap", "cm").expect("the object is there");
     assert_eq!(kept["data"]["mine"], "1");
     assert_eq!(kept["metadata"]["labels"]["mine"], "1");
@@ -243,14 +196,8 @@ async fn objects_are_created_and_drift_is_repaired() {
 
     let old = kept["metadata"]["uid"].clone();
     stage.kubectl(&["delete", "configmap", "cm", "-n", &stage.name]);
-    let back = || {
-        stage
-            .get("configmap", "cm")
-            .is_some_and(|cm| cm["metadata"]["uid"] != old)
-    };
-    stage
-        .eventually("the deleted object is back", STEP, back)
-        .await;
+    let back = || stage.get("configmap", "cm").is_some_and(|cm| cm["metadata"]["uid"] != old);
+    stage.eventually("the deleted object is back", STEP, back).await;
     stage.removed(1, STEP).await;
     assert_eq!(stage.get("configmap", "cm"), None);
 }
@@ -260,42 +207,25 @@ async fn objects_are_created_and_drift_is_repaired() {
 async fn next_revision_takes_over_and_the_rest_goes() {
     let stage = Stage::set("handover", &["shared", "old", "new", "op"]).await;
     let operator = deployment(&stage, "op", "example/op:1");
-    let first = vec![
-        stage.config_map("shared", "1"),
-        stage.config_map("old", "1"),
-    ];
+    let first = vec![stage.config_map("shared", "1"), stage.config_map("old", "1")];
     stage.revise(1, &[first, vec![operator.clone()]]);
     stage.succeeds(1).await;
-    let before = stage
-        .get("deployment", "op")
-        .expect("the Deployment is there");
+    let before = stage.get("deployment", "op").expect("the Deployment is there");
 
-    let second = vec![
-        stage.config_map("shared", "2"),
-        stage.config_map("new", "1"),
-    ];
+    let second = vec![stage.config_map("shared", "2"), stage.config_map("new", "1")];
     stage.revise(2, &[second, vec![operator]]);
     stage.succeeds(2).await;
-    let text = stage
-        .shows(1, "Progressing", ("False", "Archived"), STEP)
-        .await;
+    let text = stage.shows(1, "Progressing", ("False", "Archived"), STEP).await;
     assert_eq!(text, "revision is archived");
     assert_eq!(stage.get("configmap", "old"), None);
-    let shared = stage
-        .get("configmap", "shared")
-        .expect("the shared object stays");
+    let shared = stage.get("configmap", "shared").expect("the shared object stays");
     assert_eq!(controller_of(&shared), stage.revision(2));
     assert_eq!(shared["data"]["key"], "2");
     let references = || {
         let shared = stage.get("configmap", "shared").unwrap_or_default();
-        shared["metadata"]["ownerReferences"]
-            .as_array()
-            .map_or(0, Vec::len)
-            == 1
+        shared["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len) == 1
     };
-    stage
-        .eventually("the archived revision let go", STEP, references)
-        .await;
+    stage.eventually("the archived revision let go", STEP, references).await;
     let after = stage.get("deployment", "op").expect("the Deployment stays");
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     // The API server increments the generation for a changed annotation; pods must not restart.
@@ -309,10 +239,8 @@ async fn next_revision_takes_over_and_the_rest_goes() {
         .filter(|write| write.namespace == stage.name && write.user.contains(CONTROLLER_ACCOUNT))
         .collect();
     assert!(writes.len() > 5, "{writes:#?}");
-    let others: Vec<_> = writes
-        .iter()
-        .filter(|write| write.acted_as.as_ref() != Some(&account))
-        .collect();
+    let others: Vec<_> =
+        writes.iter().filter(|write| write.acted_as.as_ref() != Some(&account)).collect();
     assert!(others.is_empty(), "{others:#?}");
     stage.removed(2, STEP).await;
 }
@@ -323,9 +251,7 @@ async fn foreign_object_collides_until_it_is_gone() {
     let stage = Stage::set("collision", &["cm"]).await;
     stage.apply(&stage.config_map("cm", "foreign"));
     stage.revise(1, &[vec![stage.config_map("cm", "ours")]]);
-    let text = stage
-        .shows(1, "Progressing", ("True", "Retrying"), STEP)
-        .await;
+    let text = stage.shows(1, "Progressing", ("True", "Retrying"), STEP).await;
     let want = format!(
         "revision object collisions in phase 0\nObject ConfigMap.v1 {}/cm\nAction: \
          \"Collision\"\nConflicting Owner: nil",
@@ -336,9 +262,7 @@ async fn foreign_object_collides_until_it_is_gone() {
     assert_eq!(untouched["data"]["key"], "foreign");
     assert!(untouched["metadata"]["labels"].is_null());
     stage.kubectl(&["delete", "configmap", "cm", "-n", &stage.name]);
-    stage
-        .shows(1, "Progressing", ("True", "Succeeded"), RETRIED)
-        .await;
+    stage.shows(1, "Progressing", ("True", "Succeeded"), RETRIED).await;
     stage.removed(1, STEP).await;
 }
 
@@ -348,14 +272,10 @@ async fn later_phase_waits_for_the_probes_of_the_earlier() {
     let stage = Stage::set("phases", &["op", "cm"]).await;
     let broken = deployment(&stage, "op", "wrong/image");
     stage.revise(1, &[vec![broken], vec![stage.config_map("cm", "1")]]);
-    let text = stage
-        .shows(1, "Available", ("False", "ProbeFailure"), STEP)
-        .await;
+    let text = stage.shows(1, "Available", ("False", "ProbeFailure"), STEP).await;
     let object = format!("Object Deployment.apps/v1 {}/op: ", stage.name);
     assert!(text.starts_with(&object), "{text}");
-    let text = stage
-        .shows(1, "Progressing", ("True", "RollingOut"), STEP)
-        .await;
+    let text = stage.shows(1, "Progressing", ("True", "RollingOut"), STEP).await;
     assert_eq!(text, "Revision 1.0.0 is rolling out.");
     assert_eq!(stage.get("configmap", "cm"), None);
     stage.removed(1, STEP).await;
@@ -367,18 +287,11 @@ async fn later_phase_waits_for_the_probes_of_the_earlier() {
 async fn missing_right_is_reported_and_its_grant_is_noticed() {
     let stage = Stage::set("rights", &["other"]).await;
     stage.revise(1, &[vec![stage.config_map("cm", "1")]]);
-    let text = stage
-        .shows(1, "Progressing", ("True", "Retrying"), STEP)
-        .await;
+    let text = stage.shows(1, "Progressing", ("True", "Retrying"), STEP).await;
     let account = format!("system:serviceaccount:{}:installer", stage.name);
-    assert!(
-        text.contains("forbidden") && text.contains(&account),
-        "{text}"
-    );
+    assert!(text.contains("forbidden") && text.contains(&account), "{text}");
     stage.grant(&["cm"]);
-    stage
-        .shows(1, "Progressing", ("True", "Succeeded"), RETRIED)
-        .await;
+    stage.shows(1, "Progressing", ("True", "Succeeded"), RETRIED).await;
     stage.removed(1, STEP).await;
 }
 
@@ -392,17 +305,13 @@ async fn mutable_secret_blocks() {
             "labels": {"olm.operatorframework.io/revision-name": stage.revision(1)}},
         "stringData": {"k": content}}));
     let entry = json!({"ref": {"name": stage.name, "key": "k"}});
-    stage.apply(
-        &json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+    stage.apply(&json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
         "metadata": {"name": stage.revision(1), "annotations": {
             "olm.operatorframework.io/service-account-name": "installer",
             "olm.operatorframework.io/service-account-namespace": stage.name}},
         "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
-            "phases": [{"name": "one", "objects": [entry]}]}}),
-    );
-    let text = stage
-        .shows(1, "Progressing", ("False", "Blocked"), STEP)
-        .await;
+            "phases": [{"name": "one", "objects": [entry]}]}}));
+    let text = stage.shows(1, "Progressing", ("False", "Blocked"), STEP).await;
     let want = format!(
         "the following secrets are not immutable (referenced secrets must have immutable set to \
          true): olmv1-system/{}",
@@ -410,15 +319,7 @@ async fn mutable_secret_blocks() {
     );
     assert_eq!(text, want);
     let immutable = r#"{"immutable":true}"#;
-    stage.kubectl(&[
-        "patch",
-        "secret",
-        &stage.name,
-        "-n",
-        "olmv1-system",
-        "-p",
-        immutable,
-    ]);
+    stage.kubectl(&["patch", "secret", &stage.name, "-n", "olmv1-system", "-p", immutable]);
     stage.succeeds(1).await;
     stage.removed(1, STEP).await;
 }
@@ -432,9 +333,7 @@ async fn uninstall_without_account_is_left_to_the_garbage_collector() {
     stage.kubectl(&["delete", "serviceaccount", "installer", "-n", &stage.name]);
     stage.removed(1, FALLBACK).await;
     let gone = || stage.get("configmap", "cm").is_none();
-    stage
-        .eventually("the object is collected", STEP, gone)
-        .await;
+    stage.eventually("the object is collected", STEP, gone).await;
     let events = stage.kubectl(&["get", "events", "-n", "default", "-o", "json"]);
     assert!(events.contains("UninstallFallback"));
 }

@@ -78,9 +78,8 @@ async fn a_scrape_shows_what_is_installed_and_forgets_what_is_gone() {
             let wanted = wanted.clone();
             async move {
                 let text = controller.metrics().await;
-                let missing = wanted
-                    .into_iter()
-                    .find(|line| !text.lines().any(|found| found == line));
+                let missing =
+                    wanted.into_iter().find(|line| !text.lines().any(|found| found == line));
                 missing.map_or(Ok(()), |line| Err(format!("{line} in {text}")))
             }
         })
@@ -115,11 +114,7 @@ async fn a_scrape_shows_what_is_installed_and_forgets_what_is_gone() {
     wait::until("the series are gone", SOON, || async {
         let text = controller.metrics().await;
         let left = format!("olm_clusterextension_condition{{name=\"{name}\"");
-        if text.contains(&left) {
-            Err(text)
-        } else {
-            Ok(())
-        }
+        if text.contains(&left) { Err(text) } else { Ok(()) }
     })
     .await;
 }

@@ -21,26 +21,17 @@ struct Optional {
     plural: &'static str,
 }
 
-const MONITOR: Optional = Optional {
-    group: "monitoring.coreos.com",
-    kind: "ServiceMonitor",
-    plural: "servicemonitors",
-};
-const LINK: Optional = Optional {
-    group: "console.openshift.io",
-    kind: "ConsoleLink",
-    plural: "consolelinks",
-};
+const MONITOR: Optional =
+    Optional { group: "monitoring.coreos.com", kind: "ServiceMonitor", plural: "servicemonitors" };
+const LINK: Optional =
+    Optional { group: "console.openshift.io", kind: "ConsoleLink", plural: "consolelinks" };
 const AUTOSCALER: Optional = Optional {
     group: "autoscaling.k8s.io",
     kind: "VerticalPodAutoscaler",
     plural: "verticalpodautoscalers",
 };
-const RULE: Optional = Optional {
-    group: "monitoring.coreos.com",
-    kind: "PrometheusRule",
-    plural: "prometheusrules",
-};
+const RULE: Optional =
+    Optional { group: "monitoring.coreos.com", kind: "PrometheusRule", plural: "prometheusrules" };
 
 impl Optional {
     fn object(&self, name: &str) -> Value {
@@ -55,11 +46,7 @@ impl Optional {
     }
 
     fn scope(&self) -> &'static str {
-        if self.kind == "ConsoleLink" {
-            "Cluster"
-        } else {
-            "Namespaced"
-        }
+        if self.kind == "ConsoleLink" { "Cluster" } else { "Namespaced" }
     }
 
     /// Makes the cluster serve the kind.
@@ -120,9 +107,7 @@ async fn stage(suffix: &str, optional: &Optional) -> (Scene, String) {
 /// Waits until Ready names what is left out.
 async fn leaves_out(extension: &Extension, text: &str) {
     let message = format!("Left out until the cluster serves their kind: {text}");
-    extension
-        .shows("Ready", "True", "ObjectsDeferred", &message)
-        .await;
+    extension.shows("Ready", "True", "ObjectsDeferred", &message).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,11 +117,7 @@ async fn an_object_is_left_out_until_its_kind_is_served_then_applied_and_removed
     let text = MONITOR.text(&scene, &name);
     extension.installed("1.0.0").await;
     leaves_out(&extension, &text).await;
-    assert!(
-        scene
-            .get("deployment", &scene.package.deployment())
-            .is_some()
-    );
+    assert!(scene.get("deployment", &scene.package.deployment()).is_some());
     let told = scene.events("ObjectsDeferred");
     assert!(told.iter().any(|note| note.contains(&text)), "{told:?}");
 
@@ -202,9 +183,7 @@ async fn a_flag_makes_every_kind_necessary() {
     let scene = Scene::set(cluster, "strict", &[bundle], &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
     let text = "kind PrometheusRule.monitoring.coreos.com is not served by the cluster";
-    let waiting = extension
-        .shows("Progressing", "True", "Retrying", text)
-        .await;
+    let waiting = extension.shows("Progressing", "True", "Retrying", text).await;
     assert!(is(&waiting, "Installed", "False", "Failed"));
     drop(strict);
 
@@ -213,27 +192,16 @@ async fn a_flag_makes_every_kind_necessary() {
     let counted =
         |group: &str, count: u32| format!("olm_deferred_objects{{group=\"{group}\"}} {count}\n");
     let metrics = lenient.metrics().await;
-    assert!(
-        metrics.contains(&counted("monitoring.coreos.com", 1)),
-        "{metrics}"
-    );
-    assert!(
-        metrics.contains(&counted("console.openshift.io", 0)),
-        "{metrics}"
-    );
+    assert!(metrics.contains(&counted("monitoring.coreos.com", 1)), "{metrics}");
+    assert!(metrics.contains(&counted("console.openshift.io", 0)), "{metrics}");
 
     RULE.serve(&scene);
     RULE.appears(&scene, name, SOON).await;
     let ready = extension
-        .eventually("ready", SOON, |extension| {
-            is(extension, "Ready", "True", "Succeeded")
-        })
+        .eventually("ready", SOON, |extension| is(extension, "Ready", "True", "Succeeded"))
         .await;
     assert!(condition(&ready, "Deferred").is_none());
     let metrics = lenient.metrics().await;
-    assert!(
-        metrics.contains(&counted("monitoring.coreos.com", 0)),
-        "{metrics}"
-    );
+    assert!(metrics.contains(&counted("monitoring.coreos.com", 0)), "{metrics}");
     extension.delete().await;
 }

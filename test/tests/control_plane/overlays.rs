@@ -43,9 +43,7 @@ fn render_folder(folder: &Path) -> Vec<Value> {
 
 fn containers(overlay: &str) -> Vec<Container> {
     let objects = render(overlay);
-    let deployments = objects
-        .iter()
-        .filter(|object| object["kind"] == "Deployment");
+    let deployments = objects.iter().filter(|object| object["kind"] == "Deployment");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let found: Vec<_> = deployments
         .flat_map(|deployment| {
@@ -86,9 +84,7 @@ impl Container {
         // Without a certificate nothing is served over TLS and there are no metrics.
         let self_signed = self.args.serving_certificates() == ServingCertificates::SelfSigned;
         assert!(self.args.tls_cert.is_some() || self_signed, "{place}");
-        let mounts = self.spec["volumeMounts"]
-            .as_array()
-            .expect("there are mounts");
+        let mounts = self.spec["volumeMounts"].as_array().expect("there are mounts");
         let mounted: Vec<PathBuf> = mounts
             .iter()
             .filter_map(|mount| mount["mountPath"].as_str().map(PathBuf::from))
@@ -209,10 +205,8 @@ fn another_namespace_is_a_kustomization_of_three_lines() {
     let text = "namespace: elsewhere\nresources: [../../config/default]\n";
     std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
     let objects = render_folder(folder.path());
-    let left: Vec<_> = objects
-        .iter()
-        .filter(|object| object.to_string().contains("olmv1-system"))
-        .collect();
+    let left: Vec<_> =
+        objects.iter().filter(|object| object.to_string().contains("olmv1-system")).collect();
     assert!(left.is_empty(), "{left:#?}");
 }
 
@@ -226,24 +220,14 @@ fn services_probes_and_network_policies_name_ports_that_are_bound() {
             let template = &deployment["spec"]["template"];
             let labels = &template["metadata"]["labels"];
             let container = &template["spec"]["containers"][0];
-            let bound: Vec<_> = container["ports"]
-                .as_array()
-                .expect("ports")
-                .iter()
-                .collect();
+            let bound: Vec<_> = container["ports"].as_array().expect("ports").iter().collect();
             let bound: Vec<_> = bound.iter().map(|port| &port["containerPort"]).collect();
             let args = container["args"].to_string();
             for port in &bound {
-                assert!(
-                    args.contains(&format!("=:{port}\"")),
-                    "{overlay}: {port} in {args}"
-                );
+                assert!(args.contains(&format!("=:{port}\"")), "{overlay}: {port} in {args}");
             }
             for probe in ["livenessProbe", "readinessProbe"] {
-                assert!(
-                    bound.contains(&&container[probe]["httpGet"]["port"]),
-                    "{overlay}"
-                );
+                assert!(bound.contains(&&container[probe]["httpGet"]["port"]), "{overlay}");
             }
             let selects = |selector: &Value| {
                 let selector = selector.as_object().expect("a selector");
@@ -279,14 +263,9 @@ fn on_openshift_each_half_has_a_namespace_and_certificates_of_the_service_ca() {
     let places = containers.iter().map(|it| it.namespace.as_str());
     let mut places: Vec<_> = places.collect();
     places.sort_unstable();
-    assert_eq!(
-        places,
-        ["openshift-catalogd", "openshift-operator-controller"]
-    );
+    assert_eq!(places, ["openshift-catalogd", "openshift-operator-controller"]);
     let objects = render("openshift");
-    let left = objects
-        .iter()
-        .filter(|it| it.to_string().contains("olmv1-system"));
+    let left = objects.iter().filter(|it| it.to_string().contains("olmv1-system"));
     assert_eq!(left.count(), 0);
     for container in &containers {
         let mounts = container.spec["volumeMounts"].to_string();
@@ -295,16 +274,10 @@ fn on_openshift_each_half_has_a_namespace_and_certificates_of_the_service_ca() {
     for component in [Component::Catalogs, Component::Extensions, Component::Gate] {
         assert!(containers.iter().any(|container| container.runs(component)));
     }
-    for container in containers
-        .iter()
-        .filter(|it| it.runs(Component::Extensions))
-    {
+    for container in containers.iter().filter(|it| it.runs(Component::Extensions)) {
         let certificates = container.args.certificates();
         assert_eq!(certificates, WebhookCertificates::ServiceCa);
-        assert_eq!(
-            container.args.named_service_account,
-            NamedServiceAccount::Use
-        );
+        assert_eq!(container.args.named_service_account, NamedServiceAccount::Use);
     }
 }
 
@@ -322,10 +295,7 @@ fn the_upstream_compatible_overlay_behaves_as_upstream() {
     let args = &extensions.args;
     assert_eq!(args.certificates(), WebhookCertificates::CertManager);
     assert_eq!(args.named_service_account, NamedServiceAccount::Ignore);
-    let default = args
-        .default_service_account
-        .as_ref()
-        .expect("upstream has one account");
+    let default = args.default_service_account.as_ref().expect("upstream has one account");
     let objects = render("upstream-compatible");
     let exists = objects.iter().any(|object| {
         object["kind"] == "ServiceAccount"

@@ -53,37 +53,23 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
     let status = verb(&scene, &["status", name]);
     let row = &status["extensions"][0];
     let text = shown(&page, "").await;
-    assert!(
-        text.contains(&format!("/extension/{name}\">{name}</a>")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("/extension/{name}\">{name}</a>")), "{text}");
     let text = shown(&page, &format!("extension/{name}?watch=10")).await;
     let version = row["installed"]["version"].as_str().expect("a version");
-    assert!(
-        text.contains(&format!("<span class=\"count\">{version}</span>")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("<span class=\"count\">{version}</span>")), "{text}");
     for holder in row["heldBy"].as_array().expect("a list") {
-        let tag = format!(
-            "<span class=\"tag\">{}</span>",
-            holder.as_str().expect("a word")
-        );
+        let tag = format!("<span class=\"tag\">{}</span>", holder.as_str().expect("a word"));
         assert!(text.contains(&tag), "{tag}: {text}");
     }
     for version in versions {
-        let link = format!(
-            "/bundle/{name}/{name}/{}\">{version}</a>",
-            scene.package.bundle_name(version)
-        );
+        let link =
+            format!("/bundle/{name}/{name}/{}\">{version}</a>", scene.package.bundle_name(version));
         assert!(text.contains(&link), "{link}: {text}");
     }
     let text = shown(&page, "packages?q=page&installable=only").await;
     assert!(text.contains(&format!("installed as {name}")), "{text}");
     let text = shown(&page, &format!("package/{name}/{name}")).await;
-    assert!(
-        text.contains("<svg") && text.contains(">installed"),
-        "{text}"
-    );
+    assert!(text.contains("<svg") && text.contains(">installed"), "{text}");
     let text = shown(&page, "catalogs").await;
     assert!(text.contains(&format!("/catalog/{name}\">none<")), "{text}");
     let text = shown(&page, &format!("catalog/{name}")).await;
@@ -98,15 +84,10 @@ fn cells(text: &str, heading: &str) -> Vec<String> {
     let mut row = row.filter(|row| row.contains(heading));
     let row = row.next().unwrap_or_else(|| panic!("{heading}: {text}"));
     let plain = |cell: &str| {
-        let parts = cell
-            .split('<')
-            .map(|part| part.rsplit('>').next().unwrap_or_default());
+        let parts = cell.split('<').map(|part| part.rsplit('>').next().unwrap_or_default());
         parts.collect::<String>().trim().to_owned()
     };
-    row.split("</t")
-        .map(plain)
-        .filter(|cell| !cell.is_empty())
-        .collect()
+    row.split("</t").map(plain).filter(|cell| !cell.is_empty()).collect()
 }
 
 // plugin.md U81, U82
@@ -128,9 +109,7 @@ async fn plan_objects_and_history_are_shown_as_far_as_they_may_be_read() {
         let update = found.status.as_ref().and_then(|it| it.update.as_ref());
         update.is_some_and(|update| update.version.as_deref() == Some("1.1.0"))
     };
-    extension
-        .eventually("1.1.0 is offered", ROLLOUT, offered)
-        .await;
+    extension.eventually("1.1.0 is offered", ROLLOUT, offered).await;
     all_of_it(&scene).await;
     as_far_as_it_may_be_read(&scene).await;
     extension.delete().await;
@@ -175,10 +154,7 @@ async fn all_of_it(scene: &Scene) {
     }
     let row = verb(scene, &["history", name])["revisions"][0].take();
     let text = shown(&page, &at("history")).await;
-    let found = cells(
-        &text,
-        &format!(">{}<", row["since"].as_str().expect("a time")),
-    );
+    let found = cells(&text, &format!(">{}<", row["since"].as_str().expect("a time")));
     assert_eq!(found[1..3], [row["version"].clone(), row["state"].clone()]);
     for part in ["plan", "objects", "history"] {
         assert_eq!(get(&page, &format!("extension/none/{part}")).await.0, 404);
@@ -202,10 +178,7 @@ async fn as_far_as_it_may_be_read(scene: &Scene) {
     let page = Page::of(plane, &["--as", "viewer"]);
     let text = shown(&page, &at("plan")).await;
     assert!(text.contains("its content cannot be read"), "{text}");
-    assert!(
-        text.contains("<dt>account</dt><dd><span class=\"line\">not known: "),
-        "{text}"
-    );
+    assert!(text.contains("<dt>account</dt><dd><span class=\"line\">not known: "), "{text}");
     let text = shown(&page, &at("objects")).await;
     assert!(text.contains("Not known: drift"), "{text}");
     // Who may read nothing but the extension.
@@ -226,10 +199,7 @@ async fn as_far_as_it_may_be_read(scene: &Scene) {
     let page = Page::of(plane, &["--as", "peeper"]);
     for part in ["plan", "objects", "history"] {
         let text = shown(&page, &at(part)).await;
-        assert!(
-            text.contains(&format!("Not known: {part}")),
-            "{part}: {text}"
-        );
+        assert!(text.contains(&format!("Not known: {part}")), "{part}: {text}");
         assert!(text.contains("forbidden"), "{part}: {text}");
     }
 }

@@ -27,10 +27,7 @@ fn apply(scene: &Scene, role: &Value) {
         metadata.remove("resourceVersion");
         metadata.remove("managedFields");
     }
-    scene
-        .cluster
-        .plane
-        .kubectl_with_input(&["replace", "-f", "-"], &role.to_string());
+    scene.cluster.plane.kubectl_with_input(&["replace", "-f", "-"], &role.to_string());
 }
 
 /// Returns the role with other rules in place of those on the custom resource of the bundle, which
@@ -55,17 +52,9 @@ fn report(scene: &Scene) -> String {
 }
 
 async fn noticed(extension: &Extension) {
-    let sufficient = |found: &_| {
-        is(
-            found,
-            "PermissionsSufficient",
-            "True",
-            "PermissionsSufficient",
-        )
-    };
-    extension
-        .eventually("the grant is noticed", NOTICED, sufficient)
-        .await;
+    let sufficient =
+        |found: &_| is(found, "PermissionsSufficient", "True", "PermissionsSufficient");
+    extension.eventually("the grant is noticed", NOTICED, sufficient).await;
 }
 
 // applying.md f5, f8, 5.2: text, structure, and that nothing is written before
@@ -74,14 +63,8 @@ async fn a_missing_rule_is_named_before_anything_is_written_and_its_grant_is_not
     let (scene, role) = stage(cluster::with_controller().await, "lacking").await;
     apply(&scene, &without_escalation(&role, &[]));
     let extension = scene.install(json!({})).await;
-    let found = extension
-        .shows(
-            "Progressing",
-            "True",
-            "Retrying",
-            "pre-authorization failed",
-        )
-        .await;
+    let found =
+        extension.shows("Progressing", "True", "Retrying", "pre-authorization failed").await;
     let message = |type_| condition(&found, type_).map(|found| found.message.clone());
     assert_eq!(message("Progressing"), Some(report(&scene)));
     let absent = json!({"apiGroups": [format!("{}.example.com", scene.package.suffix)],
@@ -89,16 +72,8 @@ async fn a_missing_rule_is_named_before_anything_is_written_and_its_grant_is_not
     let structured: Value =
         serde_json::from_str(&message("PermissionsSufficient").expect("the condition is there"))
             .expect("JSON");
-    assert_eq!(
-        structured,
-        json!({"missing": [{"namespace": "", "rules": [absent]}]})
-    );
-    assert!(is(
-        &found,
-        "PermissionsSufficient",
-        "False",
-        "PermissionsMissing"
-    ));
+    assert_eq!(structured, json!({"missing": [{"namespace": "", "rules": [absent]}]}));
+    assert!(is(&found, "PermissionsSufficient", "False", "PermissionsMissing"));
     let advice = format!("kubectl olm rbac {} --missing", scene.name);
     let ready = message("Ready").expect("Ready is there");
     assert!(ready.contains(&advice), "{ready}");
@@ -112,11 +87,7 @@ async fn a_missing_rule_is_named_before_anything_is_written_and_its_grant_is_not
             .collect::<Vec<_>>()
     };
     let only = asked();
-    assert!(
-        only.iter()
-            .all(|one| one == "create selfsubjectrulesreviews"),
-        "{only:?}"
-    );
+    assert!(only.iter().all(|one| one == "create selfsubjectrulesreviews"), "{only:?}");
 
     apply(&scene, &role);
     noticed(&extension).await;
@@ -143,12 +114,7 @@ async fn escalate_and_bind_serve_instead_of_the_rules_that_a_bundle_grants() {
     apply(&scene, &without_escalation(&role, &[stronger]));
     let extension = scene.install(json!({})).await;
     let installed = extension.installed("1.0.0").await;
-    assert!(is(
-        &installed,
-        "PermissionsSufficient",
-        "True",
-        "PermissionsSufficient"
-    ));
+    assert!(is(&installed, "PermissionsSufficient", "True", "PermissionsSufficient"));
     extension.delete().await;
 }
 
@@ -163,14 +129,7 @@ async fn rights_of_the_groups_of_an_account_count() {
     let plane = scene.cluster.plane;
     plane.kubectl(&["create", "serviceaccount", ACCOUNT, "-n", &scene.name]);
     let extension = scene.install(json!({})).await;
-    extension
-        .shows(
-            "PermissionsSufficient",
-            "False",
-            "PermissionsMissing",
-            "buoys",
-        )
-        .await;
+    extension.shows("PermissionsSufficient", "False", "PermissionsMissing", "buoys").await;
     plane.kubectl(&[
         "create",
         "clusterrolebinding",
@@ -202,15 +161,9 @@ async fn a_name_meant_as_a_wildcard_is_explained() {
         "Resources:[customresourcedefinitions] ResourceNames:[{}] Verbs:[delete,get,patch]",
         scene.package.crd()
     );
-    let found = extension
-        .shows("Progressing", "True", "Retrying", &crd)
-        .await;
+    let found = extension.shows("Progressing", "True", "Retrying", &crd).await;
     let ready = condition(&found, "Ready").expect("Ready is there");
-    assert!(
-        ready.message.contains("resourceNames [\"*\"]"),
-        "{}",
-        ready.message
-    );
+    assert!(ready.message.contains("resourceNames [\"*\"]"), "{}", ready.message);
     apply(&scene, &role);
     extension.installed("1.0.0").await;
     extension.delete().await;
@@ -226,22 +179,13 @@ async fn a_flag_makes_missing_rights_a_report_or_nothing() {
         ..ControllerOptions::default()
     };
     let start = move || Controller::start(plane, options);
-    let mut controller = tokio::task::spawn_blocking(start)
-        .await
-        .expect("the controller starts");
+    let mut controller = tokio::task::spawn_blocking(start).await.expect("the controller starts");
     let (scene, role) = stage(cluster, "reported").await;
     apply(&scene, &without_escalation(&role, &[]));
     let extension = scene.install(json!({})).await;
     let refused = "is attempting to grant RBAC permissions not currently held";
-    let found = extension
-        .shows("Progressing", "True", "Retrying", refused)
-        .await;
-    assert!(is(
-        &found,
-        "PermissionsSufficient",
-        "False",
-        "PermissionsMissing"
-    ));
+    let found = extension.shows("Progressing", "True", "Retrying", refused).await;
+    assert!(is(&found, "PermissionsSufficient", "False", "PermissionsMissing"));
     let ready = condition(&found, "Ready").expect("Ready is there");
     let lines = report(&scene);
     let (_, lines) = lines.split_once("1.0.0\": ").expect("it has a head");

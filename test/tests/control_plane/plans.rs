@@ -87,10 +87,7 @@ async fn what_is_applied_is_what_was_approved() {
     scene.grant(&moved);
     scene.publish(&moved, &chain(&all)).await;
     scene.annotate(PAUSED, "");
-    let held = format!(
-        "and approved is plan {}; kubectl olm plan {name} shows",
-        digest(&first)
-    );
+    let held = format!("and approved is plan {}; kubectl olm plan {name} shows", digest(&first));
     extension.shows("Ready", "False", "Retrying", &held).await;
     assert_eq!(extension.revisions().await.len(), 1);
     assert!(scene.events("PlanChanged")[0].contains(digest(&first)));
@@ -99,17 +96,11 @@ async fn what_is_applied_is_what_was_approved() {
 
     // What was approved is back, beside something newer.
     scene.annotate(PAUSED, "true");
-    scene
-        .publish(&[one, two, Bundle::new("1.2.0")], &chain(&all))
-        .await;
+    scene.publish(&[one, two, Bundle::new("1.2.0")], &chain(&all)).await;
     scene.annotate(PAUSED, "");
     extension.installed("1.1.0").await;
     offers(&extension, "1.2.0").await;
-    assert!(
-        scene
-            .get("configmap", &scene.package.second_config_map())
-            .is_none()
-    );
+    assert!(scene.get("configmap", &scene.package.second_config_map()).is_none());
     extension.delete().await;
 }
 
@@ -120,23 +111,13 @@ async fn more_rights_wait_for_the_approval_of_their_plan() {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "increased-reader"},
         "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
-    let bundles = [
-        Bundle::new("1.0.0"),
-        Bundle::new("1.1.0").with_manifest(role),
-    ];
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").with_manifest(role)];
     let scene = Scene::set(cluster, "increased", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     scene.annotate(INCREASE, "RequireApproval");
     extension.patch_catalog(json!({"version": null})).await;
-    extension
-        .shows(
-            "Ready",
-            "False",
-            "Retrying",
-            "gives the operator more rights",
-        )
-        .await;
+    extension.shows("Ready", "False", "Retrying", "gives the operator more rights").await;
     let held = plan(&scene);
     assert_eq!(held["heldBy"], json!(["increase"]));
     let (_, why, _) = olm(&scene, &["why", &scene.name]);
@@ -161,52 +142,30 @@ async fn an_update_from_another_catalog_is_told_and_can_be_held() {
     let cluster = cluster::with_controller().await;
     let client = cluster.client.clone();
     let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
-    let scene = Scene::set(
-        cluster,
-        "catalogmoved",
-        &bundles,
-        &chain(&["1.0.0", "1.1.0"]),
-    )
-    .await;
+    let scene = Scene::set(cluster, "catalogmoved", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
-    let catalog = scene
-        .get("clustercatalog", &scene.name)
-        .expect("it is served");
+    let catalog = scene.get("clustercatalog", &scene.name).expect("it is served");
     let image = catalog["spec"]["source"]["image"]["ref"].as_str();
     let other = format!("{}-other", scene.name);
     serve(&client, &other, image.expect("a reference")).await;
     let selector = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": other}});
     scene.annotate(MOVE, "Hold");
-    extension
-        .patch_catalog(json!({"version": "1.1.0", "selector": selector}))
-        .await;
+    extension.patch_catalog(json!({"version": "1.1.0", "selector": selector})).await;
     // Who asks for a version has not said from whom.
     offers(&extension, "1.1.0").await;
     let said = format!("another catalog, {other}, than what is installed");
-    extension
-        .shows(
-            "Ready",
-            "False",
-            "Retrying",
-            "held, because it is of another catalog",
-        )
-        .await;
+    extension.shows("Ready", "False", "Retrying", "held, because it is of another catalog").await;
     let (_, updates, errors) = olm(&scene, &["status", "--updates"]);
     assert!(updates.contains(&said), "{updates}{errors}");
     let (_, why, _) = olm(&scene, &["why", &scene.name, "1.1.0"]);
-    let told = format!(
-        "OtherCatalogHeld: is of another catalog than what is installed, {}",
-        scene.name
-    );
+    let told =
+        format!("OtherCatalogHeld: is of another catalog than what is installed, {}", scene.name);
     assert!(why.contains(&told), "{why}");
     let to = ["--to", "1.1.0", "--yes", "--dry-run=server"];
     let (code, text, errors) = olm(&scene, &[&["upgrade", &scene.name][..], &to].concat());
     assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(
-        text.contains("operatorframework.io/approve=1.1.0"),
-        "{text}"
-    );
+    assert!(text.contains("operatorframework.io/approve=1.1.0"), "{text}");
     let held = plan(&scene);
     assert_eq!(held["heldBy"], json!(["move"]));
     assert_eq!(held["catalog"], other);
@@ -226,10 +185,7 @@ async fn an_update_from_another_catalog_is_told_and_can_be_held() {
     assert_eq!(code, Some(0), "{errors}");
     assert!(text.contains(&other), "{text}");
     extension.delete().await;
-    scene
-        .cluster
-        .plane
-        .kubectl(&["delete", "clustercatalog", &other]);
+    scene.cluster.plane.kubectl(&["delete", "clustercatalog", &other]);
 }
 
 /// Of a package that nobody installed, with an account that is there and with one that is not.
@@ -248,11 +204,7 @@ fn plans_a_new_extension(scene: &Scene) {
         assert_eq!(plan["from"], json!(null));
         assert_eq!(plan["to"]["version"], "1.0.0");
         assert_eq!(plan["account"]["missing"] != json!([]), noted, "{text}");
-        assert_eq!(
-            errors.contains("install makes the account"),
-            noted,
-            "{errors}"
-        );
+        assert_eq!(errors.contains("install makes the account"), noted, "{errors}");
     }
 }
 
@@ -274,41 +226,23 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     let (code, text, errors) = olm(&scene, &["plan", &scene.name, "--to", "1.1.0", "--diff"]);
     assert_eq!(code, Some(0), "{text}{errors}");
     assert!(text.contains("  objects   +2 ~1 -2\n"), "{text}");
-    assert!(
-        text.contains("    .stringData.token\n    -   \"(masked)\"\n"),
-        "{text}"
-    );
+    assert!(text.contains("    .stringData.token\n    -   \"(masked)\"\n"), "{text}");
     assert!(!text.contains("hidden-"), "{text}");
     let as_page = ["plan", &scene.name, "--to", "1.1.0", "-o", "html"];
     let (code, page, errors) = olm(&scene, &as_page);
     assert_eq!(code, Some(0), "{errors}");
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
-    assert!(
-        page.contains("<span class=\"line\">+2 ~1 -2</span>"),
-        "{page}"
-    );
-    assert!(
-        page.contains(".stringData.token\n- &#34;(masked)&#34;"),
-        "{page}"
-    );
+    assert!(page.contains("<span class=\"line\">+2 ~1 -2</span>"), "{page}");
+    assert!(page.contains(".stringData.token\n- &#34;(masked)&#34;"), "{page}");
     for never in ["hidden-", "<script", "://"] {
         assert!(!page.contains(never), "{never}: {page}");
     }
 
     // Who may read neither Secrets nor roles sees the same objects.
     let plane = scene.cluster.plane;
-    let (user, role) = (
-        "planner",
-        "operator-controller-clusterextension-viewer-role",
-    );
+    let (user, role) = ("planner", "operator-controller-clusterextension-viewer-role");
     let roles = format!("--clusterrole={role}");
-    plane.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        "planner-views",
-        &roles,
-        "--user=planner",
-    ]);
+    plane.kubectl(&["create", "clusterrolebinding", "planner-views", &roles, "--user=planner"]);
     let asked = ["plan", &scene.name, "--to", "1.1.0", "-o", "json"];
     let (_, all, _) = olm(&scene, &asked);
     let (code, few, errors) = olm(&scene, &[&asked[..], &["--as", user]].concat());
@@ -334,10 +268,8 @@ async fn a_plan_shows_what_changes_whoever_asks() {
 async fn a_forced_move_takes_its_permission_back() {
     let cluster = cluster::with_controller().await;
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.2.0")];
-    let entries = ["1.0.0", "1.2.0"].map(|version| Entry {
-        version: version.to_owned(),
-        replaces: None,
-    });
+    let entries =
+        ["1.0.0", "1.2.0"].map(|version| Entry { version: version.to_owned(), replaces: None });
     let scene = Scene::set(cluster, "moved", &bundles, &entries).await;
     let name = scene.name.clone();
     let extension = scene.install(json!({"version": "1.0.0"})).await;

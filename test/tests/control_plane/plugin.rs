@@ -33,12 +33,8 @@ async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_com
     // The next major version is held back, so no path leads to it.
     let drawn = plugin::ask(scene.cluster.plane, &["graph", &scene.name]);
     let rows: Vec<&str> = drawn.lines().map(str::trim).collect();
-    for row in [
-        "\u{25cb} 2.0.0  head",
-        "\u{25c9} 1.0.1  installed",
-        "\u{25cb} 1.0.0",
-        "next: none",
-    ] {
+    for row in ["\u{25cb} 2.0.0  head", "\u{25c9} 1.0.1  installed", "\u{25cb} 1.0.0", "next: none"]
+    {
         assert!(rows.contains(&row), "{row}: {drawn}");
     }
     let explained = plugin::ask(scene.cluster.plane, &["why", &scene.name, "2.0.0"]);
@@ -91,32 +87,16 @@ async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
     let viewer = "operator-controller-clusterextension-viewer-role";
     let binding = format!("{}-viewer", scene.name);
     let role = format!("--clusterrole={viewer}");
-    plane.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        &binding,
-        &role,
-        "--user=dana",
-    ]);
+    plane.kubectl(&["create", "clusterrolebinding", &binding, &role, "--user=dana"]);
     let assumed = why(&["--as=dana"]);
     assert_eq!(assumed["selected"]["version"], "1.0.0");
     let reason = assumed["assumed"][0].as_str().unwrap_or_default();
-    assert!(
-        reason.contains("configmaps \"olm-controller-config\" is forbidden"),
-        "{reason}"
-    );
+    assert!(reason.contains("configmaps \"olm-controller-config\" is forbidden"), "{reason}");
 
     // With the other role for people, the answer is the controller's again.
     let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
     let role = "--role=olm-plugin-reader";
-    plane.kubectl(&[
-        "create",
-        "rolebinding",
-        &binding,
-        role,
-        "--user=dana",
-        &namespace,
-    ]);
+    plane.kubectl(&["create", "rolebinding", &binding, role, "--user=dana", &namespace]);
     assert_eq!(why(&["--as=dana"]), as_controller);
 
     // A file goes first, and what is wrong with it is named.
@@ -141,8 +121,7 @@ async fn settings_that_are_as_before_are_not_written_again() {
     let asked = |verb: &str| {
         let requests = audit::mentioning(log, CONTROLLER_CONFIG).into_iter();
         let own = requests.filter(|it| it.user.ends_with(CONTROLLER_ACCOUNT));
-        own.filter(|it| it.resource == "configmaps" && it.verb == verb)
-            .count()
+        own.filter(|it| it.resource == "configmaps" && it.verb == verb).count()
     };
     let mut controller = Controller::start(plane, ControllerOptions::default());
     for start in 1..=10 {

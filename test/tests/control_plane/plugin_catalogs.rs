@@ -13,10 +13,7 @@ use serde_json::json;
 fn catalog(cluster: &cluster::Cluster, args: &[&str]) -> (Option<i32>, String) {
     let out = plugin::run(cluster.plane, &[&["catalog"], args].concat());
     let text = [out.stdout, out.stderr].concat();
-    (
-        out.status.code(),
-        String::from_utf8_lossy(&text).into_owned(),
-    )
+    (out.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Pushes the bundles of a package and writes its catalog into a folder.
@@ -58,10 +55,7 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     let bundle = format!("{}/{name}-bundle:v1.0.0", cluster.registry);
     let (code, text) = catalog(&cluster, &["add", &name, &bundle, "--yes"]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(
-        text.contains("hint: kubectl olm catalog build makes one"),
-        "{text}"
-    );
+    assert!(text.contains("hint: kubectl olm catalog build makes one"), "{text}");
     let add = ["add", &name, &image, "--priority", "-5", "--yes"];
     let add = [&add[..], &["--pull-secret", &name]].concat();
     let (code, text) = catalog(&cluster, &add);
@@ -97,16 +91,9 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     assert_eq!(code, Some(0), "{text}");
     let (code, text) = catalog(&cluster, &["diff", &name]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(
-        text.contains("head stable 1.0.0 -> 1.1.0; added 1.1.0"),
-        "{text}"
-    );
+    assert!(text.contains("head stable 1.0.0 -> 1.1.0; added 1.1.0"), "{text}");
     let (code, text) = catalog(&cluster, &["remove", &name]);
-    assert_eq!(
-        code,
-        Some(2),
-        "without a terminal nothing is removed: {text}"
-    );
+    assert_eq!(code, Some(2), "without a terminal nothing is removed: {text}");
     let (code, text) = catalog(&cluster, &["remove", &name, "--yes"]);
     assert_eq!(code, Some(0), "{text}");
     wait::until("it is gone", Duration::from_secs(30), || async {
@@ -143,10 +130,7 @@ async fn a_wide_list_counts_packages_and_what_came_from_each_catalog() {
     assert!(!narrow.contains(counts[0]), "{narrow}");
     let (code, unknown) = catalog(&scene.cluster, &["remove", "unheard-of", "--yes"]);
     assert_eq!(code, Some(1), "{unknown}");
-    assert!(
-        unknown.contains("error: there is no ClusterCatalog \"unheard-of\""),
-        "{unknown}"
-    );
+    assert!(unknown.contains("error: there is no ClusterCatalog \"unheard-of\""), "{unknown}");
     extension.delete().await;
     assert_eq!(counted(), "1 0");
 }

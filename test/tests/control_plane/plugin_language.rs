@@ -111,10 +111,7 @@ fn nothing_fits(scene: &Scene) {
     }
     let install = ["install", misspelt, "-n", "ops"];
     let (_, _, errors) = olm(scene, &install);
-    assert!(
-        errors.contains("no catalog of this cluster has"),
-        "{errors}"
-    );
+    assert!(errors.contains("no catalog of this cluster has"), "{errors}");
     let (_, _, errors) = olm(scene, &["show", "quay:1.0"]);
     let hint = "hint: an image needs its registry, for example ";
     assert!(errors.contains(hint), "{errors}");
@@ -158,23 +155,13 @@ fn let_write(scene: &Scene, user: &str) {
 async fn is_installed_by_whoever_may(scene: &Scene) -> Extension {
     let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
     let wanted = format!("{name}@1.0.0");
-    let install = [
-        "install",
-        &wanted,
-        "-n",
-        name,
-        "--create-namespace",
-        "--catalog-selector",
-        name,
-    ];
+    let install =
+        ["install", &wanted, "-n", name, "--create-namespace", "--catalog-selector", name];
     let user = format!("{name}-dana");
     let_write(scene, &user);
     let (code, text, errors) = olm(scene, &[&install[..], &["--yes", "--as", &user]].concat());
     assert_eq!(code, Some(1), "{text}{errors}");
-    assert!(
-        errors.contains("permissions not currently held"),
-        "{errors}"
-    );
+    assert!(errors.contains("permissions not currently held"), "{errors}");
     assert!(errors.contains("hint: have an administrator"), "{errors}");
     let (code, stream, errors) = olm(scene, &[&install[..], &["-o", "yaml"]].concat());
     assert_eq!(code, Some(0), "{errors}");
@@ -191,10 +178,7 @@ fn is_looked_at(scene: &Scene) {
     let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
     plane.kubectl(&["label", "clusterextension", name, "team=lights"]);
     let (_, names, _) = plugin::answer(plane, &["status", "-l", "team=lights", "-o", "name"]);
-    assert_eq!(
-        names,
-        format!("clusterextension.olm.operatorframework.io/{name}\n")
-    );
+    assert_eq!(names, format!("clusterextension.olm.operatorframework.io/{name}\n"));
     let (code, text, errors) = plugin::answer(plane, &["status", name]);
     assert_eq!(code, Some(0), "{errors}");
     let provides = text.lines().find(|line| line.starts_with("Provides  "));
@@ -231,10 +215,7 @@ fn is_kept_by_another(scene: &Scene) {
          back; change it there:\n"
     );
     let edit = "    policy.olm.operatorframework.io/paused: \"true\"\n";
-    assert!(
-        errors.contains(&warning) && errors.contains(edit),
-        "{errors}"
-    );
+    assert!(errors.contains(&warning) && errors.contains(edit), "{errors}");
     let (code, _, _) = plugin::answer(plane, &["resume", name]);
     assert_eq!(code, Some(0));
 }
@@ -307,14 +288,7 @@ async fn verbs_write_what_they_print_and_nothing_that_somebody_changed() {
         let by = format!("{name}: 1.0.0 -> 1.1.0, by version \"1.0.0\" -> \"{range}\"\n");
         assert!(text.contains(&by), "{text}");
     }
-    let rights = [
-        "rbac",
-        name,
-        "--for-upgrade-to",
-        "1.1.0",
-        "--apply",
-        "--yes",
-    ];
+    let rights = ["rbac", name, "--for-upgrade-to", "1.1.0", "--apply", "--yes"];
     let (code, _, errors) = olm(&scene, &rights);
     assert_eq!(code, Some(0), "{errors}");
     changes_meanwhile(&scene);
@@ -343,13 +317,7 @@ async fn a_search_for_what_may_be_installed_says_why_the_rest_may_not() {
     let mut scene = Scene::empty(cluster, "unfit");
     let needs = json!({"type": "olm.package.required",
         "value": {"packageName": "nowhere-at-all", "versionRange": ">=1.0.0"}});
-    scene
-        .publish_with(
-            &[Bundle::new("1.0.0")],
-            &chain(&["1.0.0"]),
-            &[("1.0.0", needs)],
-        )
-        .await;
+    scene.publish_with(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]), &[("1.0.0", needs)]).await;
     let name = scene.name.as_str();
     let (code, text, errors) = olm(&scene, &["search", name, "--installable"]);
     assert!(matches!(code, Some(1 | 3)), "{text}{errors}");
@@ -398,10 +366,7 @@ async fn every_verb_has_an_answer_about_an_extension_that_has_nothing() {
         &["delete", name, "--yes"],
     ] {
         let (code, text, errors) = plugin::answer(plane, args);
-        assert!(
-            matches!(code, Some(0..=3)),
-            "{args:?}: {code:?} {text}{errors}"
-        );
+        assert!(matches!(code, Some(0..=3)), "{args:?}: {code:?} {text}{errors}");
         assert!(!errors.contains("panicked"), "{args:?}: {errors}");
     }
 }

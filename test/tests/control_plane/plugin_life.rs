@@ -14,11 +14,7 @@ use serde_json::{Value, json};
 fn olm(scene: &Scene, args: &[&str], reads_catalogs: bool) -> (Option<i32>, String, String) {
     let plane = scene.cluster.plane;
     let ca = plane.addresses.controller_ca.to_string_lossy();
-    let ca: &[&str] = if reads_catalogs {
-        &["--catalog-ca", &ca]
-    } else {
-        &[]
-    };
+    let ca: &[&str] = if reads_catalogs { &["--catalog-ca", &ca] } else { &[] };
     let out: Output = plugin::run(plane, &[args, ca].concat());
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (out.status.code(), text(out.stdout), text(out.stderr))
@@ -27,15 +23,7 @@ fn olm(scene: &Scene, args: &[&str], reads_catalogs: bool) -> (Option<i32>, Stri
 /// The arguments that install version 1.0.0 of the scene's package into its namespace.
 fn install(scene: &Scene) -> Vec<String> {
     let (name, wanted) = (&scene.name, format!("{}@1.0.0", scene.name));
-    let args = [
-        "install",
-        &wanted,
-        "--catalog-selector",
-        name,
-        "-n",
-        name,
-        "--yes",
-    ];
+    let args = ["install", &wanted, "--catalog-selector", name, "-n", name, "--yes"];
     args.map(str::to_owned).into()
 }
 
@@ -48,10 +36,7 @@ fn run(scene: &Scene, args: &[String], more: &[&str]) -> (Option<i32>, String, S
 async fn offers(extension: &Extension) {
     let what = "an update is offered";
     let pinned = |found: &olm_api::ClusterExtension| {
-        let update = found
-            .status
-            .as_ref()
-            .and_then(|status| status.update.as_ref());
+        let update = found.status.as_ref().and_then(|status| status.update.as_ref());
         update.is_some_and(|update| update.reason == "Pinned")
     };
     extension.eventually(what, UNINSTALL, pinned).await;
@@ -87,10 +72,7 @@ fn found_and_installed(scene: &Scene) {
     assert!(text.contains(&ready), "{text}");
     let (code, _, errors) = run(scene, &install, &[]);
     assert_eq!(code, Some(1));
-    assert!(
-        errors.contains("a cluster holds a package once"),
-        "{errors}"
-    );
+    assert!(errors.contains("a cluster holds a package once"), "{errors}");
 }
 
 // plugin.md U33
@@ -136,9 +118,7 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
     let cluster = cluster::with_controller().await;
     let mut scene = Scene::empty(cluster, "firsthour");
     let versions = ["1.0.0", "1.1.0", "2.0.0"];
-    scene
-        .publish(&versions.map(Bundle::new), &chain(&versions))
-        .await;
+    scene.publish(&versions.map(Bundle::new), &chain(&versions)).await;
     found_and_installed(&scene);
     let extension = Extension::named(&scene.cluster.client, &scene.name);
     offers(&extension).await;
@@ -148,14 +128,7 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
     let to_two = ["upgrade", name, "--to", "2.0.0", "--yes"];
     let (code, _, errors) = olm(&scene, &to_two, true);
     assert_eq!(code, Some(1), "no edge leads there: {errors}");
-    let rights = [
-        "rbac",
-        name,
-        "--for-upgrade-to",
-        ">=1.1.0",
-        "--apply",
-        "--yes",
-    ];
+    let rights = ["rbac", name, "--for-upgrade-to", ">=1.1.0", "--apply", "--yes"];
     let (code, _, errors) = olm(&scene, &rights, true);
     assert_eq!(code, Some(0), "{errors}");
     offers(&extension).await;
@@ -164,16 +137,11 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
     assert_eq!(code, Some(0), "{text}{errors}");
     assert!(scene.get("crd", &scene.package.crd()).is_none());
     // What was made for it is said with the commands that take it away, and they do.
-    let left = errors
-        .lines()
-        .filter_map(|line| line.split_once(" are left: kubectl "));
+    let left = errors.lines().filter_map(|line| line.split_once(" are left: kubectl "));
     let commands: Vec<&str> = left.map(|(_, command)| command).collect();
     assert_eq!(commands.len(), 1, "{errors}");
     for command in commands {
-        let gone = scene
-            .cluster
-            .plane
-            .kubectl(&command.split(' ').collect::<Vec<_>>());
+        let gone = scene.cluster.plane.kubectl(&command.split(' ').collect::<Vec<_>>());
         assert!(gone.contains("deleted"), "{command}: {gone}");
     }
 }
@@ -183,33 +151,19 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
 async fn what_is_there_already_is_shown_before_it_is_taken_over() {
     let cluster = cluster::with_controller().await;
     let mut scene = Scene::empty(cluster, "present");
-    scene
-        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
-        .await;
+    scene.publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
     scene.create_namespace();
     let plane = scene.cluster.plane;
     let settings = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"mine": "x"},
         "metadata": {"name": scene.package.config_map(), "namespace": scene.name}});
     plane.kubectl_with_input(&["create", "-f", "-"], &settings.to_string());
     let name = scene.name.clone();
-    let install = [
-        "install",
-        &name,
-        "-n",
-        &name,
-        "--catalog-selector",
-        &name,
-        "--yes",
-    ];
+    let install = ["install", &name, "-n", &name, "--catalog-selector", &name, "--yes"];
     let (code, text, errors) = olm(&scene, &install, true);
     assert_eq!(code, Some(1), "{text}{errors}");
     assert!(text.contains("  is there  ConfigMap.v1 "), "{text}");
     assert!(errors.contains("--adopt all"), "{errors}");
-    assert!(
-        scene
-            .get("serviceaccount", &format!("{name}-installer"))
-            .is_none()
-    );
+    assert!(scene.get("serviceaccount", &format!("{name}-installer")).is_none());
     let adopting = [&install[..], &["--adopt", "ConfigMap"]].concat();
     let (code, text, _) = olm(&scene, &[&adopting[..], &["--dry-run"]].concat(), true);
     assert_eq!(code, Some(0), "{text}");
@@ -218,17 +172,9 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
     assert_eq!(code, Some(0), "{text}{errors}");
     let taken = scene.get("configmap", &scene.package.config_map());
     let taken = taken.expect("it is there");
-    assert_eq!(
-        taken["data"]["mine"], "x",
-        "what the bundle does not declare stays"
-    );
-    assert_eq!(
-        taken["metadata"]["ownerReferences"][0]["kind"],
-        "ClusterObjectSet"
-    );
-    Extension::named(&scene.cluster.client, &name)
-        .delete()
-        .await;
+    assert_eq!(taken["data"]["mine"], "x", "what the bundle does not declare stays");
+    assert_eq!(taken["metadata"]["ownerReferences"][0]["kind"], "ClusterObjectSet");
+    Extension::named(&scene.cluster.client, &name).delete().await;
 }
 
 // plugin.md U74: what OLM Classic left behind is carried over, and no object is lost
@@ -239,9 +185,7 @@ async fn what_classic_left_behind_is_carried_over() {
     let _controller = Controller::start(cluster.plane, ControllerOptions::default());
     let mut scene = Scene::empty(cluster, "classic");
     let bundle = Bundle::new("1.0.0");
-    scene
-        .publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"]))
-        .await;
+    scene.publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"])).await;
     scene.create_namespace();
     let (name, plane) = (scene.name.clone(), scene.cluster.plane);
     let crd = scene.package.bundle_files(&bundle).into_values();
@@ -275,23 +219,10 @@ async fn what_classic_left_behind_is_carried_over() {
     std::fs::write(&file, list.to_string()).expect("it is written");
     let path = file.path().to_string_lossy().into_owned();
     let (code, stream, errors) = olm(&scene, &["from-classic", "-f", &path], false);
-    assert_eq!(
-        code,
-        Some(1),
-        "its catalog is not among the sources: {errors}"
-    );
+    assert_eq!(code, Some(1), "its catalog is not among the sources: {errors}");
     plane.kubectl_with_input(&["apply", "-f", "-"], &stream);
     let (wanted, account) = (format!("package:{name}@1.0.0"), format!("{name}-installer"));
-    let rights = [
-        "rbac",
-        &wanted,
-        "-n",
-        &name,
-        "--service-account",
-        &account,
-        "--apply",
-        "--yes",
-    ];
+    let rights = ["rbac", &wanted, "-n", &name, "--service-account", &account, "--apply", "--yes"];
     let (code, _, errors) = olm(&scene, &rights, true);
     assert_eq!(code, Some(0), "{errors}");
     let extension = Extension::named(&scene.cluster.client, &name);

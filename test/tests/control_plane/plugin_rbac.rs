@@ -24,14 +24,10 @@ fn rbac(scene: &Scene, args: &[&str]) -> (Option<i32>, String) {
 async fn what_is_missing_is_printed_and_makes_the_extension_go_on() {
     let cluster = cluster::with_controller().await;
     let mut scene = Scene::empty(cluster, "lacks");
-    scene
-        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
-        .await;
+    scene.publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
     scene.create_namespace();
     let extension = scene.install(json!({})).await;
-    extension
-        .shows("Progressing", "True", "Retrying", "not found")
-        .await;
+    extension.shows("Progressing", "True", "Retrying", "not found").await;
 
     let (code, text) = rbac(&scene, &[&scene.name, "--check"]);
     assert_eq!(code, Some(1), "{text}");
@@ -46,18 +42,12 @@ async fn what_is_missing_is_printed_and_makes_the_extension_go_on() {
     extension.installed("1.0.0").await;
     let (code, text) = rbac(&scene, &[&scene.name, "--check"]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(
-        text.ends_with("has exactly the rights that the bundles take\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("has exactly the rights that the bundles take\n"), "{text}");
 
     let kind = format!("Role.rbac.authorization.k8s.io/v1 {}/", scene.name);
     let (code, text) = rbac(&scene, &[&scene.name, "--apply", "--yes"]);
     assert_eq!(code, Some(0));
-    assert!(
-        text.contains(&kind) && text.ends_with(" applied\n"),
-        "{text}"
-    );
+    assert!(text.contains(&kind) && text.ends_with(" applied\n"), "{text}");
 
     // plugin.md U52: what made up for the lack is deleted, and the roles of the bundle stay.
     let (code, text) = rbac(&scene, &[&scene.name, "--apply", "--prune", "--yes"]);
@@ -78,9 +68,7 @@ async fn too_much_is_found_by_binding_also_by_that_of_a_group() {
     let cluster = cluster::own().await;
     let _controller = Controller::start(cluster.plane, ControllerOptions::default());
     let mut scene = Scene::empty(cluster, "spare");
-    scene
-        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
-        .await;
+    scene.publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
     scene.create_namespace();
     let wanted = format!("package:{}", scene.package.name());
     let account = ["-n", scene.name.as_str(), "--service-account", ACCOUNT];
@@ -89,10 +77,7 @@ async fn too_much_is_found_by_binding_also_by_that_of_a_group() {
     assert_eq!(code, Some(0));
     let (code, text) = ask(&["--check"]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(
-        text.ends_with("has exactly the rights that the bundles take\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("has exactly the rights that the bundles take\n"), "{text}");
 
     let plane = scene.cluster.plane;
     plane.kubectl(&[
@@ -125,10 +110,7 @@ async fn too_much_is_found_by_binding_also_by_that_of_a_group() {
 async fn rights_for_an_upgrade_are_compared_and_given_before_it() {
     let cluster = cluster::with_controller().await;
     let versions = ["1.0.0", "2.0.0"];
-    let bundles = [
-        Bundle::new("1.0.0"),
-        Bundle::new("2.0.0").with_second_config_map(),
-    ];
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("2.0.0").with_second_config_map()];
     let mut scene = Scene::empty(cluster, "climbs");
     scene.publish(&bundles, &chain(&versions)).await;
     scene.create_namespace();

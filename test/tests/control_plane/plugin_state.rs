@@ -48,15 +48,8 @@ async fn watched(scene: &Scene) {
     watching.kill().expect("it runs");
     watching.wait().expect("it ends");
     let told = told();
-    assert!(
-        told.lines()
-            .all(|row| row.starts_with(&format!("{name}  {name}  1.0.0  "))),
-        "{told}"
-    );
-    assert!(
-        told.lines().last().is_some_and(|row| row.contains("pause")),
-        "{told}"
-    );
+    assert!(told.lines().all(|row| row.starts_with(&format!("{name}  {name}  1.0.0  "))), "{told}");
+    assert!(told.lines().last().is_some_and(|row| row.contains("pause")), "{told}");
 }
 
 /// Changes objects by hand, and looks at the tree.
@@ -64,40 +57,13 @@ fn drifted(scene: &Scene) {
     let (plane, name) = (scene.cluster.plane, &scene.name);
     let edit = json!({"data": {"depth": "edited by hand"}}).to_string();
     let settings = scene.package.config_map();
-    plane.kubectl(&[
-        "patch",
-        "configmap",
-        &settings,
-        "-n",
-        name,
-        "--type=merge",
-        "-p",
-        &edit,
-    ]);
+    plane.kubectl(&["patch", "configmap", &settings, "-n", name, "--type=merge", "-p", &edit]);
     let token = json!({"data": {"token": "b3RoZXI="}}).to_string();
-    plane.kubectl(&[
-        "patch",
-        "secret",
-        "hidden",
-        "-n",
-        name,
-        "--type=merge",
-        "-p",
-        &token,
-    ]);
+    plane.kubectl(&["patch", "secret", "hidden", "-n", name, "--type=merge", "-p", &token]);
     let (_, text, _) = olm(plane, &["status", name, "-o", "tree"]);
-    assert!(
-        row(&text, &settings).contains("changed: .data.depth"),
-        "{text}"
-    );
-    assert!(
-        row(&text, "Secret.v1 ").contains("changed: .data.token"),
-        "{text}"
-    );
-    assert!(
-        !text.contains(SECRET) && !text.contains("b3RoZXI"),
-        "{text}"
-    );
+    assert!(row(&text, &settings).contains("changed: .data.depth"), "{text}");
+    assert!(row(&text, "Secret.v1 ").contains("changed: .data.token"), "{text}");
+    assert!(!text.contains(SECRET) && !text.contains("b3RoZXI"), "{text}");
 }
 
 // plugin.md U11, U33, U34
@@ -123,9 +89,7 @@ async fn a_tree_shows_health_and_drift_and_a_watch_each_change() {
     watched(&scene).await;
     drifted(&scene);
     let (_, names, _) = olm(plane, &["status", "-o", "name"]);
-    let mine = names
-        .lines()
-        .find(|line| line.ends_with(&format!("/{name}")));
+    let mine = names.lines().find(|line| line.ends_with(&format!("/{name}")));
     plane.kubectl(&["get", mine.expect("its name")]);
     let (_, text, _) = olm(plane, &["status", "--watching", "default"]);
     assert!(text.contains(name), "it watches all namespaces: {text}");
@@ -149,10 +113,7 @@ fn nothing_is_stored(scene: &Scene) {
     ] {
         let (code, text, errors) = olm(plane, &[args, &["--dry-run=server"]].concat());
         assert_eq!(code, Some(0), "{args:?}: {text}{errors}");
-        assert!(
-            errors.contains("note: a dry run, nothing is stored"),
-            "{errors}"
-        );
+        assert!(errors.contains("note: a dry run, nothing is stored"), "{errors}");
         assert_eq!(before, spec(), "{args:?}");
     }
     plane.kubectl(&["get", "clustercatalog", name]);
@@ -170,24 +131,14 @@ fn check(folder: &Path, registries: &Path, auth: &Path) -> (Option<i32>, Value) 
         .expect("the plugin runs");
     let answer = serde_json::from_slice(&out.stdout);
     let errors = String::from_utf8_lossy(&out.stderr).into_owned();
-    (
-        out.status.code(),
-        answer.unwrap_or_else(|_| panic!("{errors}")),
-    )
+    (out.status.code(), answer.unwrap_or_else(|_| panic!("{errors}")))
 }
 
 // plugin.md U55
 #[tokio::test(flavor = "multi_thread")]
 async fn images_are_asked_for_through_mirrors_with_the_credentials_of_this_machine() {
-    let registry = tokio::task::spawn_blocking(PrivateRegistry::basic)
-        .await
-        .expect("it starts");
-    registry
-        .push(
-            "team/pot:v1",
-            &images::build(&std::collections::BTreeMap::new(), &[]),
-        )
-        .await;
+    let registry = tokio::task::spawn_blocking(PrivateRegistry::basic).await.expect("it starts");
+    registry.push("team/pot:v1", &images::build(&std::collections::BTreeMap::new(), &[])).await;
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let write = |name: &str, text: &str| std::fs::write(at(name), text).expect("it is written");
@@ -213,41 +164,22 @@ async fn images_are_asked_for_through_mirrors_with_the_credentials_of_this_machi
     let ask = |auth: &str| check(folder.path(), &at("registries.conf"), &at(auth));
     bundle("quay.invalid/team/pot:v1");
     let (code, answer) = ask("auth.json");
-    assert_eq!(
-        (code, &answer["images"][0]["found"]),
-        (Some(0), &json!(true)),
-        "{answer}"
-    );
+    assert_eq!((code, &answer["images"][0]["found"]), (Some(0), &json!(true)), "{answer}");
     assert_eq!(answer["images"][0]["byTag"], true);
     let (code, answer) = ask("none.json");
     assert_eq!(code, Some(3), "{answer}");
-    assert!(
-        answer["unknown"][0]["why"]
-            .as_str()
-            .expect("why")
-            .contains("401"),
-        "{answer}"
-    );
+    assert!(answer["unknown"][0]["why"].as_str().expect("why").contains("401"), "{answer}");
     bundle(&format!("{}/team/pot:v2", registry.address));
-    let insecure = format!(
-        "[[registry]]\nlocation = \"{}\"\ninsecure = true\n{conf}",
-        registry.address
-    );
+    let insecure =
+        format!("[[registry]]\nlocation = \"{}\"\ninsecure = true\n{conf}", registry.address);
     write("registries.conf", &insecure);
     let (code, answer) = ask("auth.json");
-    assert_eq!(
-        (code, &answer["images"][0]["found"]),
-        (Some(1), &json!(false)),
-        "{answer}"
-    );
+    assert_eq!((code, &answer["images"][0]["found"]), (Some(1), &json!(false)), "{answer}");
     bundle("blocked.invalid/pot:v1");
     let (code, answer) = ask("auth.json");
     assert_eq!(code, Some(3), "{answer}");
     let why = answer["unknown"][0]["why"].as_str().expect("why");
-    assert!(
-        why.contains("is blocked by the registries configuration"),
-        "{answer}"
-    );
+    assert!(why.contains("is blocked by the registries configuration"), "{answer}");
     bundle("127.0.0.1:1/pot:v1");
     assert_eq!(ask("auth.json").0, Some(3));
 }
@@ -258,13 +190,8 @@ async fn a_lock_says_what_runs_and_moves_only_to_what_is_offered_by_that_digest(
     let cluster = cluster::with_controller().await;
     let plane = cluster.plane;
     let versions = ["1.0.0", "1.1.0"];
-    let scene = Scene::set(
-        cluster.clone(),
-        "locked",
-        &versions.map(Bundle::new),
-        &chain(&versions),
-    )
-    .await;
+    let scene =
+        Scene::set(cluster.clone(), "locked", &versions.map(Bundle::new), &chain(&versions)).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     let name = &scene.name;
@@ -272,40 +199,25 @@ async fn a_lock_says_what_runs_and_moves_only_to_what_is_offered_by_that_digest(
     let lock = |args: &[&str]| olm(plane, &[&["lock"], args, &["--catalog-ca", &ca]].concat());
     let (code, text, errors) = lock(&["write", name]);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(
-        text.contains("schema: olm.lock\n") && text.contains("@sha256:"),
-        "{text}"
-    );
+    assert!(text.contains("schema: olm.lock\n") && text.contains("@sha256:"), "{text}");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("prod.lock");
     let path_text = path.to_string_lossy().into_owned();
     let save = |text: &str| std::fs::write(&path, text).expect("it is written");
     save(&text);
     let (code, said, _) = lock(&["check", &path_text]);
-    assert_eq!(
-        (code, said.trim_end().ends_with("same")),
-        (Some(0), true),
-        "{said}"
-    );
+    assert_eq!((code, said.trim_end().ends_with("same")), (Some(0), true), "{said}");
 
     // What the next version is locked to is not what the catalog has: it is named and left.
     let next = text.replace("1.0.0", "1.1.0");
     save(&next);
     let (code, said, _) = lock(&["check", &path_text]);
-    assert_eq!(
-        (code, said.trim_end().ends_with("behind")),
-        (Some(1), true),
-        "{said}"
-    );
+    assert_eq!((code, said.trim_end().ends_with("behind")), (Some(1), true), "{said}");
     let (code, _, errors) = lock(&["apply", &path_text, "--yes"]);
     assert_eq!(code, Some(1), "{errors}");
-    let has = errors
-        .split_once("by another digest: ")
-        .map(|(_, digest)| digest.trim());
+    let has = errors.split_once("by another digest: ").map(|(_, digest)| digest.trim());
     let has = has.unwrap_or_else(|| panic!("{errors}"));
-    let locked = text
-        .split_once("@sha256:")
-        .and_then(|(_, rest)| rest.get(..64));
+    let locked = text.split_once("@sha256:").and_then(|(_, rest)| rest.get(..64));
     save(&next.replace(&format!("sha256:{}", locked.expect("a digest")), has));
     let (code, _, errors) = lock(&["apply", &path_text, "--yes"]);
     assert_eq!(code, Some(0), "{errors}");
@@ -314,11 +226,7 @@ async fn a_lock_says_what_runs_and_moves_only_to_what_is_offered_by_that_digest(
     assert_eq!(code, Some(0), "{said}");
     save(&text);
     let (code, said, _) = lock(&["check", &path_text]);
-    assert_eq!(
-        (code, said.trim_end().ends_with("ahead")),
-        (Some(1), true),
-        "{said}"
-    );
+    assert_eq!((code, said.trim_end().ends_with("ahead")), (Some(1), true), "{said}");
     extension.delete().await;
     let (_, said, _) = lock(&["check", &path_text]);
     assert!(said.trim_end().ends_with("absent"), "{said}");
@@ -341,11 +249,7 @@ async fn refused_without_conversion(plane: &ControlPlane, mut dead: Value) {
     let refused = || async {
         let (code, _, errors) = olm(plane, &["crd", "migrate", name, "--yes"]);
         let named = errors.contains("kettles.migrate.example.com cannot be read in v1: ");
-        if code == Some(1) && named {
-            Ok(())
-        } else {
-            Err(errors)
-        }
+        if code == Some(1) && named { Ok(()) } else { Err(errors) }
     };
     wait::until("it is refused", STEP, refused).await;
     dead["spec"]["conversion"] = json!({"strategy": "None"});
@@ -386,11 +290,7 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
     let stored = || crd_says(plane, "jsonpath={.status.storedVersions}");
     wait::until("both are stored", STEP, || async {
         let stored = stored();
-        if stored == r#"["v1","v2"]"# {
-            Ok(())
-        } else {
-            Err(stored)
-        }
+        if stored == r#"["v1","v2"]"# { Ok(()) } else { Err(stored) }
     })
     .await;
     let (code, _, errors) = olm(plane, &["crd", "migrate", name]);
@@ -414,17 +314,11 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
     let (code, text, errors) = olm(plane, &["crd-migrate", name, "--yes"]);
     assert_eq!(code, Some(0), "{text}{errors}");
     assert_eq!(stored(), r#"["v2"]"#);
-    assert!(
-        before(OBJECTS - 1) > untouched || before(0) != untouched,
-        "it was written"
-    );
+    assert!(before(OBJECTS - 1) > untouched || before(0) != untouched, "it was written");
     let (code, text, _) = olm(plane, &["crd", "migrate", name, "--yes"]);
     assert_eq!(
         (code, text.as_str()),
-        (
-            Some(0),
-            "kettles.migrate.example.com: all objects are stored in v2\n"
-        )
+        (Some(0), "kettles.migrate.example.com: all objects are stored in v2\n")
     );
 
     refused_without_conversion(plane, crd([version("v1", true), version("v2", false)])).await;

@@ -28,11 +28,7 @@ impl Stage {
         let plane = cluster.plane;
         let proxy = Proxy::start(plane);
         let client = cluster::client_through(plane, &proxy).await;
-        Self {
-            proxy,
-            client,
-            direct: cluster.client,
-        }
+        Self { proxy, client, direct: cluster.client }
     }
 
     fn secrets(client: &kube::Client) -> Api<Secret> {
@@ -60,22 +56,15 @@ async fn delete(secrets: &Api<Secret>, name: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_strikes_the_request_it_is_about_and_no_other() {
     let stage = Stage::set().await;
-    let once = stage
-        .proxy
-        .fail(Rule::get("secrets").named("struck").status(500).times(1));
-    let busy = stage
-        .proxy
-        .fail(Rule::get("secrets").named("busy").retry_after(7));
+    let once = stage.proxy.fail(Rule::get("secrets").named("struck").status(500).times(1));
+    let busy = stage.proxy.fail(Rule::get("secrets").named("busy").retry_after(7));
     assert_eq!(stage.read("other").await, 404);
     assert_eq!(stage.read("struck").await, 500);
     assert_eq!(stage.read("struck").await, 404);
     assert_eq!(stage.read("busy").await, 429);
     stage.proxy.stop(busy);
     assert_eq!(stage.read("busy").await, 404);
-    assert_eq!(
-        (stage.proxy.strikes(once), stage.proxy.strikes(busy)),
-        (1, 1)
-    );
+    assert_eq!((stage.proxy.strikes(once), stage.proxy.strikes(busy)), (1, 1));
     let injected = stage.proxy.injected();
     assert_eq!(json!(injected), json!({"500": 1, "429": 1}));
     assert_eq!(stage.proxy.requests(), 5);
@@ -92,9 +81,7 @@ async fn the_api_server_sees_who_asks() {
     let user = found.status.and_then(|status| status.user_info);
     assert_eq!(
         user.and_then(|user| user.username),
-        Some(format!(
-            "system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}"
-        ))
+        Some(format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}"))
     );
 }
 
@@ -104,10 +91,7 @@ async fn a_cut_answer_ends_in_the_middle() {
     let secrets = Stage::secrets(&stage.client);
     let cut = stage.proxy.fail(Rule::list("secrets").cut().times(1));
     let listed = secrets.list(&ListParams::default()).await;
-    assert!(
-        !matches!(listed, Ok(_) | Err(kube::Error::Api(_))),
-        "{listed:?}"
-    );
+    assert!(!matches!(listed, Ok(_) | Err(kube::Error::Api(_))), "{listed:?}");
     assert_eq!(stage.proxy.strikes(cut), 1);
     secrets.list(&ListParams::default()).await.expect("whole");
 }
@@ -117,24 +101,13 @@ async fn silence_ends_without_an_answer_and_the_request_is_carried_out_or_not() 
     let stage = Stage::set().await;
     let (asked, direct) = (Stage::secrets(&stage.client), Stage::secrets(&stage.direct));
     for (name, rule, exists) in [
-        (
-            "proxy-silence",
-            Rule::create("secrets").silent(SHORT),
-            false,
-        ),
-        (
-            "proxy-unanswered",
-            Rule::create("secrets").unanswered(SHORT),
-            true,
-        ),
+        ("proxy-silence", Rule::create("secrets").silent(SHORT), false),
+        ("proxy-unanswered", Rule::create("secrets").unanswered(SHORT), true),
     ] {
         let rule = stage.proxy.fail(rule.times(1));
         let started = Instant::now();
         let created = asked.create(&PostParams::default(), &secret(name)).await;
-        assert!(
-            !matches!(created, Ok(_) | Err(kube::Error::Api(_))),
-            "{created:?}"
-        );
+        assert!(!matches!(created, Ok(_) | Err(kube::Error::Api(_))), "{created:?}");
         assert!(started.elapsed() >= SHORT);
         assert_eq!(stage.proxy.strikes(rule), 1);
         let found = direct.get_opt(name).await.expect("an answer");
@@ -150,15 +123,11 @@ async fn what_an_open_watch_reports_is_held_back_until_the_rule_goes() {
     const NAME: &str = "proxy-watched";
     let stage = Stage::set().await;
     let direct = Stage::secrets(&stage.direct);
-    let only = WatchParams::default()
-        .fields(&format!("metadata.name={NAME}"))
-        .disable_bookmarks();
+    let only = WatchParams::default().fields(&format!("metadata.name={NAME}")).disable_bookmarks();
     let secrets = Stage::secrets(&stage.client);
     let watch = secrets.watch(&only, "0").await.expect("a watch");
     let mut watch = std::pin::pin!(watch);
-    let hold = stage
-        .proxy
-        .fail(Rule::watch("secrets").late_events(Duration::from_hours(1)));
+    let hold = stage.proxy.fail(Rule::watch("secrets").late_events(Duration::from_hours(1)));
     let created = direct.create(&PostParams::default(), &secret(NAME)).await;
     created.expect("it is created");
     wait::until("the event is held", SOON, || async {

@@ -22,10 +22,7 @@ struct Scene {
     puller: Puller,
 }
 
-const PLAIN_HTTP: PushOptions = PushOptions {
-    plain_http: true,
-    credential: None,
-};
+const PLAIN_HTTP: PushOptions = PushOptions { plain_http: true, credential: None };
 
 async fn scene(repository: &str) -> Scene {
     // It may be installed already by another test, which is fine.
@@ -34,12 +31,7 @@ async fn scene(repository: &str) -> Scene {
     let dir = tempfile::tempdir().unwrap();
     let registries = format!("[[registry]]\nlocation = \"{registry}\"\ninsecure = true\n");
     let puller = Puller::new(config(dir.path(), &registries));
-    Scene {
-        registry,
-        repository: repository.to_owned(),
-        dir,
-        puller,
-    }
+    Scene { registry, repository: repository.to_owned(), dir, puller }
 }
 
 fn config(dir: &Path, registries: &str) -> PullConfig {
@@ -47,10 +39,7 @@ fn config(dir: &Path, registries: &str) -> PullConfig {
     std::fs::write(&file, registries).unwrap();
     PullConfig {
         registries: RegistriesPaths::new(Some(file)),
-        policy: PolicyPath {
-            file: dir.join("policy.json"),
-            required: false,
-        },
+        policy: PolicyPath { file: dir.join("policy.json"), required: false },
         platform: Platform::linux("amd64"),
         ..PullConfig::default()
     }
@@ -58,9 +47,7 @@ fn config(dir: &Path, registries: &str) -> PullConfig {
 
 impl Scene {
     fn tag(&self, tag: &str) -> ImageRef {
-        format!("{}/{}:{tag}", self.registry, self.repository)
-            .parse()
-            .unwrap()
+        format!("{}/{}:{tag}", self.registry, self.repository).parse().unwrap()
     }
 
     async fn push(&self, tag: &str, image: &BuiltImage) -> ImageRef {
@@ -71,23 +58,13 @@ impl Scene {
 
     async fn catalog(&self, image: &ImageRef) -> Result<BTreeMap<String, Vec<u8>>, PullError> {
         let resolved = self.puller.resolve(image).await?;
-        Ok(pull_catalog(&self.puller, &resolved)
-            .await?
-            .files
-            .to_map()
-            .unwrap())
+        Ok(pull_catalog(&self.puller, &resolved).await?.files.to_map().unwrap())
     }
 }
 
 fn catalog(content: &str) -> ImageBuilder {
-    let files = [
-        ("configs/p/catalog.yaml", content.as_bytes()),
-        ("bin/opm", b"elf"),
-    ];
-    ImageBuilder::new()
-        .label(CONFIGS_LABEL, "/configs")
-        .layer(files)
-        .unwrap()
+    let files = [("configs/p/catalog.yaml", content.as_bytes()), ("bin/opm", b"elf")];
+    ImageBuilder::new().label(CONFIGS_LABEL, "/configs").layer(files).unwrap()
 }
 
 fn files(content: &str) -> BTreeMap<String, Vec<u8>> {
@@ -100,9 +77,7 @@ async fn every_form_of_image_is_pulled_and_named_by_its_top_digest() {
     let scene = scene("registry-test/forms").await;
     let layer = || tar_of([("configs/p/catalog.yaml", b"data".as_slice())]).unwrap();
     let image = |format, compression| {
-        let builder = ImageBuilder::new()
-            .label(CONFIGS_LABEL, "configs/")
-            .format(format);
+        let builder = ImageBuilder::new().label(CONFIGS_LABEL, "configs/").format(format);
         builder.tar(layer(), compression).build().unwrap()
     };
     for (tag, format, compression) in [
@@ -123,26 +98,14 @@ async fn every_form_of_image_is_pulled_and_named_by_its_top_digest() {
         assert_eq!(pulled.files.to_map().unwrap(), files("data"), "{tag}");
     }
     for (tag, format) in [("oci-index", Format::Oci), ("docker-list", Format::Docker)] {
-        let other = catalog("other")
-            .format(format)
-            .platform(Platform::linux("s390x"));
+        let other = catalog("other").format(format).platform(Platform::linux("s390x"));
         let images = [other.build().unwrap(), image(format, Compression::Gzip)];
-        let digest = push_index(&images, &scene.tag(tag), &PLAIN_HTTP)
-            .await
-            .unwrap();
+        let digest = push_index(&images, &scene.tag(tag), &PLAIN_HTTP).await.unwrap();
         let resolved = scene.puller.resolve(&scene.tag(tag)).await.unwrap();
         assert_eq!(resolved.digest(), &digest, "{tag}");
         let by_digest = resolved.image().clone();
-        assert_eq!(
-            scene.catalog(&scene.tag(tag)).await.unwrap(),
-            files("data"),
-            "{tag}"
-        );
-        assert_eq!(
-            scene.catalog(&by_digest).await.unwrap(),
-            files("data"),
-            "{tag}"
-        );
+        assert_eq!(scene.catalog(&scene.tag(tag)).await.unwrap(), files("data"), "{tag}");
+        assert_eq!(scene.catalog(&by_digest).await.unwrap(), files("data"), "{tag}");
     }
 }
 
@@ -150,17 +113,9 @@ async fn every_form_of_image_is_pulled_and_named_by_its_top_digest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn index_without_our_platform_gives_its_first_linux_image() {
     let scene = scene("registry-test/platforms").await;
-    let built = catalog("s390x")
-        .platform(Platform::linux("s390x"))
-        .build()
-        .unwrap();
-    push_index(&[built], &scene.tag("v1"), &PLAIN_HTTP)
-        .await
-        .unwrap();
-    assert_eq!(
-        scene.catalog(&scene.tag("v1")).await.unwrap(),
-        files("s390x")
-    );
+    let built = catalog("s390x").platform(Platform::linux("s390x")).build().unwrap();
+    push_index(&[built], &scene.tag("v1"), &PLAIN_HTTP).await.unwrap();
+    assert_eq!(scene.catalog(&scene.tag("v1")).await.unwrap(), files("s390x"));
 }
 
 // catalogs.md O13, D6
@@ -226,24 +181,12 @@ async fn catalog_without_its_label_is_terminal_only_by_digest() {
     let tag = scene.push("bare", &bare).await;
     let err = scene.catalog(&tag).await.unwrap_err();
     let want = format!("catalog image is missing the required label \"{label}\"");
-    assert_eq!(
-        (Chain(&err).to_string(), err.is_terminal()),
-        (want.clone(), false)
-    );
-    let err = scene
-        .catalog(&tag.with_digest(bare.digest()))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (Chain(&err).to_string(), err.is_terminal()),
-        (want.clone(), true)
-    );
+    assert_eq!((Chain(&err).to_string(), err.is_terminal()), (want.clone(), false));
+    let err = scene.catalog(&tag.with_digest(bare.digest())).await.unwrap_err();
+    assert_eq!((Chain(&err).to_string(), err.is_terminal()), (want.clone(), true));
 
     let database = "operators.operatorframework.io.index.database.v1";
-    let old = ImageBuilder::new()
-        .label(database, "/database/index.db")
-        .build()
-        .unwrap();
+    let old = ImageBuilder::new().label(database, "/database/index.db").build().unwrap();
     let tag = scene.push("sqlite", &old).await;
     let err = scene.catalog(&tag).await.unwrap_err();
     let hint = "it is an SQLite catalog image, convert it with opm migrate";
@@ -262,39 +205,24 @@ async fn cached_bundle_needs_no_registry() {
     let built = ImageBuilder::new().layer(content).unwrap().build().unwrap();
     let tag = scene.push("v1", &built).await;
     let cache = BundleCache::open(scene.dir.path().join("cache")).unwrap();
-    let one = pull_bundle(&scene.puller, &tag, Some((&cache, "ext")))
-        .await
-        .unwrap();
+    let one = pull_bundle(&scene.puller, &tag, Some((&cache, "ext"))).await.unwrap();
     assert_eq!(
         one.files.keys().collect::<Vec<_>>(),
         ["manifests/csv.yaml", "metadata/annotations.yaml"]
     );
-    let blocked = format!(
-        "[[registry]]\nlocation = \"{}\"\nblocked = true\n",
-        scene.registry
-    );
+    let blocked = format!("[[registry]]\nlocation = \"{}\"\nblocked = true\n", scene.registry);
     let offline = Puller::new(config(scene.dir.path(), &blocked));
-    let two = pull_bundle(&offline, &one.image, Some((&cache, "ext")))
-        .await
-        .unwrap();
+    let two = pull_bundle(&offline, &one.image, Some((&cache, "ext"))).await.unwrap();
     assert_eq!(one, two);
-    let err = pull_bundle(&offline, &one.image, Some((&cache, "other")))
-        .await
-        .unwrap_err();
-    assert!(
-        Chain(&err)
-            .to_string()
-            .ends_with("is blocked by the registries configuration")
-    );
+    let err = pull_bundle(&offline, &one.image, Some((&cache, "other"))).await.unwrap_err();
+    assert!(Chain(&err).to_string().ends_with("is blocked by the registries configuration"));
 }
 
 // catalogs.md O11, O12
 #[tokio::test(flavor = "multi_thread")]
 async fn mirrors_serve_what_an_unreachable_origin_cannot() {
     let scene = scene("registry-test/mirror").await;
-    scene
-        .push("v1", &catalog("mirrored").build().unwrap())
-        .await;
+    scene.push("v1", &catalog("mirrored").build().unwrap()).await;
     let mirrored = format!(
         "[[registry]]\nlocation = \"127.0.0.1:1\"\n\
          [[registry.mirror]]\nlocation = \"{}/registry-test\"\ninsecure = true\n\
@@ -304,12 +232,7 @@ async fn mirrors_serve_what_an_unreachable_origin_cannot() {
     let puller = Puller::new(config(scene.dir.path(), &mirrored));
     let image: ImageRef = "127.0.0.1:1/mirror:v1".parse().unwrap();
     let resolved = puller.resolve(&image).await.unwrap();
-    assert!(
-        resolved
-            .image()
-            .to_string()
-            .starts_with("127.0.0.1:1/mirror@sha256:")
-    );
+    assert!(resolved.image().to_string().starts_with("127.0.0.1:1/mirror@sha256:"));
     // The mirror is for tags only, yet it serves the content of the tag it resolved.
     let image = pull_catalog(&puller, &resolved).await.unwrap();
     assert_eq!(image.files.to_map().unwrap(), files("mirrored"));
@@ -370,9 +293,7 @@ async fn hostile_image_is_refused_with_the_entrys_name() {
     header.as_mut_bytes().copy_from_slice(&tar[at..at + 512]);
     header.set_cksum();
     tar[at..at + 512].copy_from_slice(header.as_bytes());
-    let image = ImageBuilder::new()
-        .label(CONFIGS_LABEL, "configs")
-        .tar(tar, Compression::Gzip);
+    let image = ImageBuilder::new().label(CONFIGS_LABEL, "configs").tar(tar, Compression::Gzip);
     let tag = scene.push("v1", &image.build().unwrap()).await;
     let err = scene.catalog(&tag).await.unwrap_err();
     assert_eq!(

@@ -60,10 +60,7 @@ async fn a_bundle_renders_from_a_catalog_image() {
     let registries_conf = &cluster.plane.addresses.registries_conf;
     let name = package.name();
     for (wanted, version) in [(name.clone(), "1.1.0"), (format!("{name}@1.0.0"), "1.0.0")] {
-        let expected = render(
-            &folder.path().join(version).to_string_lossy(),
-            registries_conf,
-        );
+        let expected = render(&folder.path().join(version).to_string_lossy(), registries_conf);
         assert!(expected.status.success());
         let from_catalog = ["--from-catalog", &wanted, "--catalog", &catalog];
         let output = render_with(&from_catalog, registries_conf);

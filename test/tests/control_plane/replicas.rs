@@ -91,17 +91,10 @@ async fn get(url: &str) -> (u16, String, String, String) {
     let answer = client().get(url).send().await.expect("an answer");
     let header = |name: &str| {
         let value = answer.headers().get(name);
-        value.map_or_else(String::new, |value| {
-            value.to_str().expect("text").to_owned()
-        })
+        value.map_or_else(String::new, |value| value.to_str().expect("text").to_owned())
     };
     let (tag, modified) = (header("etag"), header("last-modified"));
-    (
-        answer.status().as_u16(),
-        tag,
-        modified,
-        answer.text().await.expect("a body"),
-    )
+    (answer.status().as_u16(), tag, modified, answer.text().await.expect("a body"))
 }
 
 /// Clients that ask the ready replicas in turn, as a Service has them do.
@@ -228,16 +221,10 @@ async fn who_does_not_lead_serves_the_same() {
     scene.publish(&bundles, &chain(&["1.0.0", "1.0.1"])).await;
     wait::until("the copy follows", SOON, || async {
         let (served, copied) = (get(&served).await, get(&copied).await);
-        if served == copied {
-            Ok(())
-        } else {
-            Err((served.1, copied.1))
-        }
+        if served == copied { Ok(()) } else { Err((served.1, copied.1)) }
     })
     .await;
-    cluster
-        .plane
-        .kubectl(&["delete", "clustercatalog", &scene.name, "--timeout=30s"]);
+    cluster.plane.kubectl(&["delete", "clustercatalog", &scene.name, "--timeout=30s"]);
     wait::until("the copy goes", SOON, || async {
         match get(&copied).await.0 {
             404 => Ok(()),
@@ -254,9 +241,7 @@ async fn rolling_updates_under_load_fail_no_request() {
     let mut old = replica(&cluster, "replica-0");
     leads(&old).await;
     let mut scene = Scene::empty(cluster.clone(), "rolling");
-    scene
-        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
-        .await;
+    scene.publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
     let name = scene.name.clone();
     let load = Load::start(vec![address(&old, &name)]);
     let mut longest = Duration::ZERO;
@@ -294,9 +279,7 @@ async fn killed_leaders_under_load_fail_no_request() {
     let mut one = replica(&cluster, "killed-0");
     leads(&one).await;
     let mut scene = Scene::empty(cluster.clone(), "killed");
-    scene
-        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
-        .await;
+    scene.publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
     let name = scene.name.clone();
     let mut other = replica(&cluster, "killed-1");
     ready(&other).await;
@@ -334,9 +317,7 @@ async fn a_rollout_keeps_the_content_while_the_registry_is_away() {
     ready(&first).await;
     leads(&first).await;
     let mut scene = Scene::empty(cluster.clone(), "kept");
-    scene
-        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
-        .await;
+    scene.publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
     let expected = get(&address(&first, &scene.name)).await;
     assert_eq!(expected.0, 200);
 
@@ -355,9 +336,7 @@ async fn a_rollout_keeps_the_content_while_the_registry_is_away() {
         let catalog = scene.get("clustercatalog", &scene.name).unwrap_or_default();
         let base = catalog["status"]["urls"]["base"].to_string();
         let address = second.listening()["catalogs"].to_string();
-        base.contains(address.trim_matches('"'))
-            .then_some(())
-            .ok_or(base)
+        base.contains(address.trim_matches('"')).then_some(()).ok_or(base)
     })
     .await;
     let third = start(&cluster, "third", SELF_SIGNED);

@@ -41,41 +41,17 @@ const UNSEEN: [(&str, &str); 18] = [
         "list clusterserviceversions.operators.coreos.com",
         "--constraint-providers=csvs, beside OLM Classic",
     ),
-    (
-        "get storageclasses.storage.k8s.io",
-        "a bundle with a claim on the default class",
-    ),
-    (
-        "get namespaces",
-        "an extension whose account is missing: is its namespace?",
-    ),
-    (
-        "create clusteroperators.config.openshift.io olm-clusterextensions",
-        BESIDE,
-    ),
-    (
-        "patch clusteroperators.config.openshift.io olm-clusterextensions",
-        BESIDE,
-    ),
-    (
-        "patch clusteroperators/status.config.openshift.io olm-clusterextensions",
-        BESIDE,
-    ),
+    ("get storageclasses.storage.k8s.io", "a bundle with a claim on the default class"),
+    ("get namespaces", "an extension whose account is missing: is its namespace?"),
+    ("create clusteroperators.config.openshift.io olm-clusterextensions", BESIDE),
+    ("patch clusteroperators.config.openshift.io olm-clusterextensions", BESIDE),
+    ("patch clusteroperators/status.config.openshift.io olm-clusterextensions", BESIDE),
     ("patch events.events.k8s.io", "an Event that repeats"),
-    (
-        "create events.events.k8s.io here",
-        "a serving CA that is replaced",
-    ),
+    ("create events.events.k8s.io here", "a serving CA that is replaced"),
     ("patch events.events.k8s.io here", "the same, again"),
-    (
-        "update secrets here",
-        "a CA of webhooks that is followed up",
-    ),
+    ("update secrets here", "a CA of webhooks that is followed up"),
     ("update secrets olm-serving-ca here", FOLLOW_UP),
-    (
-        "delete secrets olm-serving-ca here",
-        "a serving CA that is damaged",
-    ),
+    ("delete secrets olm-serving-ca here", "a serving CA that is damaged"),
     ("patch secrets catalogd-ca here", FOLLOW_UP),
     ("patch configmaps olm-serving-ca here", FOLLOW_UP),
     ("watch configmaps olm-serving-ca here", PUT_BACK),
@@ -90,12 +66,7 @@ fn text(place: &str, right: &Permission) -> String {
     let here = if place.is_empty() { "" } else { " here" };
     match right {
         Permission::Url { path, verb } => format!("{verb} {path}{here}"),
-        Permission::Resource {
-            group,
-            resource,
-            name,
-            verb,
-        } => {
+        Permission::Resource { group, resource, name, verb } => {
             let name = name.as_deref().unwrap_or_default();
             let subject = [resource.as_str(), group.as_str()].join(".");
             let subject = [subject.trim_end_matches('.'), name].join(" ");
@@ -164,11 +135,7 @@ fn of_all_shared_kinds(version: &str) -> Bundle {
             "PodDisruptionBudget",
             json!({"spec": {"selector": nothing, "maxUnavailable": 1}}),
         ))
-        .with_manifest(object(
-            "scheduling.k8s.io/v1",
-            "PriorityClass",
-            json!({"value": 1}),
-        ))
+        .with_manifest(object("scheduling.k8s.io/v1", "PriorityClass", json!({"value": 1})))
 }
 
 // deploying.md P10
@@ -195,9 +162,7 @@ async fn the_controllers_rights_are_enough_and_no_more() {
     let extension = scene.install(json!({})).await;
     // Roles and bindings are watched while somebody waits for them.
     let lacking = "pre-authorization failed";
-    extension
-        .shows("Progressing", "True", "Retrying", lacking)
-        .await;
+    extension.shows("Progressing", "True", "Retrying", lacking).await;
     scene.grant(&bundles);
     extension.installed("1.0.0").await;
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
@@ -223,14 +188,9 @@ async fn the_controllers_rights_are_enough_and_no_more() {
             let mut used = used.iter();
             used.any(|(at, one)| (place.is_empty() || place == at) && right.contains(one))
         };
-        let idle = granted
-            .iter()
-            .filter(|(place, right)| !is_used(place, right));
+        let idle = granted.iter().filter(|(place, right)| !is_used(place, right));
         let idle: BTreeSet<_> = idle.map(|(place, right)| text(place, right)).collect();
-        let idle: Vec<_> = idle
-            .into_iter()
-            .filter(|it| !unseen.contains(it.as_str()))
-            .collect();
+        let idle: Vec<_> = idle.into_iter().filter(|it| !unseen.contains(it.as_str())).collect();
         if idle.is_empty() { Ok(()) } else { Err(idle) }
     })
     .await;
@@ -241,14 +201,8 @@ async fn the_controllers_rights_are_enough_and_no_more() {
         .filter(|request| {
             let refused = request.acted_as.is_none() && matches!(request.code, 401 | 403);
             let needed = needed(request);
-            refused
-                || !needed
-                    .iter()
-                    .all(|(place, right)| granted.covers(place, right))
+            refused || !needed.iter().all(|(place, right)| granted.covers(place, right))
         })
         .collect();
-    assert!(
-        strange.is_empty(),
-        "refused, or not in the table: {strange:#?}"
-    );
+    assert!(strange.is_empty(), "refused, or not in the table: {strange:#?}");
 }

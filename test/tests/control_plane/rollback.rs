@@ -44,9 +44,7 @@ async fn an_earlier_revision_comes_back_without_catalog_and_registry() {
     let mut scene = Scene::empty(cluster, "goback");
     let hook = scene.package.validating_webhook();
     let bundles = [
-        Bundle::new("1.0.0")
-            .with_webhook(hook.clone())
-            .with_second_config_map(),
+        Bundle::new("1.0.0").with_webhook(hook.clone()).with_second_config_map(),
         Bundle::new("1.1.0").with_webhook(hook),
     ];
     let versions = chain(&["1.0.0", "1.1.0"]);
@@ -68,10 +66,7 @@ async fn an_earlier_revision_comes_back_without_catalog_and_registry() {
     plane.control("stop", "registry");
     let (code, text, errors) = olm(&scene, &["rollback", &name, "--yes"]);
     assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(
-        text.contains(&format!("{name}: 1.0.0 ready after ")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("{name}: 1.0.0 ready after ")), "{text}");
     assert!(text.contains("  objects   +3 "), "{text}");
     assert!(scene.get("configmap", &second).is_some());
     let revisions = extension.revisions().await;
@@ -92,18 +87,9 @@ async fn an_earlier_revision_comes_back_without_catalog_and_registry() {
     let [third, second, first] = history["revisions"].as_array().expect("a list").as_slice() else {
         panic!("{history}");
     };
-    assert_eq!(
-        (&third["state"], &third["note"]),
-        (&json!("installed"), &json!("content of 1"))
-    );
-    assert_eq!(
-        (&second["state"], &second["catalog"]),
-        (&json!("archived"), &json!(name))
-    );
-    assert_eq!(
-        (&first["version"], &first["digest"]),
-        (&json!("1.0.0"), &third["digest"])
-    );
+    assert_eq!((&third["state"], &third["note"]), (&json!("installed"), &json!("content of 1")));
+    assert_eq!((&second["state"], &second["catalog"]), (&json!("archived"), &json!(name)));
+    assert_eq!((&first["version"], &first["digest"]), (&json!("1.0.0"), &third["digest"]));
 
     stays_looked_after(&scene, newest).await;
     assert_eq!(extension.revisions().await.len(), 4, "one for the new CA");
@@ -182,15 +168,11 @@ async fn no_way_leads_back_from_a_stored_version() {
     assert!(errors.contains(&format!("{refused}{lost}")), "{errors}");
 
     scene.annotate(ROLLBACK_TO, "1");
-    extension
-        .shows("Progressing", "True", "Retrying", lost)
-        .await;
+    extension.shows("Progressing", "True", "Retrying", lost).await;
     assert_eq!(extension.revisions().await.len(), 2, "nothing is written");
     scene.annotate(ROLLBACK_TO, "7");
     let unknown = "there is no revision 7: kept are 1, 2";
-    extension
-        .shows("Progressing", "False", "InvalidConfiguration", unknown)
-        .await;
+    extension.shows("Progressing", "False", "InvalidConfiguration", unknown).await;
     scene.annotate(ROLLBACK_TO, "");
     extension.shows("Ready", "True", "Succeeded", "").await;
     extension.delete().await;
@@ -206,43 +188,25 @@ async fn a_roll_out_that_fails_is_taken_back_once() {
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     scene.annotate(ON_FAILURE, "Rollback");
-    extension
-        .patch_spec(json!({"progressDeadlineMinutes": 10}))
-        .await;
+    extension.patch_spec(json!({"progressDeadlineMinutes": 10})).await;
     extension.patch_catalog(json!({"version": null})).await;
     let noted = |found: &olm_api::ClusterExtension| {
         olm_test::extension::is(found, "Ready", "True", "RolloutReverted")
     };
-    let found = extension
-        .eventually("it is reverted", PAST_DEADLINE, noted)
-        .await;
+    let found = extension.eventually("it is reverted", PAST_DEADLINE, noted).await;
     let ready = olm_test::extension::condition(&found, "Ready").expect("Ready");
-    assert!(
-        ready.message.contains(&scene.package.deployment()),
-        "{}",
-        ready.message
-    );
-    assert_eq!(
-        olm_test::extension::installed_version(&found),
-        Some("1.0.0")
-    );
+    assert!(ready.message.contains(&scene.package.deployment()), "{}", ready.message);
+    assert_eq!(olm_test::extension::installed_version(&found), Some("1.0.0"));
     assert_eq!(scene.events("RolloutReverted").len(), 1);
 
     // It is not tried again until somebody changes something.
     scene.annotate("example.com/look", "again");
-    extension
-        .shows("Ready", "True", "RolloutReverted", "1.1.0")
-        .await;
+    extension.shows("Ready", "True", "RolloutReverted", "1.1.0").await;
     assert_eq!(extension.revisions().await.len(), 3);
     scene.annotate(ON_FAILURE, "");
     let again = |found: &olm_api::ClusterExtension| {
-        found
-            .status
-            .as_ref()
-            .is_some_and(|it| it.active_revisions.len() == 2)
+        found.status.as_ref().is_some_and(|it| it.active_revisions.len() == 2)
     };
-    extension
-        .eventually("it is tried again", ROLLOUT, again)
-        .await;
+    extension.eventually("it is tried again", ROLLOUT, again).await;
     extension.delete().await;
 }

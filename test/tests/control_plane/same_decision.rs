@@ -58,10 +58,7 @@ async fn another_result_of_equal_inputs_is_called_a_defect() {
     extension.installed("1.0.0").await;
     published(&cluster, "defaultUpgradePolicy: MinorOnly").await;
     extensions.kill();
-    let (name, pinned) = (
-        scene.name.clone(),
-        "Pinned: 1.1.0 is available; version \"1.0.0\"",
-    );
+    let (name, pinned) = (scene.name.clone(), "Pinned: 1.1.0 is available; version \"1.0.0\"");
     let asked = || {
         let (_, why, _) = olm(plane, &["why", &name]);
         let (_, plan, _) = olm(plane, &["plan", &name]);
@@ -72,10 +69,7 @@ async fn another_result_of_equal_inputs_is_called_a_defect() {
     // The condition stands there as it is, and both say the same.
     let [why, plan, updates] = asked();
     for text in [&why, &plan] {
-        assert!(
-            text.contains("Succeeded: The bundle is installed and available."),
-            "{text}"
-        );
+        assert!(text.contains("Succeeded: The bundle is installed and available."), "{text}");
     }
     for text in [why, plan, updates] {
         assert!(!text.contains("the controller last said"), "{text}");
@@ -92,10 +86,7 @@ async fn another_result_of_equal_inputs_is_called_a_defect() {
     .await;
     for text in asked() {
         assert!(text.contains("the controller last said ("), "{text}");
-        assert!(
-            text.contains("): Pinned: a fault; now it would be: "),
-            "{text}"
-        );
+        assert!(text.contains("): Pinned: a fault; now it would be: "), "{text}");
         assert!(text.contains(pinned) && text.contains(DEFECT), "{text}");
     }
     let (_, report, _) = olm(plane, &["why", &name, "-o", "json"]);
@@ -137,41 +128,22 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
 
     let note =
         "note: this cluster runs upstream's controller; shown is what olm-controller would do";
-    let reading: [&[&str]; 3] = [
-        &["why", "kettle"],
-        &["plan", "kettle"],
-        &["updates", "--from-catalogs"],
-    ];
+    let reading: [&[&str]; 3] =
+        [&["why", "kettle"], &["plan", "kettle"], &["updates", "--from-catalogs"]];
     for args in reading {
         let (_, text, errors) = olm(plane, args);
         assert_eq!(errors.matches(note).count(), 1, "{args:?}: {text}{errors}");
     }
     let before = extension.get().await.metadata.resource_version;
     let writing: [(&[&str], &str); 8] = [
-        (
-            &["approve", "kettle", "--version", "2.0.0"],
-            policy::APPROVE,
-        ),
+        (&["approve", "kettle", "--version", "2.0.0"], policy::APPROVE),
         (&["pause", "kettle"], policy::PAUSED),
         (&["pause", "--all"], policy::PAUSED),
         (&["rollback", "kettle", "--yes"], policy::ROLLBACK_TO),
         (&["upgrade", "kettle", "--yes"], policy::APPROVE),
         (&["lock", "apply", "any.lock", "--yes"], policy::APPROVE),
-        (
-            &["delete", "kettle", "--delete-data", "--yes"],
-            policy::UNINSTALL,
-        ),
-        (
-            &[
-                "install",
-                "pot",
-                "--upgrade-policy=Any",
-                "-n",
-                "pot",
-                "--yes",
-            ],
-            policy::UPGRADE,
-        ),
+        (&["delete", "kettle", "--delete-data", "--yes"], policy::UNINSTALL),
+        (&["install", "pot", "--upgrade-policy=Any", "-n", "pot", "--yes"], policy::UPGRADE),
     ];
     for (args, key) in writing {
         let (code, text, errors) = plugin::answer(plane, args);
@@ -186,13 +158,7 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
 
     // Ours says of itself that it is there.
     let settings = "--from-literal=settings.yaml=schemaVersion: 1";
-    plane.kubectl(&[
-        "create",
-        "configmap",
-        CONTROLLER_CONFIG,
-        &namespace,
-        settings,
-    ]);
+    plane.kubectl(&["create", "configmap", CONTROLLER_CONFIG, &namespace, settings]);
     let (code, text, errors) = plugin::answer(plane, &["pause", "kettle"]);
     assert_eq!(code, Some(0), "{text}{errors}");
     let after = extension.get().await.metadata.annotations;
@@ -268,13 +234,7 @@ struct Row {
 }
 
 fn row(name: &'static str, next: &'static str, moves: bool) -> Row {
-    Row {
-        name,
-        next,
-        annotations: Vec::new(),
-        state: State::Served,
-        moves,
-    }
+    Row { name, next, annotations: Vec::new(), state: State::Served, moves }
 }
 
 impl Row {
@@ -459,18 +419,11 @@ impl Told {
         let mut differs = Vec::new();
         let mut same = |what: &str, told: &str, done: &str| {
             if told != done {
-                differs.push(format!(
-                    "{}: {what}: {told:?}, and then: {done:?}",
-                    row.name
-                ));
+                differs.push(format!("{}: {what}: {told:?}, and then: {done:?}", row.name));
             }
         };
         let installed = installed_version(after).unwrap_or_default();
-        same(
-            "the row",
-            if row.moves { row.next } else { "1.0.0" },
-            installed,
-        );
+        same("the row", if row.moves { row.next } else { "1.0.0" }, installed);
         same("why", self.by_why(), installed);
         same("plan", self.by_plan(), installed);
         if let State::Altered(accepted) = row.state {
@@ -488,10 +441,7 @@ impl Told {
         match &self.why {
             // What the controller refuses, the plugin refuses in the same words.
             None => {
-                let last = self
-                    .refusal
-                    .lines()
-                    .find_map(|line| line.strip_prefix("error: "));
+                let last = self.refusal.lines().find_map(|line| line.strip_prefix("error: "));
                 same("refusal", last.unwrap_or_default(), message);
             }
             Some(why) => {
@@ -502,16 +452,9 @@ impl Told {
         }
         // What is offered follows from what is installed, which is another one after going back.
         if self.update["error"].is_null() && row.state != State::Newer {
-            let status = after
-                .status
-                .as_ref()
-                .and_then(|status| status.update.as_ref());
+            let status = after.status.as_ref().and_then(|status| status.update.as_ref());
             let status = serde_json::to_value(status).expect("JSON");
-            same(
-                "update",
-                &self.update["update"].to_string(),
-                &status.to_string(),
-            );
+            same("update", &self.update["update"].to_string(), &status.to_string());
         }
         differs
     }
@@ -541,10 +484,7 @@ async fn same(cluster: &Cluster, group: &str, flags: &[&str], rows: Vec<Row>) ->
     for (row, (scene, extension)) in rows.iter().zip(&mut set) {
         row.change(scene, extension).await;
     }
-    let told: Vec<_> = set
-        .iter()
-        .map(|(scene, _)| Told::of(plane, &scene.name))
-        .collect();
+    let told: Vec<_> = set.iter().map(|(scene, _)| Told::of(plane, &scene.name)).collect();
     controller.restart(plane);
     let mut differs = Vec::new();
     for ((row, (scene, extension)), told) in rows.iter().zip(&set).zip(&told) {
@@ -602,9 +542,7 @@ async fn the_controller_does_what_the_plugin_said() {
         row("key", "1.1.0", false).with("policy.olm.operatorframework.io/unheard-of", "true"),
         row("back", "1.1.0", false).with(policy::ROLLBACK_TO, "7"),
         row("backtofirst", "1.1.0", false).with(policy::ROLLBACK_TO, "1"),
-        row("goesback", "1.1.0", false)
-            .with(policy::ROLLBACK_TO, "1")
-            .while_is(State::Newer),
+        row("goesback", "1.1.0", false).with(policy::ROLLBACK_TO, "1").while_is(State::Newer),
         row("failurekeep", "1.1.0", true).with(policy::ON_FAILURE, "Keep"),
         row("failureback", "1.1.0", true).with(policy::ON_FAILURE, "Rollback"),
         row("takenback", "1.1.0", false)
@@ -625,9 +563,7 @@ async fn the_controller_does_what_the_plugin_said() {
             .while_is(State::Elsewhere),
         row("deprecated", "1.1.0", false).while_is(State::Deprecated),
         row("needs", "1.1.0", false).while_is(State::Needs),
-        row("needsforced", "1.1.0", true)
-            .with(policy::FORCE, "constraints")
-            .while_is(State::Needs),
+        row("needsforced", "1.1.0", true).with(policy::FORCE, "constraints").while_is(State::Needs),
         row("rights", "1.1.0", true).while_is(State::MoreRights),
         row("rightsheld", "1.1.0", false)
             .with(policy::PERMISSION_INCREASE, "RequireApproval")
@@ -639,10 +575,7 @@ async fn the_controller_does_what_the_plugin_said() {
         row("anyflagpatch", "2.0.0", false).with(policy::UPGRADE, "PatchOnly"),
         row("strict", "1.1.0", false).while_is(State::Unreadable(-10)),
     ];
-    let flags = [
-        "--default-upgrade-policy=Any",
-        "--catalog-unavailability-policy=Strict",
-    ];
+    let flags = ["--default-upgrade-policy=Any", "--catalog-unavailability-policy=Strict"];
     differs.extend(same(&cluster, "strict", &flags, rows).await);
     let rows = vec![
         row("noneflag", "1.0.1", false),
@@ -653,10 +586,7 @@ async fn the_controller_does_what_the_plugin_said() {
             .with(policy::UPGRADE, "MinorOnly")
             .while_is(State::Unreadable(10)),
     ];
-    let flags = [
-        "--default-upgrade-policy=None",
-        "--catalog-unavailability-policy=BestEffort",
-    ];
+    let flags = ["--default-upgrade-policy=None", "--catalog-unavailability-policy=BestEffort"];
     differs.extend(same(&cluster, "besteffort", &flags, rows).await);
     assert!(differs.is_empty(), "{}", differs.join("\n"));
 }

@@ -37,11 +37,8 @@ async fn many_extensions_share_what_they_can() {
     let plane = cluster.plane;
     let log = &plane.addresses.audit_log;
     let mut controller = Controller::start(plane, ControllerOptions::default());
-    let (idle, before, started) = (
-        Usage::of(controller.pid()),
-        requests(log).len(),
-        Instant::now(),
-    );
+    let (idle, before, started) =
+        (Usage::of(controller.pid()), requests(log).len(), Instant::now());
     println!("idle: {idle}");
     for catalog in 0..catalogs {
         let mut scene = Scene::empty(cluster.clone(), &format!("scale{catalog}"));
@@ -72,10 +69,7 @@ async fn many_extensions_share_what_they_can() {
     let ready = started.elapsed();
     settles(log).await;
     let asked = requests(log).split_off(before);
-    println!(
-        "back and ready in {ready:.1?}: {}",
-        Usage::of(controller.pid())
-    );
+    println!("back and ready in {ready:.1?}: {}", Usage::of(controller.pid()));
     table(&asked);
     // The pages of a list count as one.
     let own = |request: &&Request| {
@@ -89,8 +83,5 @@ async fn many_extensions_share_what_they_can() {
     lists.retain(|_, count| *count > LISTS);
     assert!(lists.is_empty(), "listed again and again: {lists:?}");
     let read = asked.iter().filter(|one| !one.is_write()).count();
-    assert!(
-        read <= READS_OF_RETURN * count + READS_OF_START,
-        "{read} reads"
-    );
+    assert!(read <= READS_OF_RETURN * count + READS_OF_START, "{read} reads");
 }

@@ -141,13 +141,7 @@ async fn case(source: &'static str, kind: &str, refusal: Refusal, said: &'static
         }
         kind => (json!({kind: raw}), raw),
     };
-    Case {
-        source,
-        registry: Registry::start(refusal).await,
-        entry,
-        secret,
-        said,
-    }
+    Case { source, registry: Registry::start(refusal).await, entry, secret, said }
 }
 
 /// The document of the cases of a source, or of all.
@@ -167,13 +161,7 @@ async fn cases(stranger: &Registry) -> Vec<Case> {
     let token = Refusal::TokenElsewhere(elsewhere());
     let manifest = Refusal::ManifestElsewhere(elsewhere());
     vec![
-        case(
-            "named",
-            "auth",
-            refused(StatusCode::UNAUTHORIZED),
-            "401 from",
-        )
-        .await,
+        case("named", "auth", refused(StatusCode::UNAUTHORIZED), "401 from").await,
         case("own", "auth", refused(StatusCode::FORBIDDEN), "403 from").await,
         case("global", "auth", Refusal::Token, "401 from").await,
         case("global", "identitytoken", token, moved).await,
@@ -324,10 +312,7 @@ async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
 
     let mut told = told(plane, &controller, &at("dump.tar.gz")).await;
     told.extend(plugin_says(&cases, &at("all.json"), &registries));
-    assert!(
-        told["log"].contains(" DEBUG hyper"),
-        "libraries log as well"
-    );
+    assert!(told["log"].contains(" DEBUG hyper"), "libraries log as well");
     assert_delivered(&cases, &stranger);
     let granted = [GRANTED.to_owned(), own_token(plane, "secrecy")];
     for secret in secrets(&cases).chain(granted) {

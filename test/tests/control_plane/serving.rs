@@ -29,9 +29,7 @@ fn secrets(cluster: &Cluster) -> Api<Secret> {
 /// Removes what an earlier test has left.
 async fn clear(cluster: &Cluster) {
     for name in [AUTHORITY, PUBLISHED] {
-        let _ = secrets(cluster)
-            .delete(name, &DeleteParams::default())
-            .await;
+        let _ = secrets(cluster).delete(name, &DeleteParams::default()).await;
     }
     let maps = Api::<ConfigMap>::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
     let _ = maps.delete(AUTHORITY, &DeleteParams::default()).await;
@@ -50,10 +48,7 @@ async fn entry(cluster: &Cluster, name: &str, key: &str) -> Result<String, Strin
 /// Asks a listener of `controller` as a client that trusts nothing but what is published.
 async fn asks(cluster: &Cluster, controller: &Controller, listener: &str) -> Result<u16, String> {
     let bundle = entry(cluster, PUBLISHED, "ca.crt").await?;
-    let address = controller.listening()[listener]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
+    let address = controller.listening()[listener].as_str().unwrap_or_default().to_owned();
     let cas = reqwest::Certificate::from_pem_bundle(bundle.as_bytes());
     let client = reqwest::Client::builder()
         .tls_certs_only(cas.map_err(|error| error.to_string())?)
@@ -86,10 +81,8 @@ async fn two_processes_that_start_at_once_make_one_ca() {
     let plane = cluster.plane;
     clear(&cluster).await;
     let args = ["--components=catalogs", "--leader-elect", SELF_SIGNED];
-    let (one, two) = futures::join!(
-        start(plane, "serving-one", &args),
-        start(plane, "serving-two", &args)
-    );
+    let (one, two) =
+        futures::join!(start(plane, "serving-one", &args), start(plane, "serving-two", &args));
     for controller in [&one, &two] {
         served(&cluster, controller, SOON).await;
         wait::until("it is ready", SOON, || async {
@@ -99,28 +92,17 @@ async fn two_processes_that_start_at_once_make_one_ca() {
         .await;
     }
     let authority = secrets(&cluster).get(AUTHORITY).await.expect("it is made");
-    let keys: Vec<_> = authority
-        .data
-        .iter()
-        .flatten()
-        .map(|(key, _)| key)
-        .collect();
+    let keys: Vec<_> = authority.data.iter().flatten().map(|(key, _)| key).collect();
     assert_eq!(keys, ["ca.crt", "tls.crt", "tls.key"]);
     let made = [&one, &two].map(|controller| controller.log().contains("serving CA made"));
     assert!(made[0] ^ made[1], "{made:?}");
     let bundle = entry(&cluster, AUTHORITY, "ca.crt").await;
-    let published = secrets(&cluster)
-        .get(PUBLISHED)
-        .await
-        .expect("it is published");
+    let published = secrets(&cluster).get(PUBLISHED).await.expect("it is published");
     assert_eq!(published.data.map(|data| data.len()), Some(1), "no key");
     assert_eq!(entry(&cluster, PUBLISHED, "ca.crt").await, bundle);
     let maps = Api::<ConfigMap>::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
     let map = maps.get(AUTHORITY).await.expect("it is published");
-    assert_eq!(
-        map.data.map(|mut data| data.remove("ca.crt")),
-        Some(bundle.ok())
-    );
+    assert_eq!(map.data.map(|mut data| data.remove("ca.crt")), Some(bundle.ok()));
     let metrics = one.metrics().await;
     for kind in ["ca", "leaf"] {
         let series = format!("olm_serving_certificate_expiry_timestamp_seconds{{kind=\"{kind}\"}}");
@@ -128,9 +110,7 @@ async fn two_processes_that_start_at_once_make_one_ca() {
     }
 
     // What is published is put back.
-    maps.delete(AUTHORITY, &DeleteParams::default())
-        .await
-        .expect("it can be deleted");
+    maps.delete(AUTHORITY, &DeleteParams::default()).await.expect("it can be deleted");
     wait::until("the ConfigMap is put back", SOON, || async {
         maps.get(AUTHORITY).await.map(drop)
     })
@@ -177,47 +157,27 @@ async fn a_lost_or_damaged_ca_is_replaced_and_catalogs_are_fetched() {
     let extension = scene.install(json!({"version": "1.x"})).await;
     extension.installed("1.0.0").await;
     served(&cluster, &catalogs, SOON).await;
-    let first = entry(&cluster, AUTHORITY, "tls.crt")
-        .await
-        .expect("there is a CA");
+    let first = entry(&cluster, AUTHORITY, "tls.crt").await.expect("there is a CA");
 
-    secrets(&cluster)
-        .delete(AUTHORITY, &DeleteParams::default())
-        .await
-        .expect("it can be deleted");
+    secrets(&cluster).delete(AUTHORITY, &DeleteParams::default()).await.expect("it can be deleted");
     let second = replaced(&cluster, &first, &catalogs).await;
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     extension.installed("1.1.0").await;
 
-    let uid = secrets(&cluster)
-        .get(AUTHORITY)
-        .await
-        .expect("there is a CA")
-        .uid();
+    let uid = secrets(&cluster).get(AUTHORITY).await.expect("there is a CA").uid();
     let rubbish = r#"{"data":{"tls.key":"cnViYmlzaA=="}}"#;
     let system = format!("--namespace={SYSTEM_NAMESPACE}");
     plane.kubectl(&["patch", "secret", AUTHORITY, &system, "-p", rubbish]);
     replaced(&cluster, &second, &catalogs).await;
-    let found = secrets(&cluster)
-        .get(AUTHORITY)
-        .await
-        .expect("there is a CA");
+    let found = secrets(&cluster).get(AUTHORITY).await.expect("there is a CA");
     assert_eq!(found.uid(), uid, "it is written, not made anew");
-    scene
-        .publish(&bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"]))
-        .await;
+    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
     extension.installed("1.2.0").await;
-    assert!(
-        extensions
-            .log()
-            .contains("the CA of catalogs is taken over")
-    );
+    assert!(extensions.log().contains("the CA of catalogs is taken over"));
 
     let told = wait::until("both are told", SOON, || async {
         let events = events(&cluster).await;
-        (events.len() >= before + 2)
-            .then_some(events.clone())
-            .ok_or(events)
+        (events.len() >= before + 2).then_some(events.clone()).ok_or(events)
     })
     .await;
     for why in ["its Secret was deleted", "its key cannot be read"] {

@@ -43,9 +43,8 @@ pub(crate) async fn install(scene: &mut Scene, prefix: &str, count: u64) -> Vec<
     // Where there is an OpenShift release, each of them holds its update.
     let bundle = Bundle::new("1.0.0").with_max_openshift("4.20");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let packages: Vec<_> = (0..count)
-        .map(|number| Package::new(&format!("{prefix}{number}")))
-        .collect();
+    let packages: Vec<_> =
+        (0..count).map(|number| Package::new(&format!("{prefix}{number}"))).collect();
     let mut catalog = Files::new();
     for package in &packages {
         let name = package.name();
@@ -122,10 +121,7 @@ pub(crate) async fn settles(log: &Path) -> usize {
 
 /// Returns the resource version of every object; a new kind cannot be listed for a moment.
 async fn versions(client: &kube::Client) -> BTreeMap<String, String> {
-    wait::until("the cluster can be read", PASSES, || {
-        resource_versions(client)
-    })
-    .await
+    wait::until("the cluster can be read", PASSES, || resource_versions(client)).await
 }
 
 /// Waits until the controller has reconciled each of these objects since its log was `from` bytes
@@ -152,18 +148,12 @@ async fn looks_again_in_silence(cluster: Cluster, controller: &Controller) {
     let bundle = Bundle::new("1.0.0").broken();
     let scene = Scene::set(cluster, "unready", &[bundle], &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension
-        .shows("Progressing", "True", "RollingOut", "1.0.0")
-        .await;
+    extension.shows("Progressing", "True", "RollingOut", "1.0.0").await;
     let before = settles(&log).await;
     let known = controller.log().len();
     passes(controller, known, [format!("{}-1", extension.name)]).await;
     let after = written(&log);
-    assert!(
-        after.len() == before,
-        "written although nothing changed: {:#?}",
-        &after[before..]
-    );
+    assert!(after.len() == before, "written although nothing changed: {:#?}", &after[before..]);
 }
 
 // applying.md a4, i5
@@ -206,18 +196,11 @@ async fn a_settled_cluster_is_silent() {
         (end.cpu - start.cpu) / window.as_secs_f64()
     );
     let allowed = allowed_reads(count, window);
-    assert!(
-        read_before > 0 && read <= allowed,
-        "{read} reads at rest, {allowed} allowed"
-    );
+    assert!(read_before > 0 && read <= allowed, "{read} reads at rest, {allowed} allowed");
     let busy = (end.cpu - start.cpu) / window.as_secs_f64();
     assert!(busy < CPU_AT_REST, "{busy:.2} of a processor at rest");
     let after = written(&log);
-    assert!(
-        after.len() == before,
-        "written at rest: {:#?}",
-        &after[before..]
-    );
+    assert!(after.len() == before, "written at rest: {:#?}", &after[before..]);
 
     // applying.md a4: a reconcile that changes nothing writes nothing.
     let before_restart = versions(&client).await;
@@ -236,20 +219,10 @@ async fn a_settled_cluster_is_silent() {
         .iter()
         .filter(|(object, version)| before_restart.get(*object) != Some(version))
         .collect();
-    assert!(
-        changed.is_empty(),
-        "changed by a pass over settled objects: {changed:#?}"
-    );
+    assert!(changed.is_empty(), "changed by a pass over settled objects: {changed:#?}");
     let tried: Vec<_> = written(&log).split_off(before);
     let tried: Vec<_> = tried.iter().filter(|write| !write.dry_run).collect();
-    println!(
-        "after a restart: {}, {} writes",
-        Usage::of(controller.pid()),
-        tried.len()
-    );
-    assert!(
-        tried.is_empty(),
-        "written by a pass over settled objects: {tried:#?}"
-    );
+    println!("after a restart: {}, {} writes", Usage::of(controller.pid()), tried.len());
+    assert!(tried.is_empty(), "written by a pass over settled objects: {tried:#?}");
     looks_again_in_silence(cluster, &controller).await;
 }

@@ -47,13 +47,7 @@ impl Left {
         controller.kill();
         let extension = scene.install(json!({"version": version})).await;
         let uid = extension.get().await.metadata.uid.expect("a UID");
-        Self {
-            scene,
-            controller,
-            extension,
-            system,
-            uid,
-        }
+        Self { scene, controller, extension, system, uid }
     }
 
     /// Creates the objects of a bundle as Helm does.
@@ -103,10 +97,7 @@ impl Left {
         };
         for secret in release.secrets(self.system, bytes) {
             let args = ["create", "-f", "-"];
-            self.scene
-                .cluster
-                .plane
-                .kubectl_with_input(&args, &secret.to_string());
+            self.scene.cluster.plane.kubectl_with_input(&args, &secret.to_string());
         }
     }
 
@@ -114,16 +105,7 @@ impl Left {
     pub(crate) fn releases(&self) -> Vec<String> {
         let plane = self.scene.cluster.plane;
         let selector = format!("name={},owner=operator-controller", self.scene.name);
-        let of = [
-            "get",
-            "secrets",
-            "-n",
-            self.system,
-            "-l",
-            &selector,
-            "-o",
-            "name",
-        ];
+        let of = ["get", "secrets", "-n", self.system, "-l", &selector, "-o", "name"];
         plane.kubectl(&of).lines().map(str::to_owned).collect()
     }
 
@@ -131,14 +113,7 @@ impl Left {
     pub(crate) fn alive(&self) -> BTreeMap<String, String> {
         let (scene, plane) = (&self.scene, self.scene.cluster.plane);
         let mut alive = BTreeMap::new();
-        let of = [
-            "deployments",
-            "replicasets",
-            "pods",
-            "configmaps",
-            "serviceaccounts",
-        ]
-        .join(",");
+        let of = ["deployments", "replicasets", "pods", "configmaps", "serviceaccounts"].join(",");
         for (kinds, place) in [(of.as_str(), Some(&scene.name)), ("crds", None)] {
             let mut args = vec!["get", kinds, "-o", "json"];
             if let Some(namespace) = place {
@@ -163,11 +138,7 @@ impl Left {
 pub(crate) fn ready_pod(scene: &Scene) -> Result<(), String> {
     let plane = scene.cluster.plane;
     let pods = plane.kubectl(&["get", "pods", "-n", &scene.name, "-o", "json"]);
-    if pods.contains("\"Running\"") {
-        Ok(())
-    } else {
-        Err(pods)
-    }
+    if pods.contains("\"Running\"") { Ok(()) } else { Err(pods) }
 }
 
 // applying.md b1, b4
@@ -177,10 +148,7 @@ async fn what_helm_installed_becomes_the_first_revision_and_nothing_restarts() {
     let mut left = Left::of("helmed", &bundles, "1.0.0").await;
     let objects = left.install(&bundles[0]);
     left.release((1, "deployed"), "1.0.0", &objects);
-    wait::until("the operator runs", STEP, || async {
-        ready_pod(&left.scene)
-    })
-    .await;
+    wait::until("the operator runs", STEP, || async { ready_pod(&left.scene) }).await;
     let before = left.alive();
     let plane = left.scene.cluster.plane;
     left.controller.restart(plane);
@@ -199,23 +167,11 @@ async fn what_helm_installed_becomes_the_first_revision_and_nothing_restarts() {
     let labels = first.metadata.labels.unwrap_or_default();
     assert_eq!(labels[&format!("{KEYS}/migrated-from-helm")], "true");
     let status = first.status.expect("a status");
-    let succeeded = status
-        .conditions
-        .iter()
-        .find(|found| found.type_ == "Succeeded");
+    let succeeded = status.conditions.iter().find(|found| found.type_ == "Succeeded");
     let text = succeeded.map(|found| found.message.as_str());
-    assert_eq!(
-        text,
-        Some("Revision succeeded - migrated from Helm release")
-    );
-    assert_eq!(
-        left.alive(),
-        before,
-        "everything is the same object, nothing was restarted"
-    );
-    left.extension
-        .patch_catalog(json!({"version": "1.1.0"}))
-        .await;
+    assert_eq!(text, Some("Revision succeeded - migrated from Helm release"));
+    assert_eq!(left.alive(), before, "everything is the same object, nothing was restarted");
+    left.extension.patch_catalog(json!({"version": "1.1.0"})).await;
     left.extension.installed("1.1.0").await;
     left.extension.delete().await;
 }
@@ -243,17 +199,12 @@ async fn a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes(
     let annotations = first.metadata.annotations.unwrap_or_default();
     assert_eq!(annotations[&format!("{KEYS}/bundle-version")], "1.0.0");
     assert_eq!(left.releases().len(), 3, "upstream could go on with them");
-    left.extension
-        .patch_catalog(json!({"version": "1.1.0"}))
-        .await;
+    left.extension.patch_catalog(json!({"version": "1.1.0"})).await;
     left.extension.installed("1.1.0").await;
     let plane = left.scene.cluster.plane;
     let args = ["get", "configmap", "tier", "-n", &left.scene.name];
     let labels = plane.kubectl(&[&args[..], &["-o", "jsonpath={.metadata.labels}"]].concat());
-    assert!(
-        labels.contains("stays") && !labels.contains("old"),
-        "{labels}"
-    );
+    assert!(labels.contains("stays") && !labels.contains("old"), "{labels}");
     wait::until("the releases go", STEP, || async {
         let left = left.releases();
         if left.is_empty() { Ok(()) } else { Err(left) }
@@ -288,9 +239,7 @@ async fn a_release_too_large_for_one_object_is_taken_over() {
     let labels = revisions[0].metadata.labels.clone().unwrap_or_default();
     assert_eq!(labels[&format!("{KEYS}/migrated-from-helm")], "true");
     let after = left.alive();
-    let same = before
-        .iter()
-        .all(|(what, state)| after.get(what) == Some(state));
+    let same = before.iter().all(|(what, state)| after.get(what) == Some(state));
     assert!(same, "{before:?} {after:?}");
     left.extension.delete().await;
 }
@@ -328,37 +277,16 @@ async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over()
     let (plane, name) = (left.scene.cluster.plane, left.scene.name.clone());
     let finalizer = json!({"metadata": {"finalizers": [format!("{KEYS}/cleanup-unpack-cache")]}});
     let merge = finalizer.to_string();
-    plane.kubectl(&[
-        "patch",
-        "clusterextension",
-        &name,
-        "--type=merge",
-        "-p",
-        &merge,
-    ]);
+    plane.kubectl(&["patch", "clusterextension", &name, "--type=merge", "-p", &merge]);
     plane.kubectl(&["delete", "clusterextension", &name, "--wait=false"]);
     left.controller.restart(plane);
     let crd = left.scene.package.crd();
     let text = "uninstall blocked: Helm installed it, it was deleted before it was taken over";
-    left.extension
-        .shows("Progressing", "False", "Blocked", text)
-        .await;
+    left.extension.shows("Progressing", "False", "Blocked", text).await;
     plane.kubectl(&["get", "crd", &crd]);
-    plane.kubectl(&[
-        "delete",
-        "clusterextension",
-        &name,
-        "--cascade=orphan",
-        "--timeout=60s",
-    ]);
+    plane.kubectl(&["delete", "clusterextension", &name, "--cascade=orphan", "--timeout=60s"]);
     left.extension.gone().await;
-    let owners = [
-        "get",
-        "crd",
-        &crd,
-        "-o",
-        "jsonpath={.metadata.ownerReferences}",
-    ];
+    let owners = ["get", "crd", &crd, "-o", "jsonpath={.metadata.ownerReferences}"];
     assert_eq!(plane.kubectl(&owners), "");
 }
 
@@ -389,13 +317,10 @@ async fn revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopte
     left.controller.restart(plane);
     let text =
         "taking over what is installed: ClusterExtensionRevision old-1 of an earlier release";
-    left.extension
-        .shows("Progressing", "False", "Blocked", text)
-        .await;
+    left.extension.shows("Progressing", "False", "Blocked", text).await;
     assert!(left.extension.revisions().await.is_empty());
     plane.kubectl(&["delete", &plural, "old-1", "--cascade=orphan"]);
-    left.scene
-        .annotate("policy.olm.operatorframework.io/adopt", "all");
+    left.scene.annotate("policy.olm.operatorframework.io/adopt", "all");
     left.extension.installed("1.0.0").await;
     left.extension.delete().await;
 }
@@ -410,23 +335,11 @@ async fn a_release_that_cannot_be_read_is_named() {
     let plane = left.scene.cluster.plane;
     let index = format!("sh.helm.release.v1.{}.v1", left.scene.name);
     let broken = r#"{"data":{"chunk":"eA=="}}"#;
-    let args = [
-        "patch",
-        "secret",
-        &index,
-        "-n",
-        SYSTEM_NAMESPACE,
-        "--type=merge",
-        "-p",
-        broken,
-    ];
+    let args = ["patch", "secret", &index, "-n", SYSTEM_NAMESPACE, "--type=merge", "-p", broken];
     plane.kubectl(&args);
     left.controller.restart(plane);
     let text = format!("taking over what is installed: Helm release in Secret {index}: not gzip");
-    let found = left
-        .extension
-        .shows("Progressing", "True", "Retrying", &text)
-        .await;
+    let found = left.extension.shows("Progressing", "True", "Retrying", &text).await;
     assert!(condition(&found, "Installed").is_none_or(|found| found.status != "True"));
     assert!(left.extension.revisions().await.is_empty());
 }
@@ -443,26 +356,12 @@ async fn what_nobody_controls_is_taken_over_on_request() {
     let namespace = left.scene.name.clone();
     let controlled_by = |owners: &Value| {
         let merge = json!({"metadata": {"ownerReferences": owners}}).to_string();
-        let patch = [
-            "patch",
-            "configmap",
-            &second,
-            "-n",
-            &namespace,
-            "--type=merge",
-            "-p",
-            &merge,
-        ];
+        let patch = ["patch", "configmap", &second, "-n", &namespace, "--type=merge", "-p", &merge];
         plane.kubectl(&patch);
     };
-    let installer = left
-        .scene
-        .get("serviceaccount", "installer")
-        .expect("it is there");
-    controlled_by(
-        &json!([{"apiVersion": "v1", "kind": "ServiceAccount", "name": "installer",
-        "uid": installer["metadata"]["uid"], "controller": true}]),
-    );
+    let installer = left.scene.get("serviceaccount", "installer").expect("it is there");
+    controlled_by(&json!([{"apiVersion": "v1", "kind": "ServiceAccount", "name": "installer",
+        "uid": installer["metadata"]["uid"], "controller": true}]));
     left.controller.restart(plane);
     let collides = |text: String| {
         let extension = &left.extension;
@@ -471,28 +370,21 @@ async fn what_nobody_controls_is_taken_over_on_request() {
                 let revisions = extension.revisions().await;
                 let status = revisions.first().and_then(|set| set.status.clone());
                 let status = format!("{status:?}");
-                if status.contains(&text) {
-                    Ok(())
-                } else {
-                    Err(status)
-                }
+                if status.contains(&text) { Ok(()) } else { Err(status) }
             };
             wait::until(&format!("collision of {text}"), STEP, revision).await;
         }
     };
     collides("Object ServiceAccount.v1".to_owned()).await;
     let adopt = "policy.olm.operatorframework.io/adopt";
-    left.scene
-        .annotate(adopt, "Deployment.apps, ServiceAccount");
+    left.scene.annotate(adopt, "Deployment.apps, ServiceAccount");
     collides("Owner: nil\\n\\nObject ConfigMap.v1".to_owned()).await;
     left.scene.annotate(adopt, "all");
     collides("Kind:ServiceAccount,Name:installer".to_owned()).await;
     controlled_by(&Value::Null);
     left.extension.installed("1.0.0").await;
     let after = left.alive();
-    let same = before
-        .iter()
-        .all(|(what, state)| after.get(what) == Some(state));
+    let same = before.iter().all(|(what, state)| after.get(what) == Some(state));
     assert!(same, "{before:?} {after:?}");
     assert_eq!(left.extension.revisions().await.len(), 1);
     left.extension.delete().await;

@@ -21,9 +21,7 @@ async fn choose(client: &kube::Client, profile: Value) {
         "metadata": {"name": "cluster"}, "spec": {"tlsSecurityProfile": profile},
     });
     let params = PatchParams::apply("administrator").force();
-    let patched = servers
-        .patch("cluster", &params, &Patch::Apply(server))
-        .await;
+    let patched = servers.patch("cluster", &params, &Patch::Apply(server)).await;
     patched.expect("the APIServer is written");
 }
 
@@ -76,10 +74,8 @@ async fn another_profile_of_the_cluster_holds_for_new_connections_at_once() {
         let answer = old.get(url).send().await.expect("old connections live");
         assert_eq!(answer.status(), status);
     }
-    let new = reqwest::Client::builder()
-        .tls_danger_accept_invalid_certs(true)
-        .build()
-        .expect("a client");
+    let new =
+        reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build().expect("a client");
     new.get(&urls[0]).send().await.expect("TLS 1.3 is offered");
 
     // What is not supported is left out; none of TLS 1.2 is left, and one warning says so.
@@ -93,9 +89,7 @@ async fn another_profile_of_the_cluster_holds_for_new_connections_at_once() {
     .await;
     assert_eq!(controller.log().matches(note).count(), 1);
 
-    cluster
-        .plane
-        .kubectl(&["delete", "apiservers.config.openshift.io", "cluster"]);
+    cluster.plane.kubectl(&["delete", "apiservers.config.openshift.io", "cluster"]);
     wait::until("TLS 1.2 is offered again", SOON, || async {
         let answer = old_client().get(&urls[0]).send().await;
         answer.map(drop).map_err(|error| format!("{error:?}"))

@@ -47,14 +47,7 @@ pub(crate) fn add_broken(scene: &Scene, priority: i32) -> String {
 pub(crate) fn change(scene: &Scene, catalog: &str, spec: &Value) {
     let patch = json!({"spec": spec}).to_string();
     let plane = scene.cluster.plane;
-    plane.kubectl(&[
-        "patch",
-        "clustercatalog",
-        catalog,
-        "--type=merge",
-        "--patch",
-        &patch,
-    ]);
+    plane.kubectl(&["patch", "clustercatalog", catalog, "--type=merge", "--patch", &patch]);
 }
 
 fn remove(scene: &Scene, catalog: &str) {
@@ -72,18 +65,13 @@ fn strict_text(scene: &Scene, catalog: &str) -> String {
 }
 
 async fn refuses(extension: &Extension, text: &str) {
-    let found = extension
-        .shows("Progressing", "True", "Retrying", text)
-        .await;
+    let found = extension.shows("Progressing", "True", "Retrying", text).await;
     let message = condition(&found, "Progressing").map(|found| found.message.as_str());
     assert_eq!(message, Some(text));
 }
 
 async fn stage(suffix: &str, versions: &[&str]) -> Scene {
-    let bundles: Vec<_> = versions
-        .iter()
-        .map(|version| Bundle::new(version))
-        .collect();
+    let bundles: Vec<_> = versions.iter().map(|version| Bundle::new(version)).collect();
     let cluster = cluster::with_controller().await;
     let scene = Scene::set(cluster, suffix, &bundles, &chain(versions)).await;
     shelve(&scene);
@@ -119,11 +107,7 @@ async fn a_broken_catalog_of_equal_or_higher_priority_holds_what_is_installed() 
     change(&scene, &broken, &json!({"availabilityMode": "Unavailable"}));
     extension.installed("1.0.0").await;
 
-    change(
-        &scene,
-        &broken,
-        &json!({"availabilityMode": "Available", "priority": 10}),
-    );
+    change(&scene, &broken, &json!({"availabilityMode": "Available", "priority": 10}));
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     refuses(&extension, &strict_text(&scene, &broken)).await;
     assert_eq!(installed_version(&extension.get().await), Some("1.0.0"));
@@ -228,10 +212,7 @@ fn serving(status: &mut Value, serving: &str) {
 
 fn resolved_to(status: &mut Value, digit: &str) {
     let image = &mut status["resolvedSource"]["image"]["ref"];
-    let (name, _) = image
-        .as_str()
-        .and_then(|it| it.split_once('@'))
-        .expect("a digest");
+    let (name, _) = image.as_str().and_then(|it| it.split_once('@')).expect("a digest");
     *image = json!(format!("{name}@sha256:{}", digit.repeat(64)));
 }
 
@@ -250,10 +231,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
         .expect("the controller starts");
     let mut extensions = extensions_half(plane, "Provable").await;
     let versions = ["1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.0.5"];
-    let bundles: Vec<_> = versions
-        .iter()
-        .map(|version| Bundle::new(version))
-        .collect();
+    let bundles: Vec<_> = versions.iter().map(|version| Bundle::new(version)).collect();
     let scene = Scene::set(cluster, "copies", &bundles, &chain(&versions)).await;
     shelve(&scene);
     let extension = install(&scene, "1.0.0").await;
@@ -268,11 +246,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     set_status(&scene, |status| serving(status, "False")).await;
     upgrade("1.0.1").await;
     let told = scene.events("CatalogUnavailable");
-    assert!(
-        told.iter()
-            .any(|note| note.ends_with("is not being served")),
-        "{told:?}"
-    );
+    assert!(told.iter().any(|note| note.ends_with("is not being served")), "{told:?}");
 
     // A7: the same after a restart.
     extensions.kill();
@@ -296,9 +270,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
          retrieving cache for catalog \"{0}\": error performing request: ",
         scene.name
     );
-    extension
-        .shows("Progressing", "True", "Retrying", &text)
-        .await;
+    extension.shows("Progressing", "True", "Retrying", &text).await;
     assert_eq!(installed_version(&extension.get().await), Some("1.0.3"));
 
     // A8: a catalog that was never read blocks an install unless the policy is BestEffort.
@@ -315,14 +287,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     // A6: a recreated catalog does not inherit the copy of the previous one.
     let status = json!({"metadata": {"finalizers": null}}).to_string();
     plane.kubectl(&["delete", "clustercatalog", &scene.name, "--wait=false"]);
-    plane.kubectl(&[
-        "patch",
-        "clustercatalog",
-        &scene.name,
-        "--type=merge",
-        "--patch",
-        &status,
-    ]);
+    plane.kubectl(&["patch", "clustercatalog", &scene.name, "--type=merge", "--patch", &status]);
     extension
         .patch_catalog(json!({"version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified"}))
         .await;

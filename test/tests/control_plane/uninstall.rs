@@ -28,23 +28,14 @@ async fn in_use(suffix: &str) -> (Scene, Extension) {
     let one = json!({"apiVersion": format!("{group}/v1"), "kind": "Buoy",
         "metadata": {"name": "one", "namespace": scene.name}});
     let args = ["apply", "--server-side", "-f", "-"];
-    scene
-        .cluster
-        .plane
-        .kubectl_with_input(&args, &one.to_string());
+    scene.cluster.plane.kubectl_with_input(&args, &one.to_string());
     (scene, extension)
 }
 
 fn delete(scene: &Scene, how: &str) {
     let cascade = format!("--cascade={how}");
     let plane = scene.cluster.plane;
-    plane.kubectl(&[
-        "delete",
-        "clusterextension",
-        &scene.name,
-        &cascade,
-        "--wait=false",
-    ]);
+    plane.kubectl(&["delete", "clusterextension", &scene.name, &cascade, "--wait=false"]);
 }
 
 /// Fails if anything that a user would miss is gone or going.
@@ -59,24 +50,15 @@ fn all_is_there(scene: &Scene) {
     for (kind, name) in parts {
         let found = scene.get(kind, &name);
         let found = found.unwrap_or_else(|| panic!("{kind} {name} is gone"));
-        assert_eq!(
-            found["metadata"]["deletionTimestamp"],
-            Value::Null,
-            "{kind} {name}"
-        );
+        assert_eq!(found["metadata"]["deletionTimestamp"], Value::Null, "{kind} {name}");
     }
 }
 
 /// Waits until the removal is blocked for this reason, and returns what `Ready` says.
 async fn blocked(extension: &Extension, text: &str) -> String {
-    let found = extension
-        .shows("Progressing", "False", "Blocked", text)
-        .await;
+    let found = extension.shows("Progressing", "False", "Blocked", text).await;
     let ready = condition(&found, "Ready").expect("Ready is there");
-    assert_eq!(
-        (ready.status.as_str(), ready.reason.as_str()),
-        ("False", "Blocked")
-    );
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Blocked"));
     ready.message.clone()
 }
 
@@ -87,20 +69,11 @@ async fn objects_of_users_block_an_uninstall_however_it_is_asked_for() {
         let (scene, extension) = in_use(&format!("block{how}")).await;
         let crd = scene.package.crd();
         delete(&scene, how);
-        let text = blocked(
-            &extension,
-            &format!("uninstall blocked: 1 instance of {crd}; "),
-        )
-        .await;
-        assert!(text.contains(&format!(
-            "clusterextension {} {POLICY}=RetainCRDs",
-            scene.name
-        )));
+        let text = blocked(&extension, &format!("uninstall blocked: 1 instance of {crd}; ")).await;
+        assert!(text.contains(&format!("clusterextension {} {POLICY}=RetainCRDs", scene.name)));
         wait::until("an Event says it", STEP, || async {
             let told = scene.events("RemovalHeld");
-            let said = told
-                .iter()
-                .any(|note| note.starts_with("uninstall blocked: "));
+            let said = told.iter().any(|note| note.starts_with("uninstall blocked: "));
             if said { Ok(()) } else { Err(told) }
         })
         .await;
@@ -109,11 +82,7 @@ async fn objects_of_users_block_an_uninstall_however_it_is_asked_for() {
         scene.cluster.plane.kubectl(&one);
         extension.gone().await;
         assert!(scene.get("customresourcedefinition", &crd).is_none());
-        assert!(
-            scene
-                .get("deployment", &scene.package.deployment())
-                .is_none()
-        );
+        assert!(scene.get("deployment", &scene.package.deployment()).is_none());
     }
 }
 
@@ -125,22 +94,14 @@ async fn retained_crds_keep_their_objects_and_are_taken_up_again() {
     scene.annotate(POLICY, "RetainCRDs");
     delete(&scene, "background");
     extension.gone().await;
-    assert!(
-        scene
-            .get("deployment", &scene.package.deployment())
-            .is_none()
-    );
-    let kept = scene
-        .get("customresourcedefinition", &crd)
-        .expect("the CRD stays");
+    assert!(scene.get("deployment", &scene.package.deployment()).is_none());
+    let kept = scene.get("customresourcedefinition", &crd).expect("the CRD stays");
     assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
     assert_eq!(kept["metadata"]["labels"][RETAINED_BY], scene.name);
     assert!(scene.get(&crd, "one").is_some(), "its object stays");
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
-    let again = scene
-        .get("customresourcedefinition", &crd)
-        .expect("the CRD stays");
+    let again = scene.get("customresourcedefinition", &crd).expect("the CRD stays");
     let owner = &again["metadata"]["ownerReferences"][0]["name"];
     assert_eq!(*owner, format!("{}-1", scene.name));
     assert_eq!(again["metadata"]["labels"][RETAINED_BY], Value::Null);
@@ -206,9 +167,6 @@ async fn the_plugin_shows_which_data_would_go_and_asks() {
     assert!(found.metadata.deletion_timestamp.is_none());
     let (code, text) = olm_delete(&scene, &["--retain-crds", "--yes"]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(
-        text.contains(&format!("{} deleted after ", scene.name)),
-        "{text}"
-    );
+    assert!(text.contains(&format!("{} deleted after ", scene.name)), "{text}");
     assert!(scene.get(&crd, "one").is_some(), "its object stays");
 }

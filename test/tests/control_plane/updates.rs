@@ -22,10 +22,7 @@ const WINDOW: &str = "policy.olm.operatorframework.io/update-window";
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
 
 async fn stage(suffix: &str, versions: &[&str]) -> Scene {
-    let bundles: Vec<_> = versions
-        .iter()
-        .map(|version| Bundle::new(version))
-        .collect();
+    let bundles: Vec<_> = versions.iter().map(|version| Bundle::new(version)).collect();
     let cluster = cluster::with_controller().await;
     Scene::set(cluster, suffix, &bundles, &chain(versions)).await
 }
@@ -52,9 +49,7 @@ async fn offers(extension: &Extension, version: &str, reason: &str) -> UpdateSta
 async fn crowd(scene: &Scene) -> Vec<String> {
     let api = Api::<ClusterCatalog>::all(scene.cluster.client.clone());
     let catalog = api.get(&scene.name).await.expect("it exists");
-    let names: Vec<_> = (0..CROWD)
-        .map(|number| format!("{number}-{}", scene.name))
-        .collect();
+    let names: Vec<_> = (0..CROWD).map(|number| format!("{number}-{}", scene.name)).collect();
     for name in &names {
         let copy = ClusterCatalog::new(name, catalog.spec.clone());
         let made = api.create(&PostParams::default(), &copy).await;
@@ -83,20 +78,12 @@ async fn a_pinned_extension_shows_what_it_could_be() {
     assert_eq!(update.newest, "1.0.2");
     assert_eq!(update.catalog, scene.name);
     let told = scene.events("UpgradeAvailable");
-    assert_eq!(
-        told,
-        ["1.0.1 is available; version \"1.0.0\" does not admit it"]
-    );
+    assert_eq!(told, ["1.0.1 is available; version \"1.0.0\" does not admit it"]);
 
-    let table = scene
-        .cluster
-        .plane
-        .kubectl(&["get", "clusterextension", &scene.name]);
+    let table = scene.cluster.plane.kubectl(&["get", "clusterextension", &scene.name]);
     let columns = |table: &str| -> Vec<Vec<String>> {
         let lines = table.lines();
-        lines
-            .map(|line| line.split_whitespace().map(str::to_owned).collect())
-            .collect()
+        lines.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
     let rows = columns(&table);
     assert!(rows[0].contains(&"UPDATE".to_owned()), "{table}");
@@ -104,11 +91,7 @@ async fn a_pinned_extension_shows_what_it_could_be() {
 
     let crowd = crowd(&scene).await;
     for more in [&[][..], &["--from-catalogs"]] {
-        let args: Vec<_> = ["updates", &scene.name]
-            .iter()
-            .chain(more)
-            .copied()
-            .collect();
+        let args: Vec<_> = ["updates", &scene.name].iter().chain(more).copied().collect();
         let table = plugin::ask(scene.cluster.plane, &args);
         let row = &columns(&table)[1][2..6];
         assert_eq!(row, ["1.0.0", "1.0.2", "1.0.1", "Pinned"], "{table}");
@@ -136,9 +119,7 @@ async fn the_next_major_version_is_held_until_it_is_approved() {
     extension.installed("1.0.0").await;
     extension.patch_catalog(json!({"version": null})).await;
     let text = "2.0.0 is available and held, because it is of the next major version";
-    extension
-        .shows("Ready", "True", "NextMajorHeld", text)
-        .await;
+    extension.shows("Ready", "True", "NextMajorHeld", text).await;
     offers(&extension, "2.0.0", "NextMajorHeld").await;
     assert_eq!(scene.events("NextMajorHeld").len(), 1);
 
@@ -168,25 +149,12 @@ async fn a_paused_extension_is_left_alone_and_goes_on_afterwards() {
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     scene.annotate(PAUSED, "true");
-    extension
-        .shows(
-            "Paused",
-            "True",
-            "Paused",
-            "nothing is applied until annotation",
-        )
-        .await;
+    extension.shows("Paused", "True", "Paused", "nothing is applied until annotation").await;
     extension.patch_catalog(json!({"version": "1.x"})).await;
     offers(&extension, "1.1.0", "Paused").await;
     let in_namespace = ["--namespace", &scene.name];
     let name = scene.package.config_map();
-    let delete = [
-        "delete",
-        "configmap",
-        &name,
-        in_namespace[0],
-        in_namespace[1],
-    ];
+    let delete = ["delete", "configmap", &name, in_namespace[0], in_namespace[1]];
     scene.cluster.plane.kubectl(&delete);
     // The next reconcile of the extension comes after the deletion was observed.
     scene.annotate("example.com/look", "again");
@@ -218,10 +186,7 @@ async fn an_update_waits_until_its_window_opens() {
     let text = "1.1.0 is available and held until the update window opens at ";
     assert!(update.message.starts_with(text), "{}", update.message);
     let why = plugin::ask(scene.cluster.plane, &["why", &scene.name]);
-    assert!(
-        why.contains("OutsideWindow: is held until the update window opens"),
-        "{why}"
-    );
+    assert!(why.contains("OutsideWindow: is held until the update window opens"), "{why}");
     let status = plugin::run(scene.cluster.plane, &["status", &scene.name]).stdout;
     let status = String::from_utf8_lossy(&status);
     assert!(status.contains("window"), "{status}");

@@ -34,10 +34,8 @@ async fn begin_a_bad_update(scene: &Scene) -> Extension {
 
 /// Publishes an update of the scene that supports the next release.
 async fn publish(scene: &mut Scene, update: Bundle) {
-    let bundles = [
-        Bundle::new("1.0.0").with_max_openshift("4.19"),
-        update.with_max_openshift("4.20"),
-    ];
+    let bundles =
+        [Bundle::new("1.0.0").with_max_openshift("4.19"), update.with_max_openshift("4.20")];
     let max = |value: &str| json!({"type": "olm.maxOpenShiftVersion", "value": value});
     let properties = [("1.0.0", max("4.19")), ("1.1.0", max("4.20"))];
     scene.grant(&bundles);
@@ -57,9 +55,7 @@ async fn a_blocked_cluster_is_led_to_its_next_release() {
 async fn a_bad_update_on_the_way_takes_itself_back() {
     let (_controller, updating, bad) = walk(cluster::own().await).await;
     let reverted = |found: &ClusterExtension| is(found, "Ready", "True", "RolloutReverted");
-    let found = updating
-        .eventually("the bad update is reverted", PAST_DEADLINE, reverted)
-        .await;
+    let found = updating.eventually("the bad update is reverted", PAST_DEADLINE, reverted).await;
     assert_eq!(installed_version(&found), Some("1.0.0"));
     assert_eq!(bad.events("RolloutReverted").len(), 1);
 }
@@ -97,11 +93,7 @@ async fn walk(cluster: Cluster) -> (Controller, Extension, Scene) {
     let document = cluster_upgrade(&scene, 1);
     let extensions = document["extensions"].as_array().expect("a list");
     let in_the_way = extensions.iter().filter(|it| it["inTheWay"] == true);
-    assert_eq!(
-        (extensions.len(), in_the_way.count()),
-        (3, 1),
-        "{document:#}"
-    );
+    assert_eq!((extensions.len(), in_the_way.count()), (3, 1), "{document:#}");
 
     // Its plan is approved, the catalog moves, and nothing is applied.
     let approved = plan(&scene);

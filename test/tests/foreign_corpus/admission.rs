@@ -62,11 +62,8 @@ async fn objects_are_admitted_and_refused_as_upstream() {
 /// Does what a row does, and returns the last answer of the API server.
 async fn ask(client: &Client, row: &Value) -> Answer {
     let object = &row["object"];
-    let kinds = format!(
-        "/apis/{}/{}s",
-        text(object, "apiVersion"),
-        text(object, "kind").to_lowercase()
-    );
+    let kinds =
+        format!("/apis/{}/{}s", text(object, "apiVersion"), text(object, "kind").to_lowercase());
     if text(row, "op") == "create" {
         let dry_run = format!("{kinds}?dryRun=All");
         return send(client, Method::POST, &dry_run, object).await;
@@ -101,19 +98,13 @@ async fn send(client: &Client, method: Method, path: &str, object: &Value) -> An
     let response = client.send(request).await.expect("an answer");
     let status = response.status().as_u16();
     let warnings = response.headers().get_all(WARNING).iter();
-    let warnings = warnings
-        .map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned())
-        .collect();
+    let warnings =
+        warnings.map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned()).collect();
     let body = response.into_body().collect_bytes().await;
     let object: Value =
         serde_json::from_slice(&body.expect("a whole answer")).expect("the answer is JSON");
     let message = object["message"].as_str().unwrap_or("no message");
-    Answer {
-        status,
-        warnings,
-        message: message.to_owned(),
-        object,
-    }
+    Answer { status, warnings, message: message.to_owned(), object }
 }
 
 struct Answer {
@@ -125,12 +116,7 @@ struct Answer {
 
 impl Answer {
     fn compare(&self, want: &Value) -> Result<(), String> {
-        let Self {
-            status,
-            message,
-            warnings,
-            object: _,
-        } = self;
+        let Self { status, message, warnings, object: _ } = self;
         let want = want.as_object().expect("expectations");
         let same = want.iter().all(|(key, value)| match key.as_str() {
             "accepted" => *value == (*status < 300),
@@ -147,11 +133,7 @@ impl Answer {
             "errorContainsOneOf" => list(value).any(|part| message.contains(part)),
             other => panic!("unknown expectation {other}"),
         });
-        if same {
-            Ok(())
-        } else {
-            Err(format!("{status} {message}, warnings: {warnings:?}"))
-        }
+        if same { Ok(()) } else { Err(format!("{status} {message}, warnings: {warnings:?}")) }
     }
 }
 

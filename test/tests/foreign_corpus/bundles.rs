@@ -22,11 +22,7 @@ fn compare(row: &Value) -> Result<(), String> {
     let mut findings = validate(&bundle).map_or_else(|error| error.findings, |()| Vec::new());
     let mark = mark(text(row, "validator"));
     findings.retain(|finding| finding.contains(mark));
-    if findings == texts(row, "errors") {
-        Ok(())
-    } else {
-        Err(findings.join("\n"))
-    }
+    if findings == texts(row, "errors") { Ok(()) } else { Err(findings.join("\n")) }
 }
 
 /// What the findings of a validator have in common, and no other finding has.
@@ -56,9 +52,7 @@ fn files(row: &Value) -> Files {
         names.map(|name| json!({"name": name})).collect()
     };
     let modes = texts(&row["csv"], "installModes").into_iter();
-    let modes: Value = modes
-        .map(|mode| json!({"type": mode, "supported": true}))
-        .collect();
+    let modes: Value = modes.map(|mode| json!({"type": mode, "supported": true})).collect();
     let package = "operators.operatorframework.io.bundle.package.v1";
     let mut files = vec![
         (
@@ -89,10 +83,7 @@ fn files(row: &Value) -> Files {
         (crds.chain(others).enumerate())
             .map(|(index, object)| (format!("manifests/object-{index}.yaml"), object)),
     );
-    files
-        .into_iter()
-        .map(|(path, content)| (path, content.to_string().into_bytes()))
-        .collect()
+    files.into_iter().map(|(path, content)| (path, content.to_string().into_bytes())).collect()
 }
 
 /// A manifest of a row, of which only the names are known.

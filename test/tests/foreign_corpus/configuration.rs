@@ -30,10 +30,7 @@ fn targets(row: &Value) -> Result<Vec<String>, String> {
     let modes = texts(row, "installModes").into_iter();
     let csv = Csv {
         install_modes: modes
-            .map(|mode| InstallMode {
-                mode: mode.to_owned(),
-                supported: true,
-            })
+            .map(|mode| InstallMode { mode: mode.to_owned(), supported: true })
             .collect(),
         ..Csv::default()
     };

@@ -36,11 +36,7 @@ fn judge(row: &Value) -> Result<(), String> {
     let olm = &row["olm"];
     let verdict = olm["safe"].as_bool();
     let agrees = verdict.is_none_or(|safe| safe == ours.is_empty())
-        && texts(olm, "contains")
-            .iter()
-            .all(|part| ours.contains(part))
-        && !texts(olm, "notContains")
-            .iter()
-            .any(|part| ours.contains(part));
+        && texts(olm, "contains").iter().all(|part| ours.contains(part))
+        && !texts(olm, "notContains").iter().any(|part| ours.contains(part));
     if agrees { Ok(()) } else { Err(ours) }
 }

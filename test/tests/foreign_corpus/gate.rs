@@ -48,9 +48,7 @@ fn sync(row: &Value) -> Result<(), String> {
         "" => "AsExpected".to_owned(),
         reason => format!("InstalledOLMOperators_{reason}"),
     };
-    let message = got
-        .message
-        .replace("InstalledOLMOperatorsUpgradeable: ", "");
+    let message = got.message.replace("InstalledOLMOperatorsUpgradeable: ", "");
     let part = want["messageContains"].as_str().unwrap_or_default();
     let whole = want["fullMessage"].as_str().unwrap_or(&message);
     let equal = got.status == text(want, "status")
@@ -79,14 +77,9 @@ fn object_set(row: &Value) -> ClusterObjectSet {
 }
 
 fn value(row: &Value) -> Result<(), String> {
-    let annotation = format!(
-        r#"[{{"type":"olm.maxOpenShiftVersion","value":{}}}]"#,
-        text(row, "value")
-    );
-    match (
-        max_openshift_version(Some(&annotation)),
-        row["want"].as_str(),
-    ) {
+    let annotation =
+        format!(r#"[{{"type":"olm.maxOpenShiftVersion","value":{}}}]"#, text(row, "value"));
+    match (max_openshift_version(Some(&annotation)), row["want"].as_str()) {
         (Ok(MaxVersion::Supports(max)), Some(want)) if max.to_string() == want => Ok(()),
         (Err(_), None) => Ok(()),
         (got, _) => Err(format!("{got:?}")),

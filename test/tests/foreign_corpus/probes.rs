@@ -46,14 +46,12 @@ fn compare(row: &Value, ours: Readiness) -> Result<(), String> {
     let messages = texts(row, "messages").join(" and ");
     let (same, ours) = match ours {
         Readiness::Ready => (want == "True", "True".to_owned()),
-        Readiness::NotReady(message) => (
-            want == "False" && message == messages,
-            format!("False: {message}"),
-        ),
-        Readiness::Unknown(message) => (
-            want == "Unknown" && message == messages,
-            format!("Unknown: {message}"),
-        ),
+        Readiness::NotReady(message) => {
+            (want == "False" && message == messages, format!("False: {message}"))
+        }
+        Readiness::Unknown(message) => {
+            (want == "Unknown" && message == messages, format!("Unknown: {message}"))
+        }
     };
     if same { Ok(()) } else { Err(ours) }
 }

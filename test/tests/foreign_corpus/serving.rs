@@ -196,11 +196,7 @@ impl Served {
 fn start(store: &Arc<Store>, metas: bool) -> SocketAddr {
     let listener = bind(([127, 0, 0, 1], 0).into()).expect("a free port");
     let address = listener.local_addr().expect("a bound address");
-    let routes = routes(Catalogs {
-        store: Arc::clone(store),
-        metrics: Metrics::default(),
-        metas,
-    });
+    let routes = routes(Catalogs { store: Arc::clone(store), metrics: Metrics::default(), metas });
     tokio::spawn(serve(listener, None, routes, std::future::pending()));
     address
 }

@@ -23,9 +23,7 @@ pub(crate) fn rows(file: &str) -> Vec<Value> {
     let path = shared_data().join("vectors/foreign").join(file);
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.lines()
-        .map(|line| serde_json::from_str(line).expect("a row is JSON"))
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
 }
 
 /// Reads the rows of one kind.
@@ -44,9 +42,7 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 /// Returns the elements of a member that must be texts; an absent one has none.
 pub(crate) fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     let items = value[key].as_array().into_iter().flatten();
-    items
-        .map(|item| item.as_str().expect("a list of texts"))
-        .collect()
+    items.map(|item| item.as_str().expect("a list of texts")).collect()
 }
 
 /// Names a row by test and case; no other row of its table has that name.
@@ -100,8 +96,7 @@ impl Table {
     pub(crate) fn conclude(mut self, rows: usize) {
         let listed = self.known.iter().flat_map(|known| known.rows);
         let absent = listed.filter(|row| !self.seen.contains(**row));
-        self.failures
-            .extend(absent.map(|row| format!("{row}: is listed, and no row")));
+        self.failures.extend(absent.map(|row| format!("{row}: is listed, and no row")));
         let named: usize = self.named.values().map(Vec::len).sum();
         println!("{}: {} equal, {named} named", self.name, self.equal);
         for (reason, ids) in &self.named {

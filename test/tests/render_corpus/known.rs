@@ -37,10 +37,9 @@ pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
             refused("R6", "unsupported bundle: custom resource definition ")
         }
         // A zero value of the bundle stays where upstream's typed decoding drops it.
-        "deployment-validation-operator/0.7.12" => differs(
-            "6.2",
-            &["containers[0].env[0].value: ours \"\", upstream null"],
-        ),
+        "deployment-validation-operator/0.7.12" => {
+            differs("6.2", &["containers[0].env[0].value: ours \"\", upstream null"])
+        }
         "windup-operator/0.0.21" => differs(
             "6.2",
             &[
@@ -54,10 +53,9 @@ pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
         // Quantities are not canonicalized.
         "ncn-operator/0.3.18" => differs("4.8", &["cpu: ours \"1000m\", upstream \"1\""]),
         // There is no annotation with value `null`.
-        "pelorus-operator/0.0.9" => differs(
-            "R13",
-            &["annotations.olm.properties: ours null, upstream \"null\""],
-        ),
+        "pelorus-operator/0.0.9" => {
+            differs("R13", &["annotations.olm.properties: ours null, upstream \"null\""])
+        }
         // The same ClusterRole twice; a manifest of an object that is also generated.
         "nfs-provisioner-operator/0.0.5" | "victoriametrics-operator/0.22.0" => {
             differs("R2", &["ours 1 times, upstream 2"])
@@ -67,15 +65,13 @@ pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
         | "opentelemetry-operator/0.158.0" => {
             differs("R2", &["-service: ours 1 times, upstream 2"])
         }
-        "tagger/2.1.17" => differs(
-            "R2",
-            &["ServiceAccount inst-ns/tagger: ours 1 times, upstream 2"],
-        ),
+        "tagger/2.1.17" => {
+            differs("R2", &["ServiceAccount inst-ns/tagger: ours 1 times, upstream 2"])
+        }
         // Only the chosen issuer writes `caBundle`.
-        "sn-operator/0.19.7" if source == "service-ca" => differs(
-            "R5",
-            &["annotations.cert-manager.io/inject-ca-from: ours null, upstream"],
-        ),
+        "sn-operator/0.19.7" if source == "service-ca" => {
+            differs("R5", &["annotations.cert-manager.io/inject-ca-from: ours null, upstream"])
+        }
         _ => return None,
     };
     Some(known)

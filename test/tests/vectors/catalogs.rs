@@ -40,18 +40,10 @@ fn borrowed(files: &Files) -> impl Iterator<Item = (&str, &[u8])> + Clone {
 #[test]
 fn public_catalogs_have_no_error() {
     let files = files(&shared("catalogs/v4.19"));
-    let image = |text: &str| {
-        Ok(if text.contains('@') {
-            Pinned::Digest
-        } else {
-            Pinned::Tag
-        })
-    };
+    let image = |text: &str| Ok(if text.contains('@') { Pinned::Digest } else { Pinned::Tag });
     let (findings, count) = lint(borrowed(&files), image).unwrap();
-    let errors: Vec<_> = findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .collect();
+    let errors: Vec<_> =
+        findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
     assert!(errors.is_empty(), "{errors:?}");
     assert!(count > 30);
     println!("{} findings in {count} files, no error", findings.len());

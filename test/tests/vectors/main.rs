@@ -34,16 +34,12 @@ fn json_lines(path: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Returns a member that must be a string.
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key]
-        .as_str()
-        .unwrap_or_else(|| panic!("{key} is no text in {value}"))
+    value[key].as_str().unwrap_or_else(|| panic!("{key} is no text in {value}"))
 }
 
 /// Fails with all differences, or prints how many cases were equal.

@@ -32,18 +32,11 @@ fn section(name: &str, check: impl Fn(&Value) -> Option<String>) {
         .iter()
         .filter_map(|row| check(row).map(|ours| format!("{row}\n    ours: {ours}")))
         .collect();
-    conclude(
-        &format!("version-ranges.json {name}"),
-        rows.len(),
-        &differences,
-    );
+    conclude(&format!("version-ranges.json {name}"), rows.len(), &differences);
 }
 
 /// Compares two results by their printed form.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "callers have nothing else to do with it"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "callers have nothing else to do with it")]
 fn unless_equal<T: std::fmt::Debug + PartialEq>(ours: T, expected: &T) -> Option<String> {
     (ours != *expected).then(|| format!("{ours:?}, expected {expected:?}"))
 }
@@ -58,11 +51,7 @@ fn expected_text(row: &Value, key: &str) -> Result<String, String> {
 #[test]
 fn range_cases() {
     section("cases", |row| {
-        let ours = contains(
-            text(row, "grammar"),
-            text(row, "range"),
-            text(row, "version"),
-        );
+        let ours = contains(text(row, "grammar"), text(row, "range"), text(row, "version"));
         let expected = match row["error"].as_str() {
             Some(error) => Err(error.to_owned()),
             None => Ok(row["matches"].as_bool().expect("a case has an answer")),
@@ -75,9 +64,7 @@ fn range_cases() {
 fn version_parse() {
     section("versionParse", |row| {
         let parsed = text(row, "version").parse::<Version>();
-        let ours = parsed
-            .map(|_| String::new())
-            .map_err(|error| Chain(&error).to_string());
+        let ours = parsed.map(|_| String::new()).map_err(|error| Chain(&error).to_string());
         unless_equal(ours, &expected_text(row, "none"))
     });
 }
@@ -94,9 +81,8 @@ fn version_order() {
 fn release_parse() {
     section("releaseParse", |row| {
         let parsed = text(row, "input").parse::<Release>();
-        let ours = parsed
-            .map(|release| release.to_string())
-            .map_err(|error| Chain(&error).to_string());
+        let ours =
+            parsed.map(|release| release.to_string()).map_err(|error| Chain(&error).to_string());
         unless_equal(ours, &expected_text(row, "release"))
     });
 }

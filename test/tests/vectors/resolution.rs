@@ -29,9 +29,8 @@ impl Given {
     fn new(row: &Value) -> Self {
         let name = text(row, "name").to_owned();
         let labels = row["labels"].as_object().into_iter().flatten();
-        let mut labels: BTreeMap<_, _> = labels
-            .map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned()))
-            .collect();
+        let mut labels: BTreeMap<_, _> =
+            labels.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
         labels.insert(keys::label::METADATA_NAME.to_owned(), name.clone());
         let problem = match row["state"].as_str().unwrap_or("Healthy") {
             "Healthy" => None,
@@ -102,19 +101,10 @@ fn environment(cluster: &Value) -> Environment {
     let kind = |kind: &Value| {
         let mut parts = kind.as_str().unwrap().splitn(3, '/').map(ToOwned::to_owned);
         let mut part = || parts.next().unwrap();
-        GroupVersionKind {
-            group: part(),
-            version: part(),
-            kind: part(),
-        }
+        GroupVersionKind { group: part(), version: part(), kind: part() }
     };
     let served = ServedKinds {
-        kinds: cluster["served"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(kind)
-            .collect(),
+        kinds: cluster["served"].as_array().unwrap().iter().map(kind).collect(),
         ..ServedKinds::default()
     };
     Environment {
@@ -194,9 +184,7 @@ fn differs(resolution: &Resolution<'_>, expected: &Value, case: &Value) -> Optio
     });
     ours.insert("held".to_owned(), unfit.into());
     let expected = expected.as_object().expect("an expectation is an object");
-    let same = expected
-        .iter()
-        .all(|(key, value)| ours.get(key) == Some(value));
+    let same = expected.iter().all(|(key, value)| ours.get(key) == Some(value));
     (!same).then(|| format!("expected {expected:?}\n    ours: {ours:?}"))
 }
 
@@ -215,29 +203,23 @@ fn inline_cases(name: &str, mode: Unavailability, expectation: fn(&Value) -> Val
 
 #[test]
 fn inline_cases_as_upstream() {
-    inline_cases("resolution.json, Strict", Unavailability::Strict, |case| {
-        case["expect"].clone()
-    });
+    inline_cases("resolution.json, Strict", Unavailability::Strict, |case| case["expect"].clone());
 }
 
 /// A case with `hold` also expects the text of upstream's error; one with `held` also expects what
 /// upstream chooses.
 #[test]
 fn inline_cases_as_ours() {
-    inline_cases(
-        "resolution.json, Provable",
-        Unavailability::Provable,
-        |case| {
-            let mut expected = case["expect"].clone();
-            if let Some(ours) = case["expectOurs"].as_object() {
-                if !ours.contains_key("hold") && !ours.contains_key("held") {
-                    return Value::Object(ours.clone());
-                }
-                expected.as_object_mut().unwrap().extend(ours.clone());
+    inline_cases("resolution.json, Provable", Unavailability::Provable, |case| {
+        let mut expected = case["expect"].clone();
+        if let Some(ours) = case["expectOurs"].as_object() {
+            if !ours.contains_key("hold") && !ours.contains_key("held") {
+                return Value::Object(ours.clone());
             }
-            expected
-        },
-    );
+            expected.as_object_mut().unwrap().extend(ours.clone());
+        }
+        expected
+    });
 }
 
 // resolution.md P5
@@ -261,9 +243,8 @@ fn what_classic_would_do() {
             let content = given.first()?.content.as_ref()?;
             let package = content.package(&request.filter.package_name)?.unwrap();
             let steps = classic(package, &request, &resolution).into_iter();
-            let ours: Vec<_> = steps
-                .map(|step| json!({"channel": step.channel, "next": step.answer()}))
-                .collect();
+            let ours: Vec<_> =
+                steps.map(|step| json!({"channel": step.channel, "next": step.answer()})).collect();
             let expected = &case["classic"];
             (ours != [expected.clone()])
                 .then(|| format!("{}: {expected}, ours {ours:?}", case["id"]))
@@ -282,26 +263,14 @@ fn directory(path: &Path) -> Content {
             if entry.is_dir() {
                 pending.push(entry);
             } else {
-                let relative = entry
-                    .strip_prefix(path)
-                    .unwrap()
-                    .to_str()
-                    .unwrap()
-                    .to_owned();
+                let relative = entry.strip_prefix(path).unwrap().to_str().unwrap().to_owned();
                 files.push((relative, std::fs::read(&entry).unwrap()));
             }
         }
     }
-    let files = files
-        .iter()
-        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
     let contents = read::read_catalog(files).unwrap();
-    assert!(
-        contents
-            .metas
-            .iter()
-            .any(|meta| meta.schema == schema::BUNDLE)
-    );
+    assert!(contents.metas.iter().any(|meta| meta.schema == schema::BUNDLE));
     Content::from_blobs(contents.metas.iter().map(Blob::from))
 }
 
@@ -323,9 +292,7 @@ fn real_requests() {
         .filter_map(|row| {
             let ours = real_answer(row, &contents);
             let same = match row["error"].as_str() {
-                Some(error) => ours["error"]
-                    .as_str()
-                    .is_some_and(|it| it.starts_with(error)),
+                Some(error) => ours["error"].as_str().is_some_and(|it| it.starts_with(error)),
                 None => ["bundle", "resolvedVersion", "hasDeprecation"]
                     .iter()
                     .all(|key| ours[*key] == row[*key]),
@@ -345,12 +312,7 @@ fn real_answer(row: &Value, contents: &BTreeMap<String, Content>) -> Value {
         problem: None,
         content: contents.get(text(catalog, "dir")),
     };
-    let catalogs: Vec<_> = row["catalogs"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(catalog)
-        .collect();
+    let catalogs: Vec<_> = row["catalogs"].as_array().unwrap().iter().map(catalog).collect();
     let channels = row["channels"].as_array().into_iter().flatten();
     let request = Request {
         filter: CatalogFilter {

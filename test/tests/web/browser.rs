@@ -123,10 +123,7 @@ impl Browser {
     /// Presses keys, as a person who has no mouse does.
     pub(crate) async fn press(&self, keys: &str) {
         let press = |key: char| {
-            [
-                json!({"type": "keyDown", "value": key}),
-                json!({"type": "keyUp", "value": key}),
-            ]
+            [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]
         };
         let keys: Vec<Value> = keys.chars().flat_map(press).collect();
         let body = json!({"actions": [{"type": "key", "id": "keyboard", "actions": keys}]});
@@ -141,17 +138,12 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", media).await;
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
-        self.devtools("Emulation.setDeviceMetricsOverride", size)
-            .await;
+        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
     }
 
     /// Returns what is seen, as PNG in base64.
     pub(crate) async fn screenshot(&self) -> String {
-        let answer = self
-            .http
-            .get(format!("{}/screenshot", self.session))
-            .send()
-            .await;
+        let answer = self.http.get(format!("{}/screenshot", self.session)).send().await;
         let answer: Value = answer.expect("an answer").json().await.expect("JSON");
         answer["value"].as_str().expect("a picture").to_owned()
     }

@@ -135,10 +135,7 @@ async fn what_is_said_of_an_extension_is_readable() {
     extension.installed("1.0.0").await;
     let (plane, name) = (scene.cluster.plane, scene.name.as_str());
     let plan = plugin::ask(plane, &["plan", name, "--to", "1.1.0", "-o", "html"]);
-    let file = tempfile::Builder::new()
-        .suffix(".html")
-        .tempfile()
-        .expect("a file");
+    let file = tempfile::Builder::new().suffix(".html").tempfile().expect("a file");
     std::fs::write(&file, plan).expect("a file");
     let file = format!("file://{}", file.path().display());
     let page = Page::of(plane, &[]);
@@ -179,28 +176,16 @@ async fn a_hostile_catalog_does_nothing() {
     let browser = Browser::start().await;
     browser.look("light", 320, 700).await;
     // The name of 1 MB is cut, and its page with it is not there.
-    let mut paths = vec![
-        "packages",
-        "catalogs",
-        "catalog/hostile",
-        "icon/hostile/none",
-    ];
+    let mut paths = vec!["packages", "catalogs", "catalog/hostile", "icon/hostile/none"];
     let evil = "evil%3Cscript%3Edocument.title%3D%22owned%22%3C%2Fscript%3E";
-    let (package, icon) = (
-        format!("package/hostile/{evil}"),
-        format!("icon/hostile/{evil}"),
-    );
+    let (package, icon) = (format!("package/hostile/{evil}"), format!("icon/hostile/{evil}"));
     paths.extend([package.as_str(), icon.as_str()]);
     for path in paths {
         browser.open(&page.at(path)).await;
         let title = browser.script("return document.title", json!([])).await;
         assert_ne!(title, json!("owned"), "{path}");
         if !path.starts_with("icon") {
-            assert_eq!(
-                browser.script(TOO_WIDE, json!([])).await,
-                json!(0),
-                "{path}"
-            );
+            assert_eq!(browser.script(TOO_WIDE, json!([])).await, json!(0), "{path}");
             let script = "return document.querySelectorAll('script, iframe, object, [onclick], [onerror], \
                           [onmouseover], a[href^=javascript]').length";
             assert_eq!(browser.script(script, json!([])).await, json!(0), "{path}");
@@ -210,9 +195,7 @@ async fn a_hostile_catalog_does_nothing() {
     let complaints = browser.complaints().await;
     // Refused, and not there: nothing else is said.
     let refused = ["404", "Content Security Policy", "Blocked script execution"];
-    let run = complaints
-        .iter()
-        .find(|it| !refused.iter().any(|word| it.contains(word)));
+    let run = complaints.iter().find(|it| !refused.iter().any(|word| it.contains(word)));
     assert_eq!(run, None);
 }
 
@@ -232,11 +215,7 @@ async fn tab_to(browser: &Browser, wanted: &str) {
                       return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2";
         let visible = browser.script(script, json!([])).await;
         let found = focused(browser).await;
-        assert_eq!(
-            visible,
-            Value::Bool(true),
-            "{found} has the focus and does not show it"
-        );
+        assert_eq!(visible, Value::Bool(true), "{found} has the focus and does not show it");
         if found == wanted {
             return;
         }
@@ -263,20 +242,14 @@ async fn the_keyboard_is_enough_to_search_and_to_read() {
     let bundle = "../../bundle/shop/cistern-operator/cistern-operator.v1.8.0";
     tab_to(&browser, bundle).await;
     browser.press("\u{e007}").await;
-    wait_for(
-        &browser,
-        "/bundle/shop/cistern-operator/cistern-operator.v1.8.0",
-    )
-    .await;
+    wait_for(&browser, "/bundle/shop/cistern-operator/cistern-operator.v1.8.0").await;
     assert_eq!(browser.complaints().await, [""; 0]);
 }
 
 /// Waits until the page with this in its address is there.
 async fn wait_for(browser: &Browser, part: &str) {
     for _ in 0..200 {
-        let ready = browser
-            .script("return document.readyState", json!([]))
-            .await;
+        let ready = browser.script("return document.readyState", json!([])).await;
         if ready == "complete" && browser.address().await.contains(part) {
             return;
         }
@@ -291,10 +264,7 @@ async fn pages_look_as_the_documents_show_them() {
     let browser = Browser::start().await;
     let update = std::env::var_os("UPDATE_SCREENSHOTS").is_some();
     let folder = paths::repository().join("docs/img");
-    for (name, path) in [
-        ("packages", "packages"),
-        ("package", "package/shop/cistern-operator"),
-    ] {
+    for (name, path) in [("packages", "packages"), ("package", "package/shop/cistern-operator")] {
         for scheme in ["light", "dark"] {
             browser.look(scheme, 960, 660).await;
             browser.open(&page.at(path)).await;
@@ -308,14 +278,8 @@ async fn pages_look_as_the_documents_show_them() {
             }
             let kept =
                 std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            let difference = browser
-                .difference(&seen, &BASE64_STANDARD.encode(kept))
-                .await;
-            assert!(
-                difference < ALIKE,
-                "{}: {difference}; UPDATE_SCREENSHOTS=1",
-                file.display()
-            );
+            let difference = browser.difference(&seen, &BASE64_STANDARD.encode(kept)).await;
+            assert!(difference < ALIKE, "{}: {difference}; UPDATE_SCREENSHOTS=1", file.display());
         }
     }
 }

@@ -117,11 +117,7 @@ pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> anyhow::Result<
     let (files, parts, said) = if args.source.is_dir() {
         let files = kept(catalogs::files(&source).await?)?;
         let bundles = bundles(&files)?;
-        let part = Part {
-            name: String::new(),
-            image: source.clone(),
-            bundles,
-        };
+        let part = Part { name: String::new(), image: source.clone(), bundles };
         (files, vec![part], None)
     } else {
         compose(&args.source).await?
@@ -142,9 +138,7 @@ pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> anyhow::Result<
     let place = match (&args.oci, &args.dockerfile) {
         (Some(folder), _) => {
             let index = IndexBuilder::default().image(image.clone()).build();
-            let name = tag
-                .as_ref()
-                .map_or_else(|| "latest".to_owned(), ImageRef::version);
+            let name = tag.as_ref().map_or_else(|| "latest".to_owned(), ImageRef::version);
             Layout::create(folder)?.add(&index, &name)?;
             folder.display().to_string()
         }
@@ -175,24 +169,14 @@ async fn compose(file: &Path) -> anyhow::Result<(FileList, Vec<Part>, Option<Ima
     let (mut files, mut parts) = (FileList::new(), Vec::new());
     for reference in composition.references {
         // A directory is meant from where the file lies.
-        let beside = file
-            .parent()
-            .unwrap_or(Path::new(""))
-            .join(&reference.image);
-        let place = if beside.is_dir() {
-            beside.display().to_string()
-        } else {
-            reference.image.clone()
-        };
+        let beside = file.parent().unwrap_or(Path::new("")).join(&reference.image);
+        let place =
+            if beside.is_dir() { beside.display().to_string() } else { reference.image.clone() };
         let content = catalogs::files(&place).await;
         let content = content.with_context(|| format!("reference {}", quote(&reference.name)))?;
         let (text, bundles) = rendered(&content, &reference)?;
         files.push((format!("{}/{INDEX}", reference.name), text.into_bytes()));
-        parts.push(Part {
-            name: reference.name,
-            image: reference.image,
-            bundles,
-        });
+        parts.push(Part { name: reference.name, image: reference.image, bundles });
     }
     Ok((files, parts, said))
 }
@@ -200,11 +184,7 @@ async fn compose(file: &Path) -> anyhow::Result<(FileList, Vec<Part>, Option<Ima
 /// Reads the file that names what a catalog is made of.
 fn composition(text: &str) -> anyhow::Result<Composition> {
     let documents = yaml::to_json(text)?;
-    ensure!(
-        documents.len() == 1,
-        "one document is expected, not {}",
-        documents.len()
-    );
+    ensure!(documents.len() == 1, "one document is expected, not {}", documents.len());
     let document = documents.into_iter().next().unwrap_or_default();
     let composition: Composition = serde_json::from_value(document).map_err(|error| {
         let message = error.to_string();
@@ -219,10 +199,7 @@ fn composition(text: &str) -> anyhow::Result<Composition> {
             let path = ["references".to_owned(), i.to_string(), "name".to_owned()];
             let place = yaml::Places::read(text).and_then(|places| places.find(&path));
             let (line, column) = place.unwrap_or((1, 1));
-            format!(
-                "line {line}, column {column}: name {}",
-                quote(&reference.name)
-            )
+            format!("line {line}, column {column}: name {}", quote(&reference.name))
         };
         let name = reference.name.as_str();
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
@@ -253,11 +230,7 @@ fn rendered(files: &FileList, reference: &Reference) -> anyhow::Result<(String, 
         .map_err(|error| anyhow::anyhow!("{}: {}", reference.image, Chain(&error)))?;
     let (mut text, mut bundles, mut found) = (String::new(), 0, BTreeSet::new());
     for meta in &contents.metas {
-        let package = if meta.schema == schema::PACKAGE {
-            &meta.name
-        } else {
-            &meta.package
-        };
+        let package = if meta.schema == schema::PACKAGE { &meta.name } else { &meta.package };
         if !reference.packages.is_empty() && !reference.packages.contains(package) {
             continue;
         }
@@ -266,10 +239,7 @@ fn rendered(files: &FileList, reference: &Reference) -> anyhow::Result<(String, 
         text.push_str(&meta.json);
         text.push('\n');
     }
-    let missing = reference
-        .packages
-        .iter()
-        .find(|name| !found.contains(name.as_str()));
+    let missing = reference.packages.iter().find(|name| !found.contains(name.as_str()));
     if let Some(missing) = missing {
         bail!("{} has no package {}", reference.image, quote(missing));
     }
@@ -281,10 +251,7 @@ fn kept(files: FileList) -> anyhow::Result<FileList> {
     let kept =
         read::kept(borrowed(&files)).map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
     let kept: BTreeSet<String> = kept.into_iter().map(|(path, _)| path.to_owned()).collect();
-    Ok(files
-        .into_iter()
-        .filter(|(path, _)| kept.contains(path))
-        .collect())
+    Ok(files.into_iter().filter(|(path, _)| kept.contains(path)).collect())
 }
 
 fn bundles(files: &FileList) -> anyhow::Result<usize> {
@@ -303,27 +270,20 @@ fn is_sound(report: &lint::Report) -> bool {
 
 /// Makes the image: one layer, no program.
 fn image(files: &FileList) -> anyhow::Result<BuiltImage> {
-    let mut placed: Vec<_> = borrowed(files)
-        .map(|(path, bytes)| (format!("{CONFIGS}/{path}"), bytes))
-        .collect();
+    let mut placed: Vec<_> =
+        borrowed(files).map(|(path, bytes)| (format!("{CONFIGS}/{path}"), bytes)).collect();
     placed.sort();
     let layer = placed.iter().map(|(path, bytes)| (path.as_str(), *bytes));
     let builder = ImageBuilder::new().layer(layer)?;
-    Ok(builder
-        .label(CONFIGS_LABEL, format!("/{CONFIGS}"))
-        .build()?)
+    Ok(builder.label(CONFIGS_LABEL, format!("/{CONFIGS}")).build()?)
 }
 
 async fn send(image: &BuiltImage, to: &ImageRef, plain_http: bool) -> anyhow::Result<()> {
     let credentials = Credentials::of_user()?;
     let found = credentials.lookup(to.registry(), to.repository());
-    let options = PushOptions {
-        plain_http,
-        credential: found.map(|(_, credential)| credential.clone()),
-    };
-    push(image, to, &options)
-        .await
-        .map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+    let options =
+        PushOptions { plain_http, credential: found.map(|(_, credential)| credential.clone()) };
+    push(image, to, &options).await.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
     Ok(())
 }
 
@@ -354,11 +314,7 @@ fn say(
     let digest = image.digest();
     match format {
         Format::Json | Format::Yaml => {
-            let built = Built {
-                place,
-                digest: digest.to_string(),
-                references: parts,
-            };
+            let built = Built { place, digest: digest.to_string(), references: parts };
             built.write(format, out)
         }
         Format::Table => {
@@ -369,10 +325,7 @@ fn say(
                 parts => format!("{} references, ", parts.len()),
             };
             let size = bytes.div_ceil(1000);
-            writeln!(
-                out,
-                "{place}@{digest} ({references}{bundles} bundles, {size} kB)"
-            )?;
+            writeln!(out, "{place}@{digest} ({references}{bundles} bundles, {size} kB)")?;
             Ok(())
         }
     }

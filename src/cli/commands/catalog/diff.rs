@@ -71,12 +71,7 @@ pub(crate) async fn run(
         let catalog = Cluster::catalog(cluster.own_client(), &args.old).await?;
         let image = catalog.spec.source.image;
         let image = image.with_context(|| format!("catalog {} has no image", args.old))?;
-        let image = match catalog
-            .metadata
-            .annotations
-            .unwrap_or_default()
-            .get(TEMPLATE)
-        {
+        let image = match catalog.metadata.annotations.unwrap_or_default().get(TEMPLATE) {
             Some(template) => {
                 let info = cluster.own_client().apiserver_version().await?;
                 template::fill(template, &info.git_version)?
@@ -87,10 +82,7 @@ pub(crate) async fn run(
         (new, cluster.extensions().await?)
     };
     let packages = diff(&old, &new);
-    let changes = Changes {
-        extensions: stranded(&packages, &extensions),
-        packages,
-    };
+    let changes = Changes { extensions: stranded(&packages, &extensions), packages };
     match args.output {
         format @ (Format::Json | Format::Yaml) => changes.write(format, out)?,
         Format::Table => {
@@ -125,10 +117,7 @@ fn stranded(found: &[PackageDiff], extensions: &[ClusterExtension]) -> Vec<Stran
         let installed = &extension.status.as_ref()?.install.as_ref()?.bundle.version;
         let package = found.iter().find(|found| found.name == *package)?;
         let lost = package.stranded.contains(installed);
-        lost.then(|| Stranded {
-            name: extension.name_any(),
-            stranded: installed.clone(),
-        })
+        lost.then(|| Stranded { name: extension.name_any(), stranded: installed.clone() })
     };
     extensions.iter().filter_map(of).collect()
 }
@@ -150,9 +139,7 @@ fn plain_lines(package: &PackageDiff) -> String {
         ("deprecated", &package.deprecated),
     ];
     for (word, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
-        let names = list
-            .iter()
-            .map(|name| if name.is_empty() { "the package" } else { name });
+        let names = list.iter().map(|name| if name.is_empty() { "the package" } else { name });
         good.push(format!("{word} {}", names.collect::<Vec<_>>().join(", ")));
     }
     let mut lines = vec![format!("{}: {}", package.name, good.join("; "))];
@@ -160,16 +147,8 @@ fn plain_lines(package: &PackageDiff) -> String {
         lines.push(format!("error: cannot be used: {error}"));
     }
     let lists = [
-        (
-            "stranded",
-            &package.stranded,
-            "nothing replaces or skips them",
-        ),
-        (
-            "z-stream",
-            &package.z_stream,
-            "the newest patch is not reached any more",
-        ),
+        ("stranded", &package.stranded, "nothing replaces or skips them"),
+        ("z-stream", &package.z_stream, "the newest patch is not reached any more"),
     ];
     for (word, list, why) in lists.into_iter().filter(|(_, list, _)| !list.is_empty()) {
         lines.push(format!("error: {word}: {} ({why})", list.join(", ")));

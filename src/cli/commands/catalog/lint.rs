@@ -97,15 +97,13 @@ pub(crate) async fn run(
         Format::Table => summary(&report, args.notes, out)?,
     }
     let counts = &report.counts;
-    Ok(
-        if counts.errors > 0 || (args.strict && counts.warnings > 0) {
-            Outcome::Failed
-        } else if report.unknown.is_empty() {
-            Outcome::Done
-        } else {
-            Outcome::Unknown
-        },
-    )
+    Ok(if counts.errors > 0 || (args.strict && counts.warnings > 0) {
+        Outcome::Failed
+    } else if report.unknown.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Unknown
+    })
 }
 
 /// Returns what `lint` says of the files of a catalog, for programs, with the notes.
@@ -140,14 +138,7 @@ pub(super) async fn examine(place: &str, files: FileList) -> anyhow::Result<(Rep
 fn report(files: &FileList) -> anyhow::Result<Report> {
     let (findings, files) =
         lint(borrowed(files), pinned).map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
-    Ok(Report {
-        findings,
-        counts: Counts {
-            files,
-            ..Counts::default()
-        },
-        unknown: Vec::new(),
-    })
+    Ok(Report { findings, counts: Counts { files, ..Counts::default() }, unknown: Vec::new() })
 }
 
 /// Asks for each image once; those that are not there are findings where they are named first.
@@ -178,11 +169,7 @@ async fn images(files: &FileList, report: &mut Report) -> anyhow::Result<()> {
 pub(crate) async fn missing(puller: &Puller, image: &ImageRef) -> Option<Result<String, String>> {
     let error = puller.probe(image).await.err()?;
     let text = Chain(&error).to_string();
-    Some(if error.is_not_found() {
-        Ok(text)
-    } else {
-        Err(text)
-    })
+    Some(if error.is_not_found() { Ok(text) } else { Err(text) })
 }
 
 /// Returns the images of all bundles with a finding at the place where each is named first.

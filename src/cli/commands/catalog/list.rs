@@ -85,9 +85,7 @@ impl More {
     async fn read(cluster: &Cluster, catalogs: &[ClusterCatalog]) -> anyhow::Result<Self> {
         let (found, unread) = cluster.packages().await?;
         for (name, why) in &unread {
-            notice(&format!(
-                "note: the packages of {name} are not known: {why}"
-            ));
+            notice(&format!("note: the packages of {name} are not known: {why}"));
         }
         let is_read = |catalog: &&ClusterCatalog| {
             let failed = unread.iter().any(|(name, _)| *name == catalog.name_any());
@@ -108,10 +106,7 @@ impl More {
                 None
             }
         };
-        Ok(Self {
-            packages,
-            extensions,
-        })
+        Ok(Self { packages, extensions })
     }
 
     /// Returns the cells about a catalog: its packages, and its extensions.
@@ -144,9 +139,7 @@ fn origins(mut sets: Vec<ClusterObjectSet>) -> BTreeMap<String, usize> {
 }
 
 fn table(catalogs: &[ClusterCatalog], more: Option<&More>, now: Timestamp) -> Table {
-    let names = [
-        "NAME", "SERVING", "PRIORITY", "FINDINGS", "DIGEST", "UNPACKED", "AGE", "IMAGE",
-    ];
+    let names = ["NAME", "SERVING", "PRIORITY", "FINDINGS", "DIGEST", "UNPACKED", "AGE", "IMAGE"];
     let further: &[&str] = more.map_or(&[], |_| &["PACKAGES", "EXTENSIONS"]);
     let mut table = Table::new(&[&names[..], further].concat());
     for catalog in catalogs {
@@ -217,23 +210,14 @@ fn findings(catalog: &ClusterCatalog) -> Option<&str> {
     let valid = find(&seen.conditions, types::CONTENT_VALID)?;
     match valid.status.as_str() {
         status::TRUE => Some("none"),
-        status::FALSE => valid
-            .message
-            .split([';', '\n'])
-            .next()?
-            .split(" in ")
-            .next(),
+        status::FALSE => valid.message.split([';', '\n']).next()?.split(" in ").next(),
         _ => None,
     }
 }
 
 fn digest(catalog: &ClusterCatalog) -> Option<&str> {
     let source = catalog.status.as_ref()?.resolved_source.as_ref()?;
-    source
-        .image
-        .ref_
-        .split_once("@sha256:")
-        .map(|(_, digest)| digest)
+    source.image.ref_.split_once("@sha256:").map(|(_, digest)| digest)
 }
 
 fn image(catalog: &ClusterCatalog) -> Option<&str> {

@@ -72,11 +72,7 @@ pub(crate) async fn run(
         metas.push(Meta::parse(&blob.to_string())?);
     }
     let of_package = |meta: &&Meta| {
-        let package = if meta.schema == schema::PACKAGE {
-            &meta.name
-        } else {
-            &meta.package
-        };
+        let package = if meta.schema == schema::PACKAGE { &meta.name } else { &meta.package };
         args.packages.is_empty() || args.packages.contains(package)
     };
     let mut count = 0;
@@ -118,10 +114,7 @@ async fn is_bundle(source: &str, global: &Global) -> anyhow::Result<bool> {
 async fn bundle(source: &str) -> anyhow::Result<CatalogBundle> {
     let files = load_files(source).await?;
     let image = if Path::new(source).is_dir() {
-        notice(&format!(
-            "note: {} is a directory: \"image\" stays empty",
-            quote(source)
-        ));
+        notice(&format!("note: {} is a directory: \"image\" stays empty", quote(source)));
         ""
     } else {
         source

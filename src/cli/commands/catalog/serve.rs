@@ -103,10 +103,7 @@ pub(crate) async fn add(
     let api = Api::<ClusterCatalog>::all(client.clone());
     let there = api.get_opt(&args.name).await;
     if there.context("reading ClusterCatalogs")?.is_some() {
-        notice(&format!(
-            "error: ClusterCatalog {:?} is there already",
-            args.name
-        ));
+        notice(&format!("error: ClusterCatalog {:?} is there already", args.name));
         return Ok(Outcome::Failed);
     }
     let mut question = format!("Serve {} as catalog {}?", args.image, args.name);
@@ -196,28 +193,13 @@ async fn unlabelled(
         let found = found.with_context(|| format!("reading Secret {namespace}/{name}"))?;
         let Some(found) = found else { continue };
         let offered = found.labels().get(label::CATALOG_PULL_SECRET);
-        return Ok(
-            (offered.map(String::as_str) != Some("true")).then(|| PullSecret {
-                namespace: (*namespace).to_owned(),
-                name: name.to_owned(),
-            }),
-        );
+        return Ok((offered.map(String::as_str) != Some("true"))
+            .then(|| PullSecret { namespace: (*namespace).to_owned(), name: name.to_owned() }));
     }
-    let text = format!(
-        "there is no Secret {name:?} in namespace {}",
-        namespaces.join(" or ")
-    );
+    let text = format!("there is no Secret {name:?} in namespace {}", namespaces.join(" or "));
     let make = "kubectl create secret docker-registry";
-    let hint = format!(
-        "{make} {name} -n {} --from-file=.dockerconfigjson=FILE",
-        namespaces[0]
-    );
-    Err(Hinted {
-        text,
-        hint: Some(hint),
-        outcome: Outcome::Failed,
-    }
-    .into())
+    let hint = format!("{make} {name} -n {} --from-file=.dockerconfigjson=FILE", namespaces[0]);
+    Err(Hinted { text, hint: Some(hint), outcome: Outcome::Failed }.into())
 }
 
 /// Returns why an image is not a catalog, and the way out; that it cannot be read from here is only
@@ -225,10 +207,7 @@ async fn unlabelled(
 async fn refusal(puller: &Puller, image: &ImageRef) -> Option<(String, &'static str)> {
     let labels = async {
         let resolved = puller.resolve(image).await?;
-        puller
-            .image(&resolved)
-            .await
-            .map(|image| image.labels().clone())
+        puller.image(&resolved).await.map(|image| image.labels().clone())
     };
     match labels.await {
         Ok(labels) if labels.contains_key(CONFIGS_LABEL) => None,
@@ -241,10 +220,7 @@ async fn refusal(puller: &Puller, image: &ImageRef) -> Option<(String, &'static 
             "kubectl olm catalog build makes one",
         )),
         Err(error) => {
-            notice(&format!(
-                "note: not looked into from here: {}",
-                Chain(&error)
-            ));
+            notice(&format!("note: not looked into from here: {}", Chain(&error)));
             None
         }
     }
@@ -357,14 +333,8 @@ mod tests {
         assert!(refused(args(&pinned, Some(60))).starts_with("--poll: a digest never changes"));
         assert!(refused(args("quay.io/x/c:1", Some(90))).starts_with("--poll: whole minutes"));
         let catalog = wanted(&args("quay.io/x/c:1", Some(600))).unwrap();
-        assert_eq!(
-            catalog["spec"]["source"]["image"]["pollIntervalMinutes"],
-            10
-        );
+        assert_eq!(catalog["spec"]["source"]["image"]["pollIntervalMinutes"], 10);
         assert_eq!(catalog["spec"]["priority"], -1);
-        assert_eq!(
-            catalog["metadata"]["annotations"][policy::PULL_SECRET],
-            "mine"
-        );
+        assert_eq!(catalog["metadata"]["annotations"][policy::PULL_SECRET], "mine");
     }
 }

@@ -61,10 +61,7 @@ pub(super) async fn find(
     stored: &[ClusterObjectSet],
     found: &mut Findings,
 ) -> anyhow::Result<()> {
-    let mut count = Count {
-        kubernetes: found.kubernetes,
-        ..Count::default()
-    };
+    let mut count = Count { kubernetes: found.kubernetes, ..Count::default() };
     let active = |set: &&ClusterObjectSet| set.spec.lifecycle_state == LifecycleState::Active;
     for set in stored.iter().filter(active) {
         of_revision(cluster.own_client(), set, (&mut count, &mut found.unknown)).await;
@@ -74,13 +71,7 @@ pub(super) async fn find(
     found.removed = removed
         .filter_map(|((by, api_version, kind), objects)| {
             let since = removed_in(&api_version, &kind)?;
-            Some(Removed {
-                by,
-                api_version,
-                kind,
-                since,
-                objects,
-            })
+            Some(Removed { by, api_version, kind, since, objects })
         })
         .collect();
     Ok(())
@@ -103,9 +94,7 @@ async fn of_revision(
                 unknown.push(Unknown {
                     what: format!("objects of revision {}", set.name_any()),
                     why: format!("reading Secret {namespace}/{name}: {error}"),
-                    hint: Some(format!(
-                        "kubectl auth can-i get secrets --namespace {namespace}"
-                    )),
+                    hint: Some(format!("kubectl auth can-i get secrets --namespace {namespace}")),
                 });
                 return;
             }
@@ -145,10 +134,7 @@ fn of_content(
             Err(why) => unknown.push(Unknown {
                 what: format!("an object of revision {}", set.name_any()),
                 why: format!("Secret {}/{}: {why}", place.0, place.1),
-                hint: Some(format!(
-                    "kubectl get secret {} --namespace {}",
-                    place.1, place.0
-                )),
+                hint: Some(format!("kubectl get secret {} --namespace {}", place.1, place.0)),
             }),
         }
     }
@@ -260,10 +246,7 @@ mod tests {
     // plugin.md 1.4, U58
     #[test]
     fn what_is_gone_later_does_not_count() {
-        let mut count = Count {
-            kubernetes: 36,
-            ..Count::default()
-        };
+        let mut count = Count { kubernetes: 36, ..Count::default() };
         let by = Origin::Extension("quay".to_owned());
         count.add(by.clone(), "networking.k8s.io/v1beta1", "ServiceCIDR");
         assert!(count.objects.is_empty());

@@ -162,10 +162,7 @@ async fn find(args: &ClusterUpgradeArgs, cluster: &Cluster) -> anyhow::Result<Fi
         current: kubernetes,
         kubernetes: next_kubernetes(kubernetes, target, is_openshift),
         platform: target.map(|target| {
-            (
-                version.unwrap_or_else(|| format!("Kubernetes 1.{kubernetes}")),
-                target,
-            )
+            (version.unwrap_or_else(|| format!("Kubernetes 1.{kubernetes}")), target)
         }),
         ..Findings::default()
     };
@@ -258,9 +255,7 @@ fn version_in(found: &serde_json::Value) -> anyhow::Result<String> {
 fn declared(state: &ClusterState) -> Option<String> {
     let settings = state.controller();
     let inferred = || {
-        let version = state
-            .kubernetes()
-            .filter(|_| settings.infer_platform_version)?;
+        let version = state.kubernetes().filter(|_| settings.infer_platform_version)?;
         MinorRelease::of_kubernetes(version)
     };
     let release = settings.platform_version.or_else(inferred);
@@ -315,10 +310,7 @@ mod tests {
     fn a_cluster_version_without_a_version_is_not_taken_for_plain_kubernetes() {
         let error = version_in(&json!({"status": {"history": []}})).unwrap_err();
         let said = error.to_string();
-        assert!(
-            said.starts_with("ClusterVersion version names no version"),
-            "{said}"
-        );
+        assert!(said.starts_with("ClusterVersion version names no version"), "{said}");
         let desired = json!({"status": {"desired": {"version": "4.19.3"}}});
         assert_eq!(version_in(&desired).unwrap(), "4.19.3");
     }

@@ -33,10 +33,7 @@ pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> 
         ));
     }
     for unknown in &found.unknown {
-        notice(&format!(
-            "note: {} is not known: {}",
-            unknown.what, unknown.why
-        ));
+        notice(&format!("note: {} is not known: {}", unknown.what, unknown.why));
         if let Some(hint) = &unknown.hint {
             notice(&format!("hint: {hint}"));
         }
@@ -68,13 +65,7 @@ fn table(found: &Findings) -> Table {
     let mut table = Table::new(&["NAME", "VERSION", "SUPPORTS", "LIFTED BY", "HOW"]);
     for one in found.blocking() {
         let (by, how) = lifted(one);
-        table.row(vec![
-            one.name.clone(),
-            one.version.clone(),
-            limit(one),
-            by,
-            how,
-        ]);
+        table.row(vec![one.name.clone(), one.version.clone(), limit(one), by, how]);
     }
     table
 }
@@ -86,20 +77,14 @@ fn lifted(one: &Extension) -> (String, String) {
     };
     let command = lift.command(&one.name);
     match lift {
-        Lift::Version {
-            version, supports, ..
-        } => (
+        Lift::Version { version, supports, .. } => (
             format!("{version} ({supports})"),
             command.unwrap_or_else(|| "comes by itself".to_owned()),
         ),
-        Lift::Removal => (
-            "none".to_owned(),
-            format!("remove it: {}", command.unwrap_or_default()),
-        ),
-        Lift::Unread(catalog) => (
-            format!("not known, catalog {catalog} cannot be read"),
-            command.unwrap_or_default(),
-        ),
+        Lift::Removal => ("none".to_owned(), format!("remove it: {}", command.unwrap_or_default())),
+        Lift::Unread(catalog) => {
+            (format!("not known, catalog {catalog} cannot be read"), command.unwrap_or_default())
+        }
     }
 }
 
@@ -114,9 +99,7 @@ fn limit(one: &Extension) -> String {
 /// Returns what an extension supports once its hold is lifted.
 fn limit_afterwards(one: &Extension) -> String {
     match &one.lift {
-        Some(Lift::Version {
-            version, supports, ..
-        }) => format!("{version} {supports}"),
+        Some(Lift::Version { version, supports, .. }) => format!("{version} {supports}"),
         _ => limit(one),
     }
 }
@@ -245,11 +228,7 @@ pub(super) fn document(found: &Findings) -> Verdict {
         target: platform.map(|(_, target)| target.to_string()),
         kubernetes: format!("1.{}", found.kubernetes),
         upgradeable: found.blocking().next().is_none() && found.removed.is_empty(),
-        extensions: found
-            .extensions
-            .iter()
-            .map(|it| judged(it, found))
-            .collect(),
+        extensions: found.extensions.iter().map(|it| judged(it, found)).collect(),
         after: found.afterwards().map(|(after, blocking)| After {
             target: after.to_string(),
             in_the_way: blocking.iter().map(|one| one.name.clone()).collect(),
@@ -267,11 +246,7 @@ fn judged(one: &Extension, found: &Findings) -> Judged {
     };
     let lift = one.lift.as_ref().map(|lift| {
         let (version, by) = match lift {
-            Lift::Version {
-                version,
-                supports: by,
-                ..
-            } => (Some(version.clone()), supports(by)),
+            Lift::Version { version, supports: by, .. } => (Some(version.clone()), supports(by)),
             Lift::Removal | Lift::Unread(_) => (None, None),
         };
         Lifted {
@@ -357,21 +332,14 @@ mod tests {
         let found = found();
         let (after, blocking) = found.afterwards().unwrap();
         let names: Vec<_> = blocking.iter().map(|one| one.name.as_str()).collect();
-        assert_eq!(
-            (after.to_string().as_str(), names),
-            ("4.20", vec!["odd", "quay"])
-        );
+        assert_eq!((after.to_string().as_str(), names), ("4.20", vec!["odd", "quay"]));
     }
 
     // plugin.md U57
     #[test]
     fn on_plain_kubernetes_nothing_declares_a_limit() {
-        let found = Findings {
-            platform: None,
-            removed: Vec::new(),
-            unknown: Vec::new(),
-            ..found()
-        };
+        let found =
+            Findings { platform: None, removed: Vec::new(), unknown: Vec::new(), ..found() };
         let said = headline(&found);
         assert!(said.starts_with("Kubernetes 1.31 -> 1.32: "), "{said}");
         assert!(said.contains("nothing declares a limit"));

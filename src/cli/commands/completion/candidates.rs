@@ -26,9 +26,7 @@ pub(super) fn after(command: &Command, words: &[String]) -> (Vec<String>, bool) 
     }
     if let Some((name, value)) = last.split_once('=') {
         let found = flag(command, name);
-        return found.map_or((Vec::new(), true), |found| {
-            values(found, &format!("{name}="), value)
-        });
+        return found.map_or((Vec::new(), true), |found| values(found, &format!("{name}="), value));
     }
     if last.starts_with('-') {
         let names = command.get_arguments().filter(|flag| !flag.is_hide_set());
@@ -100,21 +98,14 @@ mod tests {
     #[case::unknown(&["why", "--nothing="], &[], true)]
     fn what_may_follow(#[case] line: &[&str], #[case] expected: &[&str], #[case] files: bool) {
         let (found, any) = complete(line);
-        let names: Vec<_> = found
-            .iter()
-            .filter_map(|it| it.split('\t').next())
-            .collect();
+        let names: Vec<_> = found.iter().filter_map(|it| it.split('\t').next()).collect();
         assert_eq!((names.as_slice(), any), (expected, files));
     }
 
     #[test]
     fn every_verb_is_offered_with_what_it_does() {
         let (verbs, _) = complete(&[""]);
-        assert!(
-            verbs
-                .iter()
-                .any(|verb| verb.starts_with("doctor\tSay whether"))
-        );
+        assert!(verbs.iter().any(|verb| verb.starts_with("doctor\tSay whether")));
         assert_eq!(complete(&[]).0, verbs);
     }
 }

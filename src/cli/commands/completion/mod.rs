@@ -81,10 +81,7 @@ fn install(folders: impl Iterator<Item = PathBuf>) -> anyhow::Result<PathBuf> {
     if refused.is_empty() {
         bail!("PATH names no folder");
     }
-    bail!(
-        "{NAME} cannot be written into any folder of PATH:\n{}",
-        refused.join("\n")
-    )
+    bail!("{NAME} cannot be written into any folder of PATH:\n{}", refused.join("\n"))
 }
 
 fn write(folder: &Path) -> io::Result<PathBuf> {
@@ -117,10 +114,7 @@ mod tests {
     #[test]
     fn every_shell_has_a_script() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
-            let args = CompletionArgs {
-                shell: Some(shell),
-                install: false,
-            };
+            let args = CompletionArgs { shell: Some(shell), install: false };
             let mut out = Vec::new();
             run(&args, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();

@@ -70,11 +70,7 @@ pub(super) fn not_known(subject: &'static str, refusal: &Refusal) -> Row {
 
 /// Returns the findings, or one row that says all is well.
 fn or_ok(rows: Vec<Row>, subject: &'static str, well: String) -> Vec<Row> {
-    if rows.is_empty() {
-        vec![Row::new(Level::Ok, subject, well)]
-    } else {
-        rows
-    }
+    if rows.is_empty() { vec![Row::new(Level::Ok, subject, well)] } else { rows }
 }
 
 fn api(facts: &Facts) -> Result<Vec<Row>, Refusal> {
@@ -82,9 +78,7 @@ fn api(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     let version = facts.one(facts::VERSION)?["gitVersion"].as_str();
     let text = format!("Kubernetes {}", version.unwrap_or("of an unknown version"));
     let mut rows = vec![Row::new(Level::Ok, SUBJECT, text)];
-    let skew = facts
-        .server_time
-        .map(|server| facts.now.duration_since(server).abs());
+    let skew = facts.server_time.map(|server| facts.now.duration_since(server).abs());
     if let Some(skew) = skew.filter(|skew| *skew > SKEW) {
         let text = format!("the clocks of this machine and of the API server differ by {skew:#}");
         let hint = "set the clock; with wrong ones leases and certificates fail";
@@ -94,10 +88,7 @@ fn api(facts: &Facts) -> Result<Vec<Row>, Refusal> {
 }
 
 fn kinds(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    kinds_of(
-        facts,
-        &[facts::CATALOGS, facts::EXTENSIONS, facts::REVISIONS],
-    )
+    kinds_of(facts, &[facts::CATALOGS, facts::EXTENSIONS, facts::REVISIONS])
 }
 
 /// Says whether the kinds that are named are served as they have to be.
@@ -126,25 +117,14 @@ pub(super) fn kinds_of(facts: &Facts, wanted: &[&str]) -> Result<Vec<Row>, Refus
             rows.push(Row::new(Level::Problem, SUBJECT, text).hint(INSTALL));
         }
         let stored = list(&crd["status"]["storedVersions"]);
-        let others: Vec<_> = stored
-            .iter()
-            .filter_map(Value::as_str)
-            .filter(|it| *it != "v1")
-            .collect();
+        let others: Vec<_> =
+            stored.iter().filter_map(Value::as_str).filter(|it| *it != "v1").collect();
         if !others.is_empty() {
-            let text = format!(
-                "CRD {} still stores {}",
-                facts::crd(kind),
-                others.join(", ")
-            );
+            let text = format!("CRD {} still stores {}", facts::crd(kind), others.join(", "));
             rows.push(Row::new(Level::Warning, SUBJECT, text));
         }
     }
-    Ok(or_ok(
-        rows,
-        SUBJECT,
-        format!("{} serve v1", wanted.join(", ")),
-    ))
+    Ok(or_ok(rows, SUBJECT, format!("{} serve v1", wanted.join(", "))))
 }
 
 fn controller(facts: &Facts) -> Result<Vec<Row>, Refusal> {
@@ -157,15 +137,8 @@ fn controller(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     let mut rows = Vec::new();
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for deployment in &deployments {
-        let (namespace, name) = (
-            deployment.namespace().unwrap_or_default(),
-            deployment.name_any(),
-        );
-        let wanted = deployment
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.replicas)
-            .unwrap_or(1);
+        let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
+        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         let status = deployment.status.as_ref();
         let ready = status.and_then(|status| status.ready_replicas).unwrap_or(0);
         let text = format!("{namespace}/{name}: {ready} of {wanted} replicas are ready");
@@ -182,10 +155,7 @@ fn controller(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         names.entry(name).or_default().push(namespace);
     }
     for (name, namespaces) in names.iter().filter(|(_, namespaces)| namespaces.len() > 1) {
-        let text = format!(
-            "Deployment {name} is in namespaces {}",
-            namespaces.join(", ")
-        );
+        let text = format!("Deployment {name} is in namespaces {}", namespaces.join(", "));
         let hint = "one of them should go, or both act on the same objects";
         rows.push(Row::new(Level::Problem, SUBJECT, text).hint(hint));
     }
@@ -212,15 +182,10 @@ fn settings(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     const SUBJECT: &str = "settings";
     let mut rows = Vec::new();
     for published in facts.items::<Value>(facts::CONFIG)? {
-        let namespace = published["metadata"]["namespace"]
-            .as_str()
-            .unwrap_or_default();
+        let namespace = published["metadata"]["namespace"].as_str().unwrap_or_default();
         let text = published["data"][KEY].as_str().unwrap_or_default();
         let Ok(settings) = ControllerSettings::from_yaml(text) else {
-            let text = format!(
-                "ConfigMap {namespace}/{} cannot be read",
-                name::CONTROLLER_CONFIG
-            );
+            let text = format!("ConfigMap {namespace}/{} cannot be read", name::CONTROLLER_CONFIG);
             let hint = format!(
                 "use the plugin of the controller's version; this is {}",
                 env!("CARGO_PKG_VERSION")
@@ -230,11 +195,7 @@ fn settings(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         };
         let (theirs, ours) = (settings.version.as_str(), env!("CARGO_PKG_VERSION"));
         if theirs == ours {
-            rows.push(Row::new(
-                Level::Ok,
-                SUBJECT,
-                format!("{namespace}: controller {theirs}"),
-            ));
+            rows.push(Row::new(Level::Ok, SUBJECT, format!("{namespace}: controller {theirs}")));
         } else {
             let text = format!(
                 "{namespace}: controller {theirs}, the plugin is {ours}: answers are those of {ours}"
@@ -270,11 +231,9 @@ fn leases(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             let ends = renewed.map(|renewed| renewed + SignedDuration::from_secs(seconds));
             let place = held.metadata.namespace.unwrap_or_default();
             let row = match ends {
-                Some(ends) if !holder.is_empty() && ends > now => Row::new(
-                    Level::Ok,
-                    SUBJECT,
-                    format!("{lease}: {holder} leads in {place}"),
-                ),
+                Some(ends) if !holder.is_empty() && ends > now => {
+                    Row::new(Level::Ok, SUBJECT, format!("{lease}: {holder} leads in {place}"))
+                }
                 _ => {
                     let since = renewed.unwrap_or(Timestamp::UNIX_EPOCH);
                     let text = format!("{lease}: nobody leads in {place} since {since:.0}");
@@ -315,10 +274,7 @@ fn catalogs(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             continue;
         }
         let name = catalog.name_any();
-        let conditions = catalog
-            .status
-            .as_ref()
-            .map(|status| status.conditions.as_slice());
+        let conditions = catalog.status.as_ref().map(|status| status.conditions.as_slice());
         let conditions = conditions.unwrap_or_default();
         let progressing = find(conditions, types::PROGRESSING);
         let message = progressing.map_or("it has no status yet", |it| it.message.as_str());
@@ -347,10 +303,7 @@ fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     let mut rows = Vec::new();
     for extension in &extensions {
         let name = extension.name_any();
-        let conditions = extension
-            .status
-            .as_ref()
-            .map(|status| status.conditions.as_slice());
+        let conditions = extension.status.as_ref().map(|status| status.conditions.as_slice());
         let conditions = conditions.unwrap_or_default();
         if extension.metadata.deletion_timestamp.is_some() {
             let why = find(conditions, types::PROGRESSING).map(|it| it.message.as_str());
@@ -397,10 +350,8 @@ fn leftovers(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     }
     match facts.items::<Value>(facts::OLDER_REVISIONS) {
         Ok(older) if !older.is_empty() => {
-            let text = format!(
-                "{} ClusterExtensionRevisions of an older upstream exist",
-                older.len()
-            );
+            let text =
+                format!("{} ClusterExtensionRevisions of an older upstream exist", older.len());
             rows.push(Row::new(Level::Warning, SUBJECT, text));
         }
         Ok(_) | Err(Refusal::Absent) => {}

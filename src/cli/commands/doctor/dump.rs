@@ -22,10 +22,7 @@ const LOG_BYTES: usize = 4 << 20;
 /// Where the name of the extension stands in each list that is cut down to the named ones.
 const NAMED: [(&str, &str); 2] = [
     (facts::EXTENSIONS, "/metadata/name"),
-    (
-        facts::REVISIONS,
-        "/metadata/labels/olm.operatorframework.io~1owner-name",
-    ),
+    (facts::REVISIONS, "/metadata/labels/olm.operatorframework.io~1owner-name"),
 ];
 
 /// Writes the archive.
@@ -38,10 +35,7 @@ pub(super) async fn write(
 ) -> anyhow::Result<()> {
     let mut files = BTreeMap::new();
     let mut refused = Vec::new();
-    files.insert(
-        "doctor.json".to_owned(),
-        serde_json::to_vec_pretty(&answer.headed()?)?,
-    );
+    files.insert("doctor.json".to_owned(), serde_json::to_vec_pretty(&answer.headed()?)?);
     for (name, answer) in &facts.answers {
         match answer {
             Ok(value) => {
@@ -69,9 +63,7 @@ pub(super) async fn write(
     files.insert("refused.txt".to_owned(), refused.join("\n").into_bytes());
     let (path, shown) = (path.to_owned(), path.display().to_string());
     let packed = tokio::task::spawn_blocking(move || pack(&path, &files));
-    packed
-        .await?
-        .with_context(|| format!("writing --dump {shown}"))
+    packed.await?.with_context(|| format!("writing --dump {shown}"))
 }
 
 /// Returns the log of a pod, and that of the container before the last restart, by file.
@@ -139,9 +131,7 @@ fn without_users(text: &str) -> String {
     let mut parts = text.split("://");
     let mut clean = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part
-            .find(|it: char| "/?# \n\r\t\"'<>,;".contains(it))
-            .unwrap_or(part.len());
+        let end = part.find(|it: char| "/?# \n\r\t\"'<>,;".contains(it)).unwrap_or(part.len());
         let host = part[..end].rfind('@').map_or(0, |at| at + 1);
         clean.push_str("://");
         clean.push_str(&part[host..]);
@@ -158,14 +148,8 @@ mod tests {
     // U60
     #[rstest]
     #[case("http://user:pass@proxy:3128", "http://proxy:3128")]
-    #[case(
-        "a http://u:p@w@h/x?a=b@c and https://v@h2,",
-        "a http://h/x?a=b@c and https://h2,"
-    )]
-    #[case(
-        "quay.io/x/y@sha256:1 oci://h/x@sha256:2",
-        "quay.io/x/y@sha256:1 oci://h/x@sha256:2"
-    )]
+    #[case("a http://u:p@w@h/x?a=b@c and https://v@h2,", "a http://h/x?a=b@c and https://h2,")]
+    #[case("quay.io/x/y@sha256:1 oci://h/x@sha256:2", "quay.io/x/y@sha256:1 oci://h/x@sha256:2")]
     #[case("", "")]
     fn users_are_left_out(#[case] text: &str, #[case] want: &str) {
         assert_eq!(without_users(text), want);

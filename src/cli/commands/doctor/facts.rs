@@ -92,10 +92,7 @@ fn questions() -> BTreeMap<String, String> {
         labelled("rolebindings", rbac),
         (
             CONFIG.to_owned(),
-            format!(
-                "/api/v1/configmaps?fieldSelector=metadata.name%3D{}",
-                name::CONTROLLER_CONFIG
-            ),
+            format!("/api/v1/configmaps?fieldSelector=metadata.name%3D{}", name::CONTROLLER_CONFIG),
         ),
     ]);
     for kind in [CATALOGS, EXTENSIONS, REVISIONS] {
@@ -121,16 +118,10 @@ impl Facts {
             .into_iter()
             .map(async |(name, path)| (name, get(client, &path).await))
             .collect();
-        let mut answers: BTreeMap<_, _> = stream::iter(asked)
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
+        let mut answers: BTreeMap<_, _> =
+            stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
         answers.insert(VERSION.to_owned(), version);
-        let mut facts = Self {
-            answers,
-            now: Timestamp::now(),
-            server_time,
-        };
+        let mut facts = Self { answers, now: Timestamp::now(), server_time };
         let pods = facts.pods(client).await;
         facts.answers.insert(PODS.to_owned(), pods);
         let rights = facts.rights(client).await;
@@ -154,9 +145,7 @@ impl Facts {
     /// Namespaces with a Deployment of a controller.
     fn namespaces(&self) -> Result<Vec<String>, Refusal> {
         let deployments: Vec<Value> = self.items(DEPLOYMENTS)?;
-        let named = deployments
-            .iter()
-            .filter_map(|it| it["metadata"]["namespace"].as_str());
+        let named = deployments.iter().filter_map(|it| it["metadata"]["namespace"].as_str());
         let mut namespaces: Vec<_> = named.map(str::to_owned).collect();
         namespaces.sort();
         namespaces.dedup();
@@ -178,11 +167,7 @@ impl Facts {
                     let api = Api::<SubjectAccessReview>::all(client.clone());
                     let answer = api.create(&PostParams::default(), &question).await;
                     let status = answer.map_err(refusal)?.status;
-                    Ok((
-                        status.is_some_and(|status| status.allowed),
-                        namespace,
-                        right,
-                    ))
+                    Ok((status.is_some_and(|status| status.allowed), namespace, right))
                 }
             });
             let questions: Vec<_> = questions.collect();
@@ -229,20 +214,12 @@ fn needs(deployment: &Value) -> (Account, Permissions) {
         name: text(&pod["serviceAccountName"]),
     };
     let args = pod["containers"][0]["args"].as_array();
-    let args: Vec<_> = args
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let args: Vec<_> = args.into_iter().flatten().filter_map(Value::as_str).collect();
     let value = |flag: &str| args.iter().find_map(|arg| arg.strip_prefix(flag));
     let components = value("--components=");
     let runs = |part: &str| components.is_none_or(|all| all.split(',').any(|it| it == part));
     let halves = [
-        (
-            Half::Extensions,
-            runs("extensions") || runs("gate"),
-            "--extension-lease=",
-        ),
+        (Half::Extensions, runs("extensions") || runs("gate"), "--extension-lease="),
         (Half::Catalogs, runs("catalogs"), "--catalog-lease="),
     ];
     let mut needed = Permissions::default();
@@ -279,10 +256,7 @@ async fn version(client: &Client) -> (Result<Value, Refusal>, Option<Timestamp>)
         let date = response.headers().get(http::header::DATE);
         let date = date.and_then(|date| rfc2822::parse(date.to_str().ok()?).ok());
         let bytes = response.into_body().collect_bytes().await?;
-        anyhow::Ok((
-            serde_json::from_slice(&bytes)?,
-            date.map(|date| date.timestamp()),
-        ))
+        anyhow::Ok((serde_json::from_slice(&bytes)?, date.map(|date| date.timestamp())))
     };
     match answer.await {
         Ok((version, date)) => (Ok(version), date),

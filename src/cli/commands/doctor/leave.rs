@@ -44,12 +44,8 @@ pub(super) async fn leave(
         let metadata = &running["metadata"];
         let text = |key: &str| metadata[key].as_str().unwrap_or_default();
         let (namespace, name) = (text("namespace"), text("name"));
-        notice(&format!(
-            "error: Deployment {namespace}/{name} runs, and would write it again"
-        ));
-        notice(&format!(
-            "hint: kubectl delete deployment {name} -n {namespace}"
-        ));
+        notice(&format!("error: Deployment {namespace}/{name} runs, and would write it again"));
+        notice(&format!("hint: kubectl delete deployment {name} -n {namespace}"));
         return Ok(Outcome::Failed);
     }
     let mut changes = Vec::new();
@@ -73,9 +69,7 @@ pub(super) async fn leave(
             }
         }
     }
-    let also = giving_back
-        .as_ref()
-        .map(|it| format!(", {}", it.question()));
+    let also = giving_back.as_ref().map(|it| format!(", {}", it.question()));
     let question = format!(
         "Remove what upstream would not keep true from {} statuses{}?",
         changes.len(),
@@ -120,11 +114,7 @@ async fn clean(
         let (params, change) = (PatchParams::default(), Patch::Merge(&change));
         let patched = api.patch_status(name, &params, &change).await;
         patched.with_context(|| format!("writing the status of {kind} {name}"))?;
-        let done = if dry_run {
-            "status would be cleaned"
-        } else {
-            "status cleaned"
-        };
+        let done = if dry_run { "status would be cleaned" } else { "status cleaned" };
         writeln!(out, "{kind} {name}: {done}")?;
     }
     Ok(())
@@ -160,9 +150,7 @@ fn cleaned(object: &Value) -> Option<Value> {
 /// Says of each extension which upstream can go on with it.
 async fn ways_back(client: &Client, facts: &Facts, out: &mut dyn Write) -> anyhow::Result<()> {
     let params = ListParams::default().labels(helm::INDEX_SELECTOR);
-    let releases = Api::<Secret>::all(client.clone())
-        .list_metadata(&params)
-        .await;
+    let releases = Api::<Secret>::all(client.clone()).list_metadata(&params).await;
     let releases = releases.map(|found| {
         let names = found.items.iter();
         let names = names.filter_map(|it| it.labels().get(helm::NAME).cloned());
@@ -171,9 +159,8 @@ async fn ways_back(client: &Client, facts: &Facts, out: &mut dyn Write) -> anyho
     let revisions = items(facts, REVISIONS)?;
     for extension in items(facts, EXTENSIONS)? {
         let name = extension["metadata"]["name"].as_str().unwrap_or_default();
-        let has_revision = revisions
-            .iter()
-            .any(|set| set["metadata"]["labels"][label::OWNER_NAME] == name);
+        let has_revision =
+            revisions.iter().any(|set| set["metadata"]["labels"][label::OWNER_NAME] == name);
         let way = match (&releases, has_revision) {
             (_, false) => "nothing is installed: any upstream goes on",
             (Ok(all), true) if all.contains(name) => {

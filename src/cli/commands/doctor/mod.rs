@@ -95,19 +95,11 @@ struct Row {
 
 impl Row {
     fn new(level: Level, subject: &'static str, text: impl Into<String>) -> Self {
-        Self {
-            level,
-            subject,
-            text: text.into(),
-            hint: String::new(),
-        }
+        Self { level, subject, text: text.into(), hint: String::new() }
     }
 
     fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: hint.into(),
-            ..self
-        }
+        Self { hint: hint.into(), ..self }
     }
 }
 

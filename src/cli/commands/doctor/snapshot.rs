@@ -79,9 +79,7 @@ impl Snapshot {
             let of = Of::Extension;
             snapshot.objects.insert(one.text(), Seen { of, uid, state });
         }
-        let crds = managed
-            .iter()
-            .filter(|one| one.resource.kind == "CustomResourceDefinition");
+        let crds = managed.iter().filter(|one| one.resource.kind == "CustomResourceDefinition");
         let crds: BTreeSet<String> = crds.map(|one| one.object.name_any()).collect();
         let defined =
             |kind: &&ApiResource| crds.contains(&format!("{}.{}", kind.plural, kind.group));
@@ -112,8 +110,7 @@ impl Snapshot {
         let found = match all(&Api::<DynamicObject>::all_with(client.clone(), kind), "").await {
             Ok(found) => found,
             Err(error) => {
-                self.unknown
-                    .push(format!("{}: {}", kind.plural, failure(&error)));
+                self.unknown.push(format!("{}: {}", kind.plural, failure(&error)));
                 return uids;
             }
         };
@@ -130,8 +127,7 @@ impl Snapshot {
                 Of::User => generation(&object),
                 Of::Extension | Of::Workload => String::new(),
             };
-            self.objects
-                .insert(text(kind, &object), Seen { of, uid, state });
+            self.objects.insert(text(kind, &object), Seen { of, uid, state });
         }
         uids
     }
@@ -148,10 +144,7 @@ impl Snapshot {
         let text = std::fs::read_to_string(path).with_context(place)?;
         let document: Value = serde_json::from_str(&text).with_context(place)?;
         if document["schema"] != Self::SCHEMA {
-            bail!(
-                "{} is nothing that --take-over --save wrote",
-                path.display()
-            );
+            bail!("{} is nothing that --take-over --save wrote", path.display());
         }
         serde_json::from_value(document).with_context(place)
     }
@@ -169,13 +162,9 @@ impl Snapshot {
         for (what, before) in &self.objects {
             match now.objects.get(what) {
                 // Users' objects that go are what must never happen.
-                None => found(
-                    &Seen {
-                        of: Of::Workload,
-                        ..before.clone()
-                    },
-                    format!("{what} is gone"),
-                ),
+                None => {
+                    found(&Seen { of: Of::Workload, ..before.clone() }, format!("{what} is gone"))
+                }
                 Some(now) if now.uid != before.uid => {
                     found(before, format!("{what} was made anew"));
                 }
@@ -185,11 +174,7 @@ impl Snapshot {
         }
         for (what, seen) in &now.objects {
             // Certificates of webhooks come from us.
-            let of = if seen.of == Of::Extension {
-                Of::User
-            } else {
-                seen.of
-            };
+            let of = if seen.of == Of::Extension { Of::User } else { seen.of };
             if !self.objects.contains_key(what) {
                 found(&Seen { of, ..seen.clone() }, format!("{what} is new"));
             }
@@ -235,17 +220,10 @@ mod tests {
     fn snapshot(objects: &[(&str, Of, &str, &str)]) -> Snapshot {
         let objects = objects.iter().map(|(what, of, uid, state)| {
             let (uid, state) = ((*uid).to_owned(), (*state).to_owned());
-            let seen = Seen {
-                of: *of,
-                uid,
-                state,
-            };
+            let seen = Seen { of: *of, uid, state };
             ((*what).to_owned(), seen)
         });
-        Snapshot {
-            objects: objects.collect(),
-            unknown: Vec::new(),
-        }
+        Snapshot { objects: objects.collect(), unknown: Vec::new() }
     }
 
     // deploying.md P55

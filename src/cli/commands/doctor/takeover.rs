@@ -64,10 +64,7 @@ pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) ->
     rows.extend(kinds_and_policies(facts));
     let leases = checks::some(facts, &["leases"]).into_iter();
     // Whoever holds them is about to go.
-    rows.extend(leases.map(|row| Row {
-        level: row.level.min(Level::Warning),
-        ..row
-    }));
+    rows.extend(leases.map(|row| Row { level: row.level.min(Level::Warning), ..row }));
     rows.extend(left(client, Level::Warning).await);
     rows.extend(openshift);
     rows.extend(checks::some(facts, &["catalogs"]));
@@ -123,9 +120,8 @@ fn upstream(facts: &Facts, openshift: Option<&Row>) -> Vec<Row> {
                 let what = format!("{what}, kept by {keeper}");
                 Row::new(Level::Problem, SUBJECT, what).hint(hint)
             }
-            None => Row::new(Level::Ok, SUBJECT, what).hint(format!(
-                "to delete: kubectl delete deployment {name} -n {namespace}"
-            )),
+            None => Row::new(Level::Ok, SUBJECT, what)
+                .hint(format!("to delete: kubectl delete deployment {name} -n {namespace}")),
         }
     });
     rows.collect()
@@ -257,9 +253,7 @@ impl Asked<'_> {
             owners.any(|owner| owner["uid"] == uid)
         };
         let names = self.older.iter().filter(owned);
-        let names: Vec<_> = names
-            .filter_map(|one| one["metadata"]["name"].as_str())
-            .collect();
+        let names: Vec<_> = names.filter_map(|one| one["metadata"]["name"].as_str()).collect();
         let names = names.join(" ");
         let text = format!("ClusterExtensionRevisions {names} hold it, and cannot be taken over");
         let hint = format!(
@@ -281,19 +275,13 @@ impl Asked<'_> {
             ));
             return None;
         };
-        let account = Account {
-            namespace: spec.namespace.clone(),
-            name: named,
-        };
+        let account = Account { namespace: spec.namespace.clone(), name: named };
         let api = Api::<ServiceAccount>::namespaced(self.client.clone(), &account.namespace);
         match api.get_opt(&account.name).await {
             Ok(Some(_)) => Some(account),
             Ok(None) => {
                 let hint = format!("kubectl olm rbac {name} --apply");
-                said.push(problem(
-                    format!("service account {account} does not exist"),
-                    hint,
-                ));
+                said.push(problem(format!("service account {account} does not exist"), hint));
                 None
             }
             Err(error) => {
@@ -328,10 +316,7 @@ impl Asked<'_> {
                 return None;
             }
             Err(why) => {
-                said.push(problem(
-                    why,
-                    "upstream cannot read it either: uninstall it there",
-                ));
+                said.push(problem(why, "upstream cannot read it either: uninstall it there"));
                 return None;
             }
         };
@@ -342,10 +327,7 @@ impl Asked<'_> {
                 return None;
             }
         };
-        let image = desired
-            .annotations
-            .get(annotation::BUNDLE_REFERENCE)
-            .cloned();
+        let image = desired.annotations.get(annotation::BUNDLE_REFERENCE).cloned();
         said.push(self.would_change(&desired).await);
         image
     }
@@ -382,10 +364,8 @@ impl Asked<'_> {
             let text = format!("release of Helm with {count} objects; would change nothing");
             return (Level::Ok, text, String::new());
         }
-        let text = format!(
-            "differs from its release, and would be put back: {}",
-            changed.join(", ")
-        );
+        let text =
+            format!("differs from its release, and would be put back: {}", changed.join(", "));
         (Level::Warning, text, String::new())
     }
 
@@ -417,20 +397,11 @@ impl Asked<'_> {
                 Ok(answer) if answer.status.as_ref().is_some_and(|it| it.allowed) => {}
                 Ok(_) => missing.insert(namespace, right.clone()),
                 Err(error) => {
-                    return Some((
-                        Level::Unknown,
-                        crate::managed::failure(&error),
-                        String::new(),
-                    ));
+                    return Some((Level::Unknown, crate::managed::failure(&error), String::new()));
                 }
             }
         }
-        let lacks = || {
-            format!(
-                "service account {account} lacks {}",
-                lines(&missing).join("; ")
-            )
-        };
+        let lacks = || format!("service account {account} lacks {}", lines(&missing).join("; "));
         let hint = "kubectl olm rbac NAME --apply";
         (!missing.is_empty()).then(|| problem(lacks(), hint))
     }
@@ -441,10 +412,7 @@ fn foreign(own: &[&Managed], owners: &BTreeSet<String>) -> Vec<Said> {
     let controlled = own.iter().filter_map(|one| {
         let (_, owner) = one.controller().filter(|(uid, _)| !owners.contains(*uid))?;
         let text = format!("{} is controlled by {owner}", one.text());
-        Some(problem(
-            text,
-            "give it back to the extension, or delete it there",
-        ))
+        Some(problem(text, "give it back to the extension, or delete it there"))
     });
     controlled.collect()
 }
@@ -455,10 +423,7 @@ pub(super) fn desired(
     extension: &ClusterExtension,
     account: Option<&Account>,
 ) -> Result<Desired, String> {
-    let nobody = || Account {
-        namespace: String::new(),
-        name: String::new(),
-    };
+    let nobody = || Account { namespace: String::new(), name: String::new() };
     let valid = ValidExtension::of(extension).ok_or("its spec names no package")?;
     let account = account.cloned().unwrap_or_else(nobody);
     let desired = release.desired(valid, &account);

@@ -45,9 +45,7 @@ impl GivingBack {
         let extension: ClusterExtension = serde_json::from_value(extension)?;
         let owned = |one: &Value| one["metadata"]["labels"][label::OWNER_NAME] == name;
         let revisions = items(facts, REVISIONS)?.into_iter().filter(owned);
-        let revisions = revisions
-            .map(serde_json::from_value)
-            .collect::<Result<Vec<_>, _>>()?;
+        let revisions = revisions.map(serde_json::from_value).collect::<Result<Vec<_>, _>>()?;
         let releases = match Releases::list(client).await {
             Ok(releases) => releases,
             Err(Refusal::Absent) => bail!("Secrets are not served here"),
@@ -73,19 +71,11 @@ impl GivingBack {
         if !unread.is_empty() {
             bail!("what {name} installed is not known: {}", unread.join("; "));
         }
-        let uids: Vec<String> = revisions
-            .iter()
-            .filter_map(kube::ResourceExt::uid)
-            .collect();
+        let uids: Vec<String> = revisions.iter().filter_map(kube::ResourceExt::uid).collect();
         let ours = |one: &Managed| {
-            one.controller()
-                .is_some_and(|(uid, _)| uids.iter().any(|it| it == uid))
+            one.controller().is_some_and(|(uid, _)| uids.iter().any(|it| it == uid))
         };
-        Ok(Ok(Self {
-            extension,
-            objects: managed.into_iter().filter(ours).collect(),
-            revisions,
-        }))
+        Ok(Ok(Self { extension, objects: managed.into_iter().filter(ours).collect(), revisions }))
     }
 
     /// Returns what is asked before it is done.
@@ -109,11 +99,7 @@ impl GivingBack {
         let name = self.extension.name_any();
         let pause = json!({"metadata": {"annotations": {policy::PAUSED: "true"}}});
         let extension = changes::merge(client, &self.extension, pause).await?;
-        let uids: Vec<String> = self
-            .revisions
-            .iter()
-            .filter_map(kube::ResourceExt::uid)
-            .collect();
+        let uids: Vec<String> = self.revisions.iter().filter_map(kube::ResourceExt::uid).collect();
         for one in &self.objects {
             let change = json!({"metadata": {
                 "resourceVersion": one.object.resource_version(),
@@ -129,15 +115,11 @@ impl GivingBack {
         }
         let content = format!("{}={name},{}", label::OWNER_NAME, label::REVISION_NAME);
         let content = ListParams::default().labels(&content);
-        let secrets = Api::<Secret>::all(client.clone())
-            .list_metadata(&content)
-            .await;
+        let secrets = Api::<Secret>::all(client.clone()).list_metadata(&content).await;
         for secret in secrets.context("listing the content of revisions")? {
             let namespace = secret.namespace().unwrap_or_default();
             let api = Api::<Secret>::namespaced(client.clone(), &namespace);
-            let deleted = api
-                .delete(&secret.name_any(), &DeleteParams::default())
-                .await;
+            let deleted = api.delete(&secret.name_any(), &DeleteParams::default()).await;
             gone(deleted).with_context(|| format!("deleting Secret {}", secret.name_any()))?;
         }
         let sets = Api::<ClusterObjectSet>::all(client.clone());
@@ -147,11 +129,7 @@ impl GivingBack {
         if dry_run {
             return Ok(());
         }
-        writeln!(
-            out,
-            "ClusterExtension {name}: {} objects are Helm's again",
-            self.objects.len()
-        )?;
+        writeln!(out, "ClusterExtension {name}: {} objects are Helm's again", self.objects.len())?;
         writeln!(
             out,
             "ClusterExtension {name}: paused, for when this controller comes back: kubectl olm resume {name}"
@@ -214,14 +192,9 @@ fn gone<T>(deleted: Result<T, kube::Error>) -> Result<(), kube::Error> {
 /// Deletes a revision and nothing that it holds.
 async fn delete(sets: &Api<ClusterObjectSet>, set: &ClusterObjectSet) -> anyhow::Result<()> {
     let name = set.name_any();
-    let others = set
-        .finalizers()
-        .iter()
-        .filter(|it| *it != finalizer::TEARDOWN);
+    let others = set.finalizers().iter().filter(|it| *it != finalizer::TEARDOWN);
     let change = json!({"metadata": {"finalizers": others.collect::<Vec<_>>()}});
-    let freed = sets
-        .patch(&name, &changes::params(), &Patch::Merge(&change))
-        .await;
+    let freed = sets.patch(&name, &changes::params(), &Patch::Merge(&change)).await;
     gone(freed).with_context(|| format!("freeing ClusterObjectSet {name}"))?;
     let deleted = sets.delete(&name, &DeleteParams::orphan()).await;
     gone(deleted).with_context(|| format!("deleting ClusterObjectSet {name}"))
@@ -246,13 +219,8 @@ mod tests {
     // deploying.md P58
     #[test]
     fn a_release_is_gone_back_to_only_while_it_says_what_is_installed() {
-        let release = [
-            (annotation::BUNDLE_NAME, "p.v1"),
-            (annotation::BUNDLE_VERSION, "1"),
-        ];
-        let release = release
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into();
+        let release = [(annotation::BUNDLE_NAME, "p.v1"), (annotation::BUNDLE_VERSION, "1")];
+        let release = release.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let why = |sets: &[ClusterObjectSet]| differs(&release, &states(sets));
         assert_eq!(why(&[set(1, "1", true)]), None);
         let upgraded = "its release holds p.v1 1, and p.v2 2 is installed";

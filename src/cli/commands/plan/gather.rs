@@ -42,20 +42,14 @@ pub(crate) struct Missing {
 
 impl From<anyhow::Error> for Missing {
     fn from(error: anyhow::Error) -> Self {
-        Self {
-            outcome: Outcome::Failed,
-            why: format!("{error:#}"),
-        }
+        Self { outcome: Outcome::Failed, why: format!("{error:#}") }
     }
 }
 
 impl Missing {
     /// What a registry or a cluster did not tell.
     fn unknown(error: &anyhow::Error) -> Self {
-        Self {
-            outcome: Outcome::Unknown,
-            why: format!("{error:#}"),
-        }
+        Self { outcome: Outcome::Unknown, why: format!("{error:#}") }
     }
 }
 
@@ -127,15 +121,9 @@ pub(crate) async fn make(
         requests: &content.requests,
     };
     let mut plan = step.judged(cluster, valid, &account, before).await?;
-    match cluster
-        .operator(&snapshot.question, valid, &course.target)
-        .await
-    {
+    match cluster.operator(&snapshot.question, valid, &course.target).await {
         Ok(held) => plan.held_by.extend(held.map(|_| "operator")),
-        Err(error) => plan.unknown.push(Unknown {
-            what: "heldBy",
-            why: format!("{error:#}"),
-        }),
+        Err(error) => plan.unknown.push(Unknown { what: "heldBy", why: format!("{error:#}") }),
     }
     let question = &snapshot.question;
     let back = cluster.taken_back(extension, question, &course.target);
@@ -190,12 +178,7 @@ pub(crate) async fn back(
             Some(Before::of(installed, held))
         }
     };
-    let step = Step {
-        course: &course,
-        policy: &policy,
-        desired: &desired,
-        requests: &[],
-    };
+    let step = Step { course: &course, policy: &policy, desired: &desired, requests: &[] };
     step.judged(cluster, valid, &account, before).await
 }
 
@@ -264,9 +247,9 @@ impl<'a> Renderer<'a> {
         let provider = (!needs.requests.is_empty()).then(|| match source() {
             CertificateSource::CertManager => CertificateProvider::CertManager,
             CertificateSource::ServiceCa => CertificateProvider::ServiceCa,
-            CertificateSource::SelfSigned => CertificateProvider::SelfSigned {
-                ca_bundle: String::new(),
-            },
+            CertificateSource::SelfSigned => {
+                CertificateProvider::SelfSigned { ca_bundle: String::new() }
+            }
         });
         let inline = self.extension.inline_config();
         let mut rendered = render_configured(
@@ -289,10 +272,7 @@ impl<'a> Renderer<'a> {
             &target.package,
             &target.version,
         );
-        Ok(Content {
-            phases: phases(objects)?,
-            requests: rendered.certificate_requests,
-        })
+        Ok(Content { phases: phases(objects)?, requests: rendered.certificate_requests })
     }
 
     /// Reads what is installed; where that is not possible, what its bundle becomes now.
@@ -375,36 +355,27 @@ async fn missing(
     let secrets = requests.iter().map(CertificateRequest::secret_object);
     let objects: Vec<Object> = objects.cloned().chain(secrets).collect();
     let question = Question {
-        bundles: &[BundleObjects {
-            name: &desired.extension.name,
-            objects: &objects,
-        }],
+        bundles: &[BundleObjects { name: &desired.extension.name, objects: &objects }],
         account,
         granted: &Permissions::default(),
         unserved: &state.unserved(),
     };
     let found = compare(client, &question).await;
-    found
-        .map(|found| found.missing)
-        .map_err(|error| format!("{error:#}"))
+    found.map(|found| found.missing).map_err(|error| format!("{error:#}"))
 }
 
 /// Reads the CRDs that a revision would replace, and those that it does not have any more.
 async fn crds(client: &Client, desired: &Desired, old: &[Object]) -> Result<Crds, String> {
     let failed = |error: anyhow::Error| format!("{error:#}");
-    let kept: Vec<String> = definitions(desired)
-        .map(|crd| crd.name().to_owned())
-        .collect();
+    let kept: Vec<String> = definitions(desired).map(|crd| crd.name().to_owned()).collect();
     let leaving: Vec<String> = old
         .iter()
         .filter(|object| object.kind() == "CustomResourceDefinition")
         .map(|crd| crd.name().to_owned())
         .filter(|name| !kept.contains(name))
         .collect();
-    let mut crds = Crds {
-        live: live(client, kept.iter()).await.map_err(failed)?,
-        leaving: BTreeMap::new(),
-    };
+    let mut crds =
+        Crds { live: live(client, kept.iter()).await.map_err(failed)?, leaving: BTreeMap::new() };
     for (name, crd) in live(client, leaving.iter()).await.map_err(failed)? {
         let counted = match objects_of(client, &crd, 1).await {
             Ok((_, count, _)) => Instances::Counted(count),

@@ -115,11 +115,7 @@ struct Of {
 
 impl From<ClusterExtension> for Of {
     fn from(extension: ClusterExtension) -> Self {
-        Self {
-            extension,
-            to: None,
-            account_comes: false,
-        }
+        Self { extension, to: None, account_comes: false }
     }
 }
 
@@ -147,10 +143,7 @@ impl PlanArgs {
             ValidExtension::of(found).is_some_and(|valid| valid.filter.package_name == package)
         };
         if let Some(found) = cluster.extensions().await?.into_iter().find(has_it) {
-            return Ok(Of {
-                to: range.map(str::to_owned),
-                ..found.into()
-            });
+            return Ok(Of { to: range.map(str::to_owned), ..found.into() });
         }
         let namespace = match global.require_namespace() {
             Err(_) if is_word => bail!(
@@ -187,9 +180,7 @@ impl Missing {
     pub(crate) fn say(&self, extension: &str) -> Outcome {
         notice(&format!("error: {extension}: {}", self.why));
         if self.outcome == Outcome::Failed {
-            notice(&format!(
-                "hint: kubectl olm why {extension} says what leads where"
-            ));
+            notice(&format!("hint: kubectl olm why {extension} says what leads where"));
         }
         self.outcome
     }

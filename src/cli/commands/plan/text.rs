@@ -44,11 +44,7 @@ pub(crate) fn page(plan: &Plan) -> Value {
 /// Says from where to where the plan leads.
 fn headline(plan: &Plan) -> String {
     let from = plan.from.as_ref().map_or("nothing", |from| &from.version);
-    let forced = if plan.forced {
-        " (no edge of the catalog leads there)"
-    } else {
-        ""
-    };
+    let forced = if plan.forced { " (no edge of the catalog leads there)" } else { "" };
     let catalog = plan.catalog.as_ref();
     let catalog = catalog.map_or_else(String::new, |it| format!(", catalog {it}"));
     let (bundle, version) = (&plan.to.bundle, &plan.to.version);
@@ -62,12 +58,8 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
         let objects = plan.objects.iter();
         objects.filter(|object| object.action == action).count()
     };
-    let counts = format!(
-        "+{} ~{} -{}",
-        count(Action::Create),
-        count(Action::Change),
-        count(Action::Delete)
-    );
+    let counts =
+        format!("+{} ~{} -{}", count(Action::Create), count(Action::Change), count(Action::Delete));
     let lacks = plan.account.missing.iter();
     let lacks = lacks.map(|rule| format!("lacks {rule}")).collect();
     let mut rows = vec![("objects", vec![counts])];
@@ -84,10 +76,7 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
             None => "any version".to_owned(),
         };
         let (from, to) = (text(&plan.gate.from), text(&plan.gate.to));
-        rows.push((
-            "cluster",
-            vec![format!("supports OpenShift {to} (was: {from})")],
-        ));
+        rows.push(("cluster", vec![format!("supports OpenShift {to} (was: {from})")]));
     }
     let back = if plan.from.is_some() && plan.rollback.is_empty() {
         vec!["possible: no CRD stands in the way".to_owned()]
@@ -113,9 +102,7 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
 fn verdict(crd: &CrdVerdict) -> Vec<String> {
     let waived = crd.waived.iter().map(|text| format!("{text} (let pass)"));
     let findings = crd.findings.iter().cloned().chain(waived);
-    findings
-        .map(|text| format!("{}: {text}", crd.name))
-        .collect()
+    findings.map(|text| format!("{}: {text}", crd.name)).collect()
 }
 
 fn difference(of: &Difference) -> Vec<String> {
@@ -198,10 +185,7 @@ mod tests {
         }))
         .unwrap();
         let extension = ValidExtension::of(&extension).unwrap();
-        let account = Account {
-            namespace: "ns".to_owned(),
-            name: "sa".to_owned(),
-        };
+        let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
         let (before, after) = (record("1.0.0"), record("2.0.0"));
         let source = Source {
             bundle: &after,
@@ -218,11 +202,7 @@ mod tests {
                 forced: true,
                 held: Some("policy"),
             },
-            before: Some(Before {
-                bundle: before,
-                properties: None,
-                objects: objects(1),
-            }),
+            before: Some(Before { bundle: before, properties: None, objects: objects(1) }),
             desired: &desired(extension, &account, source),
             missing: Ok(Permissions::default()),
             crds: Err("forbidden".to_owned()),

@@ -94,9 +94,7 @@ async fn list<K>(client: &Client) -> anyhow::Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
-    let listed = Api::<K>::all(client.clone())
-        .list(&ListParams::default())
-        .await;
+    let listed = Api::<K>::all(client.clone()).list(&ListParams::default()).await;
     let listed = listed.with_context(|| format!("listing {}", K::plural(&())))?;
     Ok(listed.items)
 }
@@ -111,10 +109,7 @@ fn lacking(
     let mut lacking = Permissions::default();
     for bundle in asked.bundles {
         let judge = |roles: &BTreeMap<_, _>| {
-            let held = Held {
-                rights: held,
-                roles,
-            };
+            let held = Held { rights: held, roles };
             let namespace = &asked.account.namespace;
             missing(bundle, namespace, &[], asked.unserved, &held)
         };

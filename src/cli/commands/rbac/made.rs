@@ -23,10 +23,7 @@ pub(crate) async fn made(client: &Client, account: &Account) -> kube::Result<Vec
         let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
         let found = managed::all(&api, &selector).await?.into_iter();
         let found = found.filter(|one| one.name_any().starts_with(&prefix));
-        made.extend(found.map(|object| Managed {
-            resource: resource.clone(),
-            object,
-        }));
+        made.extend(found.map(|object| Managed { resource: resource.clone(), object }));
     }
     Ok(made)
 }
@@ -50,10 +47,8 @@ pub(super) async fn besides(
 /// Deletes one of them, unless somebody has made it anew.
 pub(super) async fn delete(client: &Client, made: &Managed) -> kube::Result<()> {
     let mut params = DeleteParams::background();
-    params.preconditions = Some(Preconditions {
-        uid: made.object.metadata.uid.clone(),
-        resource_version: None,
-    });
+    params.preconditions =
+        Some(Preconditions { uid: made.object.metadata.uid.clone(), resource_version: None });
     let name = made.object.name_any();
     match made.api(client).delete(&name, &params).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),

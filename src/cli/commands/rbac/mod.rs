@@ -45,10 +45,7 @@ pub(crate) struct RbacArgs {
     /// Directories of unpacked bundles, references of bundle images, packages, or an extension; the
     /// account can install each bundle, upgrade among them and remove them. A word is an extension
     /// of the cluster, else a package; dir:, image:, package: and extension: say which is meant
-    #[arg(
-        value_name = "BUNDLE_DIR|IMAGE|PACKAGE[@RANGE]|EXTENSION",
-        required = true
-    )]
+    #[arg(value_name = "BUNDLE_DIR|IMAGE|PACKAGE[@RANGE]|EXTENSION", required = true)]
     targets: Vec<String>,
     /// Name of the service account; that of the extension where one is named
     #[arg(long, value_name = "NAME")]
@@ -98,10 +95,7 @@ pub(crate) struct RbacArgs {
 /// What is done with the rights.
 #[derive(Debug, Clone, Copy, Args)]
 #[group(multiple = false)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "flags that exclude each other"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "flags that exclude each other")]
 struct Mode {
     /// Say what the account lacks (exit code 1) and what it has too much, by binding
     #[arg(long)]
@@ -166,10 +160,7 @@ impl Subjects {
 
 impl Rendered {
     fn objects(&self) -> BundleObjects<'_> {
-        BundleObjects {
-            name: &self.name,
-            objects: &self.objects,
-        }
+        BundleObjects { name: &self.name, objects: &self.objects }
     }
 }
 
@@ -179,11 +170,7 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let targets: Vec<_> = args
-        .targets
-        .iter()
-        .map(|text| args.lookup.target(text))
-        .collect();
+    let targets: Vec<_> = args.targets.iter().map(|text| args.lookup.target(text)).collect();
     let bundles_alone = !targets.iter().any(|it| args.lookup.asks_cluster(it));
     if bundles_alone {
         // Whatever is wrong with the flags is said before anything is pulled.
@@ -194,12 +181,7 @@ pub(crate) async fn run(
             return Err(UsageError(text.to_owned()).into());
         }
     }
-    let Mode {
-        check,
-        missing,
-        apply,
-        ..
-    } = args.mode;
+    let Mode { check, missing, apply, .. } = args.mode;
     let cluster = if bundles_alone && !(check || missing || apply) {
         None
     } else {
@@ -296,11 +278,7 @@ fn account(args: &RbacArgs, global: &Global, loaded: Option<&Loaded>) -> anyhow:
         (Some(extension), None) => extension.namespace.clone(),
         _ => global.require_namespace()?.to_owned(),
     };
-    if let Some(name) = args
-        .service_account
-        .as_ref()
-        .filter(|name| !name.is_empty())
-    {
+    if let Some(name) = args.service_account.as_ref().filter(|name| !name.is_empty()) {
         let name = name.clone();
         return Ok(Account { namespace, name });
     }
@@ -354,11 +332,8 @@ fn generated(
     subjects: &Subjects,
     people: &[Subject],
 ) -> anyhow::Result<Vec<Object>> {
-    let (mut objects, warnings) = manifests(
-        &subjects.bundles(),
-        &subjects.account,
-        &options(&args.grants, subjects),
-    )?;
+    let (mut objects, warnings) =
+        manifests(&subjects.bundles(), &subjects.account, &options(&args.grants, subjects))?;
     objects.extend(use_manifests(&subjects.account, people));
     if let Some(controller) = &args.controller_role {
         objects.extend(impersonate_manifests(&subjects.account, controller));
@@ -378,11 +353,7 @@ async fn look(
 ) -> anyhow::Result<Outcome> {
     let account = &subjects.account;
     let bundles = subjects.bundles();
-    let needed = required(
-        &bundles,
-        &account.namespace,
-        &options(&args.grants, subjects),
-    )?;
+    let needed = required(&bundles, &account.namespace, &options(&args.grants, subjects))?;
     let granted = needed.all();
     let compared = async {
         let question = Question {
@@ -396,9 +367,7 @@ async fn look(
     let found = match compared.await {
         Ok(found) => found,
         Err(error) => {
-            notice(&format!(
-                "error: what {account} may do is not known: {error:#}"
-            ));
+            notice(&format!("error: what {account} may do is not known: {error:#}"));
             notice("hint: it takes the right to list roles, clusterroles and their bindings");
             return Ok(Outcome::Unknown);
         }
@@ -486,19 +455,12 @@ fn document(account: &Account, found: &Findings) -> Checked {
     let places = |rights: &Permissions| {
         let place = |namespace: &str| Place {
             namespace: namespace.to_owned(),
-            rules: rights
-                .rules(namespace)
-                .iter()
-                .map(PolicyRule::to_value)
-                .collect(),
+            rules: rights.rules(namespace).iter().map(PolicyRule::to_value).collect(),
         };
         rights.namespaces().map(place).collect()
     };
     let excess = found.excess.iter().map(|(grant, rights)| Excess {
-        binding: Binding {
-            namespace: grant.namespace.clone(),
-            name: grant.name.clone(),
-        },
+        binding: Binding { namespace: grant.namespace.clone(), name: grant.name.clone() },
         role: grant.role.name.clone(),
         rules: places(rights),
     });
@@ -533,21 +495,12 @@ fn table(account: &Account, found: &Findings, out: &mut dyn Write) -> anyhow::Re
             "" => format!("ClusterRoleBinding {}", grant.name),
             namespace => format!("RoleBinding {namespace}/{}", grant.name),
         };
-        rows(
-            "excess",
-            rights,
-            &format!(" by {binding} ({})", grant.role.name),
-        )?;
+        rows("excess", rights, &format!(" by {binding} ({})", grant.role.name))?;
     }
     if !found.excess.is_empty() {
-        notice(&format!(
-            "warning: {account} may do more than the bundles take"
-        ));
+        notice(&format!("warning: {account} may do more than the bundles take"));
     } else if found.missing.is_empty() && found.account_exists {
-        writeln!(
-            out,
-            "{account} has exactly the rights that the bundles take"
-        )?;
+        writeln!(out, "{account} has exactly the rights that the bundles take")?;
     }
     Ok(())
 }
@@ -576,21 +529,15 @@ fn diff(args: &RbacArgs, subjects: &Subjects, out: &mut dyn Write) -> anyhow::Re
     let Some(installed) = &subjects.installed else {
         bail!("nothing is installed that the rights could be compared with");
     };
-    let (now, next): (Vec<_>, Vec<_>) = subjects
-        .bundles()
-        .into_iter()
-        .partition(|bundle| bundle.name == installed);
+    let (now, next): (Vec<_>, Vec<_>) =
+        subjects.bundles().into_iter().partition(|bundle| bundle.name == installed);
     if next.is_empty() {
         notice(&format!("{installed} is what the extension is to have"));
         return Ok(Outcome::Done);
     }
     let all = |bundles: &[BundleObjects<'_>]| {
-        required(
-            bundles,
-            &subjects.account.namespace,
-            &options(&args.grants, subjects),
-        )
-        .map(|required| required.all())
+        required(bundles, &subjects.account.namespace, &options(&args.grants, subjects))
+            .map(|required| required.all())
     };
     let (now, next) = (all(&now)?, all(&next)?);
     let added = next.missing(&now);
@@ -600,11 +547,7 @@ fn diff(args: &RbacArgs, subjects: &Subjects, out: &mut dyn Write) -> anyhow::Re
     for line in lines(&added) {
         writeln!(out, "+ {line}")?;
     }
-    Ok(if added.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Failed
-    })
+    Ok(if added.is_empty() { Outcome::Done } else { Outcome::Failed })
 }
 
 /// Returns the controller's service account: that of `config/default` unless another is named.
@@ -622,12 +565,7 @@ fn controller(text: &str) -> Result<Account, NotNamespaced> {
 fn people(args: &RbacArgs) -> Result<Vec<Subject>, UsageError> {
     let users = args.for_user.iter().cloned().map(Subject::User);
     let groups = args.for_group.iter().cloned().map(Subject::Group);
-    if args
-        .for_user
-        .iter()
-        .chain(&args.for_group)
-        .any(String::is_empty)
-    {
+    if args.for_user.iter().chain(&args.for_group).any(String::is_empty) {
         let text = "--for-user and --for-group take a name";
         return Err(UsageError(text.to_owned()));
     }

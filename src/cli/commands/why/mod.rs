@@ -211,10 +211,9 @@ impl Inquiry {
         let options = args.lookup.settings.offline()?.resolution();
         let policy = extension::Policy::of(&annotations, options.updates)?;
         let filter = match &args.package {
-            Some(package) => CatalogFilter {
-                package_name: package.clone(),
-                ..CatalogFilter::default()
-            },
+            Some(package) => {
+                CatalogFilter { package_name: package.clone(), ..CatalogFilter::default() }
+            }
             None => manifest
                 .spec
                 .and_then(|spec| spec.source.catalog)
@@ -268,15 +267,10 @@ impl Inquiry {
         if is_there && other.all(|other| other.is_same_bundle(&target)) {
             return Ok(Vec::new());
         }
-        let headline = |note: Note| Headline {
-            code: note.reason,
-            text: note.message,
-        };
+        let headline = |note: Note| Headline { code: note.reason, text: note.message };
         let still = question.stands_still();
-        let mut holds: Vec<_> = still
-            .map(|(code, text)| Headline { code, text })
-            .into_iter()
-            .collect();
+        let mut holds: Vec<_> =
+            still.map(|(code, text)| Headline { code, text }).into_iter().collect();
         let approved = policy.approved.as_ref();
         let approved = approved.and_then(|approval| approval.binding(&target, installed));
         let asks = policy.permission_increase == PermissionIncrease::RequireApproval
@@ -328,10 +322,7 @@ impl Inquiry {
             match args.output {
                 format @ (Format::Json | Format::Yaml) => report.write(format, out)?,
                 Format::Table => {
-                    let view = text::View {
-                        all: args.all,
-                        styles: Styles::of(&io::stdout()),
-                    };
+                    let view = text::View { all: args.all, styles: Styles::of(&io::stdout()) };
                     out.write_all(view.render(report)?.as_bytes())?;
                 }
             }
@@ -364,9 +355,8 @@ fn read_manifest(path: &Path) -> anyhow::Result<ClusterExtension> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
     let documents = yaml::to_json(&text).with_context(|| format!("reading {shown}"))?;
-    let mut extensions = documents
-        .into_iter()
-        .filter(|document| document["kind"] == "ClusterExtension");
+    let mut extensions =
+        documents.into_iter().filter(|document| document["kind"] == "ClusterExtension");
     let found = extensions.next();
     let found = found.with_context(|| format!("{shown} holds no ClusterExtension"))?;
     if extensions.next().is_some() {

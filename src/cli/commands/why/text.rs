@@ -101,17 +101,10 @@ impl View {
             }
         }
         if let Some(path) = &target.path {
-            let _ = writeln!(
-                text,
-                "{}",
-                way(path, &target.refused, report.request.version)
-            );
+            let _ = writeln!(text, "{}", way(path, &target.refused, report.request.version));
         }
         if target.ways.is_empty() && !target.selected {
-            let _ = writeln!(
-                text,
-                "Nothing that a ClusterExtension can ask for leads to it now"
-            );
+            let _ = writeln!(text, "Nothing that a ClusterExtension can ask for leads to it now");
         }
         for change in &target.ways {
             let steps = match (change.forced, change.steps) {
@@ -138,11 +131,7 @@ impl View {
             let (run, after) = rest.split_at(run(report, rest));
             rest = after;
             // A row that stands for one bundle would not be shorter.
-            let shown = if self.all || run.len() <= SHORT + 1 {
-                run.len()
-            } else {
-                SHORT
-            };
+            let shown = if self.all || run.len() <= SHORT + 1 { run.len() } else { SHORT };
             let (shown, hidden) = run.split_at(shown);
             let mut rows: Vec<_> = shown.iter().map(row).collect();
             rows.extend(row_of_all(hidden));
@@ -176,14 +165,7 @@ impl View {
 
     /// Returns the catalogs, and whether those that were not consulted could matter.
     fn catalogs(&self, report: &Report<'_>) -> anyhow::Result<String> {
-        let headers = [
-            "CATALOG",
-            "PRIORITY",
-            "BUNDLES",
-            "CANDIDATES",
-            "BEST",
-            "STATE",
-        ];
+        let headers = ["CATALOG", "PRIORITY", "BUNDLES", "CANDIDATES", "BEST", "STATE"];
         let mut table = Table::new(&headers);
         for catalog in &report.catalogs {
             let known = |count: usize| match (catalog.error.is_some(), catalog.consulted) {
@@ -209,14 +191,8 @@ impl View {
 
     /// Returns what can be done, unless it was said before.
     fn hints(&self, report: &Report<'_>) -> Option<String> {
-        let said = report
-            .headline()
-            .map(|headline| headline.text)
-            .unwrap_or_default();
-        let hints = report
-            .hints
-            .iter()
-            .filter(|hint| !said.contains(&hint.text));
+        let said = report.headline().map(|headline| headline.text).unwrap_or_default();
+        let hints = report.hints.iter().filter(|hint| !said.contains(&hint.text));
         let lines: Vec<_> = hints.map(|hint| format!("- {}\n", hint.text)).collect();
         let title = self.styles.strong("What may help:");
         (!lines.is_empty()).then(|| format!("{title}\n{}", lines.concat()))
@@ -256,10 +232,9 @@ fn is_installed(bundle: &BundleReport<'_>) -> bool {
 /// Returns the request in words.
 fn asked(report: &Report<'_>) -> String {
     let request = &report.request;
-    let version = request.version.map_or_else(
-        || "any version".to_owned(),
-        |range| format!("version {}", quote(range)),
-    );
+    let version = request
+        .version
+        .map_or_else(|| "any version".to_owned(), |range| format!("version {}", quote(range)));
     let channels = match request.channels {
         [] => String::new(),
         [channel] => format!(" in channel {channel}"),
@@ -276,11 +251,7 @@ fn asked(report: &Report<'_>) -> String {
 fn answered(report: &Report<'_>) -> String {
     let Some(selected) = &report.selected else {
         let stays = report.request.installed.is_some();
-        let stays = if stays {
-            "; what is installed stays"
-        } else {
-            ""
-        };
+        let stays = if stays { "; what is installed stays" } else { "" };
         return format!("none{stays}");
     };
     let (bundle, catalog) = (selected.bundle, selected.catalog);
@@ -308,12 +279,7 @@ fn way(path: &[String], refused: &[String], range: Option<&str>) -> String {
 
 /// Returns the cells of a bundle.
 fn row(bundle: &BundleReport<'_>) -> Vec<String> {
-    vec![
-        version(bundle),
-        channels(bundle),
-        verdict(bundle),
-        why(bundle),
-    ]
+    vec![version(bundle), channels(bundle), verdict(bundle), why(bundle)]
 }
 
 /// Returns the cells of a row that stands for several bundles with the same reasons.
@@ -389,11 +355,7 @@ fn standing(catalog: &CatalogSummary<'_>) -> String {
     if catalog.used_anyway {
         text.push_str(", used anyway");
     } else if !catalog.consulted {
-        text.push_str(if catalog.dominated {
-            ", could not matter"
-        } else {
-            ", could matter"
-        });
+        text.push_str(if catalog.dominated { ", could not matter" } else { ", could matter" });
     }
     for reason in &catalog.reasons {
         let _ = write!(text, "; {reason}");

@@ -32,10 +32,7 @@ fn html_of_everything() {
 // resolution.md 6.3, R058
 #[test]
 fn classic_stays_where_the_documented_example_moves() {
-    let question = Question {
-        classic: true,
-        ..FROM_1_0_0
-    };
+    let question = Question { classic: true, ..FROM_1_0_0 };
     let graph = graph(&documented(), &question);
     assert_snapshot!("documented_tree", graph.draw(Format::Tree));
     assert_snapshot!("documented_mermaid", graph.draw(Format::Mermaid));

@@ -38,10 +38,7 @@ fn named(name: &str) -> Graph {
             {"reference": {"schema": "olm.package"}, "message": name},
         ]}),
     ];
-    let question = Question {
-        classic: true,
-        ..FROM_1_0_0
-    };
+    let question = Question { classic: true, ..FROM_1_0_0 };
     graph(&blobs, &question)
 }
 
@@ -85,11 +82,7 @@ fn no_name_adds_an_element_or_an_attribute() {
         // The name is not parsable as a version either, so that the pictures have the same parts.
         let harmless = skeleton(&named("harmless").draw(format));
         for name in HOSTILE {
-            assert_eq!(
-                skeleton(&named(name).draw(format)),
-                harmless,
-                "{format:?} of {name:?}"
-            );
+            assert_eq!(skeleton(&named(name).draw(format)), harmless, "{format:?} of {name:?}");
         }
     }
 }
@@ -111,11 +104,7 @@ fn no_name_ends_a_string_of_dot() {
     for name in HOSTILE {
         let text = named(name).draw(Format::Dot);
         assert_eq!(strings(&text), strings(&harmless), "{name:?}: {text}");
-        assert_eq!(
-            text.lines().count(),
-            harmless.lines().count(),
-            "{name:?}: {text}"
-        );
+        assert_eq!(text.lines().count(), harmless.lines().count(), "{name:?}: {text}");
     }
 }
 
@@ -124,19 +113,11 @@ fn no_name_is_more_than_letters_to_mermaid() {
     let harmless = named("harmless").draw(Format::Mermaid);
     for name in HOSTILE {
         let text = named(name).draw(Format::Mermaid);
-        assert_eq!(
-            text.lines().count(),
-            harmless.lines().count(),
-            "{name:?}: {text}"
-        );
+        assert_eq!(text.lines().count(), harmless.lines().count(), "{name:?}: {text}");
         for (line, like) in text.lines().zip(harmless.lines()) {
             let outside = |line: &str| {
                 let parts: Vec<&str> = line.split('"').collect();
-                parts
-                    .iter()
-                    .step_by(2)
-                    .map(|it| (*it).to_owned())
-                    .collect::<Vec<_>>()
+                parts.iter().step_by(2).map(|it| (*it).to_owned()).collect::<Vec<_>>()
             };
             assert_eq!(outside(line), outside(like), "{name:?}");
             for label in line.split('"').skip(1).step_by(2) {

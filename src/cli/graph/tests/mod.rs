@@ -14,18 +14,10 @@ use super::*;
 use olm_core::catalog::{Blob, Content};
 use olm_core::resolve::{Installed, UpdatePolicy};
 
-const FORMATS: [Format; 5] = [
-    Format::Tree,
-    Format::Mermaid,
-    Format::Dot,
-    Format::Svg,
-    Format::Html,
-];
+const FORMATS: [Format; 5] =
+    [Format::Tree, Format::Mermaid, Format::Dot, Format::Svg, Format::Html];
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "callers write entries in place"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "callers write entries in place")]
 fn channel(name: &str, entries: Value) -> Value {
     json!({"schema": "olm.channel", "package": "teapot", "name": name, "entries": entries})
 }
@@ -63,13 +55,11 @@ fn teapot() -> Vec<Value> {
         "candidate",
         json!([{"name": "teapot.v2.0.0", "replaces": "teapot.v1.2.0", "skipRange": "<v2"}]),
     ));
-    blobs.push(
-        json!({"schema": "olm.deprecations", "package": "teapot", "entries": [
-            {"reference": {"schema": "olm.bundle", "name": "teapot.v1.0.0"}, "message": "leaks"},
-            {"reference": {"schema": "olm.channel", "name": "candidate"}, "message": "use stable"},
-            {"reference": {"schema": "olm.package"}, "message": "drink coffee"},
-        ]}),
-    );
+    blobs.push(json!({"schema": "olm.deprecations", "package": "teapot", "entries": [
+        {"reference": {"schema": "olm.bundle", "name": "teapot.v1.0.0"}, "message": "leaks"},
+        {"reference": {"schema": "olm.channel", "name": "candidate"}, "message": "use stable"},
+        {"reference": {"schema": "olm.package"}, "message": "drink coffee"},
+    ]}));
     blobs
 }
 
@@ -134,11 +124,7 @@ fn try_graph(blobs: &[Value], question: &Question) -> Result<Graph, GraphError> 
     };
     let options = Options {
         resolve: resolve::Options {
-            updates: if question.minor_only {
-                UpdatePolicy::MinorOnly
-            } else {
-                UpdatePolicy::Any
-            },
+            updates: if question.minor_only { UpdatePolicy::MinorOnly } else { UpdatePolicy::Any },
             ..resolve::Options::default()
         },
         classic: question.classic,

@@ -10,29 +10,21 @@ fn chain(versions: &[String]) -> Vec<Value> {
     let replaces = std::iter::once("").chain(names.iter().map(String::as_str));
     let entry = |(name, replaces)| json!({"name": name, "replaces": replaces});
     let entries = names.iter().zip(replaces).map(entry).collect();
-    let mut blobs: Vec<Value> = versions
-        .iter()
-        .zip(&names)
-        .map(|(it, name)| bundle(name, it))
-        .collect();
+    let mut blobs: Vec<Value> =
+        versions.iter().zip(&names).map(|(it, name)| bundle(name, it)).collect();
     blobs.push(channel("stable", entries));
     blobs
 }
 
 fn versions(minors: u32, patches: u32) -> Vec<String> {
     let minors = 0..minors;
-    minors
-        .flat_map(|minor| (0..patches).map(move |patch| format!("1.{minor}.{patch}")))
-        .collect()
+    minors.flat_map(|minor| (0..patches).map(move |patch| format!("1.{minor}.{patch}"))).collect()
 }
 
 #[test]
 fn patch_versions_are_drawn_together() {
     let blobs = chain(&versions(3, 4));
-    let question = Question {
-        installed: Some("1.1.1"),
-        ..Question::default()
-    };
+    let question = Question { installed: Some("1.1.1"), ..Question::default() };
     assert_snapshot!(tree(&blobs, &question), @"
     teapot
       installed: teapot.v1.1.1
@@ -58,21 +50,12 @@ fn patch_versions_are_drawn_together() {
 fn the_next_major_version_is_on_the_way_as_far_as_the_policy_goes() {
     let blobs = chain(&["1.0.0".to_owned(), "2.0.0".to_owned()]);
     let drawn = |minor_only| {
-        let question = Question {
-            minor_only,
-            ..FROM_1_0_0
-        };
+        let question = Question { minor_only, ..FROM_1_0_0 };
         tree(&blobs, &question)
     };
     let (held, way) = (drawn(true), drawn(false));
-    assert!(
-        held.contains("next: none") && held.contains("○ 2.0.0  head"),
-        "{held}"
-    );
-    assert!(
-        way.contains("next: teapot.v2.0.0") && way.contains("● 2.0.0  next, head"),
-        "{way}"
-    );
+    assert!(held.contains("next: none") && held.contains("○ 2.0.0  head"), "{held}");
+    assert!(way.contains("next: teapot.v2.0.0") && way.contains("● 2.0.0  next, head"), "{way}");
 }
 
 #[test]
@@ -90,10 +73,7 @@ fn a_long_channel_is_drawn_on_a_few_rows_and_whole_on_request() {
 
     ○ bundle  ● on the way of automatic updates
     ");
-    let all = Question {
-        all: true,
-        ..Question::default()
-    };
+    let all = Question { all: true, ..Question::default() };
     assert_eq!(tree(&blobs, &all).matches('○').count(), 60);
 }
 
@@ -148,10 +128,7 @@ fn two_heads_a_cycle_and_an_entry_that_replaces_itself_are_drawn() {
             {"name": "teapot.v1.2.0", "replaces": "teapot.v1.2.0"},
             {"name": "teapot.v1.3.0", "replaces": "teapot.v1.1.0"}]),
     ));
-    let question = Question {
-        classic: true,
-        ..FROM_1_0_0
-    };
+    let question = Question { classic: true, ..FROM_1_0_0 };
     assert_snapshot!(tree(&blobs, &question), @"
     teapot
       installed: teapot.v1.0.0
@@ -186,15 +163,9 @@ fn bundles_in_no_channel_have_a_place_of_their_own() {
 
 #[test]
 fn bundles_of_one_version_are_told_apart() {
-    let blobs = [
-        bundle("teapot.v1.0.0", "1.0.0"),
-        bundle("teapot.copy", "1.0.0"),
-    ];
+    let blobs = [bundle("teapot.v1.0.0", "1.0.0"), bundle("teapot.copy", "1.0.0")];
     let tree = tree(&blobs, &Question::default());
-    assert!(
-        tree.contains("teapot.copy") && tree.contains("teapot.v1.0.0"),
-        "{tree}"
-    );
+    assert!(tree.contains("teapot.copy") && tree.contains("teapot.v1.0.0"), "{tree}");
 }
 
 #[test]
@@ -202,19 +173,14 @@ fn a_package_or_a_channel_that_is_not_there_is_an_error() {
     let text =
         |blobs: &[Value], question: &Question| try_graph(blobs, question).unwrap_err().to_string();
     assert_snapshot!(text(&[], &FROM_1_0_0), @r#"package "teapot" is not in catalog "cupboard""#);
-    let question = Question {
-        channels: vec!["slow".to_owned()],
-        ..FROM_1_0_0
-    };
+    let question = Question { channels: vec!["slow".to_owned()], ..FROM_1_0_0 };
     assert_snapshot!(text(&teapot(), &question), @r#"package "teapot" has no such channel; its channels: "candidate", "stable""#);
 }
 
 #[test]
 fn only_the_requested_channels_are_drawn() {
-    let question = Question {
-        channels: vec!["candidate".to_owned(), "slow".to_owned()],
-        ..FROM_1_0_0
-    };
+    let question =
+        Question { channels: vec!["candidate".to_owned(), "slow".to_owned()], ..FROM_1_0_0 };
     let tree = tree(&teapot(), &question);
     assert!(!tree.contains("channel stable"), "{tree}");
     assert!(tree.contains("channel candidate\n"), "{tree}");
@@ -231,10 +197,7 @@ fn classic_is_shown_where_it_goes_elsewhere() {
             {"name": "teapot.v1.4.0", "replaces": "teapot.v1.5.0",
              "skipRange": ">=1.0.0 <1.4.0"}]),
     ));
-    let question = Question {
-        classic: true,
-        ..FROM_1_0_0
-    };
+    let question = Question { classic: true, ..FROM_1_0_0 };
     assert_snapshot!(tree(&blobs, &question), @"
     teapot
       installed: teapot.v1.0.0
@@ -258,11 +221,7 @@ fn classic_is_shown_where_it_goes_elsewhere() {
 fn two_thousand() -> Vec<Value> {
     let mut blobs = chain(&versions(100, 20));
     for entry in blobs.last_mut().unwrap()["entries"].as_array_mut().unwrap() {
-        let version = entry["name"]
-            .as_str()
-            .unwrap()
-            .trim_start_matches("teapot.v")
-            .to_owned();
+        let version = entry["name"].as_str().unwrap().trim_start_matches("teapot.v").to_owned();
         entry["skipRange"] = format!("<{version}").into();
     }
     blobs
@@ -270,17 +229,12 @@ fn two_thousand() -> Vec<Value> {
 
 #[test]
 fn two_thousand_entries_are_drawn_in_a_moment() {
-    let all = Question {
-        all: true,
-        ..FROM_1_0_0
-    };
+    let all = Question { all: true, ..FROM_1_0_0 };
     // Without ranges, automatic updates go the whole way one by one.
     let chain = chain(&versions(100, 20));
-    for (blobs, question) in [
-        (two_thousand(), &FROM_1_0_0),
-        (two_thousand(), &all),
-        (chain, &FROM_1_0_0),
-    ] {
+    for (blobs, question) in
+        [(two_thousand(), &FROM_1_0_0), (two_thousand(), &all), (chain, &FROM_1_0_0)]
+    {
         let start = std::time::Instant::now();
         let graph = graph(&blobs, question);
         for format in FORMATS {
@@ -288,10 +242,6 @@ fn two_thousand_entries_are_drawn_in_a_moment() {
         }
         // Less than a second on an idle machine, even without optimization; work that grows with
         // the square of the entries would take minutes.
-        assert!(
-            start.elapsed() < std::time::Duration::from_secs(20),
-            "{:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
     }
 }

@@ -56,10 +56,7 @@ pub struct Known {
 
 impl Known {
     fn held(&self) -> Held<'_> {
-        Held {
-            rights: &self.rights,
-            roles: &self.roles,
-        }
+        Held { rights: &self.rights, roles: &self.roles }
     }
 
     fn add(&mut self, namespace: &str, status: SubjectRulesReviewStatus) {
@@ -89,16 +86,12 @@ impl Known {
 impl Reviews {
     /// Returns what asks with the controller's own client, and on top of it as accounts.
     pub fn new(client: Client) -> Self {
-        Self {
-            accounts: Accounts::new(client.clone()),
-            client,
-        }
+        Self { accounts: Accounts::new(client.clone()), client }
     }
 
     /// Asks what the account holds in a namespace, ahead of a judgement.
     pub async fn begin(&self, account: &Account, namespace: &str) -> Known {
-        self.rules(account, Known::default(), [namespace].into_iter())
-            .await
+        self.rules(account, Known::default(), [namespace].into_iter()).await
     }
 
     /// Judges an account: `missing` says what it lacks, given what it holds, which may be `known` in
@@ -163,11 +156,9 @@ impl Reviews {
     ) -> Known {
         match self.accounts.client(account) {
             Ok(client) => told(&client, known, namespaces).await,
-            Err(error) => Known {
-                incomplete: true,
-                errors: [Chain(&error).to_string()].into(),
-                ..known
-            },
+            Err(error) => {
+                Known { incomplete: true, errors: [Chain(&error).to_string()].into(), ..known }
+            }
         }
     }
 
@@ -216,16 +207,10 @@ pub async fn held(client: &Client, namespaces: impl Iterator<Item = &str>) -> Pe
 
 async fn told(client: &Client, mut known: Known, namespaces: impl Iterator<Item = &str>) -> Known {
     let places: BTreeSet<&str> = namespaces.chain([""]).collect();
-    let new = places
-        .into_iter()
-        .filter(|place| !known.places.contains(*place));
+    let new = places.into_iter().filter(|place| !known.places.contains(*place));
     let asked: Vec<_> = new
         .map(|namespace| {
-            let review = rules_in(if namespace.is_empty() {
-                NOWHERE
-            } else {
-                namespace
-            });
+            let review = rules_in(if namespace.is_empty() { NOWHERE } else { namespace });
             let api = Api::<SelfSubjectRulesReview>::all(client.clone());
             async move { (namespace, api.create(&PostParams::default(), &review).await) }
         })
@@ -247,9 +232,7 @@ async fn told(client: &Client, mut known: Known, namespaces: impl Iterator<Item 
 
 fn rules_in(namespace: &str) -> SelfSubjectRulesReview {
     SelfSubjectRulesReview {
-        spec: SelfSubjectRulesReviewSpec {
-            namespace: Some(namespace.to_owned()),
-        },
+        spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) },
         ..SelfSubjectRulesReview::default()
     }
 }

@@ -61,14 +61,10 @@ async fn judged(client: Client, names: usize) -> Judgement {
         .filter_map(Object::from_value)
         .collect();
     let account = "ns1/installer".parse().unwrap();
-    let bundle = BundleObjects {
-        name: "b",
-        objects: &objects,
-    };
+    let bundle = BundleObjects { name: "b", objects: &objects };
     let reviews = Reviews::new(client);
-    let judge = reviews.judge(&account, Known::default(), |held| {
-        missing(&bundle, "ns1", &[], &[], held)
-    });
+    let judge =
+        reviews.judge(&account, Known::default(), |held| missing(&bundle, "ns1", &[], &[], held));
     judge.await
 }
 

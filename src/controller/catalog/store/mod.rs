@@ -82,10 +82,7 @@ pub enum StoreError {
 impl StoreError {
     /// Wraps what the system says about `action`.
     pub fn disk(action: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Disk {
-            action,
-            source: without_path(source),
-        }
+        move |source| Self::Disk { action, source: without_path(source) }
     }
 }
 
@@ -151,10 +148,7 @@ impl Staged {
         let names: BTreeSet<&str> = old.packages().chain(new.packages()).collect();
         let mut changes = Vec::new();
         for name in names {
-            let (old, new) = (
-                served.package_blobs(name)?,
-                self.content.package_blobs(name)?,
-            );
+            let (old, new) = (served.package_blobs(name)?, self.content.package_blobs(name)?);
             if old != new {
                 let parse =
                     |blobs: &[Meta]| catalog::Content::from_blobs(blobs.iter().map(Into::into));
@@ -185,9 +179,7 @@ impl Content {
     /// Returns the digest of the image, with its algorithm.
     pub fn digest(&self) -> &str {
         let reference = &self.record.origin.reference;
-        reference
-            .rsplit_once('@')
-            .map_or(reference, |(_, digest)| digest)
+        reference.rsplit_once('@').map_or(reference, |(_, digest)| digest)
     }
 
     /// Returns when the content was stored.
@@ -294,10 +286,7 @@ impl Store {
             .map_err(StoreError::disk("error creating the catalog cache"))?;
         let store = Self {
             root: root.to_owned(),
-            place: Arc::new(Place {
-                folder: temporary,
-                room: limit,
-            }),
+            place: Arc::new(Place { folder: temporary, room: limit }),
             contents: RwLock::default(),
             moving: Mutex::default(),
         };
@@ -321,21 +310,12 @@ impl Store {
 
     /// Returns the content of a catalog, or nothing if it has none.
     pub fn content(&self, catalog: &str) -> Option<Arc<Content>> {
-        self.contents
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(catalog)
-            .cloned()
+        self.contents.read().unwrap_or_else(PoisonError::into_inner).get(catalog).cloned()
     }
 
     /// Returns the names of all catalogs that have content.
     pub fn catalogs(&self) -> Vec<String> {
-        self.contents
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .keys()
-            .cloned()
-            .collect()
+        self.contents.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
     /// Stores blobs as the content of `origin.catalog` and replaces what was there. Blocks. What is
@@ -397,21 +377,14 @@ impl Store {
                 ahead.send(batch)
             });
             for blob in read.into_iter().flatten() {
-                writer
-                    .push(&blob.map_err(Into::into)?)
-                    .map_err(StoreError::disk(action))?;
+                writer.push(&blob.map_err(Into::into)?).map_err(StoreError::disk(action))?;
             }
             Ok::<_, StoreError>(())
         })?;
-        writer
-            .finish(folder.path(), origin)
-            .map_err(StoreError::disk(action))?;
+        writer.finish(folder.path(), origin).map_err(StoreError::disk(action))?;
         let content = Content::open(folder.path(), &self.place);
         let content = content.map_err(StoreError::disk(action))?;
-        Ok(Staged {
-            content: Arc::new(content),
-            folder,
-        })
+        Ok(Staged { content: Arc::new(content), folder })
     }
 
     /// Serves what was staged, in place of what was there. Blocks.
@@ -434,12 +407,8 @@ impl Store {
         let home = self.root.join(key(catalog));
         {
             let _moving = self.moving();
-            self.retire(&home)
-                .map_err(StoreError::disk("error removing catalog content"))?;
-            self.contents
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(catalog);
+            self.retire(&home).map_err(StoreError::disk("error removing catalog content"))?;
+            self.contents.write().unwrap_or_else(PoisonError::into_inner).remove(catalog);
         }
         self.empty_temporary(&key(catalog));
         Ok(())

@@ -65,9 +65,7 @@ fn findings_stay_with_the_content_and_older_content_is_read_again() {
 
     // As an earlier version of the program wrote it.
     let home = root.path().join(key("a"));
-    let index = home
-        .join(fs::read_to_string(home.join(CURRENT)).unwrap())
-        .join(INDEX);
+    let index = home.join(fs::read_to_string(home.join(CURRENT)).unwrap()).join(INDEX);
     let text = fs::read_to_string(&index).unwrap();
     fs::write(&index, text.replacen("\"format\":2", "\"format\":1", 1)).unwrap();
     let restored = Store::open(root.path(), Room::default()).unwrap();
@@ -86,12 +84,7 @@ fn compressed_forms_are_made_when_asked_for_and_gone_with_the_content() {
     let content = write(&store, origin("a", "1"), BLOBS).unwrap();
     assert_eq!(content.len(Encoding::Gzip), None);
     content.read(Encoding::Gzip, 0, 1).unwrap_err();
-    for encoding in [
-        Encoding::Identity,
-        Encoding::Gzip,
-        Encoding::Zstd,
-        Encoding::Zstd,
-    ] {
+    for encoding in [Encoding::Identity, Encoding::Gzip, Encoding::Zstd, Encoding::Zstd] {
         content.compress(encoding);
     }
     assert_eq!(entries(&root.path().join(TEMPORARY)), 2);
@@ -127,11 +120,8 @@ fn finds_blobs_by_field_and_by_package() {
     let store = Store::open(root.path(), Room::default()).unwrap();
     let content = write(&store, origin("a", "1"), BLOBS).unwrap();
     let count = |schema: &str, package: &str, name: &str| {
-        let query = Query {
-            schema: schema.to_owned(),
-            package: package.to_owned(),
-            name: name.to_owned(),
-        };
+        let query =
+            Query { schema: schema.to_owned(), package: package.to_owned(), name: name.to_owned() };
         content.index().matching(&query).len()
     };
     assert_eq!(count("olm.package", "", ""), 2);
@@ -143,10 +133,7 @@ fn finds_blobs_by_field_and_by_package() {
         r#"{"name":"q","schema":"olm.package"}"#,
         r#"{"name":"b","package":"q","schema":"olm.bundle"}"#,
     ];
-    assert_eq!(
-        content.package_blobs("q").unwrap(),
-        lines.map(|line| Meta::parse(line).unwrap())
-    );
+    assert_eq!(content.package_blobs("q").unwrap(), lines.map(|line| Meta::parse(line).unwrap()));
     assert!(content.package_blobs("none").unwrap().is_empty());
 }
 
@@ -191,11 +178,7 @@ fn damaged_content_is_removed_at_start() {
         write(&store, origin("a", "1"), BLOBS).unwrap();
         write(&store, origin("b", "1"), BLOBS).unwrap();
     }
-    let file = root
-        .path()
-        .join(key("a"))
-        .join(key(&origin("a", "1").reference))
-        .join(LINES);
+    let file = root.path().join(key("a")).join(key(&origin("a", "1").reference)).join(LINES);
     let mut bytes = fs::read(&file).unwrap();
     bytes[3] ^= 1;
     fs::write(&file, bytes).unwrap();

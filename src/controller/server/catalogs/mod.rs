@@ -42,9 +42,7 @@ pub struct Catalogs {
 
 /// Returns the routes of the catalog server.
 pub fn routes(catalogs: Catalogs) -> Router {
-    Router::new()
-        .fallback(answer)
-        .with_state(Arc::new(catalogs))
+    Router::new().fallback(answer).with_state(Arc::new(catalogs))
 }
 
 async fn answer(State(catalogs): State<Arc<Catalogs>>, request: Request) -> Response {
@@ -52,13 +50,9 @@ async fn answer(State(catalogs): State<Arc<Catalogs>>, request: Request) -> Resp
     let response = respond(&catalogs, &request);
     let header = |name: HeaderName| {
         let value = request.headers().get(name);
-        value
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
+        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
     };
-    catalogs
-        .metrics
-        .answered(response.status().as_u16(), started.elapsed());
+    catalogs.metrics.answered(response.status().as_u16(), started.elapsed());
     tracing::info!(
         host = header(HOST),
         method = %request.method(),
@@ -150,11 +144,7 @@ impl Answer {
         let headers = response.headers_mut();
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         set(headers, ETAG, &validators.etag);
-        set(
-            headers,
-            LAST_MODIFIED,
-            &negotiate::http_date(validators.modified),
-        );
+        set(headers, LAST_MODIFIED, &negotiate::http_date(validators.modified));
         response
     }
 
@@ -180,15 +170,9 @@ fn all(
     let len = content.index().bytes();
     match negotiate::ranges(request, validators, len) {
         Ranges::Unsatisfiable => {
-            let mut response = failure(
-                StatusCode::RANGE_NOT_SATISFIABLE,
-                "416 Range Not Satisfiable\n",
-            );
-            set(
-                response.headers_mut(),
-                CONTENT_RANGE,
-                &format!("bytes */{len}"),
-            );
+            let mut response =
+                failure(StatusCode::RANGE_NOT_SATISFIABLE, "416 Range Not Satisfiable\n");
+            set(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{len}"));
             response
         }
         Ranges::Parts(ranges) => partial(content, &ranges, len, head),
@@ -218,12 +202,7 @@ fn partial(content: &Arc<Content>, ranges: &[Range<u64>], len: u64, head: bool) 
     let place = |range: &Range<u64>| format!("bytes {}-{}/{len}", range.start, range.end - 1);
     let (parts, total, type_, range) = if let [range] = ranges {
         let total = range.end - range.start;
-        (
-            vec![span(range)],
-            total,
-            JSON_LINES.to_owned(),
-            Some(place(range)),
-        )
+        (vec![span(range)], total, JSON_LINES.to_owned(), Some(place(range)))
     } else {
         let boundary = format!("{:.16}", fastrand::f64()).replace('.', "");
         let mut parts = Vec::new();
@@ -239,18 +218,9 @@ fn partial(content: &Arc<Content>, ranges: &[Range<u64>], len: u64, head: bool) 
         let end = format!("\r\n--{boundary}--\r\n");
         total += end.len() as u64;
         parts.push(Part::Text(end));
-        (
-            parts,
-            total,
-            format!("multipart/byteranges; boundary={boundary}"),
-            None,
-        )
+        (parts, total, format!("multipart/byteranges; boundary={boundary}"), None)
     };
-    let body = if head {
-        Body::empty()
-    } else {
-        body::stream(Arc::clone(content), parts)
-    };
+    let body = if head { Body::empty() } else { body::stream(Arc::clone(content), parts) };
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     let headers = response.headers_mut();
@@ -298,11 +268,8 @@ fn filtered(
         }
     }
     let total = spans.iter().map(|span| span.end - span.start).sum();
-    let encoding = if head {
-        Encoding::Identity
-    } else {
-        worth(negotiate::encoding(request), total)
-    };
+    let encoding =
+        if head { Encoding::Identity } else { worth(negotiate::encoding(request), total) };
     let parts = spans
         .into_iter()
         .map(|span| Part::Span {
@@ -320,19 +287,11 @@ fn filtered(
 
 /// Returns the encoding of an answer of `len` bytes that exists in every encoding.
 fn chosen(request: &HeaderMap, head: bool, len: u64) -> Encoding {
-    if head {
-        Encoding::Identity
-    } else {
-        worth(negotiate::encoding(request), len)
-    }
+    if head { Encoding::Identity } else { worth(negotiate::encoding(request), len) }
 }
 
 fn worth(encoding: Encoding, len: u64) -> Encoding {
-    if len < MIN_COMPRESSED_BYTES {
-        Encoding::Identity
-    } else {
-        encoding
-    }
+    if len < MIN_COMPRESSED_BYTES { Encoding::Identity } else { encoding }
 }
 
 fn lines(encoding: Encoding, head: bool, body: impl FnOnce() -> Body) -> Response {
@@ -369,10 +328,7 @@ fn failure(status: StatusCode, text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

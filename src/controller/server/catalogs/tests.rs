@@ -24,10 +24,7 @@ struct Server {
 
 fn client() -> reqwest::ClientBuilder {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    reqwest::Client::builder()
-        .no_gzip()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
+    reqwest::Client::builder().no_gzip().no_proxy().redirect(reqwest::redirect::Policy::none())
 }
 
 impl Server {
@@ -37,19 +34,10 @@ impl Server {
         let metrics = Metrics::default();
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        let routes = routes(Catalogs {
-            store: Arc::clone(&store),
-            metrics: metrics.clone(),
-            metas,
-        });
+        let routes =
+            routes(Catalogs { store: Arc::clone(&store), metrics: metrics.clone(), metas });
         tokio::spawn(serve(listener, None, routes, std::future::pending()));
-        Self {
-            folder,
-            store,
-            metrics,
-            address,
-            client: client().build().unwrap(),
-        }
+        Self { folder, store, metrics, address, client: client().build().unwrap() }
     }
 
     fn put(&self, catalog: &str, digest: &str, text: &str) -> Arc<Content> {
@@ -64,8 +52,7 @@ impl Server {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.client
-            .request(method, format!("http://{}{path}", self.address))
+        self.client.request(method, format!("http://{}{path}", self.address))
     }
 
     async fn get(&self, path: &str) -> Response {
@@ -85,16 +72,12 @@ fn large() -> String {
 
 fn header(response: &Response, name: &str) -> String {
     let value = response.headers().get(name);
-    value
-        .map(|value| value.to_str().unwrap().to_owned())
-        .unwrap_or_default()
+    value.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
 }
 
 fn unzip(bytes: &[u8]) -> String {
     let mut text = String::new();
-    flate2::read::GzDecoder::new(bytes)
-        .read_to_string(&mut text)
-        .unwrap();
+    flate2::read::GzDecoder::new(bytes).read_to_string(&mut text).unwrap();
     text
 }
 
@@ -108,14 +91,8 @@ async fn all_answers_like_a_static_file() {
     assert_eq!(header(&response, "etag"), "W/\"sha256:1\"");
     assert_eq!(header(&response, "accept-ranges"), "bytes");
     assert_eq!(header(&response, "vary"), "Accept-Encoding");
-    assert_eq!(
-        header(&response, "last-modified"),
-        negotiate::http_date(content.origin().unpacked)
-    );
-    assert_eq!(
-        header(&response, "content-length"),
-        content.index().bytes().to_string()
-    );
+    assert_eq!(header(&response, "last-modified"), negotiate::http_date(content.origin().unpacked));
+    assert_eq!(header(&response, "content-length"), content.index().bytes().to_string());
     let text = response.text().await.unwrap();
     assert_eq!(text.len() as u64, content.index().bytes());
     assert!(text.starts_with("{\"name\":\"p\",\"schema\":\"olm.package\"}\n"));
@@ -140,19 +117,9 @@ async fn all_answers_like_a_static_file() {
     400,
     "400 Bad Request\n"
 )]
-#[case::parameter(
-    Method::GET,
-    "/catalogs/acme/api/v1/metas?version=1",
-    400,
-    "400 Bad Request\n"
-)]
+#[case::parameter(Method::GET, "/catalogs/acme/api/v1/metas?version=1", 400, "400 Bad Request\n")]
 #[case::post(Method::POST, "/catalogs/acme/api/v1/all", 405, "Method Not Allowed\n")]
-#[case::options(
-    Method::OPTIONS,
-    "/catalogs/acme/api/v1/metas",
-    405,
-    "Method Not Allowed\n"
-)]
+#[case::options(Method::OPTIONS, "/catalogs/acme/api/v1/metas", 405, "Method Not Allowed\n")]
 #[tokio::test]
 async fn refusals(
     #[case] method: Method,
@@ -164,10 +131,7 @@ async fn refusals(
     server.put("acme", "sha256:1", &large());
     let response = server.request(method, path).send().await.unwrap();
     assert_eq!(response.status(), status);
-    assert_eq!(
-        header(&response, "content-type"),
-        "text/plain; charset=utf-8"
-    );
+    assert_eq!(header(&response, "content-type"), "text/plain; charset=utf-8");
     assert_eq!(header(&response, "x-content-type-options"), "nosniff");
     let allow = if status == 405 { "GET, HEAD" } else { "" };
     assert_eq!(header(&response, "allow"), allow);
@@ -180,13 +144,7 @@ async fn bad_names_are_named() {
     let server = Server::start(true);
     let response = server.get("/catalogs/Foo_Bar/api/v1/all").await;
     assert_eq!(response.status(), 400);
-    assert!(
-        response
-            .text()
-            .await
-            .unwrap()
-            .starts_with("invalid catalog name: ")
-    );
+    assert!(response.text().await.unwrap().starts_with("invalid catalog name: "));
     assert_eq!(server.get("/catalogs/a%2Fb/api/v1/all").await.status(), 400);
 }
 
@@ -208,17 +166,12 @@ async fn head_has_length_and_no_body() {
     let server = Server::start(true);
     let content = server.put("acme", "sha256:1", &large());
     let head = |path: &str| {
-        let gzip = server
-            .request(Method::HEAD, path)
-            .header("accept-encoding", "gzip");
+        let gzip = server.request(Method::HEAD, path).header("accept-encoding", "gzip");
         gzip.send()
     };
     let response = head("/catalogs/acme/api/v1/all").await.unwrap();
     assert_eq!(response.status(), 200);
-    assert_eq!(
-        header(&response, "content-length"),
-        content.index().bytes().to_string()
-    );
+    assert_eq!(header(&response, "content-length"), content.index().bytes().to_string());
     assert!(!header(&response, "last-modified").is_empty());
     assert!(response.bytes().await.unwrap().is_empty());
     let response = head("/catalogs/acme/api/v1/metas?package=p").await.unwrap();
@@ -241,10 +194,7 @@ async fn ranges_are_plain_bytes() {
     };
     let response = get("bytes=0-9").await.unwrap();
     assert_eq!(response.status(), 206);
-    assert_eq!(
-        header(&response, "content-range"),
-        format!("bytes 0-9/{len}")
-    );
+    assert_eq!(header(&response, "content-range"), format!("bytes 0-9/{len}"));
     assert_eq!(header(&response, "content-encoding"), "");
     assert_eq!(response.text().await.unwrap(), "{\"name\":\"p");
     let response = get(&format!("bytes={len}-")).await.unwrap();
@@ -265,25 +215,18 @@ async fn conditions_end_in_304_and_412() {
     let server = Server::start(true);
     let content = server.put("acme", "sha256:1", &large());
     let modified = negotiate::http_date(content.origin().unpacked);
-    for path in [
-        "/catalogs/acme/api/v1/all",
-        "/catalogs/acme/api/v1/metas?package=p",
-    ] {
+    for path in ["/catalogs/acme/api/v1/all", "/catalogs/acme/api/v1/metas?package=p"] {
         let get =
             |name: &str, value: &str| server.request(Method::GET, path).header(name, value).send();
-        for (name, value) in [
-            ("if-modified-since", &*modified),
-            ("if-none-match", "W/\"sha256:1\""),
-        ] {
+        for (name, value) in
+            [("if-modified-since", &*modified), ("if-none-match", "W/\"sha256:1\"")]
+        {
             let response = get(name, value).await.unwrap();
             assert_eq!(response.status(), 304);
             assert_eq!(header(&response, "content-type"), "");
             assert_eq!(header(&response, "etag"), "W/\"sha256:1\"");
         }
-        assert_eq!(
-            get("if-modified-since", "nonsense").await.unwrap().status(),
-            200
-        );
+        assert_eq!(get("if-modified-since", "nonsense").await.unwrap().status(), 200);
         assert_eq!(get("if-match", "\"x\"").await.unwrap().status(), 412);
     }
 }
@@ -294,28 +237,17 @@ async fn large_answers_are_compressed() {
     let server = Server::start(true);
     server.put("acme", "sha256:1", &large());
     server.put("small", "sha256:1", r#"{"schema":"a"}"#);
-    let plain = server
-        .get("/catalogs/acme/api/v1/all")
-        .await
-        .text()
-        .await
-        .unwrap();
+    let plain = server.get("/catalogs/acme/api/v1/all").await.text().await.unwrap();
     let get = |path: &str, accepted: &str| {
-        server
-            .request(Method::GET, path)
-            .header("accept-encoding", accepted)
-            .send()
+        server.request(Method::GET, path).header("accept-encoding", accepted).send()
     };
     for path in [
         "/catalogs/acme/api/v1/all",
         "/catalogs/acme/api/v1/metas",
         "/catalogs/acme/api/v1/metas?schema=olm.bundle",
     ] {
-        let want = if path.contains("bundle") {
-            plain.lines().nth(2).unwrap()
-        } else {
-            plain.trim_end()
-        };
+        let want =
+            if path.contains("bundle") { plain.lines().nth(2).unwrap() } else { plain.trim_end() };
         let response = get(path, "gzip").await.unwrap();
         assert_eq!(header(&response, "content-encoding"), "gzip");
         assert_eq!(header(&response, "accept-ranges"), "");
@@ -343,11 +275,7 @@ async fn compression_begins_at_1024_bytes(#[case] len: usize, #[case] compressed
     assert_eq!(content.index().bytes(), len as u64);
     for path in ["all", "metas?schema=a"] {
         let request = server.request(Method::GET, &format!("/catalogs/acme/api/v1/{path}"));
-        let response = request
-            .header("accept-encoding", "gzip")
-            .send()
-            .await
-            .unwrap();
+        let response = request.header("accept-encoding", "gzip").send().await.unwrap();
         assert_eq!(header(&response, "content-encoding") == "gzip", compressed);
     }
 }
@@ -364,9 +292,7 @@ async fn compression_begins_at_1024_bytes(#[case] len: usize, #[case] compressed
 async fn metas_filters(#[case] query: &str, #[case] names: &[&str]) {
     let server = Server::start(true);
     server.put("acme", "sha256:1", &large());
-    let response = server
-        .get(&format!("/catalogs/acme/api/v1/metas?{query}"))
-        .await;
+    let response = server.get(&format!("/catalogs/acme/api/v1/metas?{query}")).await;
     assert_eq!(response.status(), 200);
     assert_eq!(header(&response, "content-type"), "application/jsonl");
     let text = response.text().await.unwrap();
@@ -390,11 +316,7 @@ async fn every_body_is_entirely_old_or_entirely_new() {
     let new = large().replace('x', "n");
     server.put("acme", "sha256:1", &old);
     let requests = (0..50).map(|number| {
-        let path = if number % 2 == 0 {
-            "all"
-        } else {
-            "metas?schema=olm.bundle"
-        };
+        let path = if number % 2 == 0 { "all" } else { "metas?schema=olm.bundle" };
         let request = server.request(Method::GET, &format!("/catalogs/acme/api/v1/{path}"));
         async move { request.send().await.unwrap().text().await.unwrap() }
     });
@@ -435,10 +357,7 @@ async fn a_replaced_certificate_serves_new_connections() {
     let mut certificates =
         CertificateFiles::load(&certificate_file, &key_file, CurrentProfile::default()).unwrap();
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let url = format!(
-        "https://localhost:{}/",
-        listener.local_addr().unwrap().port()
-    );
+    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
     let serving = certificates.certificates();
     tokio::spawn(async move {
         let routes = Router::new();

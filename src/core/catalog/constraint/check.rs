@@ -10,19 +10,8 @@ use super::rule::parts;
 use crate::error::quote;
 
 /// Names of types, which are CEL values as well.
-const TYPES: [&str; 11] = [
-    "bool",
-    "bytes",
-    "double",
-    "dyn",
-    "int",
-    "list",
-    "map",
-    "null_type",
-    "string",
-    "type",
-    "uint",
-];
+const TYPES: [&str; 11] =
+    ["bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint"];
 /// The functions of the standard library, and ours.
 const FUNCTIONS: [&str; 26] = [
     "bool",

@@ -23,28 +23,16 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    const SCALAR: Self = Self {
-        length: 0,
-        nodes: 1,
-    };
+    const SCALAR: Self = Self { length: 0, nodes: 1 };
 
     fn text(bytes: usize) -> Self {
-        Self {
-            length: 0,
-            nodes: 1 + bytes as u64 / BYTES_PER_NODE,
-        }
+        Self { length: 0, nodes: 1 + bytes as u64 / BYTES_PER_NODE }
     }
 
     /// Returns the extent of a JSON value.
     pub(super) fn of_json(value: &Value) -> Self {
         let all = |parts: &mut dyn Iterator<Item = Self>, length: usize| {
-            parts.fold(
-                Self {
-                    length: length as u64,
-                    nodes: 1,
-                },
-                Self::with,
-            )
+            parts.fold(Self { length: length as u64, nodes: 1 }, Self::with)
         };
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Self::SCALAR,
@@ -69,10 +57,7 @@ impl Extent {
 
     /// Returns the extent of a value that may be either.
     fn or(self, other: Self) -> Self {
-        Self {
-            length: self.length.max(other.length),
-            nodes: self.nodes.max(other.nodes),
-        }
+        Self { length: self.length.max(other.length), nodes: self.nodes.max(other.nodes) }
     }
 
     fn times(self, count: u64) -> Self {
@@ -85,10 +70,7 @@ impl Extent {
 
 /// Returns the most steps a rule takes for properties of this extent.
 pub(super) fn of(rule: &IdedExpr, properties: Extent) -> u64 {
-    let mut estimate = Estimate {
-        steps: 0,
-        variables: vec![("properties", properties)],
-    };
+    let mut estimate = Estimate { steps: 0, variables: vec![("properties", properties)] };
     estimate.value(rule, 1);
     estimate.steps
 }
@@ -130,10 +112,7 @@ impl<'e> Estimate<'e> {
             }
             Expr::List(_) | Expr::Map(_) | Expr::Struct(_) => {
                 let parts = parts(expression);
-                let whole = Extent {
-                    length: parts.len() as u64,
-                    nodes: 1,
-                };
+                let whole = Extent { length: parts.len() as u64, nodes: 1 };
                 let whole = parts.into_iter().fold(whole, |whole, part| {
                     let part = self.value(part, times);
                     whole.with(part)
@@ -142,10 +121,8 @@ impl<'e> Estimate<'e> {
                 whole
             }
             Expr::Call(call) => {
-                let arguments: Vec<_> = parts(expression)
-                    .into_iter()
-                    .map(|part| self.value(part, times))
-                    .collect();
+                let arguments: Vec<_> =
+                    parts(expression).into_iter().map(|part| self.value(part, times)).collect();
                 self.call(&call.func_name, &arguments, times)
             }
         }
@@ -153,10 +130,7 @@ impl<'e> Estimate<'e> {
 
     /// Counts a call, which may read all of its arguments.
     fn call(&mut self, name: &str, arguments: &[Extent], times: u64) -> Extent {
-        let all = arguments
-            .iter()
-            .copied()
-            .fold(Extent::default(), Extent::with);
+        let all = arguments.iter().copied().fold(Extent::default(), Extent::with);
         match name {
             operators::LOGICAL_AND
             | operators::LOGICAL_OR
@@ -174,10 +148,7 @@ impl<'e> Estimate<'e> {
             operators::ADD => {
                 self.count(all.nodes, times);
                 let lengths = arguments.iter().map(|extent| extent.length);
-                Extent {
-                    length: lengths.fold(0, u64::saturating_add),
-                    nodes: all.nodes,
-                }
+                Extent { length: lengths.fold(0, u64::saturating_add), nodes: all.nodes }
             }
             "matches" => {
                 self.count(all.nodes.saturating_add(PATTERN), times);

@@ -84,11 +84,7 @@ impl Declared {
     pub fn of(properties: &[Property]) -> Vec<Self> {
         let declared = |(index, property): (usize, &Property)| {
             let constraint = parse::property(&property.kind, &property.value)?;
-            Some(Self {
-                index,
-                property: property.kind.clone(),
-                constraint,
-            })
+            Some(Self { index, property: property.kind.clone(), constraint })
         };
         let properties = properties.iter().enumerate();
         properties.filter_map(declared).collect()

@@ -32,10 +32,7 @@ pub(super) fn property(kind: &str, value: &str) -> Option<Result<Constraint>> {
         property::CONSTRAINT => return Some(constraint_property(value)),
         _ => return None,
     };
-    Some(demand.map(|demand| Constraint {
-        message: None,
-        demand,
-    }))
+    Some(demand.map(|demand| Constraint { message: None, demand }))
 }
 
 /// Reads a kind: the value of `olm.gvk` or `olm.gvk.required`.
@@ -67,11 +64,7 @@ fn package(package: String, text: String) -> Result<Demand> {
         return Err(wrong("versionRange is missing"));
     }
     let range: SkipRange = text.parse().map_err(|error| wrong(Chain(&error)))?;
-    Ok(Demand::Package {
-        package,
-        text,
-        range,
-    })
+    Ok(Demand::Package { package, text, range })
 }
 
 fn constraint_property(json: &str) -> Result<Constraint> {
@@ -86,19 +79,9 @@ fn constraint_property(json: &str) -> Result<Constraint> {
 /// Reads a constraint at a nesting depth; the first of several members counts, all are checked.
 fn constraint(json: &str, depth: usize) -> Result<Constraint> {
     if depth > MAX_DEPTH {
-        return Err(wrong(format_args!(
-            "constraint is nested deeper than {MAX_DEPTH} levels"
-        )));
+        return Err(wrong(format_args!("constraint is nested deeper than {MAX_DEPTH} levels")));
     }
-    let known = [
-        "failureMessage",
-        "gvk",
-        "package",
-        "all",
-        "any",
-        "not",
-        "cel",
-    ];
+    let known = ["failureMessage", "gvk", "package", "all", "any", "not", "cel"];
     let mut members = members(json, &known)?;
     let message = text(&mut members, "failureMessage")?;
     let mut demands = Vec::new();

@@ -74,10 +74,7 @@ impl Rule {
         } else {
             on_deep_stack(|| Program::parse(text)).unwrap_or(Ok(None))?
         };
-        Ok(Self {
-            text: text.to_owned(),
-            program: program.map(Arc::new),
-        })
+        Ok(Self { text: text.to_owned(), program: program.map(Arc::new) })
     }
 
     /// Returns the rule as written.
@@ -94,11 +91,7 @@ impl Rule {
             return false;
         }
         let evaluate = || evaluate(&program.expression, facts);
-        if program.depth <= SHALLOW {
-            evaluate()
-        } else {
-            on_deep_stack(evaluate).unwrap_or(false)
-        }
+        if program.depth <= SHALLOW { evaluate() } else { on_deep_stack(evaluate).unwrap_or(false) }
     }
 }
 
@@ -156,10 +149,7 @@ impl Facts {
             )
         };
         let facts: serde_json::Value = properties.into_iter().map(fact).collect();
-        Self {
-            extent: Extent::of_json(&facts),
-            properties: value(facts),
-        }
+        Self { extent: Extent::of_json(&facts), properties: value(facts) }
     }
 }
 
@@ -182,10 +172,7 @@ fn value(json: serde_json::Value) -> Value {
 fn evaluate(expression: &IdedExpr, facts: &Facts) -> bool {
     static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
     let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
-    if context
-        .add_function("semver_compare", semver_compare)
-        .is_err()
-    {
+    if context.add_function("semver_compare", semver_compare).is_err() {
         return false;
     }
     context.add_variable_from_value("properties", facts.properties.clone());
@@ -220,13 +207,9 @@ pub(super) fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
             let target = call.target.as_deref();
             target.into_iter().chain(&call.args).collect()
         }
-        Expr::Comprehension(fold) => vec![
-            &fold.iter_range,
-            &fold.accu_init,
-            &fold.loop_cond,
-            &fold.loop_step,
-            &fold.result,
-        ],
+        Expr::Comprehension(fold) => {
+            vec![&fold.iter_range, &fold.accu_init, &fold.loop_cond, &fold.loop_step, &fold.result]
+        }
         Expr::List(list) => list.elements.iter().collect(),
         Expr::Select(select) => vec![&select.operand],
         Expr::Map(map) => map.entries.iter().flat_map(entry).collect(),

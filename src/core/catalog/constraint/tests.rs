@@ -9,10 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn property(kind: &str, value: impl Display) -> Property {
-    Property {
-        kind: kind.to_owned(),
-        value: value.to_string(),
-    }
+    Property { kind: kind.to_owned(), value: value.to_string() }
 }
 
 fn declared(kind: &str, value: impl Display) -> Result<Constraint, ConstraintError> {
@@ -93,17 +90,10 @@ fn constraints_are_nested_at_most_100_deep() {
     let nested = |depth: usize| {
         let (open, close) = (r#"{"all":{"constraints":["#, "]}}");
         let inner = r#"{"gvk":{"kind":"A"}}"#;
-        format!(
-            "{}{inner}{}",
-            open.repeat(depth - 1),
-            close.repeat(depth - 1)
-        )
+        format!("{}{inner}{}", open.repeat(depth - 1), close.repeat(depth - 1))
     };
     assert!(constraint(nested(100)).is_ok());
-    assert_eq!(
-        error(nested(101)),
-        "constraint is nested deeper than 100 levels"
-    );
+    assert_eq!(error(nested(101)), "constraint is nested deeper than 100 levels");
 }
 
 // resolution.md K6
@@ -137,24 +127,15 @@ fn only_three_kinds_of_properties_declare_constraints() {
         property("olm.constraint", "{"),
     ];
     let all = Declared::of(&properties);
-    let found: Vec<_> = all
-        .iter()
-        .map(|it| (it.index, it.constraint.is_ok()))
-        .collect();
+    let found: Vec<_> = all.iter().map(|it| (it.index, it.constraint.is_ok())).collect();
     assert_eq!(found, [(2, true), (3, false)]);
 }
 
 fn facts() -> Facts {
     Facts::new(&[
         property("certified", true),
-        property(
-            "olm.package",
-            json!({"packageName": "blue", "version": "v1.2", "size": 3}),
-        ),
-        property(
-            "olm.gvk",
-            json!({"group": "g", "version": "v1", "kind": "K"}),
-        ),
+        property("olm.package", json!({"packageName": "blue", "version": "v1.2", "size": 3})),
+        property("olm.gvk", json!({"group": "g", "version": "v1", "kind": "K"})),
         property("broken", "{"),
         property("list", json!(["a", "b"])),
     ])
@@ -164,10 +145,7 @@ fn facts() -> Facts {
 #[rstest]
 #[case("true", true)]
 #[case("properties.exists(p, p.type == \"certified\")", true)]
-#[case(
-    "properties.exists(p, p.type == 'certified') && properties.exists(p, p.type == 'x')",
-    false
-)]
+#[case("properties.exists(p, p.type == 'certified') && properties.exists(p, p.type == 'x')", false)]
 #[case(
     "properties.exists(p, p.type == 'olm.package' && p.value.packageName == 'blue' && \
      (semver_compare(p.value.version, '1.0.1') >= 0))",
@@ -195,38 +173,19 @@ fn facts() -> Facts {
     "properties.exists(p, !has(p.type)) && size(properties) == 5",
     true
 )]
-#[case::nested_loops(
-    "properties.exists(p, p.type == 'list' && p.value.exists(v, v == 'b'))",
-    true
-)]
-#[case::exists_one(
-    "properties.filter(p, has(p.type)).exists_one(p, p.type == 'list')",
-    true
-)]
-#[case::map(
-    "'certified' in properties.filter(p, has(p.type)).map(p, p.type)",
-    true
-)]
+#[case::nested_loops("properties.exists(p, p.type == 'list' && p.value.exists(v, v == 'b'))", true)]
+#[case::exists_one("properties.filter(p, has(p.type)).exists_one(p, p.type == 'list')", true)]
+#[case::map("'certified' in properties.filter(p, has(p.type)).map(p, p.type)", true)]
 #[case::pattern("properties.exists(p, p.type.matches('^olm[.]g'))", true)]
-#[case::conditional(
-    "size(properties) > 3 ? properties.exists(p, p.type == 'list') : false",
-    true
-)]
+#[case::conditional("size(properties) > 3 ? properties.exists(p, p.type == 'list') : false", true)]
 #[case::a_result_that_turns_out_to_be_none("bool('nonsense')", false)]
 fn rules(#[case] rule: &str, #[case] want: bool) {
-    assert_eq!(
-        Rule::compile(rule).unwrap().matches(&facts()),
-        want,
-        "{rule}"
-    );
+    assert_eq!(Rule::compile(rule).unwrap().matches(&facts()), want, "{rule}");
 }
 
 // resolution.md K7
 #[rstest]
-#[case::syntax(
-    "properties.exists(p",
-    "Syntax error: mismatched input <EOF> expecting ')'"
-)]
+#[case::syntax("properties.exists(p", "Syntax error: mismatched input <EOF> expecting ')'")]
 #[case::empty(
     "",
     "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
@@ -240,10 +199,7 @@ fn rules(#[case] rule: &str, #[case] want: bool) {
     "properties.all(p, true) && p.type == ''",
     "undeclared reference to \"p\""
 )]
-#[case::unknown_function(
-    "properties.lowerAscii() == ''",
-    "undeclared reference to \"lowerAscii\""
-)]
+#[case::unknown_function("properties.lowerAscii() == ''", "undeclared reference to \"lowerAscii\"")]
 fn rules_that_are_none(#[case] rule: &str, #[case] want: &str) {
     let found = Rule::compile(rule).unwrap_err().to_string();
     if rule.is_empty() {
@@ -280,9 +236,8 @@ fn rules_beyond_a_limit_match_nothing(#[case] rule: String) {
 
 #[test]
 fn rules_may_be_large_as_long_as_they_are_flat() {
-    let terms: Vec<_> = (0..300)
-        .map(|it| format!("properties.exists(p, p.type == '{it}')"))
-        .collect();
+    let terms: Vec<_> =
+        (0..300).map(|it| format!("properties.exists(p, p.type == '{it}')")).collect();
     let others = terms.join(" || ");
     let matches = |rule: &str| Rule::compile(rule).unwrap().matches(&facts());
     assert!(!matches(&others));

@@ -34,11 +34,7 @@ impl Linter {
             self.not_content(origin, "a package manifest of the older format", Some(hint));
         } else if has("apiVersion") && has("kind") {
             let kind = fields.text("kind").unwrap_or_default();
-            self.not_content(
-                origin,
-                &format!("a Kubernetes object, {}", quote(&kind)),
-                None,
-            );
+            self.not_content(origin, &format!("a Kubernetes object, {}", quote(&kind)), None);
         } else {
             let how = if has("schema") { "empty" } else { "missing" };
             let text = format!("\"schema\" is {how}: the document is left out");
@@ -52,12 +48,7 @@ impl Linter {
             self.warning(origin, Rule::Schema, "/schema", text).hint =
                 Some("opm alpha render-template makes content of it".to_owned());
         } else if name.starts_with(RESERVED) {
-            let known = [
-                schema::PACKAGE,
-                schema::CHANNEL,
-                schema::BUNDLE,
-                schema::DEPRECATIONS,
-            ];
+            let known = [schema::PACKAGE, schema::CHANNEL, schema::BUNDLE, schema::DEPRECATIONS];
             let distance = |known: &&str| strsim::damerau_levenshtein(known, name);
             let near = known.into_iter().min_by_key(distance);
             let near = near.filter(|known| distance(known) <= NEAR);
@@ -78,10 +69,8 @@ impl Linter {
             return;
         }
         if !is_subdomain(name) {
-            let text = format!(
-                "{} is not a DNS subdomain: no extension can ask for it",
-                quote(name)
-            );
+            let text =
+                format!("{} is not a DNS subdomain: no extension can ask for it", quote(name));
             self.error(&origin, Rule::PackageName, "/name", text);
         } else if name.contains('.') {
             let text = format!("{} has a dot: opm refuses it", quote(name));
@@ -135,10 +124,8 @@ impl Linter {
             self.warning(origin, Rule::Icon, "/icon/mediatype", text);
         }
         if image.len() > MAX_ICON_BYTES {
-            let text = format!(
-                "icon is {} KiB; pages show at most 1 MiB",
-                image.len().div_ceil(1024)
-            );
+            let text =
+                format!("icon is {} KiB; pages show at most 1 MiB", image.len().div_ceil(1024));
             self.warning(origin, Rule::Icon, "/icon/base64data", text);
         }
     }
@@ -210,16 +197,10 @@ impl Linter {
             Some(elements) => self.read_properties(&origin, elements),
             None => self.properties(&origin, &fields),
         };
-        let objects = properties
-            .iter()
-            .any(|(_, kind, _)| kind == property::BUNDLE_OBJECT);
+        let objects = properties.iter().any(|(_, kind, _)| kind == property::BUNDLE_OBJECT);
         match fields.text("image") {
             Ok(image) if image.is_empty() => {
-                let severity = if objects {
-                    Severity::Warning
-                } else {
-                    Severity::Error
-                };
+                let severity = if objects { Severity::Warning } else { Severity::Error };
                 let rule = Rule::BundleImage;
                 self.report(&origin, rule, severity, "/image", "image is empty");
             }

@@ -23,11 +23,7 @@ pub(super) fn faults(value: &str) -> Vec<Fault> {
                 .ends_with("unknown field \"name\"")
                 .then(|| "the field is packageName".to_owned());
             let severity = Severity::Error;
-            vec![Fault {
-                severity,
-                text,
-                hint,
-            }]
+            vec![Fault { severity, text, hint }]
         }
         Ok(constraint) => {
             let mut texts = Vec::new();
@@ -36,11 +32,7 @@ pub(super) fn faults(value: &str) -> Vec<Fault> {
                 texts.push(text.to_owned());
             }
             doubts(&constraint.demand, &mut texts);
-            let warning = |text| Fault {
-                severity: Severity::Warning,
-                text,
-                hint: None,
-            };
+            let warning = |text| Fault { severity: Severity::Warning, text, hint: None };
             texts.into_iter().map(warning).collect()
         }
     }
@@ -52,10 +44,7 @@ pub(super) fn package_fault(value: &str) -> Option<String> {
 }
 
 fn parsed(kind: &str, value: &str) -> Result<Constraint, String> {
-    let property = Property {
-        kind: kind.to_owned(),
-        value: value.to_owned(),
-    };
+    let property = Property { kind: kind.to_owned(), value: value.to_owned() };
     let declared = Declared::of(&[property]).into_iter().next();
     let constraint = declared.map(|declared| declared.constraint);
     let constraint = constraint.ok_or_else(|| format!("{kind} is not a constraint"))?;

@@ -42,10 +42,7 @@ const MAX_KEPT: usize = 64 << 20;
 )]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
-#[expect(
-    missing_docs,
-    reason = "the names are those of the table in plugin.md 2.2"
-)]
+#[expect(missing_docs, reason = "the names are those of the table in plugin.md 2.2")]
 pub enum Rule {
     File,
     Yaml,
@@ -199,10 +196,7 @@ impl Linter {
     /// Starts without documents, to count errors and warnings; notes are not looked for, and what
     /// is kept is small whatever comes.
     pub fn counting(image: ImageCheck) -> Self {
-        Self {
-            tally: Some(Counted::default()),
-            ..Self::new(image)
-        }
+        Self { tally: Some(Counted::default()), ..Self::new(image) }
     }
 
     /// Examines one document; those of a file come one after the other.
@@ -234,11 +228,7 @@ impl Linter {
         if self.files.last().is_none_or(|file| file != path) {
             self.files.push(path.to_owned());
         }
-        Origin {
-            file: self.files.len() - 1,
-            line,
-            ..Origin::default()
-        }
+        Origin { file: self.files.len() - 1, line, ..Origin::default() }
     }
 
     /// Adds that a blob is not examined.
@@ -368,10 +358,9 @@ impl Linter {
                 Rule::Document,
                 "a document must be an object, not a list or a single value".to_owned(),
             ),
-            Reason::DuplicateKeys { first, second, .. } => (
-                Rule::Key,
-                format!("keys {} and {} are the same", quote(first), quote(second)),
-            ),
+            Reason::DuplicateKeys { first, second, .. } => {
+                (Rule::Key, format!("keys {} and {} are the same", quote(first), quote(second)))
+            }
             Reason::NotAString(field) => (Rule::Meta, format!("{} must be text", quote(field))),
             Reason::Yaml(_) | Reason::Json(_) | Reason::Separator => {
                 (Rule::Yaml, error.reason.to_string())
@@ -413,10 +402,7 @@ impl Linter {
 impl Finding {
     /// Returns the position of the finding in its file.
     pub fn position(&self) -> Position {
-        Position {
-            document: 0,
-            line: self.line,
-        }
+        Position { document: 0, line: self.line }
     }
 }
 
@@ -438,11 +424,9 @@ fn pointer_to(error: &FieldError) -> String {
     match error {
         FieldError::NotAnObject => String::new(),
         FieldError::WrongType { field, .. } => format!("/{field}"),
-        FieldError::Element {
-            list,
-            index,
-            source,
-        } => format!("/{list}/{index}{}", pointer_to(source)),
+        FieldError::Element { list, index, source } => {
+            format!("/{list}/{index}{}", pointer_to(source))
+        }
     }
 }
 

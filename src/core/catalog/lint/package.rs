@@ -179,16 +179,11 @@ impl Linter {
             }
         }
         let chain = heads.iter().copied().next().filter(|_| heads.len() == 1);
-        match chain.map_or_else(
-            || graph::circle(channel),
-            |head| graph::chain(channel, head),
-        ) {
+        match chain.map_or_else(|| graph::circle(channel), |head| graph::chain(channel, head)) {
             Chain::Whole => {}
             Chain::Circle(names) => {
-                let text = format!(
-                    "channel {name}: replaces form a circle: {}",
-                    names.join(" -> ")
-                );
+                let text =
+                    format!("channel {name}: replaces form a circle: {}", names.join(" -> "));
                 self.error(origin, Rule::ChannelChain, "/entries", text);
             }
             Chain::Without(names) => {
@@ -241,9 +236,7 @@ impl Linter {
         let bundles = package.bundles.iter();
         let bundles = bundles.filter_map(|it| Some((&it.origin, it.version.as_ref()?)));
         let bundles: Vec<_> = bundles.collect();
-        let named = bundles
-            .iter()
-            .map(|(origin, version)| (origin.name.as_str(), *version));
+        let named = bundles.iter().map(|(origin, version)| (origin.name.as_str(), *version));
         let named: Vec<_> = named.collect();
         for (behind, newest) in graph::behind_their_minor(&channels, &named) {
             let (origin, version) = bundles[behind];
@@ -252,10 +245,8 @@ impl Linter {
                 continue;
             }
             let minor = newest.split('.').take(2).collect::<Vec<_>>().join(".");
-            let text = format!(
-                "{} does not reach {newest}, the newest of {minor}",
-                version.recorded()
-            );
+            let text =
+                format!("{} does not reach {newest}, the newest of {minor}", version.recorded());
             self.report(origin, Rule::ZStream, Severity::Note, "", text);
         }
     }
@@ -271,11 +262,8 @@ impl Linter {
             self.error(first, Rule::Deprecations, "/package", text);
         }
         for (again, _) in &package.deprecations[1..] {
-            let text = format!(
-                "package {} has two, here and at {}",
-                quote(name),
-                self.place(first)
-            );
+            let text =
+                format!("package {} has two, here and at {}", quote(name), self.place(first));
             self.error(again, Rule::Deprecations, "/package", text);
         }
         let (channels, bundles) = (package.channel_names(), package.bundle_names());

@@ -16,10 +16,7 @@ const INDICATORS: &str = ">*&!@`%|";
 pub fn locate<'a>(findings: &mut [Finding], files: impl IntoIterator<Item = (&'a str, &'a [u8])>) {
     let mut of_files: BTreeMap<String, Vec<&mut Finding>> = BTreeMap::new();
     for finding in findings.iter_mut().filter(|finding| finding.line > 0) {
-        of_files
-            .entry(finding.file.clone())
-            .or_default()
-            .push(finding);
+        of_files.entry(finding.file.clone()).or_default().push(finding);
     }
     for (path, bytes) in files {
         let Some(mut findings) = of_files.remove(path) else {
@@ -49,11 +46,7 @@ impl<'a> Source<'a> {
     fn new(text: &'a str) -> Self {
         let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let lines = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1));
-        Self {
-            lines: lines.collect(),
-            json: text.trim_start().starts_with('{'),
-            text,
-        }
+        Self { lines: lines.collect(), json: text.trim_start().starts_with('{'), text }
     }
 
     /// Returns the text from a line on, which is counted from 1.
@@ -66,11 +59,7 @@ impl<'a> Source<'a> {
         let Some(rest) = findings.first().and_then(|it| self.beginning_at(it.line)) else {
             return;
         };
-        let document = if self.json {
-            json_document(rest)
-        } else {
-            Some(yaml_document(rest))
-        };
+        let document = if self.json { json_document(rest) } else { Some(yaml_document(rest)) };
         let places = document.and_then(|(text, before)| Some((Places::read(text)?, before)));
         for finding in findings {
             if finding.rule == Rule::Yaml {
@@ -116,10 +105,6 @@ fn unquoted(text: &str) -> Option<String> {
     if !value.starts_with(|first| INDICATORS.contains(first)) {
         return None;
     }
-    let what = if key.to_ascii_lowercase().ends_with("range") {
-        "range"
-    } else {
-        "value"
-    };
+    let what = if key.to_ascii_lowercase().ends_with("range") { "range" } else { "value" };
     Some(format!("quote the {what}: {key}: {}", quote(value)))
 }

@@ -80,8 +80,8 @@ impl Linter {
                 property::CONSTRAINT => {
                     for fault in constraints::faults(value) {
                         let rule = Rule::Constraint;
-                        self.report(origin, rule, fault.severity, at.clone(), fault.text)
-                            .hint = fault.hint;
+                        self.report(origin, rule, fault.severity, at.clone(), fault.text).hint =
+                            fault.hint;
                     }
                 }
                 _ => {}
@@ -191,10 +191,8 @@ impl Linter {
     }
 
     fn max_openshift(&mut self, origin: &Origin, at: &str, raw: &str) {
-        let annotation = format!(
-            r#"[{{"type":"{}","value":{raw}}}]"#,
-            property::MAX_OPENSHIFT_VERSION
-        );
+        let annotation =
+            format!(r#"[{{"type":"{}","value":{raw}}}]"#, property::MAX_OPENSHIFT_VERSION);
         match max_openshift_version(Some(&annotation)) {
             // A number loses its last zero: 4.20 becomes 4.2.
             Ok(MaxVersion::Supports(_)) if matches!(raw, "4.1" | "4.2") => {

@@ -152,11 +152,7 @@ impl Counted {
 
 /// Returns the package that a finding is about.
 fn package(finding: &Finding) -> &str {
-    if finding.schema == schema::PACKAGE {
-        &finding.name
-    } else {
-        &finding.package
-    }
+    if finding.schema == schema::PACKAGE { &finding.name } else { &finding.package }
 }
 
 #[cfg(test)]
@@ -164,19 +160,11 @@ mod tests {
     use super::*;
 
     fn line(text: impl Into<String>, hint: Option<&str>) -> Line {
-        Line {
-            text: text.into(),
-            hint: hint.map(str::to_owned),
-        }
+        Line { text: text.into(), hint: hint.map(str::to_owned) }
     }
 
     fn tally(worst: Vec<Line>) -> Tally {
-        Tally {
-            errors: 2,
-            warnings: 5,
-            packages: 3,
-            worst,
-        }
+        Tally { errors: 2, warnings: 5, packages: 3, worst }
     }
 
     fn told(tally: &Tally) -> String {
@@ -187,14 +175,8 @@ mod tests {
     #[test]
     fn findings_are_told_with_their_way_out() {
         let found = tally(vec![
-            line(
-                "teapot/index.yaml:31: channel \"stable\" has 2 heads: a, b",
-                None,
-            ),
-            line(
-                "x.yaml:4: unknown field \"name\"",
-                Some("the field is packageName"),
-            ),
+            line("teapot/index.yaml:31: channel \"stable\" has 2 heads: a, b", None),
+            line("x.yaml:4: unknown field \"name\"", Some("the field is packageName")),
         ]);
         insta::assert_snapshot!(told(&found), @r#"
         2 errors, 5 warnings in 3 packages; teapot/index.yaml:31: channel "stable" has 2 heads: a, b
@@ -202,11 +184,7 @@ mod tests {
         all: kubectl olm catalog lint acme
         "#);
         assert_eq!(Tally::default().told("acme", Tally::MESSAGE), None);
-        let one = Tally {
-            warnings: 1,
-            worst: vec![line("a:1: b", None)],
-            ..Tally::default()
-        };
+        let one = Tally { warnings: 1, worst: vec![line("a:1: b", None)], ..Tally::default() };
         let text = "1 warning; a:1: b\nall: kubectl olm catalog lint acme";
         assert_eq!(told(&one), text);
     }
@@ -220,23 +198,15 @@ mod tests {
         for bytes in 1330..1350 {
             let long = (0..10).map(|_| line("é".repeat(bytes / 2), Some("h")));
             let text = told(&tally(long.collect()));
-            assert!(
-                text.len() <= Tally::MESSAGE && text.len() > Tally::MESSAGE - 16,
-                "{bytes}"
-            );
-            assert!(
-                text.ends_with("\nall: kubectl olm catalog lint acme"),
-                "{text}"
-            );
+            assert!(text.len() <= Tally::MESSAGE && text.len() > Tally::MESSAGE - 16, "{bytes}");
+            assert!(text.ends_with("\nall: kubectl olm catalog lint acme"), "{text}");
         }
         // A hint that does not fit is left out before the finding is.
         let room = Tally::MESSAGE - "2 errors, 5 warnings in 3 packages; ".len();
         let room = room - "\nall: kubectl olm catalog lint acme".len();
         let text = told(&tally(vec![line("x".repeat(room), Some("h"))]));
         assert!(!text.contains("hint") && !text.contains('…') && text.len() == Tally::MESSAGE);
-        let note = tally(vec![line("x".repeat(room), None)])
-            .told("acme", Tally::NOTE)
-            .unwrap();
+        let note = tally(vec![line("x".repeat(room), None)]).told("acme", Tally::NOTE).unwrap();
         assert_eq!(note.len(), Tally::NOTE);
     }
 }

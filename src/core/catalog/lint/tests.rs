@@ -120,10 +120,7 @@ fn the_order_of_files_does_not_matter() {
 fn json_has_the_same_places() {
     let line = |schema: &str, rest: &str| format!("{{\"schema\":\"{schema}\",{rest}}}\n");
     let text = line("olm.package", r#""name":"a","defaultChannel":"x""#)
-        + &line(
-            "olm.channel",
-            r#""package":"a","name":"c","entries":[{"name":"a.v1"}]"#,
-        );
+        + &line("olm.channel", r#""package":"a","name":"c","entries":[{"name":"a.v1"}]"#);
     insta::assert_snapshot!(printed(&findings(&[("a/catalog.json", &text)])), @r#"
     a/catalog.json:1:32: error[package]: package "a" has no bundle
     a/catalog.json:1:53: error[default-channel]: default channel "x" does not exist; channels are: c
@@ -143,19 +140,12 @@ fn what_cannot_be_read_is_one_finding() {
     index.yaml:23: error[yaml]: invalid YAML: simple key expected ':'
     ");
     // Listed in `.indexignore` it is not read.
-    let ignored = findings(&[
-        ("README.md", readme),
-        (".indexignore", "*.md"),
-        ("i.yaml", GOOD),
-    ]);
+    let ignored = findings(&[("README.md", readme), (".indexignore", "*.md"), ("i.yaml", GOOD)]);
     assert_eq!(printed(&ignored), "");
 }
 
 fn tally(files: &[(&str, &str)]) -> Tally {
-    let files: Vec<_> = files
-        .iter()
-        .map(|(path, text)| (*path, text.as_bytes()))
-        .collect();
+    let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_bytes())).collect();
     let mut linter = Linter::counting(image);
     for document in crate::catalog::read::documents(files).unwrap() {
         linter.add(&document);
@@ -170,26 +160,16 @@ fn a_tally_counts_what_is_found_but_for_notes() {
     let cases: Vec<Case> = serde_json::from_value(cases).unwrap();
     for case in cases {
         let changed = GOOD.replacen(&case.replace, &case.with, 1);
-        let (all, tally) = (
-            findings(&[("index.yaml", &changed)]),
-            tally(&[("index.yaml", &changed)]),
-        );
+        let (all, tally) =
+            (findings(&[("index.yaml", &changed)]), tally(&[("index.yaml", &changed)]));
         let count = |severity| all.iter().filter(|it| it.severity == severity).count();
         let counts = (tally.errors, tally.warnings);
         let want = (count(Severity::Error), count(Severity::Warning));
         assert_eq!(counts, want, "{}", case.name);
         let told = all.iter().filter(|it| it.severity != Severity::Note);
         for finding in told.filter(|it| it.rule != Rule::Yaml) {
-            let line = tally
-                .worst
-                .iter()
-                .find(|line| line.text.ends_with(&finding.text));
-            assert_eq!(
-                line.map(|it| &it.hint),
-                Some(&finding.hint),
-                "{}",
-                case.name
-            );
+            let line = tally.worst.iter().find(|line| line.text.ends_with(&finding.text));
+            assert_eq!(line.map(|it| &it.hint), Some(&finding.hint), "{}", case.name);
         }
     }
 }
@@ -250,10 +230,7 @@ fn hostile_content_is_counted_in_little_memory() {
     let tally = linter.tally();
     assert_eq!(tally.worst.len(), 10);
     let told = |start: &str| tally.worst.iter().any(|line| line.text.contains(start));
-    assert!(
-        told("not catalog content") || told("\"schema\" is missing"),
-        "{tally:?}"
-    );
+    assert!(told("not catalog content") || told("\"schema\" is missing"), "{tally:?}");
     // Each long name, and once that what is kept has an end.
     assert_eq!(tally.warnings, 1001);
 }

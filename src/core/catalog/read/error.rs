@@ -109,13 +109,7 @@ impl Reason {
 /// Makes text from a catalog fit for a message: cuts it and replaces control characters.
 pub(super) fn clip(text: &str) -> String {
     text.chars()
-        .map(|character| {
-            if character.is_control() {
-                '\u{fffd}'
-            } else {
-                character
-            }
-        })
+        .map(|character| if character.is_control() { '\u{fffd}' } else { character })
         .take(MAX_QUOTED_CHARS)
         .collect()
 }

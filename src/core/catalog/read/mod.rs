@@ -104,20 +104,15 @@ pub fn documents<'a, R: Read>(
     files: impl IntoIterator<Item = (&'a str, R)>,
 ) -> Result<Documents<'a, R>, ReadError> {
     let files = kept(files)?;
-    Ok(Documents {
-        files,
-        current: None,
-    })
+    Ok(Documents { files, current: None })
 }
 
 /// Returns the files that are read, in catalog order: neither ignore files nor what they exclude.
 pub fn kept<'a, R: Read>(
     files: impl IntoIterator<Item = (&'a str, R)>,
 ) -> Result<VecDeque<(&'a str, R)>, ReadError> {
-    let mut files: BTreeMap<Vec<&str>, (&str, R)> = files
-        .into_iter()
-        .map(|(path, file)| (path.split('/').collect(), (path, file)))
-        .collect();
+    let mut files: BTreeMap<Vec<&str>, (&str, R)> =
+        files.into_iter().map(|(path, file)| (path.split('/').collect(), (path, file))).collect();
     let ignored = ignore_list(&mut files)?;
     Ok(files
         .into_iter()
@@ -135,15 +130,11 @@ fn ignore_list<R: Read>(
         if parts.last() != Some(&IGNORE_FILE) {
             continue;
         }
-        let fault = |reason| ReadError {
-            path: (*path).to_owned(),
-            position: Position::default(),
-            reason,
-        };
+        let fault =
+            |reason| ReadError { path: (*path).to_owned(), position: Position::default(), reason };
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)
-            .map_err(|error| fault(error.into()))?;
+        file.read_to_end(&mut bytes).map_err(|error| fault(error.into()))?;
         ignored.add(directory, &String::from_utf8_lossy(&bytes));
         if ignored.len() > MAX_PATTERNS {
             return Err(fault(Reason::TooManyPatterns));
@@ -191,11 +182,7 @@ impl<'a, R: Read> Iterator for Documents<'a, R> {
             match documents.next_meta() {
                 Ok(Some((position, meta))) => {
                     let meta = Ok(meta);
-                    return Some(Document {
-                        path,
-                        position,
-                        meta,
-                    });
+                    return Some(Document { path, position, meta });
                 }
                 Ok(None) => {}
                 Err(fault) => return Some(Document::unreadable(path, fault)),
@@ -206,16 +193,8 @@ impl<'a, R: Read> Iterator for Documents<'a, R> {
 
 impl<'a> Document<'a> {
     fn unreadable(path: &'a str, Fault(position, reason): Fault) -> Self {
-        let error = ReadError {
-            path: path.to_owned(),
-            position,
-            reason,
-        };
-        Self {
-            path,
-            position,
-            meta: Err(error),
-        }
+        let error = ReadError { path: path.to_owned(), position, reason };
+        Self { path, position, meta: Err(error) }
     }
 }
 
@@ -276,11 +255,7 @@ impl<R: Read> FileDocuments<R> {
                 Err(reason) => Err(Fault(position, reason)),
             };
         }
-        let found = if self.json {
-            self.next_json()
-        } else {
-            self.next_chunk().map(|()| None)
-        };
+        let found = if self.json { self.next_json() } else { self.next_chunk().map(|()| None) };
         if matches!(&found, Err(Fault(_, reason)) if !reason.is_of_one_document()) {
             self.at_end = true;
         }
@@ -289,10 +264,7 @@ impl<R: Read> FileDocuments<R> {
 
     /// Returns the position of the document handed out last, or about to be, at `line`.
     fn at(&self, line: usize) -> Position {
-        Position {
-            document: self.count.max(1),
-            line,
-        }
+        Position { document: self.count.max(1), line }
     }
 
     fn next_json(&mut self) -> Result<Option<(Position, Meta)>, Fault> {
@@ -424,9 +396,8 @@ fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
 
 fn meta_of_value(value: &Value) -> Result<Meta, Reason> {
     let members = value.as_object().ok_or(Reason::NotAnObject)?;
-    let strings = members
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.as_str().map(Cow::Borrowed)));
+    let strings =
+        members.iter().map(|(key, value)| (key.as_str(), value.as_str().map(Cow::Borrowed)));
     let [schema, package, name] = top_level(strings)?;
     let mut json = String::new();
     canonical::write_value(&mut json, value, 0).map_err(|TooDeep| Reason::TooDeep)?;
@@ -437,12 +408,7 @@ fn finish(schema: String, package: String, name: String, json: String) -> Result
     if json.len() > MAX_BLOB_BYTES {
         return Err(Reason::BlobTooLarge);
     }
-    Ok(Meta {
-        schema,
-        package,
-        name,
-        json,
-    })
+    Ok(Meta { schema, package, name, json })
 }
 
 /// Checks the top-level keys and returns the values of `schema`, `package` and `name`, empty where

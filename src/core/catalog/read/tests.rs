@@ -63,10 +63,7 @@ fn documents(#[case] text: &str, #[case] count: usize) {
     "schema: a\n--- x\nschema: b\n",
     "error reading \"configs/c\", document 1, line 2: invalid Yaml document separator"
 )]
-#[case::list(
-    "[]",
-    "error reading \"configs/c\", document 1, line 1: document is not an object"
-)]
+#[case::list("[]", "error reading \"configs/c\", document 1, line 1: document is not an object")]
 #[case::scalar(
     "\n\ntext",
     "error reading \"configs/c\", document 1, line 3: document is not an object"
@@ -133,10 +130,8 @@ fn json_tokens_survive() {
         "t": "<&>\u2028\/\u00e9\ud800", "b": {"z": null, "a": true, "a": false} }"#;
     assert_eq!(
         lines(&[("c", text)]),
-        [
-            "{\"b\":{\"a\":false,\"z\":null},\"n\":[9007199254740993,1.0,1E3,-0],\"schema\":\"a\",\
-          \"t\":\"<&>\u{2028}/é\u{fffd}\u{fffd}\u{fffd}\"}"
-        ]
+        ["{\"b\":{\"a\":false,\"z\":null},\"n\":[9007199254740993,1.0,1E3,-0],\"schema\":\"a\",\
+          \"t\":\"<&>\u{2028}/é\u{fffd}\u{fffd}\u{fffd}\"}"]
     );
 }
 
@@ -228,20 +223,13 @@ fn walks_depth_first_in_byte_order() {
 #[case("!!binary aGk=", "\"aGk=\"")]
 fn yaml_scalars(#[case] text: &str, #[case] json: &str) {
     let text = format!("schema: a\nv: {text}\n");
-    assert_eq!(
-        lines(&[("c", &text)]),
-        [format!("{{\"schema\":\"a\",\"v\":{json}}}")]
-    );
+    assert_eq!(lines(&[("c", &text)]), [format!("{{\"schema\":\"a\",\"v\":{json}}}")]);
 }
 
 // catalogs.md F19
 #[test]
 fn depth_and_size_are_bounded() {
-    let deep = format!(
-        "{{\"schema\":\"a\",\"v\":{}{}}}",
-        "[".repeat(200),
-        "]".repeat(200)
-    );
+    let deep = format!("{{\"schema\":\"a\",\"v\":{}{}}}", "[".repeat(200), "]".repeat(200));
     assert!(failure(&deep).ends_with("document is nested more than 100 levels deep"));
     let large = format!("{{\"schema\":\"a\",\"v\":\"{}\"}}", "x".repeat(17 << 20));
     let message = failure(&format!("{{\"schema\":\"b\"}}\n{large}"));

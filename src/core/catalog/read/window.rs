@@ -25,14 +25,8 @@ pub(super) struct Window<R> {
 impl<R: Read> Window<R> {
     /// Opens a window on the beginning of a file, behind a byte order mark.
     pub(super) fn open(file: R) -> Result<Self, Reason> {
-        let mut window = Self {
-            file,
-            text: String::new(),
-            done: 0,
-            cut: Vec::new(),
-            read: 0,
-            at_end: false,
-        };
+        let mut window =
+            Self { file, text: String::new(), done: 0, cut: Vec::new(), read: 0, at_end: false };
         window.grow()?;
         if window.text.starts_with('\u{feff}') {
             window.pass('\u{feff}'.len_utf8());
@@ -69,8 +63,7 @@ impl<R: Read> Window<R> {
         let mut rest = bytes.as_slice();
         while let Err(fault) = str::from_utf8(rest) {
             let (valid, invalid) = rest.split_at(fault.valid_up_to());
-            self.text
-                .push_str(str::from_utf8(valid).unwrap_or_default());
+            self.text.push_str(str::from_utf8(valid).unwrap_or_default());
             let len = match fault.error_len() {
                 None if !self.at_end => {
                     self.cut = invalid.to_vec();

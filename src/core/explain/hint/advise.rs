@@ -34,11 +34,7 @@ pub(super) fn suggestions<'a>(
     what_if: &WhatIf<'a, '_>,
     all: &[CatalogEvaluation<'a, '_>],
 ) -> Vec<Suggestion<'a>> {
-    let scene = Scene {
-        what_if,
-        all,
-        ending: what_if.resolution.ending(),
-    };
+    let scene = Scene { what_if, all, ending: what_if.resolution.ending() };
     let mut suggestions = Vec::new();
     suggestions.extend(scene.without_unreadable());
     suggestions.extend(scene.between_catalogs());
@@ -68,9 +64,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         surveys
             .into_iter()
             .flat_map(|survey| {
-                of_survey(survey)
-                    .into_iter()
-                    .map(move |position| (survey, position))
+                of_survey(survey).into_iter().map(move |position| (survey, position))
             })
             .filter(|(survey, position)| accepts(&survey.failures[*position]))
             .map(|(survey, position)| Place { survey, position })
@@ -91,9 +85,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     /// Says whether the answer changes nothing: there is none, or it is the installed bundle.
     fn is_stuck(&self) -> bool {
         let result = &self.what_if.resolution.result;
-        let moves = result
-            .as_ref()
-            .is_ok_and(|it| !self.what_if.query.is_installed(it.bundle));
+        let moves = result.as_ref().is_ok_and(|it| !self.what_if.query.is_installed(it.bundle));
         !moves
     }
 
@@ -122,9 +114,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let is_tied =
             |reason: &CatalogReason<'_>| matches!(reason, CatalogReason::AmbiguousCatalogs { .. });
         let tied = self.all.iter();
-        let tied: Vec<_> = tied
-            .filter(|it| it.account.reasons.iter().any(is_tied))
-            .collect();
+        let tied: Vec<_> = tied.filter(|it| it.account.reasons.iter().any(is_tied)).collect();
         let catalogs: Vec<_> = tied.iter().map(|looked| looked.account.name).collect();
         let Some(priority) = tied.iter().map(|looked| looked.account.priority).max() else {
             return Vec::new();
@@ -134,10 +124,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
                 catalogs: catalogs.clone(),
                 priority: i64::from(priority) + 1,
             },
-            Suggestion::NarrowSelector {
-                catalogs,
-                label: label::METADATA_NAME,
-            },
+            Suggestion::NarrowSelector { catalogs, label: label::METADATA_NAME },
         ];
         suggestions.extend(self.pin(&tied));
         suggestions
@@ -156,9 +143,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         offered.dedup_by(|a, b| a.version.precedence(&b.version).is_eq());
         offered.into_iter().take(MAX_VERSIONS).find_map(|offer| {
             let version = offer.version.clone().without_build().to_string();
-            let answer = self
-                .what_if
-                .ask(|filter| filter.version = Some(version.clone()))?;
+            let answer = self.what_if.ask(|filter| filter.version = Some(version.clone()))?;
             let catalog = answer.catalog;
             Some(Suggestion::Pin { version, catalog })
         })
@@ -182,10 +167,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
 
     fn has_package(&self) -> bool {
         let consulted = self.all.iter().filter(|looked| looked.account.consulted);
-        consulted
-            .map(|looked| looked.account.bundles)
-            .sum::<usize>()
-            > 0
+        consulted.map(|looked| looked.account.bundles).sum::<usize>() > 0
     }
 
     /// The channels that exist, if none of the requested ones does.
@@ -193,9 +175,8 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let requested = &self.what_if.query.request.filter.channels;
         let consulted = self.all.iter().filter(|looked| looked.account.consulted);
         let packages = consulted.filter_map(|looked| Some(looked.survey.as_ref()?.package));
-        let mut channels: Vec<_> = packages
-            .flat_map(|package| package.channels.keys().map(String::as_str))
-            .collect();
+        let mut channels: Vec<_> =
+            packages.flat_map(|package| package.channels.keys().map(String::as_str)).collect();
         channels.sort_unstable();
         channels.dedup();
         let exists = |name: &String| channels.contains(&name.as_str());
@@ -238,9 +219,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let places = self.places(only_version);
         places.iter().take(MAX_VERSIONS).find_map(|place| {
             let version = place.version()?.version.clone().without_build().to_string();
-            let answer = self
-                .what_if
-                .ask(|filter| filter.version = Some(version.clone()))?;
+            let answer = self.what_if.ask(|filter| filter.version = Some(version.clone()))?;
             let bundle = answer.bundle;
             Some(Suggestion::ConstraintFreeVersion { bundle, version })
         })
@@ -262,9 +241,8 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let from = self.installed().filter(|_| self.is_stuck())?;
         let mut places = self.places(|failures| failures == [Reason::NotSuccessor]);
         places.retain(|place| self.improves(place));
-        let reachable = places
-            .iter()
-            .find_map(|place| Some((place, place.survey.way(place.position)?)));
+        let reachable =
+            places.iter().find_map(|place| Some((place, place.survey.way(place.position)?)));
         if let Some((place, way)) = reachable {
             return Some(Suggestion::NotAdjacent {
                 bundle: place.name(),
@@ -283,9 +261,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
 
     /// What may follow the installed bundle, ignoring the version range.
     fn best_successors(&self) -> Option<Suggestion<'a>> {
-        let from = self
-            .installed()
-            .filter(|_| self.ending == Ending::NoCandidate)?;
+        let from = self.installed().filter(|_| self.ending == Ending::NoCandidate)?;
         let successors = self.places(only_version);
         let mut versions: Vec<_> = successors
             .iter()
@@ -332,9 +308,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let place = places.first()?;
         let mut channels = place.survey.channels(place.survey.bundle(place.position));
         channels.retain(|channel| {
-            let added = self
-                .what_if
-                .ask(|filter| filter.channels.push((*channel).to_owned()));
+            let added = self.what_if.ask(|filter| filter.channels.push((*channel).to_owned()));
             added.as_ref() == Some(&answer)
         });
         let version = answer.version.recorded();
@@ -361,18 +335,12 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     fn left_out(&self) -> Vec<Suggestion<'a>> {
         let left_out = |looked: &&CatalogEvaluation<'a, 'q>| {
             let state = looked.account.state;
-            let on_purpose = [
-                CatalogState::CatalogNotSelected,
-                CatalogState::CatalogDisabled,
-            ];
+            let on_purpose = [CatalogState::CatalogNotSelected, CatalogState::CatalogDisabled];
             on_purpose.contains(&state) && !looked.account.dominated
         };
         let advise = |looked: &CatalogEvaluation<'a, 'q>| {
             let best = *looked.survey.as_ref()?.candidates.first()?;
-            let place = Place {
-                survey: looked.survey.as_ref()?,
-                position: best,
-            };
+            let place = Place { survey: looked.survey.as_ref()?, position: best };
             let suggestion = Suggestion::LeftOutCatalog {
                 catalog: looked.account.name,
                 bundle: place.name(),
@@ -380,11 +348,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             };
             self.improves(&place).then_some(suggestion)
         };
-        self.all
-            .iter()
-            .filter(left_out)
-            .filter_map(advise)
-            .collect()
+        self.all.iter().filter(left_out).filter_map(advise).collect()
     }
 }
 
@@ -404,8 +368,5 @@ impl<'a> Place<'_, 'a, '_> {
 
 /// Says whether only the version range excludes a bundle.
 fn only_version(failures: &[Reason]) -> bool {
-    matches!(
-        failures,
-        [Reason::VersionOutOfRange | Reason::PrereleaseNotRequested]
-    )
+    matches!(failures, [Reason::VersionOutOfRange | Reason::PrereleaseNotRequested])
 }

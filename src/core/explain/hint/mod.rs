@@ -189,41 +189,24 @@ impl fmt::Display for Suggestion<'_> {
             Self::SimilarPackage { packages } => {
                 write!(f, "packages of similar name: {}", packages.join(", "))
             }
-            Self::LeftOutCatalog {
-                catalog,
-                bundle,
-                disabled: true,
-            } => write!(
+            Self::LeftOutCatalog { catalog, bundle, disabled: true } => write!(
                 f,
                 "catalog {catalog} offers {bundle}, but is disabled; set its availabilityMode to Available"
             ),
-            Self::LeftOutCatalog {
-                catalog,
-                bundle,
-                disabled: false,
-            } => write!(
-                f,
-                "catalog {catalog} offers {bundle}, but the selector leaves it out"
-            ),
+            Self::LeftOutCatalog { catalog, bundle, disabled: false } => {
+                write!(f, "catalog {catalog} offers {bundle}, but the selector leaves it out")
+            }
             Self::ExistingChannels { channels } if channels.is_empty() => {
                 write!(f, "the package has no channels; leave channels out")
             }
             Self::ExistingChannels { channels } => {
                 write!(f, "its channels: {}", channels.join(", "))
             }
-            Self::NotAdjacent {
-                path,
-                suggested_version,
-                ..
-            } => {
+            Self::NotAdjacent { path, suggested_version, .. } => {
                 let to = path.last().map(String::as_str).unwrap_or_default();
                 let steps = path.len().saturating_sub(1);
                 let plural = if steps == 1 { "" } else { "s" };
-                write!(
-                    f,
-                    "{to} is reachable in {steps} step{plural}: {}",
-                    path.join(" -> ")
-                )?;
+                write!(f, "{to} is reachable in {steps} step{plural}: {}", path.join(" -> "))?;
                 match suggested_version {
                     Some(range) => write!(
                         f,
@@ -233,23 +216,14 @@ impl fmt::Display for Suggestion<'_> {
                 }
             }
             Self::NoPath { from, to, .. } => {
-                write!(
-                    f,
-                    "there is no upgrade path from {from} to {to}; {force} forces it"
-                )
+                write!(f, "there is no upgrade path from {from} to {to}; {force} forces it")
             }
             Self::BestSuccessors { overall, .. } => write!(f, "reachable now: {overall}"),
             Self::AvailableVersions { versions } => {
                 write!(f, "available: {}", versions.join(", "))
             }
-            Self::OtherChannel {
-                version, channels, ..
-            } => {
-                let which = if channels.len() == 1 {
-                    "it"
-                } else {
-                    "one of them"
-                };
+            Self::OtherChannel { version, channels, .. } => {
+                let which = if channels.len() == 1 { "it" } else { "one of them" };
                 let plural = if channels.len() == 1 { "" } else { "s" };
                 let channels = channels.join(", ");
                 write!(
@@ -257,31 +231,15 @@ impl fmt::Display for Suggestion<'_> {
                     "{version} is in channel{plural} {channels}; to get it add {which} to channels"
                 )
             }
-            Self::ExcludedOnlyByPrerelease {
-                version,
-                suggested_version,
-                ..
-            } => write!(
+            Self::ExcludedOnlyByPrerelease { version, suggested_version, .. } => write!(
                 f,
                 "{version} is a prerelease, which the range does not ask for; version \"{suggested_version}\" admits it"
             ),
-            Self::HeldByPolicy {
-                version,
-                reason: Code::OtherCatalogHeld,
-                ..
-            } => {
+            Self::HeldByPolicy { version, reason: Code::OtherCatalogHeld, .. } => {
                 let (approve, held) = (policy::APPROVE, policy::CATALOG_MOVE);
-                write!(
-                    f,
-                    "to take {version}: annotation {approve}: {version}, or {held}: Allow"
-                )
+                write!(f, "to take {version}: annotation {approve}: {version}, or {held}: Allow")
             }
-            Self::HeldByPolicy {
-                bundle: _,
-                version,
-                reason: _,
-                suggested_version,
-            } => {
+            Self::HeldByPolicy { bundle: _, version, reason: _, suggested_version } => {
                 write!(f, "to take {version}: ")?;
                 if let Some(range) = suggested_version {
                     write!(f, "version \"{range}\", or ")?;
@@ -289,13 +247,12 @@ impl fmt::Display for Suggestion<'_> {
                 let annotation = policy::UPGRADE;
                 write!(f, "annotation {annotation}: Any, or {force}")
             }
-            Self::HeldByConstraints {
-                version, missing, ..
-            } => write!(f, "{version} waits for the cluster: {missing}"),
-            Self::ConstraintFreeVersion { version, .. } => write!(
-                f,
-                "{version} needs nothing that is missing; version \"{version}\" takes it"
-            ),
+            Self::HeldByConstraints { version, missing, .. } => {
+                write!(f, "{version} waits for the cluster: {missing}")
+            }
+            Self::ConstraintFreeVersion { version, .. } => {
+                write!(f, "{version} needs nothing that is missing; version \"{version}\" takes it")
+            }
             Self::Pin { version, catalog } => {
                 write!(
                     f,
@@ -307,11 +264,9 @@ impl fmt::Display for Suggestion<'_> {
                 "give one of the catalogs {} the higher spec.priority {priority}",
                 catalogs.join(", ")
             ),
-            Self::NarrowSelector { catalogs, label } => write!(
-                f,
-                "select one of the catalogs {} by its label {label}",
-                catalogs.join(", ")
-            ),
+            Self::NarrowSelector { catalogs, label } => {
+                write!(f, "select one of the catalogs {} by its label {label}", catalogs.join(", "))
+            }
             Self::DisableCatalog { catalogs, then } => {
                 let names = catalogs.join(", ");
                 let then = then.as_deref();

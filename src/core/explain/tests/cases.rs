@@ -10,20 +10,13 @@ use crate::resolve::Ending;
 #[test]
 fn every_reason_that_applies_is_listed() {
     let entries = json!([{"name": "kettle.v1.0.0"}]);
-    let content = Fixture::bundles(&["1.0.0", "3.0.0"])
-        .channel("stable", entries)
-        .content();
+    let content = Fixture::bundles(&["1.0.0", "3.0.0"]).channel("stable", entries).content();
     let catalogs = [catalog("a", 0, &content)];
     let request = installed("1.0.0").version("1.x").channels(&["stable"]);
     let report = report(&request, &catalogs, &ANY);
     assert_eq!(
         codes(&report, "kettle.v3.0.0"),
-        [
-            "NotInRequestedChannels",
-            "VersionOutOfRange",
-            "NotSuccessor",
-            "InNoChannel"
-        ]
+        ["NotInRequestedChannels", "VersionOutOfRange", "NotSuccessor", "InNoChannel"]
     );
 }
 
@@ -36,9 +29,7 @@ fn a_prerelease_nobody_asked_for_is_not_out_of_range() {
     let report = report(&request, &catalogs, &ANY);
     assert_eq!(
         report.bundles[1].reasons[0].finding,
-        Finding::PrereleaseNotRequested {
-            suggestion: Some(">=1.0.0-0 <2.0.0".to_owned())
-        }
+        Finding::PrereleaseNotRequested { suggestion: Some(">=1.0.0-0 <2.0.0".to_owned()) }
     );
     assert_eq!(codes(&report, "kettle.v2.0.0")[0], "VersionOutOfRange");
 }
@@ -113,10 +104,7 @@ fn a_pin_two_hops_away_is_not_adjacent() {
     let value = json_of(&report(&request, &catalogs, &ANY));
     assert_eq!(value["result"], "NoCandidate");
     assert_eq!(value["hints"][0]["code"], "NotAdjacent");
-    assert_eq!(
-        value["hints"][0]["path"],
-        json!(["1.0.0", "1.0.1", "1.0.2"])
-    );
+    assert_eq!(value["hints"][0]["path"], json!(["1.0.0", "1.0.1", "1.0.2"]));
     assert_eq!(value["hints"][0]["suggestedVersion"], "1.0.x");
     let best = &value["bundles"][0];
     assert_eq!(best["name"], "kettle.v1.0.2");
@@ -125,10 +113,7 @@ fn a_pin_two_hops_away_is_not_adjacent() {
         json!([{"channel": "stable", "kind": "replaces", "value": "kettle.v1.0.1",
                 "considered": true, "matches": false}])
     );
-    assert_eq!(
-        best["reasons"][0]["path"],
-        json!(["1.0.0", "1.0.1", "1.0.2"])
-    );
+    assert_eq!(best["reasons"][0]["path"], json!(["1.0.0", "1.0.1", "1.0.2"]));
     assert_eq!(
         value["classic"],
         json!([{"channel": "stable", "next": "kettle.v1.0.1", "difference": "V1Stays"}])
@@ -143,17 +128,12 @@ fn a_pin_two_hops_away_is_not_adjacent() {
 #[case(">=1.0.0\t<1.1.0")]
 fn a_skip_range_that_is_none_is_named(#[case] range: &str) {
     let entries = json!([{"name": "kettle.v1.1.0", "skipRange": range}]);
-    let content = Fixture::bundles(&["1.0.0", "1.1.0"])
-        .channel("stable", entries)
-        .content();
+    let content = Fixture::bundles(&["1.0.0", "1.1.0"]).channel("stable", entries).content();
     let catalogs = [catalog("a", 0, &content)];
     let request = installed("1.0.0");
     let report = report(&request, &catalogs, &ANY);
     assert_eq!(report.result, Ending::Resolved);
-    assert_eq!(
-        codes(&report, "kettle.v1.1.0"),
-        ["NotSuccessor", "InvalidSkipRange"]
-    );
+    assert_eq!(codes(&report, "kettle.v1.1.0"), ["NotSuccessor", "InvalidSkipRange"]);
     let edge = &report.bundles[0].edges[0];
     assert_eq!((edge.value, edge.matches), (range, false));
     assert!(edge.error.is_some());
@@ -164,18 +144,12 @@ fn an_edge_in_an_unrequested_channel_is_noted() {
     let entries = json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]);
     let fixture = Fixture::bundles(&["1.0.0", "1.1.0"])
         .channel("beta", entries)
-        .channel(
-            "alpha",
-            json!([{"name": "kettle.v1.0.0"}, {"name": "kettle.v1.1.0"}]),
-        );
+        .channel("alpha", json!([{"name": "kettle.v1.0.0"}, {"name": "kettle.v1.1.0"}]));
     let content = fixture.content();
     let catalogs = [catalog("a", 0, &content)];
     let request = installed("1.0.0").channels(&["alpha"]);
     let report = report(&request, &catalogs, &ANY);
-    assert_eq!(
-        codes(&report, "kettle.v1.1.0"),
-        ["NotSuccessor", "EdgeInUnrequestedChannel"]
-    );
+    assert_eq!(codes(&report, "kettle.v1.1.0"), ["NotSuccessor", "EdgeInUnrequestedChannel"]);
     assert_eq!(codes(&report, "kettle.v1.0.0"), ["StaysOnInstalled"]);
 }
 
@@ -214,30 +188,19 @@ fn catalogs_say_what_they_lost_to() {
         Fixture::bundles(&["1.0.0"]).content(),
         Fixture::bundles(&["2.0.0"]).deprecate("2.0.0").content(),
     );
-    let catalogs = [
-        catalog("a", 0, &sound),
-        catalog("b", -1, &sound),
-        catalog("c", 9, &old),
-    ];
+    let catalogs = [catalog("a", 0, &sound), catalog("b", -1, &sound), catalog("c", 9, &old)];
     let request = request();
     let won = report(&request, &catalogs, &ANY);
     assert_eq!(
         between(&won),
-        [
-            ("a", None),
-            ("b", Some("LowerPriorityCatalog")),
-            ("c", Some("DeprecatedInThisCatalog"))
-        ]
+        [("a", None), ("b", Some("LowerPriorityCatalog")), ("c", Some("DeprecatedInThisCatalog"))]
     );
     let catalogs = [catalog("a", 0, &sound), catalog("b", 0, &sound)];
     let tied = report(&request, &catalogs, &ANY);
     assert_eq!(tied.result, Ending::Ambiguous);
     assert_eq!(
         between(&tied),
-        [
-            ("a", Some("AmbiguousCatalogs")),
-            ("b", Some("AmbiguousCatalogs"))
-        ]
+        [("a", Some("AmbiguousCatalogs")), ("b", Some("AmbiguousCatalogs"))]
     );
 }
 
@@ -263,10 +226,8 @@ fn a_catalog_that_cannot_be_read_says_whether_it_matters(
 // resolution.md S2, S4
 #[test]
 fn catalogs_left_out_on_purpose_say_what_they_would_offer() {
-    let (old, new) = (
-        Fixture::bundles(&["1.0.0"]).content(),
-        Fixture::bundles(&["2.0.0"]).content(),
-    );
+    let (old, new) =
+        (Fixture::bundles(&["1.0.0"]).content(), Fixture::bundles(&["2.0.0"]).content());
     let mut disabled = catalog("b", 1, &new);
     disabled.enabled = false;
     let catalogs = [catalog("a", 0, &old), disabled, catalog("c", 1, &new)];
@@ -275,19 +236,12 @@ fn catalogs_left_out_on_purpose_say_what_they_would_offer() {
     let states: Vec<_> = left_out.catalogs.iter().map(|it| it.state).collect();
     assert_eq!(
         states,
-        [
-            CatalogState::Usable,
-            CatalogState::CatalogNotSelected,
-            CatalogState::CatalogNotSelected
-        ]
+        [CatalogState::Usable, CatalogState::CatalogNotSelected, CatalogState::CatalogNotSelected]
     );
     assert_eq!(left_out.catalogs[2].best, Some("kettle.v2.0.0"));
     assert!(!left_out.catalogs[2].dominated);
     let hints: Vec<_> = left_out.hints.iter().map(|it| it.text.as_str()).collect();
-    assert_eq!(
-        hints[1],
-        "catalog c offers kettle.v2.0.0, but the selector leaves it out"
-    );
+    assert_eq!(hints[1], "catalog c offers kettle.v2.0.0, but the selector leaves it out");
 }
 
 #[test]
@@ -315,11 +269,7 @@ fn warnings_come_with_the_chosen_bundle() {
     let request = installed("2.0.0").version("1.0.0").self_certified();
     let report = report(&request, &catalogs, &ANY);
     let chosen = report.selected.unwrap();
-    let warnings: Vec<_> = chosen
-        .warnings
-        .iter()
-        .map(|it| it.finding.code().as_str())
-        .collect();
+    let warnings: Vec<_> = chosen.warnings.iter().map(|it| it.finding.code().as_str()).collect();
     assert_eq!(warnings, ["SuccessorIsLowerVersion", "ForcedStep"]);
 }
 
@@ -330,11 +280,7 @@ fn ways(request: &Request, fixture: &Fixture, options: Options, version: &str) -
     let environment = Environment::default();
     let report = explain_target(request, &catalogs, &environment, &options, Some(version));
     let target = report.target.unwrap();
-    target
-        .ways
-        .iter()
-        .map(|way| format!("{}: {way}", way.steps))
-        .collect()
+    target.ways.iter().map(|way| format!("{}: {way}", way.steps)).collect()
 }
 
 #[test]
@@ -344,10 +290,7 @@ fn what_leads_to_a_version_is_told() {
     assert_eq!(to("1.0.1"), ["1: version \"1.0.1\""]);
     assert_eq!(
         to("1.0.2"),
-        [
-            "2: version \"1.0.x\"",
-            "1: version \"1.0.2\", upgradeConstraintPolicy SelfCertified"
-        ]
+        ["2: version \"1.0.x\"", "1: version \"1.0.2\", upgradeConstraintPolicy SelfCertified"]
     );
     assert_eq!(to("kettle.v1.0.1"), ["1: version \"1.0.1\""]);
     let fixture = Fixture::bundles(&["1.0.0"]).channel("a", json!([{"name": "kettle.v1.0.0"}]));

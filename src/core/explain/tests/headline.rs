@@ -7,10 +7,7 @@ use super::*;
 
 fn told(report: &Report<'_>) -> String {
     let headline = report.headline();
-    headline.map_or_else(
-        || "nothing".to_owned(),
-        |it| format!("{}: {}", it.code, it.text),
-    )
+    headline.map_or_else(|| "nothing".to_owned(), |it| format!("{}: {}", it.code, it.text))
 }
 
 fn tell(request: &Request, fixture: &Fixture, options: Options) -> String {
@@ -30,61 +27,32 @@ fn each_ending_has_its_sentence() {
     ]);
     let majors = Fixture::bundles(&["1.0.0", "1.1.0", "2.0.0"]).channel("stable", open);
     let down_edge = json!([{"name": "kettle.v1.0.0", "skips": ["kettle.v1.1.0"]}]);
-    let down_edge = Fixture::bundles(&["1.0.0", "1.1.0"])
-        .channel("stable", down_edge)
-        .deprecate("1.1.0");
+    let down_edge =
+        Fixture::bundles(&["1.0.0", "1.1.0"]).channel("stable", down_edge).deprecate("1.1.0");
     let channels = Fixture::bundles(&["1.0.0", "1.1.0"])
         .channel("stable", json!([{"name": "kettle.v1.0.0"}]))
-        .channel(
-            "beta",
-            json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]),
-        );
+        .channel("beta", json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]));
     let early = Fixture::bundles(&["1.1.0-rc.1"]);
-    let ours = Options {
-        updates: crate::resolve::UpdatePolicy::MinorOnly,
-        ..ANY
-    };
+    let ours = Options { updates: crate::resolve::UpdatePolicy::MinorOnly, ..ANY };
     let mut other = request();
     other.filter.package_name = "kettel".to_owned();
     let lines = [
         ("all is well", tell(&request(), &chain, ANY)),
         ("nothing newer", tell(&installed("1.0.2"), &chain, ANY)),
-        (
-            "two steps away",
-            tell(&installed("1.0.0").version("1.0.2"), &chain, ANY),
-        ),
-        (
-            "no path",
-            tell(&installed("1.0.0").version("2.0.0"), &loose, ANY),
-        ),
-        (
-            "no such version",
-            tell(&request().version("3.x"), &loose, ANY),
-        ),
-        (
-            "no such successor",
-            tell(&installed("1.0.0").version("1.0.7"), &chain, ANY),
-        ),
+        ("two steps away", tell(&installed("1.0.0").version("1.0.2"), &chain, ANY)),
+        ("no path", tell(&installed("1.0.0").version("2.0.0"), &loose, ANY)),
+        ("no such version", tell(&request().version("3.x"), &loose, ANY)),
+        ("no such successor", tell(&installed("1.0.0").version("1.0.7"), &chain, ANY)),
         ("prerelease", tell(&request().version("1.x"), &early, ANY)),
-        (
-            "no such channel",
-            tell(&request().channels(&["stabel"]), &chain, ANY),
-        ),
+        ("no such channel", tell(&request().channels(&["stabel"]), &chain, ANY)),
         (
             "other channel",
-            tell(
-                &installed("1.0.0").version("1.1.0").channels(&["stable"]),
-                &channels,
-                ANY,
-            ),
+            tell(&installed("1.0.0").version("1.1.0").channels(&["stable"]), &channels, ANY),
         ),
         ("no such package", tell(&other, &chain, ANY)),
         ("next major", tell(&installed("1.0.0"), &majors, ours)),
         ("step down", tell(&installed("1.1.0"), &down_edge, ours)),
-        (
-            "wrong range",
-            tell(&request().version("latest"), &chain, ANY),
-        ),
+        ("wrong range", tell(&request().version("latest"), &chain, ANY)),
     ];
     let lines = lines.map(|(situation, told)| format!("{situation}\n    {told}\n"));
     assert_snapshot!(lines.concat());
@@ -92,10 +60,8 @@ fn each_ending_has_its_sentence() {
 
 #[test]
 fn catalogs_have_their_sentences() {
-    let (one, two) = (
-        Fixture::bundles(&["1.0.0"]).content(),
-        Fixture::bundles(&["1.0.0", "1.1.0"]).content(),
-    );
+    let (one, two) =
+        (Fixture::bundles(&["1.0.0"]).content(), Fixture::bundles(&["1.0.0", "1.1.0"]).content());
     let mut disabled = catalog("c", 0, &one);
     disabled.enabled = false;
     let (tied, broken, off) = (
@@ -109,10 +75,7 @@ fn catalogs_have_their_sentences() {
         ("broken", told(&report(&fresh, &broken, &ANY))),
         ("disabled", told(&report(&fresh, &off, &ANY))),
         ("no catalogs", told(&report(&fresh, &none, &ANY))),
-        (
-            "no catalogs any more",
-            told(&report(&installed("1.0.0"), &none, &ANY)),
-        ),
+        ("no catalogs any more", told(&report(&installed("1.0.0"), &none, &ANY))),
     ];
     let lines = lines.map(|(situation, told)| format!("{situation}\n    {told}\n"));
     assert_snapshot!(lines.concat());

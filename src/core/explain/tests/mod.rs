@@ -35,17 +35,11 @@ fn violations(report: &Report<'_>) -> Vec<String> {
     value["schema"] = "olm.resolution.report".into();
     value["schemaVersion"] = 1.into();
     let violations = SCHEMA.iter_errors(&value);
-    violations
-        .map(|it| format!("{}: {it}", it.instance_path()))
-        .collect()
+    violations.map(|it| format!("{}: {it}", it.instance_path())).collect()
 }
 
 /// Returns the codes of the reasons about a bundle, by stage.
 fn codes(report: &Report<'_>, bundle: &str) -> Vec<&'static str> {
     let bundle = report.bundles.iter().find(|it| it.name == bundle).unwrap();
-    bundle
-        .reasons
-        .iter()
-        .map(|it| it.finding.code().as_str())
-        .collect()
+    bundle.reasons.iter().map(|it| it.finding.code().as_str()).collect()
 }

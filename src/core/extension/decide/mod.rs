@@ -116,12 +116,7 @@ pub struct Answer {
 impl Goal {
     /// Goes on with a bundle that was chosen before.
     pub fn keep(target: BundleRecord) -> Self {
-        Self {
-            target,
-            held: None,
-            forced: false,
-            catalog: None,
-        }
+        Self { target, held: None, forced: false, catalog: None }
     }
 
     /// Returns how a revision of it comes about. A bundle that was chosen before keeps the catalog that
@@ -154,11 +149,7 @@ impl Question {
 
     /// Returns how resolution behaves, as the controller is set and the annotations say.
     pub fn options(&self, settings: Options) -> Options {
-        Options {
-            updates: self.policy.updates,
-            closed_until: self.closed_until(),
-            ..settings
-        }
+        Options { updates: self.policy.updates, closed_until: self.closed_until(), ..settings }
     }
 
     /// Returns when automatic updates may begin again, while they may not.
@@ -195,11 +186,7 @@ impl Question {
         options: &Options,
         cluster: &Environment,
     ) -> Environment {
-        if self.needs(catalogs, options).cluster {
-            cluster.clone()
-        } else {
-            Environment::default()
-        }
+        if self.needs(catalogs, options).cluster { cluster.clone() } else { Environment::default() }
     }
 
     /// Says whether a resolution has put another bundle in the place of the installed one: whoever
@@ -361,10 +348,9 @@ impl Question {
                         answer.note(note);
                         Goal::keep(installed.clone())
                     }
-                    None => Goal {
-                        catalog: Some(selected.catalog.to_owned()),
-                        ..Goal::keep(target)
-                    },
+                    None => {
+                        Goal { catalog: Some(selected.catalog.to_owned()), ..Goal::keep(target) }
+                    }
                 }
             }
             Decision::Keep(error) => Goal {
@@ -401,10 +387,7 @@ impl Answer {
         let Some(update) = &self.update else { return };
         let message = update.message.clone();
         if update.reason == conditions::Reason::Paused.as_str() {
-            self.notes.push(Note {
-                reason: conditions::Reason::Paused,
-                message: message.clone(),
-            });
+            self.notes.push(Note { reason: conditions::Reason::Paused, message: message.clone() });
         }
         self.notice(false, conditions::Reason::UpgradeAvailable, message);
     }
@@ -421,11 +404,7 @@ impl Answer {
     }
 
     fn notice(&mut self, is_warning: bool, reason: conditions::Reason, note: String) {
-        self.notices.push(Notice {
-            is_warning,
-            reason,
-            note,
-        });
+        self.notices.push(Notice { is_warning, reason, note });
     }
 }
 

@@ -60,15 +60,10 @@ fn record(version: &str, image: &str) -> BundleRecord {
 }
 
 fn question(installed: Option<&str>, annotations: &[(&str, &str)]) -> Question {
-    let annotations = annotations
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect();
+    let annotations =
+        annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     Question {
-        filter: CatalogFilter {
-            package_name: "kettle".to_owned(),
-            ..CatalogFilter::default()
-        },
+        filter: CatalogFilter { package_name: "kettle".to_owned(), ..CatalogFilter::default() },
         policy: Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap(),
         installed: installed.map(|version| record(version, &format!("r/kettle@sha256:{version}"))),
         came_from: installed.map(|_| "old".to_owned()),
@@ -206,10 +201,7 @@ fn during_a_roll_out_nothing_is_said_of_what_would_be_chosen() {
     );
     question.rolling = Some(record("1.1.0", "r/kettle@sha256:1.1.0"));
     let answer = answer(&question, Some(&content));
-    assert!(
-        !reasons_of(&answer).contains(&conditions::Reason::NextMinorHeld),
-        "{answer:?}"
-    );
+    assert!(!reasons_of(&answer).contains(&conditions::Reason::NextMinorHeld), "{answer:?}");
 }
 
 #[test]
@@ -222,10 +214,7 @@ fn the_deciding_request_is_that_of_the_approved_version() {
         let request = question.deciding_request(&catalogs, &Environment::default(), &options);
         request.filter.version
     };
-    assert_eq!(
-        version(&[(policy::APPROVE, "2.0.0")]).as_deref(),
-        Some("2.0.0")
-    );
+    assert_eq!(version(&[(policy::APPROVE, "2.0.0")]).as_deref(), Some("2.0.0"));
     assert_eq!(version(&[(policy::APPROVE, "3.0.0")]), None);
     assert_eq!(version(&[]), None);
 }
@@ -246,11 +235,7 @@ fn the_cluster_counts_only_for_what_asks_for_it() {
         let question = question(None, annotations);
         question.needs(&[catalog(Some(content))], &Options::default())
     };
-    let nothing = Needs {
-        cluster: true,
-        installed: false,
-        kubernetes: false,
-    };
+    let nothing = Needs { cluster: true, installed: false, kubernetes: false };
     assert_eq!(asks(&plain, &[]), nothing);
     assert!(asks(&needy, &[]).installed);
     let forced = asks(&needy, &[(policy::FORCE, "constraints")]);
@@ -280,10 +265,7 @@ fn the_course_is_what_is_taken_or_held(
     let options = question.options(Options::default());
     let course = question.course(&catalogs, &Environment::default(), &options);
     let course = course.unwrap();
-    assert_eq!(
-        (course.target.version.as_str(), course.held),
-        (target, held)
-    );
+    assert_eq!((course.target.version.as_str(), course.held), (target, held));
     assert_eq!(course.catalog.as_deref(), Some("acme"));
 }
 

@@ -165,11 +165,7 @@ fn named(account: &Account, verb: &str) -> Value {
 
 /// Returns `name` as a part of the name of a binding, in which only `/` and `%` are not allowed.
 fn segment(name: &str) -> String {
-    if name.contains(['/', '%']) {
-        short_digest(name)
-    } else {
-        name.to_owned()
-    }
+    if name.contains(['/', '%']) { short_digest(name) } else { name.to_owned() }
 }
 
 /// Returns `+` and the first 8 hex digits of the SHA-256 of `text`.
@@ -277,11 +273,7 @@ impl Head {
 }
 
 fn role_kind(namespace: &str) -> &'static str {
-    if namespace.is_empty() {
-        "ClusterRole"
-    } else {
-        "Role"
-    }
+    if namespace.is_empty() { "ClusterRole" } else { "Role" }
 }
 
 #[cfg(test)]

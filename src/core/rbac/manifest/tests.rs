@@ -7,10 +7,7 @@ use super::*;
 use crate::rbac::fixture::{any_objects, granted, object, plain, small_bundle};
 
 fn account() -> Account {
-    Account {
-        namespace: "ns1".into(),
-        name: "installer".into(),
-    }
+    Account { namespace: "ns1".into(), name: "installer".into() }
 }
 
 fn bundle<'a>(name: &'a str, objects: &'a [Object]) -> BundleObjects<'a> {
@@ -121,10 +118,7 @@ fn no_namespace_is_printed_even_for_foreign_namespaces() {
     ];
     let bundles = [bundle("test.v1.2.0", &objects)];
     let (printed, _) = manifests(&bundles, &account(), &Options::default()).unwrap();
-    let shown: Vec<String> = printed
-        .iter()
-        .map(|one| one.identity().to_string())
-        .collect();
+    let shown: Vec<String> = printed.iter().map(|one| one.identity().to_string()).collect();
     assert_eq!(
         shown,
         [
@@ -140,10 +134,7 @@ fn no_namespace_is_printed_even_for_foreign_namespaces() {
 // deploying.md 6.1
 #[test]
 fn people_may_use_the_account_and_no_other() {
-    let people = [
-        Subject::User("dana".into()),
-        Subject::Group("oidc:ops/lamps".into()),
-    ];
+    let people = [Subject::User("dana".into()), Subject::Group("oidc:ops/lamps".into())];
     let printed = use_manifests(&account(), &people);
     let values: Vec<Value> = printed.into_iter().map(Object::into_value).collect();
     insta::assert_yaml_snapshot!(values);

@@ -57,20 +57,13 @@ pub struct Missing {
 pub fn has_wildcard_name(held: &Permissions, missing: &Permissions) -> bool {
     let mut meant = Permissions::default();
     for (namespace, right) in held.iter() {
-        if let Permission::Resource {
-            group,
-            resource,
-            name: Some(name),
-            verb,
-        } = right
+        if let Permission::Resource { group, resource, name: Some(name), verb } = right
             && name == "*"
         {
             meant.insert(namespace, Permission::on(verb, group, resource, None));
         }
     }
-    missing
-        .iter()
-        .any(|(namespace, right)| meant.covers(namespace, right))
+    missing.iter().any(|(namespace, right)| meant.covers(namespace, right))
 }
 
 #[cfg(test)]

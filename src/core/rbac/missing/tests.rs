@@ -17,8 +17,7 @@ fn account() -> Account {
 
 fn objects(case: &Value, key: &str) -> Vec<Object> {
     let list = case[key].as_array().into_iter().flatten();
-    list.map(|value| Object::from_value(value.clone()).unwrap())
-        .collect()
+    list.map(|value| Object::from_value(value.clone()).unwrap()).collect()
 }
 
 fn texts(case: &Value, key: &str) -> Vec<String> {
@@ -52,17 +51,11 @@ fn judge(case: &Value) -> (Permissions, Missing) {
         rights.extend(&grant.rights.unwrap_or_default());
     }
     let objects = [objects(case, "bundle"), objects(case, "leaving")];
-    let bundle = BundleObjects {
-        name: "test.v1.2.0",
-        objects: &objects[0],
-    };
+    let bundle = BundleObjects { name: "test.v1.2.0", objects: &objects[0] };
     let unserved = texts(case, "unserved");
     let unserved: Vec<_> = unserved.iter().map(String::as_str).collect();
     let ask = |roles: &BTreeMap<_, _>| {
-        let held = Held {
-            rights: &rights,
-            roles,
-        };
+        let held = Held { rights: &rights, roles };
         missing(&bundle, "ns1", &objects[1], &unserved, &held)
     };
     let first = ask(&BTreeMap::new());
@@ -73,17 +66,9 @@ fn judge(case: &Value) -> (Permissions, Missing) {
     let roles = roles.collect();
     let found = ask(&roles);
     assert!(found.unread_roles.is_empty());
-    let outlines = objects
-        .each_ref()
-        .map(|all| all.iter().map(outline).collect::<Vec<_>>());
-    let held = Held {
-        rights: &rights,
-        roles: &roles,
-    };
-    let bundle = BundleObjects {
-        objects: &outlines[0],
-        ..bundle
-    };
+    let outlines = objects.each_ref().map(|all| all.iter().map(outline).collect::<Vec<_>>());
+    let held = Held { rights: &rights, roles: &roles };
+    let bundle = BundleObjects { objects: &outlines[0], ..bundle };
     let same = missing(&bundle, "ns1", &outlines[1], &unserved, &held);
     assert_eq!(same, found, "outlines say as much as objects");
     (rights, found)

@@ -54,12 +54,7 @@ impl Permission {
     pub fn contains(&self, other: &Self) -> bool {
         match (self, other) {
             (
-                Self::Resource {
-                    group,
-                    resource,
-                    name,
-                    verb,
-                },
+                Self::Resource { group, resource, name, verb },
                 Self::Resource {
                     group: other_group,
                     resource: other_resource,
@@ -72,13 +67,9 @@ impl Permission {
                     && resource_contains(resource, other_resource)
                     && (name.is_none() || name == other_name)
             }
-            (
-                Self::Url { path, verb },
-                Self::Url {
-                    path: other_path,
-                    verb: other_verb,
-                },
-            ) => is_or_all(verb, other_verb) && path_contains(path, other_path),
+            (Self::Url { path, verb }, Self::Url { path: other_path, verb: other_verb }) => {
+                is_or_all(verb, other_verb) && path_contains(path, other_path)
+            }
             (Self::Resource { .. }, Self::Url { .. })
             | (Self::Url { .. }, Self::Resource { .. }) => false,
         }
@@ -89,13 +80,7 @@ impl Permission {
     /// At most 24, which makes looking a right up in a large set cheap. Empty for paths, whose
     /// prefixes are not enumerable.
     fn containing(&self) -> Vec<Self> {
-        let Self::Resource {
-            group,
-            resource,
-            name,
-            verb,
-        } = self
-        else {
+        let Self::Resource { group, resource, name, verb } = self else {
             return Vec::new();
         };
         let any_parent = resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
@@ -147,10 +132,7 @@ impl Permissions {
         if !namespace.is_empty() && matches!(right, Permission::Url { .. }) {
             return;
         }
-        self.0
-            .entry(namespace.to_owned())
-            .or_default()
-            .insert(right);
+        self.0.entry(namespace.to_owned()).or_default().insert(right);
     }
 
     /// Adds everything a rule grants in a namespace, or cluster-wide when it is empty.
@@ -200,15 +182,10 @@ impl Permissions {
 
     /// Says whether a holder of this set may do `right` in a namespace (empty: cluster-wide).
     pub fn covers(&self, namespace: &str, right: &Permission) -> bool {
-        ["", namespace]
-            .iter()
-            .filter_map(|scope| self.0.get(*scope))
-            .any(|held| match right {
-                Permission::Resource { .. } => {
-                    right.containing().iter().any(|one| held.contains(one))
-                }
-                Permission::Url { .. } => held.iter().any(|one| one.contains(right)),
-            })
+        ["", namespace].iter().filter_map(|scope| self.0.get(*scope)).any(|held| match right {
+            Permission::Resource { .. } => right.containing().iter().any(|one| held.contains(one)),
+            Permission::Url { .. } => held.iter().any(|one| one.contains(right)),
+        })
     }
 
     /// Returns the rights of this set that a holder of `granted` lacks, without those that others
@@ -244,10 +221,9 @@ impl Permissions {
             return false;
         };
         match right {
-            Permission::Resource { .. } => right
-                .containing()
-                .iter()
-                .any(|one| one != right && held.contains(one)),
+            Permission::Resource { .. } => {
+                right.containing().iter().any(|one| one != right && held.contains(one))
+            }
             // `/a*` and `/a**` contain each other: the smaller stays.
             Permission::Url { .. } => held.iter().any(|one| {
                 one != right && one.contains(right) && (!right.contains(one) || one < right)
@@ -283,26 +259,19 @@ fn group<K: Ord, V: Ord>(pairs: impl Iterator<Item = (K, V)>) -> BTreeMap<K, BTr
 
 fn resource_rules(held: &BTreeSet<Permission>) -> Vec<PolicyRule> {
     let verbs = group(held.iter().filter_map(|right| match right {
-        Permission::Resource {
-            group,
-            resource,
-            name,
-            verb,
-        } => Some(((group, resource, name), verb.clone())),
+        Permission::Resource { group, resource, name, verb } => {
+            Some(((group, resource, name), verb.clone()))
+        }
         Permission::Url { .. } => None,
     }));
     // Unnamed and named rights stay apart: an empty list of names means every object.
     let names = group(verbs.into_iter().map(|((group, resource, name), verbs)| {
         ((group, resource, name.is_some(), verbs), name.clone())
     }));
-    let resources = group(
-        names
-            .into_iter()
-            .map(|((group, resource, _, verbs), names)| {
-                let names: Names = names.into_iter().flatten().collect();
-                ((group, names, verbs), resource.clone())
-            }),
-    );
+    let resources = group(names.into_iter().map(|((group, resource, _, verbs), names)| {
+        let names: Names = names.into_iter().flatten().collect();
+        ((group, names, verbs), resource.clone())
+    }));
     let mut rules: Vec<PolicyRule> = resources
         .into_iter()
         .map(|((group, names, verbs), resources)| PolicyRule {

@@ -38,14 +38,8 @@ fn rights(namespace: &str, rules: &[PolicyRule]) -> Permissions {
 #[case::name_that_looks_like_a_wildcard(rule(&[""], &["pods"], &["*"], &["get"]), false)]
 fn get_pods_is_covered_by(#[case] held: PolicyRule, #[case] want: bool) {
     let right = Permission::on("get", "", "pods", None);
-    assert_eq!(
-        rights("", std::slice::from_ref(&held)).covers("ns1", &right),
-        want
-    );
-    assert_eq!(
-        rights("ns1", std::slice::from_ref(&held)).covers("ns1", &right),
-        want
-    );
+    assert_eq!(rights("", std::slice::from_ref(&held)).covers("ns1", &right), want);
+    assert_eq!(rights("ns1", std::slice::from_ref(&held)).covers("ns1", &right), want);
     assert!(!rights("ns2", std::slice::from_ref(&held)).covers("ns1", &right));
     assert!(!rights("ns2", &[held]).covers("", &right));
 }
@@ -58,10 +52,7 @@ fn get_pods_is_covered_by(#[case] held: PolicyRule, #[case] want: bool) {
 #[case::its_parent("pods", false)]
 fn subresource_is_covered_by(#[case] held: &str, #[case] want: bool) {
     let held = rights("", &[rule(&[""], &[held], &[], &["get"])]);
-    assert_eq!(
-        held.covers("", &Permission::on("get", "", "pods/log", Some("a"))),
-        want
-    );
+    assert_eq!(held.covers("", &Permission::on("get", "", "pods/log", Some("a"))), want);
 }
 
 #[rstest]
@@ -71,10 +62,7 @@ fn subresource_is_covered_by(#[case] held: &str, #[case] want: bool) {
 #[case::longer("/metrics/a", "/metrics", false)]
 #[case::wider_wanted("/metrics/a", "/metrics/*", false)]
 fn path_is_covered_by(#[case] held: &str, #[case] wanted: &str, #[case] want: bool) {
-    let url = |path: &str| Permission::Url {
-        path: path.to_owned(),
-        verb: "get".to_owned(),
-    };
+    let url = |path: &str| Permission::Url { path: path.to_owned(), verb: "get".to_owned() };
     let mut granted = Permissions::default();
     granted.insert("", url(held));
     assert_eq!(granted.covers("", &url(wanted)), want);
@@ -97,10 +85,7 @@ fn reducing_drops_what_wider_rules_contain() {
             rule(&["apps"], &["deployments"], &["a"], &["get", "patch"]),
         ],
     );
-    all.extend(&rights(
-        "ns1",
-        &[rule(&["apps"], &["deployments"], &[], &["get", "list"])],
-    ));
+    all.extend(&rights("ns1", &[rule(&["apps"], &["deployments"], &[], &["get", "list"])]));
     let reduced = all.reduced();
     assert_eq!(
         reduced.rules(""),
@@ -109,10 +94,7 @@ fn reducing_drops_what_wider_rules_contain() {
             rule(&["apps"], &["deployments"], &["a"], &["patch"]),
         ]
     );
-    assert_eq!(
-        reduced.rules("ns1"),
-        [rule(&["apps"], &["deployments"], &[], &["list"])]
-    );
+    assert_eq!(reduced.rules("ns1"), [rule(&["apps"], &["deployments"], &[], &["list"])]);
 }
 
 #[test]
@@ -159,15 +141,13 @@ fn any_rule() -> impl Strategy<Value = PolicyRule> {
         few(&["get", "list", "*"]),
         few(&["/a", "/a/b", "/a*", "*"]),
     )
-        .prop_map(
-            |(api_groups, resources, resource_names, verbs, urls)| PolicyRule {
-                api_groups,
-                resources,
-                resource_names,
-                verbs,
-                non_resource_urls: urls,
-            },
-        )
+        .prop_map(|(api_groups, resources, resource_names, verbs, urls)| PolicyRule {
+            api_groups,
+            resources,
+            resource_names,
+            verbs,
+            non_resource_urls: urls,
+        })
 }
 
 fn any_rights() -> impl Strategy<Value = Permissions> {

@@ -221,21 +221,10 @@ pub fn required(
 /// Returns of an object what decides which rights it takes: bundles may be large, and most of that
 /// are schemas.
 pub fn outline(object: &Object) -> Object {
-    let parts = [
-        "apiVersion",
-        "kind",
-        "metadata",
-        "rules",
-        "aggregationRule",
-        "roleRef",
-    ];
+    let parts = ["apiVersion", "kind", "metadata", "rules", "aggregationRule", "roleRef"];
     let part = |key: &str| Some((key.to_owned(), object.0.get(key)?.clone()));
     let mut outline: Map<String, Value> = parts.into_iter().filter_map(part).collect();
-    if let Some(spec) = object
-        .0
-        .get("spec")
-        .filter(|spec| spec["names"].is_object())
-    {
+    if let Some(spec) = object.0.get("spec").filter(|spec| spec["names"].is_object()) {
         let (group, scope, names) = (&spec["group"], &spec["scope"], &spec["names"]);
         let spec = json!({"group": group, "scope": scope, "names": names});
         outline.insert("spec".to_owned(), spec);
@@ -268,10 +257,7 @@ pub fn missing(
         resources: &resources,
         install_namespace,
         options: &Options::default(),
-        judge: Some(Judge {
-            held,
-            found: &mut found,
-        }),
+        judge: Some(Judge { held, found: &mut found }),
         into: &mut collected,
     };
     let served = |object: &&Object| !unserved.contains(&object.group());
@@ -285,9 +271,7 @@ pub fn missing(
         }
     }
     found.rights = collected.needed.missing(held.rights);
-    found
-        .errors
-        .extend(errors.iter().map(PermissionError::to_string));
+    found.errors.extend(errors.iter().map(PermissionError::to_string));
     found
 }
 
@@ -379,12 +363,9 @@ impl Collector<'_> {
             let object = Box::new(object.identity());
             return Err(PermissionError::NoName { bundle, object });
         }
-        self.resources
-            .find(object.group(), object.kind())
-            .ok_or_else(|| PermissionError::UnknownKind {
-                bundle,
-                object: Box::new(object.identity()),
-            })
+        self.resources.find(object.group(), object.kind()).ok_or_else(|| {
+            PermissionError::UnknownKind { bundle, object: Box::new(object.identity()) }
+        })
     }
 
     fn namespace_of<'o>(&'o self, object: &'o Object) -> &'o str {
@@ -506,10 +487,7 @@ impl<'a> RoleReference<'a> {
             ("", _) => "Role",
             (kind, _) => kind,
         };
-        Self {
-            kind,
-            name: text("/roleRef/name"),
-        }
+        Self { kind, name: text("/roleRef/name") }
     }
 }
 
@@ -519,10 +497,7 @@ impl RoleReference<'_> {
             "Role" => namespace,
             _ => "",
         };
-        RoleKey {
-            namespace: namespace.to_owned(),
-            name: self.name.to_owned(),
-        }
+        RoleKey { namespace: namespace.to_owned(), name: self.name.to_owned() }
     }
 }
 
@@ -531,11 +506,7 @@ fn is_rbac(group: &str) -> bool {
 }
 
 pub(super) fn role_plural(kind: &str) -> &'static str {
-    if kind == "Role" {
-        "roles"
-    } else {
-        "clusterroles"
-    }
+    if kind == "Role" { "roles" } else { "clusterroles" }
 }
 
 fn rules_of(role: &Object) -> impl Iterator<Item = PolicyRule> {

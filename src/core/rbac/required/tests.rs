@@ -7,10 +7,7 @@ use crate::rbac::fixture::{binding, crd, object, plain, role, small_bundle};
 use crate::rbac::lines;
 
 fn compute(objects: &[Object], options: &Options) -> Required {
-    let bundle = BundleObjects {
-        name: "test.v1.2.0",
-        objects,
-    };
+    let bundle = BundleObjects { name: "test.v1.2.0", objects };
     required(&[bundle], "ns1", options).unwrap()
 }
 
@@ -62,10 +59,7 @@ fn watching_is_advisory_and_by_name() {
             r#"Namespace:"ns1" APIGroups:[] Resources:[configmaps] ResourceNames:[cfg] Verbs:[list,watch]"#
         ]
     );
-    let options = Options {
-        collection_watch: true,
-        ..Options::default()
-    };
+    let options = Options { collection_watch: true, ..Options::default() };
     assert_eq!(
         lines(&compute(&objects, &options).advisory),
         [r#"Namespace:"ns1" APIGroups:[] Resources:[configmaps] Verbs:[list,watch]"#]
@@ -92,10 +86,7 @@ fn custom_resources_take_plural_and_scope_from_the_bundle() {
 #[test]
 fn unknown_kind_is_an_error_that_names_the_object() {
     let objects = [plain("example.com/v1", "Bar", "ns1", "b")];
-    let bundle = BundleObjects {
-        name: "test.v1.2.0",
-        objects: &objects,
-    };
+    let bundle = BundleObjects { name: "test.v1.2.0", objects: &objects };
     let error = required(&[bundle], "ns1", &Options::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -106,10 +97,8 @@ fn unknown_kind_is_an_error_that_names_the_object() {
 
 #[test]
 fn definition_of_another_given_bundle_serves() {
-    let (objects, definitions) = (
-        [plain("example.com/v1", "Foo", "ns1", "b")],
-        [crd("foos", "Foo", "Namespaced")],
-    );
+    let (objects, definitions) =
+        ([plain("example.com/v1", "Foo", "ns1", "b")], [crd("foos", "Foo", "Namespaced")]);
     let bundles = [("a.v1", &objects), ("b.v1", &definitions)]
         .map(|(name, objects)| BundleObjects { name, objects });
     assert!(required(&bundles, "ns1", &Options::default()).is_ok());
@@ -118,10 +107,7 @@ fn definition_of_another_given_bundle_serves() {
 #[test]
 fn nameless_object_is_an_error() {
     let objects = [object(json!({"apiVersion": "v1", "kind": "Secret"}))];
-    let bundle = BundleObjects {
-        name: "test.v1.2.0",
-        objects: &objects,
-    };
+    let bundle = BundleObjects { name: "test.v1.2.0", objects: &objects };
     let error = required(&[bundle], "ns1", &Options::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -167,10 +153,7 @@ fn rules_of_a_role_are_needed_in_its_namespace() {
 
 fn binds(objects: &[Object]) -> Vec<String> {
     let lines = needed(objects);
-    lines
-        .into_iter()
-        .filter(|line| line.contains("bind]"))
-        .collect()
+    lines.into_iter().filter(|line| line.contains("bind]")).collect()
 }
 
 // applying.md f6
@@ -178,12 +161,7 @@ fn binds(objects: &[Object]) -> Vec<String> {
 fn roles_outside_the_bundle_are_bound_by_name() {
     assert_eq!(
         binds(&[
-            binding(
-                "ns1",
-                "reader",
-                "Role",
-                "extension-apiserver-authentication-reader"
-            ),
+            binding("ns1", "reader", "Role", "extension-apiserver-authentication-reader"),
             binding("ns1", "viewer", "ClusterRole", "view"),
             binding("", "auth", "ClusterRole", "system:auth-delegator"),
         ]),
@@ -209,10 +187,7 @@ fn role_of_the_bundle_is_bound_by_holding_its_rules() {
 
 #[test]
 fn role_of_the_bundle_in_another_namespace_is_not_the_one_bound() {
-    let roles = [
-        role("ns2", "r", json!([])),
-        binding("ns1", "r", "Role", "r"),
-    ];
+    let roles = [role("ns2", "r", json!([])), binding("ns1", "r", "Role", "r")];
     assert_eq!(
         binds(&roles),
         [
@@ -223,10 +198,7 @@ fn role_of_the_bundle_in_another_namespace_is_not_the_one_bound() {
 
 #[test]
 fn role_of_another_given_bundle_is_bound_by_name() {
-    let (roles, bindings) = (
-        [role("", "c", json!([]))],
-        [binding("", "c", "ClusterRole", "c")],
-    );
+    let (roles, bindings) = ([role("", "c", json!([]))], [binding("", "c", "ClusterRole", "c")]);
     let bundles = [("a.v1", &roles), ("b.v1", &bindings)]
         .map(|(name, objects)| BundleObjects { name, objects });
     let required = required(&bundles, "ns1", &Options::default()).unwrap();
@@ -243,25 +215,12 @@ fn aggregated_role_takes_escalate_and_is_bound_by_name() {
     let objects = [aggregated, binding("", "agg", "ClusterRole", "agg")];
     let required = compute(&objects, &Options::default());
     let holds = |right| required.needed.covers("", &right);
-    assert!(holds(Permission::on(
-        "escalate",
-        RBAC,
-        "clusterroles",
-        None
-    )));
-    assert!(holds(Permission::on(
-        "bind",
-        RBAC,
-        "clusterroles",
-        Some("agg")
-    )));
+    assert!(holds(Permission::on("escalate", RBAC, "clusterroles", None)));
+    assert!(holds(Permission::on("bind", RBAC, "clusterroles", Some("agg"))));
     assert!(!holds(Permission::on("get", "", "pods", None)));
     assert_eq!(
         required.warnings,
-        [Warning::Aggregation {
-            bundle: "test.v1.2.0".into(),
-            role: "agg".into()
-        }]
+        [Warning::Aggregation { bundle: "test.v1.2.0".into(), role: "agg".into() }]
     );
 }
 
@@ -272,54 +231,33 @@ fn aggregation_without_selectors_is_none() {
     role.0.insert("aggregationRule".to_owned(), empty);
     let required = compute(&[role], &Options::default());
     assert!(required.warnings.is_empty());
-    assert!(
-        !required
-            .needed
-            .covers("", &Permission::on("escalate", RBAC, "clusterroles", None))
-    );
+    assert!(!required.needed.covers("", &Permission::on("escalate", RBAC, "clusterroles", None)));
 }
 
 #[test]
 fn openshift_roles_take_rights_on_the_roles_behind_them() {
     let pods = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
     let mut role = role("ns1", "r", pods);
-    role.0
-        .insert("apiVersion".into(), json!("authorization.openshift.io/v1"));
+    role.0.insert("apiVersion".into(), json!("authorization.openshift.io/v1"));
     let binding = object(json!({
         "apiVersion": "authorization.openshift.io/v1", "kind": "RoleBinding",
         "metadata": {"name": "b", "namespace": "ns1"}, "roleRef": {"name": "view"},
     }));
     let required = compute(&[role, binding], &Options::default());
     let holds = |right| required.needed.covers("ns1", &right);
-    assert!(holds(Permission::on(
-        "patch",
-        OPENSHIFT_RBAC,
-        "roles",
-        Some("r")
-    )));
+    assert!(holds(Permission::on("patch", OPENSHIFT_RBAC, "roles", Some("r"))));
     assert!(holds(Permission::on("update", RBAC, "roles", Some("r"))));
     assert!(holds(Permission::on("create", RBAC, "roles", None)));
     assert!(holds(Permission::on("get", "", "pods", None)));
-    assert!(holds(Permission::on(
-        "bind",
-        RBAC,
-        "clusterroles",
-        Some("view")
-    )));
+    assert!(holds(Permission::on("bind", RBAC, "clusterroles", Some("view"))));
 }
 
 #[test]
 fn stable_leaves_roles_and_bindings_unnamed() {
-    let options = Options {
-        stable: true,
-        ..Options::default()
-    };
+    let options = Options { stable: true, ..Options::default() };
     let required = compute(&small_bundle(), &options);
-    let holds = |resource| {
-        required
-            .needed
-            .covers("", &Permission::on("patch", RBAC, resource, None))
-    };
+    let holds =
+        |resource| required.needed.covers("", &Permission::on("patch", RBAC, resource, None));
     assert!(holds("clusterroles") && holds("clusterrolebindings"));
     let deployments = Permission::on("patch", "apps", "deployments", None);
     assert!(!required.needed.covers("ns1", &deployments));
@@ -327,25 +265,12 @@ fn stable_leaves_roles_and_bindings_unnamed() {
 
 #[test]
 fn bind_escalate_replaces_the_rules_and_warns() {
-    let options = Options {
-        bind_escalate: true,
-        ..Options::default()
-    };
+    let options = Options { bind_escalate: true, ..Options::default() };
     let required = compute(&small_bundle(), &options);
     let holds = |right| required.needed.covers("", &right);
     assert!(!holds(Permission::on("get", "", "pods", None)));
-    assert!(holds(Permission::on(
-        "escalate",
-        RBAC,
-        "clusterroles",
-        None
-    )));
-    assert!(holds(Permission::on(
-        "bind",
-        RBAC,
-        "clusterroles",
-        Some("op-x")
-    )));
+    assert!(holds(Permission::on("escalate", RBAC, "clusterroles", None)));
+    assert!(holds(Permission::on("bind", RBAC, "clusterroles", Some("op-x"))));
     assert_eq!(required.warnings, [Warning::BindEscalate]);
 }
 
@@ -358,18 +283,9 @@ fn compatibility_adds_update_and_the_finalizers_rule() {
     let required = compute(&small_bundle(), &options);
     let finalizers = "clusterextensions/finalizers";
     let holds = |namespace, right| required.needed.covers(namespace, &right);
-    assert!(holds(
-        "",
-        Permission::on("update", OLM, finalizers, Some("my-ext"))
-    ));
-    assert!(!holds(
-        "",
-        Permission::on("update", OLM, finalizers, Some("other"))
-    ));
-    assert!(holds(
-        "ns1",
-        Permission::on("update", "apps", "deployments", Some("op"))
-    ));
+    assert!(holds("", Permission::on("update", OLM, finalizers, Some("my-ext"))));
+    assert!(!holds("", Permission::on("update", OLM, finalizers, Some("other"))));
+    assert!(holds("ns1", Permission::on("update", "apps", "deployments", Some("op"))));
 }
 
 #[test]
@@ -378,11 +294,6 @@ fn garbage_does_not_panic() {
     odd.0.insert("aggregationRule".to_owned(), json!(7));
     let mut unbound = binding("ns1", "b", "Role", "r");
     unbound.0.insert("roleRef".to_owned(), json!([]));
-    let bare_crd = plain(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "",
-        "x",
-    );
+    let bare_crd = plain("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "x");
     compute(&[odd, unbound, bare_crd], &Options::default());
 }

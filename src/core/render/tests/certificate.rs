@@ -15,18 +15,12 @@ fn self_signed(ca_bundle: &str) -> CertificateProvider {
 // rendering.md W7
 #[test]
 fn cert_manager_gets_an_issuer_and_a_certificate() {
-    let stale = crd(
-        "{cert-manager.io/inject-ca-from: system/stale, other: kept}",
-        "{}",
-    );
+    let stale = crd("{cert-manager.io/inject-ca-from: system/stale, other: kept}", "{}");
     let cups = stale.replace("mugs", "cups");
     let webhooks = "[{type: ConversionWebhook, generateName: c, deploymentName: pot, \
         conversionCRDs: [mugs.example.com]}, {type: ValidatingAdmissionWebhook, generateName: v, \
         deploymentName: pot}]";
-    let more = [
-        ("manifests/crd.yaml", stale.as_str()),
-        ("manifests/cups.yaml", &cups),
-    ];
+    let more = [("manifests/crd.yaml", stale.as_str()), ("manifests/cups.yaml", &cups)];
     let bundle = bundle_of(&["pot"], webhooks, &more);
     let rendered = render(&bundle, &options(Some(CertificateProvider::CertManager))).unwrap();
     assert_eq!(rendered.certificate_requests, []);
@@ -89,10 +83,7 @@ fn stale_annotations_of_other_sources_go(
         "{}",
     );
     let cups = stale.replace("mugs", "cups");
-    let more = [
-        ("manifests/crd.yaml", stale.as_str()),
-        ("manifests/cups.yaml", &cups),
-    ];
+    let more = [("manifests/crd.yaml", stale.as_str()), ("manifests/cups.yaml", &cups)];
     let bundle = bundle_of(&["pot"], CONVERSION, &more);
     let objects = objects(&bundle, provider);
     let annotations = |name| {
@@ -100,10 +91,7 @@ fn stale_annotations_of_other_sources_go(
         crd.0["metadata"]["annotations"].clone()
     };
     assert_eq!(annotations("mugs.example.com"), want);
-    assert_eq!(
-        annotations("cups.example.com").as_object().unwrap().len(),
-        4
-    );
+    assert_eq!(annotations("cups.example.com").as_object().unwrap().len(), 4);
 }
 
 // rendering.md W9
@@ -118,13 +106,7 @@ fn the_service_ca_is_asked_on_the_service() {
         annotations("ValidatingWebhookConfiguration"),
         json!({"service.beta.openshift.io/inject-cabundle": "true"})
     );
-    assert_eq!(
-        objects
-            .iter()
-            .filter(|object| object.kind() == "Secret")
-            .count(),
-        0
-    );
+    assert_eq!(objects.iter().filter(|object| object.kind() == "Secret").count(), 0);
 }
 
 // rendering.md W10, R15: upstream's order is that of a Go map
@@ -134,10 +116,8 @@ fn deployments_are_taken_by_name() {
         {type: ValidatingAdmissionWebhook, generateName: b, deploymentName: lid}]";
     let bundle = bundle_of(&["pot", "lid", "spoon"], webhooks, &[]);
     let objects = objects(&bundle, Some(CertificateProvider::CertManager));
-    let of_cert_manager = objects
-        .iter()
-        .filter(|object| object.group() == "cert-manager.io")
-        .map(Object::name);
+    let of_cert_manager =
+        objects.iter().filter(|object| object.group() == "cert-manager.io").map(Object::name);
     assert_eq!(
         of_cert_manager.collect::<Vec<_>>(),
         [
@@ -161,18 +141,9 @@ fn the_controller_as_source_writes_ca_bundles_and_asks_for_one_certificate_a_dep
     let again = render(&bundle, &options(Some(self_signed("PEM")))).unwrap();
     assert_eq!(rendered, again, "the same CA gives the same objects");
     for (kind, pointer) in [
-        (
-            "CustomResourceDefinition",
-            "/spec/conversion/webhook/clientConfig/caBundle",
-        ),
-        (
-            "ValidatingWebhookConfiguration",
-            "/webhooks/0/clientConfig/caBundle",
-        ),
-        (
-            "MutatingWebhookConfiguration",
-            "/webhooks/0/clientConfig/caBundle",
-        ),
+        ("CustomResourceDefinition", "/spec/conversion/webhook/clientConfig/caBundle"),
+        ("ValidatingWebhookConfiguration", "/webhooks/0/clientConfig/caBundle"),
+        ("MutatingWebhookConfiguration", "/webhooks/0/clientConfig/caBundle"),
     ] {
         let object = find(&rendered.objects, kind);
         assert_eq!(object.pointer(pointer), Some(&json!("UEVN")), "{kind}");
@@ -182,11 +153,7 @@ fn the_controller_as_source_writes_ca_bundles_and_asks_for_one_certificate_a_dep
     assert_eq!(secrets, ["lid-service-cert", "pot-service-cert"]);
     assert_eq!(
         requests[1].dns_names,
-        [
-            "pot-service.ops",
-            "pot-service.ops.svc",
-            "pot-service.ops.svc.cluster.local"
-        ]
+        ["pot-service.ops", "pot-service.ops.svc", "pot-service.ops.svc.cluster.local"]
     );
     let foreign = |object: &&Object| object.kind() == "Secret" || object.group().contains("cert");
     assert_eq!(rendered.objects.iter().find(foreign), None);
@@ -212,10 +179,7 @@ fn the_source_is_what_was_asked_then_what_was_then_what_is_there(
     #[case] openshift: bool,
     #[case] cert_manager: bool,
 ) {
-    let served = Served {
-        openshift,
-        cert_manager,
-    };
+    let served = Served { openshift, cert_manager };
     let bundle = bundle_of(&["pot"], VALIDATING, &[]);
     let needs = certificate_needs(&bundle, NS);
     let chosen = choose_certificates(asked, recorded, served, &needs);
@@ -226,10 +190,7 @@ fn the_source_is_what_was_asked_then_what_was_then_what_is_there(
 // rendering.md W12: its own certificates would be waited for before it runs
 #[test]
 fn the_bundle_of_cert_manager_does_not_wait_for_itself() {
-    let served = Served {
-        openshift: false,
-        cert_manager: true,
-    };
+    let served = Served { openshift: false, cert_manager: true };
     let spec = "{customresourcedefinitions: {owned: [{name: certificates.cert-manager.io}]}}";
     let bundle = load(&with(&[("manifests/csv.yaml", &csv(spec))]));
     let needs = certificate_needs(&bundle, NS);

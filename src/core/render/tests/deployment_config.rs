@@ -78,10 +78,7 @@ fn containers_change(#[case] bundle: Value, #[case] change: Value, #[case] want:
 #[test]
 fn every_container_changes() {
     let change = json!({"env": [{"name": "a"}], "resources": {}});
-    let pod = pod(
-        &json!({"containers": [{"name": "main"}, {"name": "side-car"}]}),
-        &change,
-    );
+    let pod = pod(&json!({"containers": [{"name": "main"}, {"name": "side-car"}]}), &change);
     for container in pod["containers"].as_array().unwrap() {
         assert_eq!(container["env"], json!([{"name": "a"}]));
         assert_eq!(container["resources"], json!({}));

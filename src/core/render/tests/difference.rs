@@ -24,10 +24,7 @@ fn ours(files: &Files, kind: &str) -> Result<Value, String> {
         certificates: None,
     };
     let rendered = render(&bundle, &options).map_err(|error| Chain(&error).to_string())?;
-    let found = rendered
-        .objects
-        .into_iter()
-        .find(|object| object.kind() == kind);
+    let found = rendered.objects.into_iter().find(|object| object.kind() == kind);
     Ok(found.map_or(Value::Null, Object::into_value))
 }
 

@@ -15,11 +15,8 @@ use crate::bundle::{Files, Permission, PolicyRule};
 use crate::error::Chain;
 use crate::yaml;
 
-const NONE: Features = Features {
-    single_own_namespace: false,
-    deployment_config: false,
-    webhooks: false,
-};
+const NONE: Features =
+    Features { single_own_namespace: false, deployment_config: false, webhooks: false };
 
 fn settings(features: Features) -> Settings<'static> {
     Settings {
@@ -49,9 +46,7 @@ fn outcome(files: &Files, options: &RenderOptions) -> Result<Vec<Object>, String
 
 fn identities(objects: &[Object]) -> Vec<String> {
     let objects = objects.iter();
-    objects
-        .map(|object| object.identity().to_string())
-        .collect()
+    objects.map(|object| object.identity().to_string()).collect()
 }
 
 fn find<'a>(objects: &'a [Object], kind: &str) -> &'a Object {
@@ -167,10 +162,7 @@ fn role_names_as_upstream(
     let csv = csv_of(&format!("[{{type: {mode}, supported: true}}]"), &spec);
     let csv = csv.replace("pot.v1", "foo.v1.0.0");
     let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options(target)).unwrap();
-    let role = objects
-        .iter()
-        .find(|object| object.kind().ends_with("Role"))
-        .unwrap();
+    let role = objects.iter().find(|object| object.kind().ends_with("Role")).unwrap();
     assert_eq!(role.name(), want);
 }
 
@@ -178,18 +170,9 @@ fn role_names_as_upstream(
 #[test]
 fn absent_and_empty_verbs_hash_differently_and_resource_names_do_not_count() {
     let name = |verbs: Option<Vec<String>>| {
-        let rules = Some(vec![PolicyRule {
-            verbs,
-            ..PolicyRule::default()
-        }]);
+        let rules = Some(vec![PolicyRule { verbs, ..PolicyRule::default() }]);
         let service_account_name = String::new();
-        name::role_name(
-            "c",
-            &Permission {
-                service_account_name,
-                rules,
-            },
-        )
+        name::role_name("c", &Permission { service_account_name, rules })
     };
     assert_ne!(name(None), name(Some(Vec::new())));
 }
@@ -211,25 +194,15 @@ fn namespaced_rights_go_to(
           {type: SingleNamespace, supported: true}]",
         "{install: {spec: {permissions: [{serviceAccountName: sa, rules: [{verbs: [get]}]}]}}}",
     );
-    let options = RenderOptions {
-        role_placement,
-        ..options(target)
-    };
+    let options = RenderOptions { role_placement, ..options(target) };
     let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options).unwrap();
     assert_eq!(identities(&objects[..1]), ["ServiceAccount.v1 ops/sa"]);
     let places: Vec<_> = objects[1..]
         .iter()
-        .map(|object| {
-            format!("{} {}", object.kind(), object.namespace())
-                .trim()
-                .to_owned()
-        })
+        .map(|object| format!("{} {}", object.kind(), object.namespace()).trim().to_owned())
         .collect();
     assert_eq!(places, want);
-    for binding in objects
-        .iter()
-        .filter(|object| object.kind().ends_with("Binding"))
-    {
+    for binding in objects.iter().filter(|object| object.kind().ends_with("Binding")) {
         assert_eq!(binding.0["subjects"][0]["namespace"], "ops");
         assert_eq!(binding.0["roleRef"]["name"], binding.name());
     }
@@ -278,10 +251,7 @@ fn unsupported_bundles_are_refused_before_their_configuration(
 ) {
     let bundle = load(&with(&[("manifests/csv.yaml", &csv_of(modes, spec))]));
     let inline = json!({"unknown": true});
-    let settings = Settings {
-        inline: Some(&inline),
-        ..settings(features)
-    };
+    let settings = Settings { inline: Some(&inline), ..settings(features) };
     let error = render_configured(&bundle, &settings).unwrap_err();
     assert_eq!(Chain(&error).to_string(), want);
     assert_eq!(error.disposition(), Disposition::Retry);
@@ -293,10 +263,7 @@ fn configuration_comes_before_validation() {
     let spec = "{install: {spec: {deployments: [{name: d}, {name: d}]}}}";
     let bundle = load(&with(&[("manifests/csv.yaml", &csv(spec))]));
     let inline = json!({"watchNamespace": "x"});
-    let wrong = Settings {
-        inline: Some(&inline),
-        ..settings(NONE)
-    };
+    let wrong = Settings { inline: Some(&inline), ..settings(NONE) };
     assert_eq!(
         Chain(&render_configured(&bundle, &wrong).unwrap_err()).to_string(),
         "invalid ClusterExtension configuration: invalid configuration: unknown field \
@@ -335,10 +302,7 @@ fn targets_must_be_supported(#[case] letters: &str, #[case] targets: &[&str], #[
         .collect();
     let csv = csv_of(&format!("[{}]", modes.join(", ")), "{}");
     let targets = targets.iter().map(|&target| target.to_owned()).collect();
-    let options = RenderOptions {
-        targets,
-        ..options("")
-    };
+    let options = RenderOptions { targets, ..options("") };
     assert_eq!(
         outcome(&with(&[("manifests/csv.yaml", &csv)]), &options).unwrap_err(),
         format!("invalid option(s): invalid target namespaces {want}")
@@ -356,10 +320,7 @@ fn pods_are_told_what_to_watch(#[case] target: &str, #[case] want: &str) {
     let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options(target)).unwrap();
     let annotations =
         &find(&objects, "Deployment").0["spec"]["template"]["metadata"]["annotations"];
-    assert_eq!(
-        *annotations,
-        json!({"olm.targetNamespaces": want, "olm.operatorNamespace": "ops"})
-    );
+    assert_eq!(*annotations, json!({"olm.targetNamespaces": want, "olm.operatorNamespace": "ops"}));
 }
 
 // rendering.md E20
@@ -414,14 +375,8 @@ fn quantities_are_texts() {
     let objects = outcome(&with(&[("manifests/csv.yaml", &csv(&spec))]), &options("")).unwrap();
     let pod = &find(&objects, "Deployment").0["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    assert_eq!(
-        container["resources"]["limits"],
-        json!({"cpu": "1", "memory": "1.5"})
-    );
-    assert_eq!(
-        container["env"][0]["valueFrom"]["resourceFieldRef"]["divisor"],
-        "1"
-    );
+    assert_eq!(container["resources"]["limits"], json!({"cpu": "1", "memory": "1.5"}));
+    assert_eq!(container["env"][0]["valueFrom"]["resourceFieldRef"]["divisor"], "1");
     assert_eq!(pod["volumes"][0]["emptyDir"]["sizeLimit"], "10");
 }
 

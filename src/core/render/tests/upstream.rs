@@ -27,9 +27,7 @@ fn objects(files: &Files) -> Vec<Object> {
 
 fn identities(objects: &[Object]) -> Vec<String> {
     let objects = objects.iter();
-    objects
-        .map(|object| object.identity().to_string())
-        .collect()
+    objects.map(|object| object.identity().to_string()).collect()
 }
 
 fn find<'a>(objects: &'a [Object], kind: &str) -> &'a Object {
@@ -52,15 +50,9 @@ fn what_a_bundle_ships_and_needs_is_there_once() {
     let manifests = bundle.others.iter().map(|one| manifest::other(one, "ops"));
     let refused = phases(upstream.chain(manifests).collect()).unwrap_err();
     let refused = refused.to_string();
-    assert!(
-        refused.contains("duplicate object found in phases: identity"),
-        "{refused}"
-    );
+    assert!(refused.contains("duplicate object found in phases: identity"), "{refused}");
 
-    let accounts: Vec<_> = ours
-        .iter()
-        .filter(|object| object.kind() == "ServiceAccount")
-        .collect();
+    let accounts: Vec<_> = ours.iter().filter(|object| object.kind() == "ServiceAccount").collect();
     assert_eq!(accounts.len(), 1);
     assert_eq!(accounts[0].0["imagePullSecrets"], json!([{"name": "mine"}]));
     assert!(phases(ours).is_ok());
@@ -89,13 +81,8 @@ fn an_operator_that_watches_another_namespace_may_hold_its_lease() {
     let bundle = load(&with(&[("manifests/csv.yaml", &csv)]));
     let roles = |placement| {
         let rendered = render(&bundle, &options("dev", placement)).unwrap();
-        let roles = rendered
-            .objects
-            .into_iter()
-            .filter(|one| one.kind() == "Role");
-        roles
-            .map(|role| (role.namespace().to_owned(), role.name().to_owned()))
-            .collect::<Vec<_>>()
+        let roles = rendered.objects.into_iter().filter(|one| one.kind() == "Role");
+        roles.map(|role| (role.namespace().to_owned(), role.name().to_owned())).collect::<Vec<_>>()
     };
     let upstream = roles(RolePlacement::TargetsOnly);
     assert_eq!(upstream.len(), 1);
@@ -128,11 +115,7 @@ fn unknown_keys_go_at_the_levels_where_authors_put_them_and_stay_below() {
     let version = &find(&objects, "CustomResourceDefinition").0["spec"]["versions"][0];
     assert_eq!(version["newer"], 1);
     // Both drop these.
-    assert!(
-        !Value::from(find(&objects, "Deployment").0.clone())
-            .to_string()
-            .contains("stray")
-    );
+    assert!(!Value::from(find(&objects, "Deployment").0.clone()).to_string().contains("stray"));
     let definition = find(&objects, "CustomResourceDefinition").0.clone();
     assert!(!Value::from(definition).to_string().contains("stray"));
 }
@@ -160,9 +143,7 @@ fn the_order_of_objects_never_varies() {
         let accounts = all.iter().filter(|one| one.starts_with("ServiceAccount"));
         accounts.cloned().collect()
     };
-    let sorted: BTreeSet<_> = names
-        .map(|name| format!("ServiceAccount.v1 ops/{name}"))
-        .into();
+    let sorted: BTreeSet<_> = names.map(|name| format!("ServiceAccount.v1 ops/{name}")).into();
     assert_eq!(accounts(&first), Vec::from_iter(sorted));
     let reversed: Vec<_> = names.into_iter().rev().collect();
     assert_eq!(accounts(&permissions(&reversed)), accounts(&first));

@@ -29,10 +29,7 @@ pub(super) fn bundle_of(deployments: &[&str], webhooks: &str, more: &[(&str, &st
     );
     let csv = csv(&spec);
     let crd = crd("{}", "{}");
-    let mut files = vec![
-        ("manifests/csv.yaml", csv.as_str()),
-        ("manifests/crd.yaml", &crd),
-    ];
+    let mut files = vec![("manifests/csv.yaml", csv.as_str()), ("manifests/crd.yaml", &crd)];
     files.extend(more);
     load(&with(&files))
 }
@@ -131,10 +128,7 @@ fn a_missing_port_is_443_everywhere() {
     assert_eq!(service["port"], 443);
     let admission = objects(&bundle_of(&["pot"], VALIDATING, &[]), None);
     let configuration = find(&admission, "ValidatingWebhookConfiguration");
-    assert_eq!(
-        configuration["webhooks"][0]["clientConfig"]["service"]["port"],
-        443
-    );
+    assert_eq!(configuration["webhooks"][0]["clientConfig"]["service"]["port"], 443);
     for objects in [conversion, admission] {
         assert_eq!(
             find(&objects, "Service")["spec"]["ports"],
@@ -154,14 +148,8 @@ fn a_conversion_webhook_replaces_the_stanza_of_its_crd_alone() {
     let cups = foreign.replace("mugs", "cups");
     let bundle = bundle_of(
         &["my.pot"],
-        &CONVERSION.replace(
-            "deploymentName: pot",
-            "deploymentName: my.pot, containerPort: 9443",
-        ),
-        &[
-            ("manifests/crd.yaml", &foreign),
-            ("manifests/cups.yaml", &cups),
-        ],
+        &CONVERSION.replace("deploymentName: pot", "deploymentName: my.pot, containerPort: 9443"),
+        &[("manifests/crd.yaml", &foreign), ("manifests/cups.yaml", &cups)],
     );
     let objects = objects(&bundle, None);
     let stanza = |name| {
@@ -207,10 +195,7 @@ fn a_service_leads_to_each_port_once() {
         &[],
     );
     let service = find(&objects(&bundle, None), "Service");
-    assert_eq!(
-        service["metadata"],
-        json!({"name": "pot-service", "namespace": NS})
-    );
+    assert_eq!(service["metadata"], json!({"name": "pot-service", "namespace": NS}));
     assert_eq!(
         service["spec"],
         json!({"selector": {"app": "pot"}, "ports": [
@@ -249,10 +234,7 @@ fn webhooks_see_what_the_operator_watches(#[case] target: &str, #[case] want: Va
         webhookdefinitions: {VALIDATING}}}"
     );
     let bundle = load(&with(&[("manifests/csv.yaml", &csv_of(modes, &spec))]));
-    let options = RenderOptions {
-        targets: vec![target.to_owned()],
-        ..options(None)
-    };
+    let options = RenderOptions { targets: vec![target.to_owned()], ..options(None) };
     let objects = render(&bundle, &options).unwrap().objects;
     let configuration = find(&objects, "ValidatingWebhookConfiguration");
     assert_eq!(configuration["webhooks"][0]["namespaceSelector"], want);
@@ -279,11 +261,7 @@ fn names_of_webhook_objects(#[case] deployment: &str, #[case] want: [&str; 3]) {
     let issuer = name::issuer_name(&certificate);
     assert_eq!([&*service, &certificate, &issuer], want);
     assert!(service.len() <= 63);
-    assert_eq!(
-        unique(&"a".repeat(56), "service").len(),
-        64,
-        "upstream's rule"
-    );
+    assert_eq!(unique(&"a".repeat(56), "service").len(), 64, "upstream's rule");
 }
 
 // rendering.md D11, R2: upstream emits the Service twice and then refuses the revision
@@ -294,10 +272,7 @@ fn a_manifest_of_the_webhook_service_keeps_only_its_labels() {
         service.beta.openshift.io/serving-cert-secret-name: x}}\n\
         spec: {selector: {app: other}, ports: [{port: 1}]}\n";
     let bundle = bundle_of(&["pot"], VALIDATING, &[("manifests/s.yaml", manifest)]);
-    let service = find(
-        &objects(&bundle, Some(CertificateProvider::ServiceCa)),
-        "Service",
-    );
+    let service = find(&objects(&bundle, Some(CertificateProvider::ServiceCa)), "Service");
     assert_eq!(service["spec"]["selector"], json!({"app": "pot"}));
     assert_eq!(service["spec"]["ports"][0]["port"], 443);
     assert_eq!(service["metadata"]["labels"], json!({"theirs": "a"}));
@@ -310,22 +285,13 @@ fn a_manifest_of_the_webhook_service_keeps_only_its_labels() {
 
 // rendering.md R17: what is used of a definition is type-checked
 #[rstest]
-#[case(
-    "containerPort: '443'",
-    "containerPort: expected integer, found string"
-)]
-#[case(
-    "targetPort: [1]",
-    "targetPort: expected integer or string, found array"
-)]
+#[case("containerPort: '443'", "containerPort: expected integer, found string")]
+#[case("targetPort: [1]", "targetPort: expected integer or string, found array")]
 #[case("timeoutSeconds: x", "timeoutSeconds: expected integer, found string")]
 #[case("objectSelector: x", "objectSelector: expected object, found string")]
 fn wrong_types_in_definitions_are_named(#[case] field: &str, #[case] want: &str) {
     let spec = format!("{{webhookdefinitions: [{{{field}}}]}}");
     let error = Bundle::from_files(&with(&[("manifests/csv.yaml", &csv(&spec))])).unwrap_err();
     let text = Chain(&error).to_string();
-    assert!(
-        text.ends_with(&format!("spec.webhookdefinitions[0].{want}")),
-        "{text}"
-    );
+    assert!(text.ends_with(&format!("spec.webhookdefinitions[0].{want}")), "{text}");
 }

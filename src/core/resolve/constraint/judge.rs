@@ -89,10 +89,7 @@ impl<'a> Installed<'a> {
     pub(crate) fn new(providers: impl IntoIterator<Item = &'a Provider>) -> Self {
         let mut providers: Vec<_> = providers.into_iter().collect();
         providers.sort_by(|a, b| a.origin.cmp(&b.origin));
-        Self {
-            providers,
-            matching: RefCell::default(),
-        }
+        Self { providers, matching: RefCell::default() }
     }
 
     pub(crate) fn providers(&self) -> &[&'a Provider] {
@@ -108,9 +105,7 @@ impl<'a> Installed<'a> {
         }
         let matches = known.get(rule.text()).into_iter().flatten();
         let providers = self.providers.iter().zip(matches);
-        providers
-            .filter_map(|(provider, matches)| matches.then_some(*provider))
-            .collect()
+        providers.filter_map(|(provider, matches)| matches.then_some(*provider)).collect()
     }
 }
 
@@ -196,25 +191,14 @@ impl<'a> View<'a> {
 
     fn explain(&self, constraint: &Constraint, negated: bool) -> Node {
         let children = |children: &[Constraint], negated: bool| -> Vec<_> {
-            children
-                .iter()
-                .map(|it| self.explain(it, negated))
-                .collect()
+            children.iter().map(|it| self.explain(it, negated)).collect()
         };
         let verdicts =
             |children: &[Node]| -> Vec<_> { children.iter().map(|it| it.verdict).collect() };
         let (verdict, test) = match &constraint.demand {
-            Demand::Package {
-                package,
-                text,
-                range,
-            } => {
+            Demand::Package { package, text, range } => {
                 let found = self.versions(package, range, negated);
-                let test = Test::Package {
-                    package: package.clone(),
-                    range: text.clone(),
-                    found,
-                };
+                let test = Test::Package { package: package.clone(), range: text.clone(), found };
                 (self.verdict_within(constraint, negated), test)
             }
             Demand::Kind(kind) => {
@@ -243,11 +227,7 @@ impl<'a> View<'a> {
                 (none(verdicts(&parts)), Test::Not(parts))
             }
         };
-        Node {
-            verdict,
-            message: constraint.message.clone(),
-            test,
-        }
+        Node { verdict, message: constraint.message.clone(), test }
     }
 
     /// Returns what may meet a constraint; the subject itself cannot violate a negated one.
@@ -260,11 +240,7 @@ impl<'a> View<'a> {
 
     /// Returns the verdict, given whether an installed bundle has what is required.
     fn found(&self, found: bool) -> Verdict {
-        if found {
-            Verdict::Met
-        } else {
-            self.environment.providers.absence()
-        }
+        if found { Verdict::Met } else { self.environment.providers.absence() }
     }
 
     fn versions(&self, package: &str, range: &SkipRange, negated: bool) -> Vec<FoundVersion> {
@@ -298,10 +274,7 @@ impl<'a> View<'a> {
         if !negated && self.subject.brings(kind) {
             return (Verdict::Met, FoundKind::Itself);
         }
-        if self
-            .step
-            .is_some_and(|step| step.to.bundle.kinds.contains(kind))
-        {
+        if self.step.is_some_and(|step| step.to.bundle.kinds.contains(kind)) {
             return (Verdict::Met, FoundKind::Served);
         }
         let served = match &self.environment.served {
@@ -345,9 +318,7 @@ impl<'a> View<'a> {
     fn single_provider(&self, constraint: &Constraint) -> Option<String> {
         let mut parties: Vec<_> = self.parties(false).collect();
         parties.sort_by_key(|party| party.origin());
-        let party = parties
-            .into_iter()
-            .find(|party| meets_alone(*party, constraint))?;
+        let party = parties.into_iter().find(|party| meets_alone(*party, constraint))?;
         Some(party.origin().name().to_owned())
     }
 }
@@ -391,20 +362,12 @@ impl<'a> Subject<'a> {
 
 /// Combines verdicts when all parts must be met.
 fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
-    first_of(
-        verdicts,
-        [Verdict::Unmet, Verdict::Unknown, Verdict::NotJudged],
-        Verdict::Met,
-    )
+    first_of(verdicts, [Verdict::Unmet, Verdict::Unknown, Verdict::NotJudged], Verdict::Met)
 }
 
 /// Combines verdicts when one part must be met.
 fn any(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
-    first_of(
-        verdicts,
-        [Verdict::Met, Verdict::NotJudged, Verdict::Unknown],
-        Verdict::Unmet,
-    )
+    first_of(verdicts, [Verdict::Met, Verdict::NotJudged, Verdict::Unknown], Verdict::Unmet)
 }
 
 /// Combines verdicts when no part may be met.
@@ -424,7 +387,5 @@ fn first_of(
 ) -> Verdict {
     let rank = |verdict: Verdict| ranking.iter().position(|it| *it == verdict);
     let best = verdicts.into_iter().filter_map(rank).min();
-    best.and_then(|rank| ranking.get(rank))
-        .copied()
-        .unwrap_or(otherwise)
+    best.and_then(|rank| ranking.get(rank)).copied().unwrap_or(otherwise)
 }

@@ -21,10 +21,7 @@ struct Leaves {
 
 impl fmt::Display for Items<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut leaves = Leaves {
-            left: MAX_LEAVES,
-            more: 0,
-        };
+        let mut leaves = Leaves { left: MAX_LEAVES, more: 0 };
         let items = self.0.iter().map(|item| &item.node);
         let items: Vec<_> = items.filter_map(|node| leaves.node(node)).collect();
         f.write_str(&items.join("; "))?;
@@ -91,11 +88,7 @@ fn explains(node: &Node, child: &Node) -> bool {
 /// Returns the text of a node without children.
 fn leaf_text(leaf: &Test, verdict: Verdict) -> String {
     match leaf {
-        Test::Package {
-            package,
-            range,
-            found,
-        } => {
+        Test::Package { package, range, found } => {
             let (package, range) = (quote(package), quote(range));
             let why = found_versions(verdict, found);
             format!("requires package {package} in version range {range} ({why})")

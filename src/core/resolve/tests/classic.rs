@@ -127,10 +127,8 @@ fn an_update_that_is_held_back_or_out_of_range_is_taken_by_classic_alone() {
 
 #[test]
 fn every_requested_channel_has_its_step() {
-    let fixture = fixture(json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}])).channel(
-        "fast",
-        json!([{"name": "kettle.v1.2.0", "skips": ["kettle.v1.0.0"]}]),
-    );
+    let fixture = fixture(json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]))
+        .channel("fast", json!([{"name": "kettle.v1.2.0", "skips": ["kettle.v1.0.0"]}]));
     let request = installed("1.0.0").channels(&["stable", "fast", "slow"]);
     assert_eq!(
         steps(&request, &fixture),
@@ -151,10 +149,7 @@ fn a_bundle_with_the_property_for_it_is_never_installed_by_classic() {
     let bundle = fixture.blobs.iter_mut().find(refused).unwrap();
     let properties = bundle["properties"].as_array_mut().unwrap();
     properties.push(json!({"type": "olm.deprecated", "value": {}}));
-    assert_eq!(
-        steps(&installed("1.0.0"), &fixture),
-        ["stable: kettle.v1.1.0 DifferentTarget"]
-    );
+    assert_eq!(steps(&installed("1.0.0"), &fixture), ["stable: kettle.v1.1.0 DifferentTarget"]);
 }
 
 #[test]

@@ -11,10 +11,7 @@ use super::*;
 use crate::catalog::Property;
 
 fn property(kind: &str, value: &Value) -> Property {
-    Property {
-        kind: kind.to_owned(),
-        value: value.to_string(),
-    }
+    Property { kind: kind.to_owned(), value: value.to_string() }
 }
 
 fn provider(package: &str, version: &str) -> Provider {
@@ -49,16 +46,10 @@ fn unreadable() -> Environment {
         unreadable_groups: BTreeSet::from(["greens.example.com".to_owned()]),
         ..ServedKinds::default()
     };
-    Environment {
-        served: Knowledge::Known(served.into()),
-        ..cluster(Vec::new(), &[])
-    }
+    Environment { served: Knowledge::Known(served.into()), ..cluster(Vec::new(), &[]) }
 }
 
-const CHECK: Options = Options {
-    dependencies: Dependencies::Check,
-    ..ANY
-};
+const CHECK: Options = Options { dependencies: Dependencies::Check, ..ANY };
 
 /// Versions that each may follow every other one, with further properties.
 fn kettles(bundles: &[(&str, Vec<(&str, Value)>)]) -> Fixture {
@@ -205,17 +196,11 @@ fn trees_with_something_unknown(#[case] tree: Value, #[case] want: &str) {
 // What is not given is not judged, and what is given is.
 #[test]
 fn what_is_not_told_excludes_nothing() {
-    let only_kinds = Environment {
-        providers: Knowledge::NotTold,
-        ..cluster(Vec::new(), &[])
-    };
+    let only_kinds = Environment { providers: Knowledge::NotTold, ..cluster(Vec::new(), &[]) };
     assert_eq!(ask_one(package("1.0.0"), &only_kinds), "kettle.v1.0.0");
     assert!(ask_one(gvk("v1"), &only_kinds).starts_with("!unmet"));
     let silent = Environment::default();
-    assert_eq!(
-        ask_one(json!({"no": "constraint"}), &silent),
-        "kettle.v1.0.0"
-    );
+    assert_eq!(ask_one(json!({"no": "constraint"}), &silent), "kettle.v1.0.0");
 }
 
 // resolution.md K5
@@ -223,19 +208,13 @@ fn what_is_not_told_excludes_nothing() {
 fn what_must_not_be_there_is_not_the_bundle_itself() {
     let itself = json!({"package": {"packageName": "kettle", "versionRange": ">=0.0.0"}});
     let empty = cluster(Vec::new(), &[]);
-    assert_eq!(
-        ask_one(compound("not", slice::from_ref(&itself)), &empty),
-        "kettle.v1.0.0"
-    );
+    assert_eq!(ask_one(compound("not", slice::from_ref(&itself)), &empty), "kettle.v1.0.0");
     assert_eq!(ask_one(itself, &empty), "kettle.v1.0.0");
 
     let apis = BTreeSet::from([green("v1")]);
     let own = provider("kettle", "0.9.0").with_apis(apis.clone());
     let own = cluster(vec![own], &["v1"]);
-    assert_eq!(
-        ask_one(compound("not", &[gvk("v1")]), &own),
-        "kettle.v1.0.0"
-    );
+    assert_eq!(ask_one(compound("not", &[gvk("v1")]), &own), "kettle.v1.0.0");
 
     let other = provider("green", "1.0.0").with_apis(apis);
     let other = cluster(vec![other], &["v1"]);
@@ -283,10 +262,7 @@ fn a_rule_is_about_one_bundle_at_a_time() {
     assert_eq!(ask_one(rule(certified), &environment), "kettle.v1.0.0");
     assert!(ask_one(rule(&both), &environment).ends_with("(no installed bundle matches)"));
     let itself = "properties.exists(p, p.type == 'olm.package' && p.value.version == '1.0.0')";
-    assert_eq!(
-        ask_one(rule(itself), &cluster(Vec::new(), &[])),
-        "kettle.v1.0.0"
-    );
+    assert_eq!(ask_one(rule(itself), &cluster(Vec::new(), &[])), "kettle.v1.0.0");
 }
 
 /// Resolves an update from 1.0.0.
@@ -316,11 +292,8 @@ fn the_next_bundle_that_fits_is_chosen_and_the_better_one_is_held() {
     let environment = cluster(vec![provider("blue", "1.0.0")], &[]);
     let resolution = update(&installed("1.0.0"), &catalogs, &environment);
     assert_eq!(answer(&resolution), "kettle.v1.1.0");
-    let held: Vec<_> = resolution
-        .held
-        .iter()
-        .map(|it| (it.bundle, it.reason.code().as_str()))
-        .collect();
+    let held: Vec<_> =
+        resolution.held.iter().map(|it| (it.bundle, it.reason.code().as_str())).collect();
     assert_eq!(held, [("kettle.v1.2.0", "ConstraintUnmet")]);
 }
 
@@ -342,11 +315,7 @@ fn what_is_installed_is_kept_where_nothing_fits() {
         assert!(answer(&resolution).starts_with(want));
         assert!(matches!(resolution.decision(), Decision::Keep(Some(_))));
     }
-    let down = update(
-        &installed("1.0.0").version("<1.0.0"),
-        &catalogs,
-        &environment,
-    );
+    let down = update(&installed("1.0.0").version("<1.0.0"), &catalogs, &environment);
     assert_eq!(answer(&down), "kettle.v0.9.0");
 }
 
@@ -371,11 +340,7 @@ fn updates_break_nothing(
     let catalogs = [catalog("a", 0, &content)];
     let resolution = update(&installed("1.0.0"), &catalogs, &cluster(providers, &[]));
     assert_eq!(answer(&resolution), want);
-    let codes: Vec<_> = resolution
-        .held
-        .iter()
-        .map(|it| it.reason.code().as_str())
-        .collect();
+    let codes: Vec<_> = resolution.held.iter().map(|it| it.reason.code().as_str()).collect();
     assert_eq!(codes, held);
 }
 

@@ -14,10 +14,7 @@ fn a_selector_without_requirements_selects_all(#[case] selector: Option<Value>) 
         Some(selector) => request().selector(selector),
         None => request(),
     };
-    assert_eq!(
-        ask(&request, &Fixture::bundles(&["1.0.0"])),
-        "kettle.v1.0.0"
-    );
+    assert_eq!(ask(&request, &Fixture::bundles(&["1.0.0"])), "kettle.v1.0.0");
 }
 
 // resolution.md S2
@@ -28,10 +25,7 @@ fn not_in_keeps_catalogs_without_the_label() {
         {"key": "tier", "operator": "In", "values": ["a", "b"]},
     ]});
     let fixture = Fixture::bundles(&["1.0.0"]);
-    assert_eq!(
-        ask(&request().selector(selector), &fixture),
-        "kettle.v1.0.0"
-    );
+    assert_eq!(ask(&request().selector(selector), &fixture), "kettle.v1.0.0");
 }
 
 // resolution.md S3
@@ -80,10 +74,7 @@ fn selector_errors(#[case] selector: Value, #[case] want: &str) {
 
 fn two_channels() -> Fixture {
     Fixture::bundles(&["1.0.0", "1.1.0", "1.2.0"])
-        .channel(
-            "alpha",
-            json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]),
-        )
+        .channel("alpha", json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]))
         .channel(
             "beta",
             json!([
@@ -106,10 +97,7 @@ fn two_channels() -> Fixture {
      \"kettle\" in channels [gamma]"
 )]
 fn edges_count_in_considered_channels(#[case] channels: &[&str], #[case] want: &str) {
-    assert_eq!(
-        ask(&installed("1.0.0").channels(channels), &two_channels()),
-        want
-    );
+    assert_eq!(ask(&installed("1.0.0").channels(channels), &two_channels()), want);
 }
 
 // resolution.md U5
@@ -124,11 +112,8 @@ fn a_pin_two_hops_away_is_refused_although_it_exists() {
         "!error upgrading from currently installed version \"1.0.0\": no bundles found for \
          package \"kettle\" matching version \"1.0.2\""
     );
-    let reasons: Vec<_> = resolution
-        .excluded
-        .iter()
-        .map(|it| (it.bundle, it.reason.clone()))
-        .collect();
+    let reasons: Vec<_> =
+        resolution.excluded.iter().map(|it| (it.bundle, it.reason.clone())).collect();
     assert_eq!(
         reasons,
         [
@@ -182,10 +167,7 @@ fn a_higher_release_needs_an_edge() {
 #[case::installed_version_is_never_parsed("1", "1.0.0", "kettle.v1.0.0")]
 fn self_certified_follows_no_edges(#[case] from: &str, #[case] range: &str, #[case] want: &str) {
     let fixture = Fixture::bundles(&["1.0.0", "2.0.0"]);
-    assert_eq!(
-        ask(&installed(from).version(range).self_certified(), &fixture),
-        want
-    );
+    assert_eq!(ask(&installed(from).version(range).self_certified(), &fixture), want);
 }
 
 #[test]
@@ -204,10 +186,7 @@ fn a_wrong_installed_version_only_matters_where_the_package_is() {
 #[test]
 fn a_range_with_a_release_picks_the_highest_release() {
     let fixture = Fixture::bundles(&["1.0.0+1", "1.0.0+10", "1.0.0+9"]);
-    assert_eq!(
-        ask(&request().version("1.0.0+1"), &fixture),
-        "kettle.v1.0.0+10"
-    );
+    assert_eq!(ask(&request().version("1.0.0+1"), &fixture), "kettle.v1.0.0+10");
 }
 
 // resolution.md K1
@@ -230,9 +209,6 @@ fn declared_dependencies(#[case] dependencies: Dependencies, #[case] want: &str)
     }));
     let content = fixture.content();
     let catalogs = [catalog("a", 0, &content)];
-    let options = Options {
-        dependencies,
-        ..ANY
-    };
+    let options = Options { dependencies, ..ANY };
     assert_eq!(answer(&resolve(&request(), &catalogs, &options)), want);
 }

@@ -15,9 +15,7 @@ pub(crate) fn any_fixture() -> impl Strategy<Value = Fixture> {
             let name = format!("kettle.v{version}");
             let replaces = format!("kettle.v{from}.0.0");
             let entries = json!([{"name": name, "replaces": replaces}]);
-            fixture = fixture
-                .bundle(&name, &version)
-                .channel(&format!("c{minor}"), entries);
+            fixture = fixture.bundle(&name, &version).channel(&format!("c{minor}"), entries);
             if deprecated {
                 fixture = fixture.deprecate(&version);
             }
@@ -33,11 +31,7 @@ pub(crate) fn any_request() -> impl Strategy<Value = Request> {
     (version, channels, from, any::<bool>()).prop_map(|(version, channels, from, certified)| {
         let request = from.map_or_else(request, installed);
         let request = request.version(version).channels(&channels);
-        if certified {
-            request.self_certified()
-        } else {
-            request
-        }
+        if certified { request.self_certified() } else { request }
     })
 }
 

@@ -25,9 +25,9 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn bundles(versions: &[&str]) -> Self {
-        versions.iter().fold(Self::default(), |it, version| {
-            it.bundle(&format!("kettle.v{version}"), version)
-        })
+        versions
+            .iter()
+            .fold(Self::default(), |it, version| it.bundle(&format!("kettle.v{version}"), version))
     }
 
     /// Versions that each replace the one before, in channel `stable`.
@@ -47,10 +47,7 @@ impl Fixture {
         self
     }
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "callers write entries in place"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "callers write entries in place")]
     pub(crate) fn channel(mut self, name: &str, entries: Value) -> Self {
         let (schema, package) = ("olm.channel", "kettle");
         self.blobs.push(json!({
@@ -62,8 +59,7 @@ impl Fixture {
     pub(crate) fn deprecate(mut self, version: &str) -> Self {
         let name = format!("kettle.v{version}");
         let reference = json!({"schema": "olm.bundle", "name": name});
-        self.deprecated
-            .push(json!({"reference": reference, "message": "old"}));
+        self.deprecated.push(json!({"reference": reference, "message": "old"}));
         self
     }
 
@@ -103,10 +99,7 @@ pub(crate) fn down(name: &str, priority: i32) -> Catalog<'_> {
 
 pub(crate) fn request() -> Request {
     Request {
-        filter: CatalogFilter {
-            package_name: "kettle".to_owned(),
-            ..CatalogFilter::default()
-        },
+        filter: CatalogFilter { package_name: "kettle".to_owned(), ..CatalogFilter::default() },
         ..Request::default()
     }
 }

@@ -58,9 +58,7 @@ fn between_catalogs(#[case] a: i32, #[case] b: i32, #[case] old: bool, #[case] w
 fn deprecations_are_those_of_the_winning_catalog() {
     let (first, second) = (
         Fixture::bundles(&["1.0.0"]).content(),
-        Fixture::bundles(&["1.0.0", "0.9.0"])
-            .deprecate("0.9.0")
-            .content(),
+        Fixture::bundles(&["1.0.0", "0.9.0"]).deprecate("0.9.0").content(),
     );
     let catalogs = [catalog("a", 1, &first), catalog("b", 0, &second)];
     let selected = resolve(&request(), &catalogs, &ANY).result.unwrap();
@@ -88,10 +86,7 @@ fn a_catalog_is_down(
     }
     let content = fixture.content();
     let catalogs = [catalog("a", 0, &content), down("b", priority)];
-    let options = Options {
-        unavailability: mode,
-        ..ANY
-    };
+    let options = Options { unavailability: mode, ..ANY };
     let request = request();
     let resolution = resolve(&request, &catalogs, &options);
     if accepted {
@@ -128,10 +123,7 @@ fn content_that_is_here_is_used_although_the_catalog_is_down() {
     stale.problem = Some(CatalogProblem::NotCached);
     let catalogs = [stale];
     assert_eq!(ask_catalogs(&request(), &catalogs), "kettle.v1.0.0");
-    let strict = Options {
-        unavailability: Unavailability::Strict,
-        ..ANY
-    };
+    let strict = Options { unavailability: Unavailability::Strict, ..ANY };
     assert_eq!(
         answer(&resolve(&request(), &catalogs, &strict)),
         "!error walking catalogs: error getting package \"kettle\" from catalog \"a\": cache for \

@@ -23,9 +23,7 @@ fn automatic_updates_go_no_further_than_the_policy(
     let versions = ["0.9.0", "1.0.0", "1.0.1", "1.1.0", "2.0.0"];
     let entry = |version| json!({"name": format!("kettle.v{version}"), "skipRange": "1.0.0"});
     let entries = versions.iter().map(entry).collect();
-    let content = Fixture::bundles(&versions)
-        .channel("stable", entries)
-        .content();
+    let content = Fixture::bundles(&versions).channel("stable", entries).content();
     let catalogs = [catalog("a", 0, &content)];
     let options = Options { updates, ..ANY };
     let request = installed("1.0.0").version(range);

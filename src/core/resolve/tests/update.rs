@@ -22,11 +22,7 @@ fn told(request: &Request, fixture: &Fixture, taken: &str) -> Option<(String, St
 }
 
 #[rstest]
-#[case::pinned(
-    "1.0.0",
-    "1.0.1",
-    "Pinned: 1.0.1 is available; version \"1.0.0\" does not admit it"
-)]
+#[case::pinned("1.0.0", "1.0.1", "Pinned: 1.0.1 is available; version \"1.0.0\" does not admit it")]
 #[case::pinned_below("<1.0.1", "1.0.1", "Pinned")]
 #[case::free("", "", "")]
 fn a_pin_names_the_next_step_and_the_newest(
@@ -82,10 +78,7 @@ fn nothing_is_told_of_what_is_taken_or_deprecated(
         Some(version) => fixture.deprecate(version),
         None => fixture,
     };
-    assert_eq!(
-        told(&installed("1.0.0").version("1.0.0"), &fixture, taken),
-        None
-    );
+    assert_eq!(told(&installed("1.0.0").version("1.0.0"), &fixture, taken), None);
 }
 
 #[test]
@@ -100,9 +93,8 @@ fn a_pin_hides_prereleases_from_those_who_never_had_one() {
 fn only_requested_channels_and_selected_catalogs_offer_anything() {
     let entries = json!([{"name": "kettle.v2.0.0", "replaces": "kettle.v1.0.0"}]);
     let stable = json!([{"name": "kettle.v1.0.0"}]);
-    let fixture = Fixture::bundles(&["1.0.0", "2.0.0"])
-        .channel("fast", entries)
-        .channel("stable", stable);
+    let fixture =
+        Fixture::bundles(&["1.0.0", "2.0.0"]).channel("fast", entries).channel("stable", stable);
     let request = installed("1.0.0").version("1.0.0");
     assert!(told(&request, &fixture, "1.0.0").is_some());
     let in_stable = request.clone().channels(&["stable"]);

@@ -105,9 +105,10 @@ pub fn summarize(
             installed(revisions).put(conditions, pass.generation, now);
             progressing(conditions, revisions, pass, now);
             available(conditions, revisions, pass.generation);
-            status.install = revisions.installed.as_ref().map(|installed| InstallStatus {
-                bundle: installed.bundle.clone(),
-            });
+            status.install = revisions
+                .installed
+                .as_ref()
+                .map(|installed| InstallStatus { bundle: installed.bundle.clone() });
             status.active_revisions = active(revisions);
             deprecations(conditions, revisions, pass, now);
         }
@@ -130,10 +131,8 @@ pub fn paused() -> Statement {
 fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
     let newest = revisions.rolling.last()?;
     let found = find(newest.conditions, types::AVAILABLE)?;
-    (found.status == status::FALSE).then(|| Note {
-        reason: Reason::RollingOut,
-        message: found.message.clone(),
-    })
+    (found.status == status::FALSE)
+        .then(|| Note { reason: Reason::RollingOut, message: found.message.clone() })
 }
 
 /// Returns which objects the newest revision left out because the cluster does not serve their kind
@@ -142,10 +141,7 @@ fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
     let installed = revisions.installed.as_ref().map(|one| &one.revision);
     let newest = revisions.rolling.last().or(installed)?;
     let found = find(newest.conditions, types::DEFERRED)?;
-    Some(Note {
-        reason: Reason::ObjectsDeferred,
-        message: found.message.clone(),
-    })
+    Some(Note { reason: Reason::ObjectsDeferred, message: found.message.clone() })
 }
 
 /// `Installed` is unknown.
@@ -164,11 +160,7 @@ fn installed(revisions: &Revisions<'_>) -> Statement {
         find(newest.conditions, types::PROGRESSING)
             .is_none_or(|found| found.reason == Reason::RollingOut.as_str())
     });
-    let reason = if healthy {
-        Reason::Absent
-    } else {
-        Reason::Failed
-    };
+    let reason = if healthy { Reason::Absent } else { Reason::Failed };
     Statement::no(types::INSTALLED, reason, text::NOTHING_INSTALLED)
 }
 
@@ -222,10 +214,7 @@ fn active(revisions: &Revisions<'_>) -> Vec<RevisionStatus> {
                 copy_condition(&mut conditions, found, found.observed_generation);
             }
         }
-        RevisionStatus {
-            name: revision.name.to_owned(),
-            conditions,
-        }
+        RevisionStatus { name: revision.name.to_owned(), conditions }
     });
     installed.chain(rolling).collect()
 }

@@ -9,11 +9,7 @@ fn now() -> Timestamp {
 fn conditions(statements: impl IntoIterator<Item = Statement>) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for statement in statements {
-        statement.put(
-            &mut conditions,
-            Some(1),
-            Timestamp::from_second(50).unwrap(),
-        );
+        statement.put(&mut conditions, Some(1), Timestamp::from_second(50).unwrap());
     }
     conditions
 }
@@ -31,11 +27,7 @@ fn pass(revisions: Revisions<'_>, outcome: Outcome) -> Pass<'_> {
 
 fn installed_revision(conditions: &[Condition]) -> Installed<'_> {
     Installed {
-        revision: Revision {
-            name: "ext-1",
-            version: "1.0.0",
-            conditions,
-        },
+        revision: Revision { name: "ext-1", version: "1.0.0", conditions },
         bundle: BundleMetadata {
             name: "pkg.v1.0.0".to_owned(),
             version: "1.0.0".to_owned(),
@@ -46,11 +38,7 @@ fn installed_revision(conditions: &[Condition]) -> Installed<'_> {
 }
 
 fn rolling(conditions: &[Condition]) -> Revision<'_> {
-    Revision {
-        name: "ext-2",
-        version: "2.0.0",
-        conditions,
-    }
+    Revision { name: "ext-2", version: "2.0.0", conditions }
 }
 
 fn one(status: &ClusterExtensionStatus, type_: &str) -> String {
@@ -185,10 +173,7 @@ fn unreadable_revisions_make_installed_unknown() {
     pass.revisions = Err("no access".to_owned());
     let status = summarize(Some(&before), &pass, now());
     assert_eq!(one(&status, types::INSTALLED), "Unknown/Failed no access");
-    assert_eq!(
-        one(&status, types::PROGRESSING),
-        "True/Retrying retrying to get installed bundle"
-    );
+    assert_eq!(one(&status, types::PROGRESSING), "True/Retrying retrying to get installed bundle");
     assert_eq!(status.install, None);
 }
 
@@ -196,10 +181,8 @@ fn unreadable_revisions_make_installed_unknown() {
 #[test]
 fn active_revisions_begin_with_the_installed_one() {
     let steady = conditions([object_set::rolled_out("1.0.0"), object_set::succeeded()]);
-    let upgrade = conditions([
-        object_set::rolling_out("2.0.0"),
-        object_set::not_yet_available("2.0.0"),
-    ]);
+    let upgrade =
+        conditions([object_set::rolling_out("2.0.0"), object_set::not_yet_available("2.0.0")]);
     let revisions = Revisions {
         installed: Some(installed_revision(&steady)),
         rolling: vec![rolling(&upgrade)],
@@ -218,14 +201,9 @@ fn active_revisions_begin_with_the_installed_one() {
 #[test]
 fn ready_names_the_object_a_roll_out_waits_for() {
     let line = "Object Deployment.apps/v1 lamps/lamp: not available".to_owned();
-    let upgrade = conditions([
-        object_set::rolling_out("2.0.0"),
-        object_set::probe_failure(&[line]),
-    ]);
-    let revisions = Revisions {
-        installed: None,
-        rolling: vec![rolling(&upgrade)],
-    };
+    let upgrade =
+        conditions([object_set::rolling_out("2.0.0"), object_set::probe_failure(&[line])]);
+    let revisions = Revisions { installed: None, rolling: vec![rolling(&upgrade)] };
     let status = summarize(None, &pass(revisions, Outcome::Settled), now());
     assert_eq!(
         one(&status, types::READY),
@@ -237,39 +215,22 @@ fn ready_names_the_object_a_roll_out_waits_for() {
 // api.md T18
 #[test]
 fn the_same_pass_again_changes_nothing() {
-    let steady = conditions([
-        object_set::rolled_out("1.0.0"),
-        object_set::probes_succeeded(),
-    ]);
-    let revisions = Revisions {
-        installed: Some(installed_revision(&steady)),
-        rolling: Vec::new(),
-    };
+    let steady = conditions([object_set::rolled_out("1.0.0"), object_set::probes_succeeded()]);
+    let revisions = Revisions { installed: Some(installed_revision(&steady)), rolling: Vec::new() };
     let data = Deprecations::default();
     let mut pass = pass(revisions, Outcome::Settled);
     pass.catalogs = Catalogs::Known(&data);
     let first = summarize(None, &pass, now());
     let later = Timestamp::from_second(900).unwrap();
     assert_eq!(summarize(Some(&first), &pass, later), first);
-    assert_eq!(
-        one(&first, types::READY),
-        "True/Succeeded The bundle is installed and available."
-    );
-    assert!(
-        first
-            .conditions
-            .iter()
-            .all(|c| c.observed_generation == Some(4))
-    );
+    assert_eq!(one(&first, types::READY), "True/Succeeded The bundle is installed and available.");
+    assert!(first.conditions.iter().all(|c| c.observed_generation == Some(4)));
 }
 
 // api.md 4.9: a status write must not clobber unknown condition types.
 #[test]
 fn conditions_of_others_stay() {
-    let foreign = Condition {
-        type_: "Theirs".to_owned(),
-        ..conditions([retrying("x")]).remove(0)
-    };
+    let foreign = Condition { type_: "Theirs".to_owned(), ..conditions([retrying("x")]).remove(0) };
     let before = ClusterExtensionStatus {
         conditions: vec![foreign.clone()],
         ..ClusterExtensionStatus::default()
@@ -281,26 +242,14 @@ fn conditions_of_others_stay() {
 // decisions 24 and 32
 #[test]
 fn ready_explains_what_progressing_may_not() {
-    let notes = [Note {
-        reason: Reason::NextMajorHeld,
-        message: "2.0.0 is held".to_owned(),
-    }];
+    let notes = [Note { reason: Reason::NextMajorHeld, message: "2.0.0 is held".to_owned() }];
     let mut failing = pass(Revisions::default(), retry());
     failing.notes = &notes;
     let status = summarize(None, &failing, now());
-    assert_eq!(
-        one(&status, types::READY),
-        "False/Retrying boom\n2.0.0 is held"
-    );
+    assert_eq!(one(&status, types::READY), "False/Retrying boom\n2.0.0 is held");
 
-    let steady = conditions([
-        object_set::rolled_out("1.0.0"),
-        object_set::probes_succeeded(),
-    ]);
-    let revisions = Revisions {
-        installed: Some(installed_revision(&steady)),
-        rolling: Vec::new(),
-    };
+    let steady = conditions([object_set::rolled_out("1.0.0"), object_set::probes_succeeded()]);
+    let revisions = Revisions { installed: Some(installed_revision(&steady)), rolling: Vec::new() };
     let mut held = pass(revisions, Outcome::Settled);
     held.notes = &notes;
     assert_eq!(
@@ -331,10 +280,7 @@ fn ready_names_the_objects_that_wait_for_their_kind() {
         object_set::succeeded(),
         left_out,
     ]);
-    let revisions = Revisions {
-        installed: Some(installed_revision(&says)),
-        rolling: Vec::new(),
-    };
+    let revisions = Revisions { installed: Some(installed_revision(&says)), rolling: Vec::new() };
     let status = summarize(None, &pass(revisions, Outcome::Settled), now());
     assert_eq!(
         one(&status, types::READY),

@@ -12,18 +12,12 @@ pub const READING_INSTALLED: &str = "retrying to get installed bundle";
 
 /// `Paused`, and why a newer version is not taken (applying.md 10).
 pub fn paused() -> String {
-    format!(
-        "nothing is applied until annotation {} is removed",
-        policy::PAUSED
-    )
+    format!("nothing is applied until annotation {} is removed", policy::PAUSED)
 }
 
 /// Why a newer version is not taken after a rollback (applying.md 10).
 pub fn rolled_back() -> String {
-    format!(
-        "updates wait until annotation {} is removed",
-        policy::ROLLBACK_TO
-    )
+    format!("updates wait until annotation {} is removed", policy::ROLLBACK_TO)
 }
 
 /// `Installed` is true.

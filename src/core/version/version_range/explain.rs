@@ -13,9 +13,7 @@ impl VersionRange {
     pub fn refusing_terms(&self, version: &Version) -> Vec<&str> {
         let refusing = |terms: &'_ Vec<Term>| terms.iter().position(|term| !term.holds(version));
         let groups = self.groups.iter();
-        groups
-            .filter_map(|terms| Some(terms[refusing(terms)?].text.as_str()))
-            .collect()
+        groups.filter_map(|terms| Some(terms[refusing(terms)?].text.as_str())).collect()
     }
 
     /// Returns a range that contains a prerelease and is otherwise this one: `-0` is added to the
@@ -26,12 +24,10 @@ impl VersionRange {
         let groups = self.groups.iter().enumerate();
         let positions =
             groups.flat_map(|(group, terms)| (0..terms.len()).map(move |term| (group, term)));
-        positions
-            .map(|position| self.with_prereleases_at(position))
-            .find(|text| {
-                let range = text.parse::<Self>();
-                range.is_ok_and(|range| range.contains(version))
-            })
+        positions.map(|position| self.with_prereleases_at(position)).find(|text| {
+            let range = text.parse::<Self>();
+            range.is_ok_and(|range| range.contains(version))
+        })
     }
 
     /// Writes the range with `-0` after one of its terms.

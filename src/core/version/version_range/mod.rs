@@ -295,12 +295,7 @@ impl TermShape<'_> {
                 .collect::<Option<_>>()?,
             build: Vec::new(),
         };
-        Some(Term {
-            operator: self.operator,
-            base,
-            wildcard,
-            text: self.text.to_owned(),
-        })
+        Some(Term { operator: self.operator, base, wildcard, text: self.text.to_owned() })
     }
 }
 
@@ -375,18 +370,12 @@ impl<'a> Scanner<'a> {
 
     fn term(&mut self) -> Option<TermShape<'a>> {
         let start = self.position;
-        let found = OPERATORS
-            .into_iter()
-            .find(|(text, _)| self.rest().starts_with(text));
+        let found = OPERATORS.into_iter().find(|(text, _)| self.rest().starts_with(text));
         let (text, operator) = found.unwrap_or(("", Operator::Equal));
         self.position += text.len();
         self.blanks();
         let version = self.version()?;
-        Some(TermShape {
-            operator,
-            version,
-            text: &self.text[start..self.position],
-        })
+        Some(TermShape { operator, version, text: &self.text[start..self.position] })
     }
 
     fn version(&mut self) -> Option<VersionShape<'a>> {
@@ -401,11 +390,7 @@ impl<'a> Scanner<'a> {
         }
         let prerelease = self.after("-", Self::identifiers);
         self.after("+", Self::identifiers);
-        Some(VersionShape {
-            text: &self.text[start..self.position],
-            segments,
-            prerelease,
-        })
+        Some(VersionShape { text: &self.text[start..self.position], segments, prerelease })
     }
 
     /// Reads a mark and what must follow it, or nothing.

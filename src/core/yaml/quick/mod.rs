@@ -47,9 +47,7 @@ pub(super) fn read(text: &str) -> Option<Vec<Value>> {
 /// Says whether a text holds nothing but printable characters, tabs and line feeds.
 fn is_tame(text: &str) -> bool {
     let plain = |byte: &u8| matches!(byte, b'\n' | b'\t' | b' '..=b'~');
-    text.as_bytes()
-        .iter()
-        .all(|byte| plain(byte) || *byte >= 0x80)
+    text.as_bytes().iter().all(|byte| plain(byte) || *byte >= 0x80)
         && (text.is_ascii() || text.chars().all(|c| c.is_ascii() || is_tame_char(c)))
 }
 
@@ -76,10 +74,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(text: &'a str) -> Self {
-        let mut reader = Self {
-            rest: text,
-            line: None,
-        };
+        let mut reader = Self { rest: text, line: None };
         reader.advance();
         reader
     }
@@ -109,8 +104,7 @@ impl<'a> Reader<'a> {
 
     /// Says whether the current line separates documents.
     fn is_marker(&self) -> bool {
-        self.line
-            .is_some_and(|line| line.indent == 0 && line.text.trim_end_matches(' ') == "---")
+        self.line.is_some_and(|line| line.indent == 0 && line.text.trim_end_matches(' ') == "---")
     }
 
     /// Reads the node that begins on the current line, inside one at column `outer`.
@@ -144,10 +138,7 @@ impl<'a> Reader<'a> {
                 items.push(self.nested(indent, false, depth)?);
             } else {
                 let indent_of_rest = indent + line.text.len() - rest.len();
-                self.line = Some(Line {
-                    indent: indent_of_rest,
-                    text: rest,
-                });
+                self.line = Some(Line { indent: indent_of_rest, text: rest });
                 items.push(self.block(column(indent)?, depth + 1)?);
             }
         }

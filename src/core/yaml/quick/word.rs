@@ -55,10 +55,7 @@ pub(super) fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends_key = |at: usize| matches!(bytes.get(at + 1), None | Some(b' '));
     !bytes.contains(&b'\t')
-        && !bytes
-            .iter()
-            .enumerate()
-            .any(|(at, byte)| *byte == b':' && ends_key(at))
+        && !bytes.iter().enumerate().any(|(at, byte)| *byte == b':' && ends_key(at))
 }
 
 /// Says whether a plain scalar that is supported here may begin like this.
@@ -99,10 +96,7 @@ pub(super) fn resolve(text: &str) -> Option<Value> {
     if first.is_ascii_digit() {
         let plain = bytes.iter().all(u8::is_ascii_digit) && bytes.len() <= 18;
         if plain && (first != b'0' || bytes.len() == 1) {
-            return text
-                .parse()
-                .ok()
-                .map(|number: u64| Value::Number(Number::from(number)));
+            return text.parse().ok().map(|number: u64| Value::Number(Number::from(number)));
         }
     }
     let word = match first {

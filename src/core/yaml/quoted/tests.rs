@@ -39,10 +39,9 @@ fn plain(value: SourcedValue) -> Value {
         SourcedValue::Number(number, _) => Value::Number(number),
         SourcedValue::Scalar(scalar) => scalar,
         SourcedValue::List(items) => items.into_iter().map(plain).collect(),
-        SourcedValue::Map(entries) => entries
-            .into_iter()
-            .map(|(key, value)| (key, plain(value)))
-            .collect(),
+        SourcedValue::Map(entries) => {
+            entries.into_iter().map(|(key, value)| (key, plain(value))).collect()
+        }
     }
 }
 
@@ -90,19 +89,14 @@ fn errors_name_the_line_of_the_text(#[case] text: &str, #[case] line: u64) {
 #[test]
 fn numbers_keep_their_text_beside_quoted_scalars() {
     let values = to_json_with_sources("a: 'b\nc'\nd: 4.20\n").unwrap();
-    let SourcedValue::Map(map) = &values[0] else {
-        panic!("{values:?}")
-    };
+    let SourcedValue::Map(map) = &values[0] else { panic!("{values:?}") };
     assert!(matches!(&map[1].1, SourcedValue::Number(_, Some(text)) if text == "4.20"));
 }
 
 #[test]
 fn many_and_long_ones_take_their_size() {
     let many = "  - description: 'b\n\n   c\n\nd'\n".repeat(50_000);
-    assert_eq!(
-        to_json(&format!("a:\n{many}")).unwrap()[0]["a"][49_999]["description"],
-        "b\nc\nd"
-    );
+    assert_eq!(to_json(&format!("a:\n{many}")).unwrap()[0]["a"][49_999]["description"], "b\nc\nd");
     let deep = format!("{}a: 'b{}'\n", " ".repeat(100_000), "\nc".repeat(100_000));
     assert!(respell(&deep).unwrap().len() < 2 * deep.len());
     for open in ["'", "\"", "a: 'b\n", "- 'a\n'", "a:\n - |\n"] {

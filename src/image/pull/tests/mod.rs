@@ -35,11 +35,7 @@ struct Answer {
 }
 
 fn answer(status: u16, body: impl Into<Vec<u8>>) -> Answer {
-    Answer {
-        status,
-        body: body.into(),
-        ..Answer::default()
-    }
+    Answer { status, body: body.into(), ..Answer::default() }
 }
 
 impl Answer {
@@ -80,21 +76,11 @@ fn respond(mut stream: TcpStream, handler: &dyn Fn(&Request) -> Answer) -> io::R
         };
         headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
-    let length = headers
-        .get("content-length")
-        .map_or(0, |it| it.parse().unwrap());
+    let length = headers.get("content-length").map_or(0, |it| it.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    let answer = handler(&Request {
-        path,
-        headers,
-        body: String::from_utf8(body).unwrap(),
-    });
-    write!(
-        stream,
-        "HTTP/1.1 {} X\r\nConnection: close\r\n",
-        answer.status
-    )?;
+    let answer = handler(&Request { path, headers, body: String::from_utf8(body).unwrap() });
+    write!(stream, "HTTP/1.1 {} X\r\nConnection: close\r\n", answer.status)?;
     write!(stream, "Content-Length: {}\r\n", answer.body.len())?;
     for (name, value) in &answer.headers {
         write!(stream, "{name}: {value}\r\n")?;
@@ -112,10 +98,7 @@ fn image() -> BuiltImage {
 /// The correct response for `image` in repository `r`, tagged `t`.
 fn honest(image: &BuiltImage, request: &Request) -> Answer {
     let path = request.path.as_str();
-    let manifest = [
-        format!("/v2/r/manifests/{}", image.digest()),
-        "/v2/r/manifests/t".into(),
-    ];
+    let manifest = [format!("/v2/r/manifests/{}", image.digest()), "/v2/r/manifests/t".into()];
     if path == "/v2/" {
         return answer(200, "");
     }
@@ -124,9 +107,7 @@ fn honest(image: &BuiltImage, request: &Request) -> Answer {
     }
     let blobs = image.layers.iter().chain([&image.config]);
     let mut found = blobs.filter(|it| path == format!("/v2/r/blobs/{}", Digest::sha256(it)));
-    found
-        .next()
-        .map_or(answer(404, ""), |blob| answer(200, blob.clone()))
+    found.next().map_or(answer(404, ""), |blob| answer(200, blob.clone()))
 }
 
 struct Scene {
@@ -142,31 +123,18 @@ fn scene(registry: &str) -> Scene {
     std::fs::write(&file, text).unwrap();
     let puller = Puller::new(PullConfig {
         registries: RegistriesPaths::new(Some(file)),
-        policy: PolicyPath {
-            file: dir.path().join("policy.json"),
-            required: false,
-        },
-        certificates: CertificateDirs {
-            only: Some(dir.path().join("certs")),
-            by_host: vec![],
-        },
+        policy: PolicyPath { file: dir.path().join("policy.json"), required: false },
+        certificates: CertificateDirs { only: Some(dir.path().join("certs")), by_host: vec![] },
         ..PullConfig::default()
     });
-    Scene {
-        puller,
-        image: format!("{registry}/r:t").parse().unwrap(),
-        dir,
-    }
+    Scene { puller, image: format!("{registry}/r:t").parse().unwrap(), dir }
 }
 
 impl Scene {
     async fn pull(&self) -> Result<Vec<u8>, PullError> {
         let resolved = self.puller.resolve(&self.image).await?;
         let wanted = ["configs".to_owned()];
-        let (_, unpacked) = self
-            .puller
-            .pull(&resolved, &wanted, &Limits::catalog())
-            .await?;
+        let (_, unpacked) = self.puller.pull(&resolved, &wanted, &Limits::catalog()).await?;
         Ok(unpacked.files.read("configs/a.yaml").unwrap().unwrap())
     }
 
@@ -214,10 +182,7 @@ async fn content_that_is_not_what_was_promised_is_refused(
         scene.image = scene.image.with_digest(by_digest);
     }
     let text = scene.text().await;
-    assert!(
-        text.starts_with("error copying image: ") && text.contains(want),
-        "{text}"
-    );
+    assert!(text.starts_with("error copying image: ") && text.contains(want), "{text}");
 }
 
 #[tokio::test]
@@ -237,12 +202,7 @@ async fn bodies_are_read_within_their_limits() {
         "/v2/" => answer(200, ""),
         _ => answer(200, vec![b' '; (4 << 20) + 1]),
     });
-    assert!(
-        scene(&registry)
-            .text()
-            .await
-            .ends_with("answer is larger than 4194304 bytes")
-    );
+    assert!(scene(&registry).text().await.ends_with("answer is larger than 4194304 bytes"));
     let registry = serve(|request| match request.path.as_str() {
         "/v2/" => {
             let realm = format!("Bearer realm=\"http://{}/token\"", request.headers["host"]);
@@ -410,10 +370,7 @@ async fn basic_credentials_are_sent_only_when_asked_for() {
     let text = scene.text().await;
     let want = ": unauthorized (no credential: no source is configured)";
     assert!(text.ends_with(want), "{text}");
-    scene.credential(Credential::Basic {
-        username: "u".into(),
-        password: SecretString::new("p"),
-    });
+    scene.credential(Credential::Basic { username: "u".into(), password: SecretString::new("p") });
     assert_eq!(scene.pull().await.unwrap(), b"content");
 }
 
@@ -436,10 +393,7 @@ async fn credentials_do_not_follow_a_redirect_to_another_host() {
         honest(&built, request)
     });
     let scene = scene(&registry);
-    scene.credential(Credential::Basic {
-        username: "u".into(),
-        password: SecretString::new("p"),
-    });
+    scene.credential(Credential::Basic { username: "u".into(), password: SecretString::new("p") });
     assert_eq!(scene.pull().await.unwrap(), b"content");
 }
 
@@ -497,10 +451,7 @@ async fn broken_download_is_taken_up_again(#[case] honors_range: bool) {
     let large = vec![b'x'; 3 << 20];
     let content = [("configs/a.yaml", b"content".as_slice()), ("large", &large)];
     let tar = tar_of(content).unwrap();
-    let built = ImageBuilder::new()
-        .tar(tar.clone(), Compression::None)
-        .build()
-        .unwrap();
+    let built = ImageBuilder::new().tar(tar.clone(), Compression::None).build().unwrap();
     let registry = serve(move |request| {
         let mut answer = honest(&built, request);
         let Some(range) = request.header("range") else {
@@ -522,12 +473,7 @@ async fn broken_download_is_taken_up_again(#[case] honors_range: bool) {
     if honors_range {
         assert_eq!(scene.pull().await.unwrap(), b"content");
     } else {
-        assert!(
-            scene
-                .text()
-                .await
-                .ends_with("did not continue the download where it broke")
-        );
+        assert!(scene.text().await.ends_with("did not continue the download where it broke"));
     }
 }
 
@@ -548,10 +494,7 @@ async fn silence_ends_with_the_pulls_time() {
 async fn token_realm_must_be_https() {
     let registry = serve(|_| answer(401, "").with("WWW-Authenticate", "Bearer realm=\"ftp://x/\""));
     let text = scene(&registry).text().await;
-    assert!(
-        text.ends_with("token realm \"ftp://x/\" is not https"),
-        "{text}"
-    );
+    assert!(text.ends_with("token realm \"ftp://x/\" is not https"), "{text}");
 }
 
 // catalogs.md 5.4: an invalid configuration stops a pull before any request; it is never ignored,

@@ -14,9 +14,7 @@ impl Elsewhere {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let keep = Arc::clone(&asked);
         let address = serve(move |request| {
-            keep.lock()
-                .unwrap()
-                .push(format!("{} {}", request.path, request.body));
+            keep.lock().unwrap().push(format!("{} {}", request.path, request.body));
             handler(request)
         });
         Self { address, asked }
@@ -28,10 +26,7 @@ impl Elsewhere {
 }
 
 fn password() -> Credential {
-    Credential::Basic {
-        username: "u".into(),
-        password: SecretString::new("p"),
-    }
+    Credential::Basic { username: "u".into(), password: SecretString::new("p") }
 }
 
 fn to(status: u16, location: impl Into<String>) -> Answer {
@@ -129,10 +124,7 @@ async fn a_refresh_token_is_sent_once(#[case] status: u16) {
     scene.credential(Credential::IdentityToken(SecretString::new("secret")));
     let text = scene.text().await;
     assert_eq!(*sent.lock().unwrap(), ["/token"]);
-    assert!(
-        text.ends_with("refused: a refresh token is sent only once"),
-        "{text}"
-    );
+    assert!(text.ends_with("refused: a refresh token is sent only once"), "{text}");
 }
 
 // A registry behind a proxy that normalizes paths stays usable.
@@ -164,11 +156,7 @@ async fn redirects_within_a_host_are_followed_with_credentials() {
         };
         honest(
             &built,
-            &Request {
-                path: path.to_owned(),
-                headers: BTreeMap::new(),
-                body: String::new(),
-            },
+            &Request { path: path.to_owned(), headers: BTreeMap::new(), body: String::new() },
         )
     });
     let scene = scene(&registry);
@@ -219,8 +207,5 @@ async fn a_storage_host_widens_no_token() {
     });
     let text = scene(&registry).text().await;
     assert!(text.ends_with(&want), "{text}");
-    assert_eq!(
-        *scopes.lock().unwrap(),
-        ["/token?service=s&scope=repository%3Ar%3Apull"]
-    );
+    assert_eq!(*scopes.lock().unwrap(), ["/token?service=s&scope=repository%3Ar%3Apull"]);
 }

@@ -17,19 +17,12 @@ const WAITS: &str = "is not in force: new installs wait (--account-policy)";
 
 /// Waits until the metric says whether a policy is in force.
 async fn is_enforced(controller: &Controller, policy: &str, wanted: bool) {
-    let line = format!(
-        "olm_account_policy_enforced{{policy=\"{policy}\"}} {}",
-        i32::from(wanted)
-    );
+    let line = format!("olm_account_policy_enforced{{policy=\"{policy}\"}} {}", i32::from(wanted));
     wait::until(&line, STEP, || async {
         let metrics = controller.metrics().await;
         let found = metrics.lines().any(|found| found == line);
-        let lines = metrics
-            .lines()
-            .filter(|line| line.contains("account_policy"));
-        found
-            .then_some(())
-            .ok_or_else(|| lines.collect::<Vec<_>>().join("\n"))
+        let lines = metrics.lines().filter(|line| line.contains("account_policy"));
+        found.then_some(()).ok_or_else(|| lines.collect::<Vec<_>>().join("\n"))
     })
     .await;
 }
@@ -47,14 +40,7 @@ impl Breach {
         match &self.change {
             Some(change) => {
                 let change = change.to_string();
-                plane.kubectl(&[
-                    "patch",
-                    self.kind,
-                    self.policy,
-                    "--type=merge",
-                    "-p",
-                    &change,
-                ])
+                plane.kubectl(&["patch", self.kind, self.policy, "--type=merge", "-p", &change])
             }
             None => plane.kubectl(&["delete", self.kind, self.policy]),
         };
@@ -75,23 +61,11 @@ fn breaches() -> [Breach; 4] {
     let binding = "validatingadmissionpolicybinding";
     [
         (EXTENSIONS, policy, None),
-        (
-            EXTENSIONS,
-            binding,
-            Some(json!({"spec": {"validationActions": ["Warn"]}})),
-        ),
-        (
-            EXTENSIONS,
-            policy,
-            Some(json!({"spec": {"failurePolicy": "Ignore"}})),
-        ),
+        (EXTENSIONS, binding, Some(json!({"spec": {"validationActions": ["Warn"]}}))),
+        (EXTENSIONS, policy, Some(json!({"spec": {"failurePolicy": "Ignore"}}))),
         (SETS, binding, None),
     ]
-    .map(|(policy, kind, change)| Breach {
-        policy,
-        kind,
-        change,
-    })
+    .map(|(policy, kind, change)| Breach { policy, kind, change })
 }
 
 // P49
@@ -99,12 +73,9 @@ fn breaches() -> [Breach; 4] {
 async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept() {
     let cluster = cluster::own().await;
     let options = ControllerOptions {
-        args: [
-            "--webhook-certificates=self-signed",
-            "--account-policy=require",
-        ]
-        .map(str::to_owned)
-        .into(),
+        args: ["--webhook-certificates=self-signed", "--account-policy=require"]
+            .map(str::to_owned)
+            .into(),
         ..ControllerOptions::default()
     };
     let mut controller = Controller::start(cluster.plane, options);
@@ -121,11 +92,8 @@ async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept
         let name = format!("p49-{index}");
         let text = format!("admission policy \"{}\" {WAITS}", breach.policy);
         let new = if breach.policy == EXTENSIONS {
-            let made = Made::new(
-                &cluster,
-                "clusterextension",
-                &extension(&name, "default", "none"),
-            );
+            let made =
+                Made::new(&cluster, "clusterextension", &extension(&name, "default", "none"));
             let handle = Extension::named(&cluster.client, &name);
             handle.shows("Progressing", "True", "Retrying", &text).await;
             made
@@ -142,9 +110,7 @@ async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept
         let missing = "service account \"none\" not found in namespace \"default\"";
         if new.kind == "clusterextension" {
             let handle = Extension::named(&cluster.client, &name);
-            let went_on = handle
-                .shows("Progressing", "True", "Retrying", missing)
-                .await;
+            let went_on = handle.shows("Progressing", "True", "Retrying", missing).await;
             assert!(condition(&went_on, "Progressing").is_some());
         } else {
             shows(&cluster, &name, missing).await;
@@ -170,9 +136,7 @@ async fn is_repaired(scene: &Scene) {
 async fn shows(cluster: &Cluster, name: &str, text: &str) {
     let path = "jsonpath={.status.conditions[?(@.type=='Progressing')].message}";
     wait::until(text, STEP, || async {
-        let found = cluster
-            .plane
-            .kubectl(&["get", "clusterobjectset", name, "-o", path]);
+        let found = cluster.plane.kubectl(&["get", "clusterobjectset", name, "-o", path]);
         found.contains(text).then_some(()).ok_or(found)
     })
     .await;
@@ -194,9 +158,7 @@ async fn reserved_whatever_the_flags_say(cluster: &Cluster, controller: &mut Con
         let made = Made::new(cluster, "clusterextension", &object);
         let handle = Extension::named(&cluster.client, &made.name);
         let text = "is reserved: it is the controller's own";
-        handle
-            .shows("Progressing", "False", "InvalidConfiguration", text)
-            .await;
+        handle.shows("Progressing", "False", "InvalidConfiguration", text).await;
         handle.delete().await;
     }
     let other = extension("p50-other", "kube-system", "no-such");

@@ -13,12 +13,7 @@ const POLICY: &str = "policy.olm.operatorframework.io";
 /// 1 MB of configuration, in large and in small pieces.
 fn inline() -> Value {
     let mut inline: Map<String, Value> = (0..1_000)
-        .map(|index| {
-            (
-                format!("key-{index}"),
-                json!({"a": [index, "b", {"c": index}]}),
-            )
-        })
+        .map(|index| (format!("key-{index}"), json!({"a": [index, "b", {"c": index}]})))
         .collect();
     inline.insert("large".to_owned(), json!("~".repeat(950_000)));
     Value::Object(inline)
@@ -71,9 +66,7 @@ async fn the_largest_revision_can_be_compared() {
         .collect();
     wanted["spec"]["phases"] = json!([{"name": "one", "objects": objects}]);
     let notes = wanted["metadata"]["annotations"].as_object_mut();
-    let Value::Object(many) = annotations(POLICY, 1) else {
-        panic!("annotations are a map")
-    };
+    let Value::Object(many) = annotations(POLICY, 1) else { panic!("annotations are a map") };
     notes.expect("a map").extend(many);
     let made = Made::new(&cluster, "clusterobjectset", &wanted);
     let tenant = Person::with_role("p47-set", "system:controller:generic-garbage-collector").await;

@@ -28,10 +28,7 @@ struct Person {
 impl Person {
     /// Returns a user who has only the rights of `role`, once the policies are in force.
     async fn with_role(name: &str, role: &str) -> Self {
-        let person = Self {
-            cluster: cluster::shared().await,
-            name: name.to_owned(),
-        };
+        let person = Self { cluster: cluster::shared().await, name: name.to_owned() };
         person.bind(role, None);
         person
     }
@@ -39,9 +36,7 @@ impl Person {
     /// Returns a user who only has the installer role.
     async fn installer(name: &str) -> Self {
         let person = Self::with_role(name, INSTALLER).await;
-        person
-            .is_refused("the policies are in force", extension(name, "boss", "boss"))
-            .await;
+        person.is_refused("the policies are in force", extension(name, "boss", "boss")).await;
         person
     }
 
@@ -163,11 +158,7 @@ impl Made {
         let plane = cluster.plane;
         plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
         let name = object["metadata"]["name"].as_str().expect("it has a name");
-        Self {
-            cluster: cluster.clone(),
-            kind,
-            name: name.to_owned(),
-        }
+        Self { cluster: cluster.clone(), kind, name: name.to_owned() }
     }
 }
 

@@ -74,9 +74,7 @@ async fn the_component_with_the_default_account_asks_who_uses_it() {
     assert!(bound(&objects).contains(&DEFAULT_ACCOUNT));
     let flag = "--default-service-account=olmv1-system/olm-default-installer";
     assert!(arguments(&objects).contains(&flag));
-    let accounts = objects
-        .iter()
-        .filter(|object| object["kind"] == "ServiceAccount");
+    let accounts = objects.iter().filter(|object| object["kind"] == "ServiceAccount");
     let mut names = accounts.map(|account| &account["metadata"]["name"]);
     assert!(names.any(|name| name == "olm-default-installer"));
 }

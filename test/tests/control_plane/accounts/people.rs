@@ -29,10 +29,7 @@ async fn nobody_has_an_account_act_that_they_may_not_use() {
     // Removing the service account would also remove the next check.
     refused(json!({"spec": {"serviceAccount": null}}));
     refused(json!({"spec": null}));
-    assert_refused(
-        &tenant.tries(&["delete", CE, &made.name], ""),
-        &refusal("p43"),
-    );
+    assert_refused(&tenant.tries(&["delete", CE, &made.name], ""), &refusal("p43"));
     assert_refused(
         &tenant.tries(&["delete", CE, &made.name, "--cascade=orphan"], ""),
         &refusal("p43"),
@@ -55,10 +52,7 @@ async fn nobody_changes_or_removes_the_policy_of_an_extension_that_is_not_theirs
     let made = Made::new(&tenant.cluster, CE, &wanted);
     for value in [json!("sha256:b"), json!(null)] {
         let change = json!({"metadata": {"annotations": {ACCEPT: value}}});
-        assert_refused(
-            &tenant.merges(CE, &made.name, &change),
-            &refusal("p43-notes"),
-        );
+        assert_refused(&tenant.merges(CE, &made.name, &change), &refusal("p43-notes"));
     }
 }
 
@@ -68,56 +62,30 @@ async fn the_right_to_use_an_account_counts_where_it_was_given() {
     let one = Person::installer("p44-one").await;
     let accounts = ("", "serviceaccounts");
     one.grant("use", accounts, Some("mine"), Some("default"));
-    one.is_admitted("use by name", extension("p44", "default", "mine"))
-        .await;
-    assert_refused(
-        &one.asks(&extension("p44", "default", "other")),
-        &refusal("p44-one"),
-    );
-    assert_refused(
-        &one.asks(&extension("p44", "boss", "mine")),
-        &refusal("p44-one"),
-    );
+    one.is_admitted("use by name", extension("p44", "default", "mine")).await;
+    assert_refused(&one.asks(&extension("p44", "default", "other")), &refusal("p44-one"));
+    assert_refused(&one.asks(&extension("p44", "boss", "mine")), &refusal("p44-one"));
 
     let editor = Person::installer("p44-editor").await;
     editor.bind("edit", Some("default"));
-    editor
-        .is_admitted(
-            "edit in the namespace",
-            extension("p44", "default", "other"),
-        )
-        .await;
-    assert_refused(
-        &editor.asks(&extension("p44", "boss", "mine")),
-        &refusal("p44-editor"),
-    );
+    editor.is_admitted("edit in the namespace", extension("p44", "default", "other")).await;
+    assert_refused(&editor.asks(&extension("p44", "boss", "mine")), &refusal("p44-editor"));
 
     let admin = Person::with_role("p44-admin", "cluster-admin").await;
-    admin
-        .is_admitted("a cluster administrator", extension("p44", "boss", "boss"))
-        .await;
+    admin.is_admitted("a cluster administrator", extension("p44", "boss", "boss")).await;
     let made = Made::new(&admin.cluster, CE, &extension("p44-admin", "boss", "boss"));
     let change = json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}});
-    admin
-        .merges(CE, &made.name, &change)
-        .expect("a cluster administrator changes what there is");
+    admin.merges(CE, &made.name, &change).expect("a cluster administrator changes what there is");
 }
 
 // P44: what the right allows.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_use_the_account_changes_and_deletes_the_extension() {
     let owner = Person::installer("p44-owner").await;
-    owner.grant(
-        "use",
-        ("", "serviceaccounts"),
-        Some("mine"),
-        Some("default"),
-    );
+    owner.grant("use", ("", "serviceaccounts"), Some("mine"), Some("default"));
     let wanted = extension("p44-owner", "default", "mine");
     owner.is_admitted("use by name", wanted.clone()).await;
-    owner
-        .tries(&["create", "-f", "-"], &wanted.to_string())
-        .expect("the owner creates it");
+    owner.tries(&["create", "-f", "-"], &wanted.to_string()).expect("the owner creates it");
     for change in [
         json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}}),
         json!({"metadata": {"annotations": {ACCEPT: "sha256:a"}}}),
@@ -125,9 +93,7 @@ async fn who_may_use_the_account_changes_and_deletes_the_extension() {
         let answer = owner.merges(CE, "p44-owner", &change);
         assert!(answer.is_ok(), "{change}: {answer:?}");
     }
-    owner
-        .tries(&["delete", CE, "p44-owner", "--wait=false"], "")
-        .expect("the owner deletes it");
+    owner.tries(&["delete", CE, "p44-owner", "--wait=false"], "").expect("the owner deletes it");
 }
 
 // P51
@@ -137,12 +103,7 @@ async fn who_approves_and_who_uses_the_account_may_be_two() {
     let extensions = ("olm.operatorframework.io", "clusterextensions");
     approver.grant("approve", extensions, Some("p51"), None);
     let user = Person::installer("p51-user").await;
-    user.grant(
-        "use",
-        ("", "serviceaccounts"),
-        Some("mine"),
-        Some("default"),
-    );
+    user.grant("use", ("", "serviceaccounts"), Some("mine"), Some("default"));
     let wanted = extension("p51", "default", "mine");
     user.is_admitted("use by name", wanted.clone()).await;
     let made = Made::new(&user.cluster, CE, &wanted);
@@ -157,10 +118,7 @@ async fn who_approves_and_who_uses_the_account_may_be_two() {
     })
     .await;
     let other = json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}});
-    assert_refused(
-        &approver.merges(CE, &made.name, &other),
-        &refusal("p51-approver"),
-    );
+    assert_refused(&approver.merges(CE, &made.name, &other), &refusal("p51-approver"));
     let withdrawn = json!({"metadata": {"annotations": {APPROVE: null}}});
     assert_refused(&user.merges(CE, &made.name, &withdrawn), "may not approve");
 }
@@ -174,12 +132,7 @@ async fn the_default_account_is_used_by_those_who_may() {
     let named = extension("p52", "default", "mine");
     let mut nameless = extension("p52-nameless", "default", "mine");
     nameless["spec"]["serviceAccount"] = json!(null);
-    tenant
-        .is_admitted(
-            "without default account, nothing installs it",
-            nameless.clone(),
-        )
-        .await;
+    tenant.is_admitted("without default account, nothing installs it", nameless.clone()).await;
     let policy =
         olm_test::paths::repository().join("config/components/default-account/policy.yaml");
     let policy = policy.to_string_lossy();
@@ -197,12 +150,7 @@ async fn the_default_account_is_used_by_those_who_may() {
     let other = Made::new(&tenant.cluster, CE, &nameless);
     assert_refused(&tenant.merges(CE, &other.name, &change), text);
     assert_refused(&tenant.tries(&["delete", CE, &other.name], ""), text);
-    tenant.grant(
-        "use",
-        accounts,
-        Some("olm-default-installer"),
-        Some("olmv1-system"),
-    );
+    tenant.grant("use", accounts, Some("olm-default-installer"), Some("olmv1-system"));
     let mut third = nameless.clone();
     third["metadata"]["name"] = json!("p52-third");
     tenant.is_admitted("with the right on it", third).await;

@@ -51,29 +51,16 @@ async fn nothing_is_installed_with_a_reserved_account() {
              (--forbidden-service-accounts)",
         ),
     ] {
-        let made = Made::new(
-            &cluster,
-            "clusterextension",
-            &extension(name, namespace, account),
-        );
+        let made = Made::new(&cluster, "clusterextension", &extension(name, namespace, account));
         let handle = Extension::named(&cluster.client, &made.name);
-        handle
-            .shows("Progressing", "False", "InvalidConfiguration", text)
-            .await;
+        handle.shows("Progressing", "False", "InvalidConfiguration", text).await;
         assert!(handle.revisions().await.is_empty(), "{name} has a revision");
         handle.delete().await;
 
         let set = object_set(name, &recorded(namespace, account));
         let made = Made::new(&cluster, "clusterobjectset", &set);
         refuses_revision(&cluster, &made.name, text).await;
-        let applied = [
-            "get",
-            "configmap",
-            name,
-            "-n",
-            "default",
-            "--ignore-not-found",
-        ];
+        let applied = ["get", "configmap", name, "-n", "default", "--ignore-not-found"];
         assert_eq!(cluster.plane.kubectl(&applied), "", "{name} was applied");
     }
 }

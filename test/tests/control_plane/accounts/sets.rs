@@ -18,9 +18,7 @@ async fn writer(name: &str) -> Person {
     let plane = cluster.plane;
     plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &rules.to_string());
     let person = Person::with_role(name, &role).await;
-    person
-        .is_refused("the policies are in force", object_set(name, &json!({})))
-        .await;
+    person.is_refused("the policies are in force", object_set(name, &json!({}))).await;
     person
 }
 
@@ -36,11 +34,7 @@ async fn a_revision_takes_the_right_on_its_account_and_without_one_on_all() {
     ];
     let one = writer("p46-one").await;
     one.grant("use", ACCOUNTS, Some("mine"), Some("default"));
-    one.is_admitted(
-        "both annotations",
-        object_set("p46", &recorded("default", "mine")),
-    )
-    .await;
+    one.is_admitted("both annotations", object_set("p46", &recorded("default", "mine"))).await;
     let refused = one.asks(&object_set("p46", &recorded("boss", "boss")));
     assert_refused(
         &refused,
@@ -48,16 +42,12 @@ async fn a_revision_takes_the_right_on_its_account_and_without_one_on_all() {
          serviceaccounts",
     );
     for half in &halves {
-        assert_refused(
-            &one.asks(&object_set("p46", half)),
-            "may not use all service accounts",
-        );
+        assert_refused(&one.asks(&object_set("p46", half)), "may not use all service accounts");
     }
     let all = writer("p46-all").await;
     all.grant("use", ACCOUNTS, None, None);
     for half in halves {
-        all.is_admitted("all accounts", object_set("p46", &half))
-            .await;
+        all.is_admitted("all accounts", object_set("p46", &half)).await;
     }
 }
 
@@ -65,11 +55,8 @@ async fn a_revision_takes_the_right_on_its_account_and_without_one_on_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
     let writer = writer("p46-change").await;
-    let made = Made::new(
-        &writer.cluster,
-        COS,
-        &object_set("p46-change", &recorded("default", "mine")),
-    );
+    let made =
+        Made::new(&writer.cluster, COS, &object_set("p46-change", &recorded("default", "mine")));
     let owner = |controller: Value| {
         json!({"metadata": {"ownerReferences": [{"apiVersion": "olm.operatorframework.io/v1",
             "kind": "ClusterExtension", "name": "theirs", "uid": "1-2-3",
@@ -89,10 +76,7 @@ async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
         let answer = writer.merges(COS, &made.name, &change);
         assert_refused(&answer, &refusal("p46-change"));
     }
-    for harmless in [
-        note("else", "y"),
-        json!({"metadata": {"labels": {"a": "b"}}}),
-    ] {
+    for harmless in [note("else", "y"), json!({"metadata": {"labels": {"a": "b"}}})] {
         let answer = writer.merges(COS, &made.name, &harmless);
         assert!(answer.is_ok(), "{harmless}: {answer:?}");
     }

@@ -30,12 +30,7 @@ async fn the_controller_and_the_garbage_collector_are_admitted() {
     extension.installed("1.0.0").await;
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     extension.installed("1.1.0").await;
-    let orphan = [
-        "delete",
-        "clusterextension",
-        &scene.name,
-        "--cascade=orphan",
-    ];
+    let orphan = ["delete", "clusterextension", &scene.name, "--cascade=orphan"];
     plane.kubectl(&orphan);
     extension.gone().await;
 
@@ -56,10 +51,7 @@ async fn the_controller_and_the_garbage_collector_are_admitted() {
         (COLLECTOR, "patch", "clusterextensions", ""),
     ] {
         let count = count(user, verb, resource, subresource);
-        assert!(
-            count > 0,
-            "{user} never does {verb} {resource} {subresource}"
-        );
+        assert!(count > 0, "{user} never does {verb} {resource} {subresource}");
     }
     let refused = refusals(log, &[&controller, COLLECTOR]);
     assert!(refused.is_empty(), "{refused:#?}");
@@ -85,21 +77,11 @@ async fn the_garbage_collector_deletes_revisions_and_drops_their_owners() {
     let cluster = cluster::shared().await;
     let plane = cluster.plane;
     let _person = Person::installer("p45").await;
-    let (kept, collected) = (
-        owned(&cluster, "p45-kept"),
-        owned(&cluster, "p45-collected"),
-    );
+    let (kept, collected) = (owned(&cluster, "p45-kept"), owned(&cluster, "p45-collected"));
     plane.kubectl(&["delete", "clusterrole", &collected.name]);
     let look = |name: &str, path: &str| {
         let path = format!("jsonpath={path}");
-        plane.kubectl(&[
-            "get",
-            "clusterobjectset",
-            name,
-            "--ignore-not-found",
-            "-o",
-            &path,
-        ])
+        plane.kubectl(&["get", "clusterobjectset", name, "--ignore-not-found", "-o", &path])
     };
     wait::until("collected", COLLECTED, || async {
         let left = look(&collected.name, "{.metadata}");

@@ -75,9 +75,7 @@ impl Apart {
             .filter(|line| {
                 let name = format!("name={name}");
                 let quoted = name.replace('=', "=\"") + "\"";
-                [name.clone() + " ", name + "}", quoted]
-                    .iter()
-                    .any(|wanted| line.contains(wanted))
+                [name.clone() + " ", name + "}", quoted].iter().any(|wanted| line.contains(wanted))
             })
             .count()
     }
@@ -102,11 +100,7 @@ impl Apart {
         let began = Timestamp::now();
         let end = Instant::now() + window;
         wait::until("the window has passed", window * 2, || async {
-            if Instant::now() >= end {
-                Ok(())
-            } else {
-                Err(())
-            }
+            if Instant::now() >= end { Ok(()) } else { Err(()) }
         })
         .await;
         for ((name, passes), (_, passes_then)) in count().zip(before) {
@@ -118,10 +112,7 @@ impl Apart {
         for (resource, name) in objects {
             let mut writes = super::status_writes(&self.cluster, resource, name);
             writes.retain(|write| write.received > began);
-            assert!(
-                writes.is_empty(),
-                "writes of the status of {name}: {writes:#?}"
-            );
+            assert!(writes.is_empty(), "writes of the status of {name}: {writes:#?}");
         }
     }
 }

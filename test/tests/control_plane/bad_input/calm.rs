@@ -15,10 +15,7 @@ use super::{Catalog, apart};
 /// Publishes a catalog of two packages: a good one, and one without a CSV.
 async fn publish(scene: &mut Scene, broken: &Package) {
     let bundle = Bundle::new("1.0.0");
-    let entries = [Entry {
-        version: "1.0.0".to_owned(),
-        replaces: None,
-    }];
+    let entries = [Entry { version: "1.0.0".to_owned(), replaces: None }];
     let mut catalog = Files::new();
     for package in [&scene.package, broken] {
         let mut files = package.bundle_files(&bundle);
@@ -103,38 +100,13 @@ async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
         filter
     };
     let asked = [
-        (
-            "calm-nocsv",
-            "installer",
-            &*scene.name,
-            good(json!({"packageName": broken.name()})),
-        ),
-        (
-            "calm-norange",
-            "installer",
-            &*scene.name,
-            good(json!({"version": "1.2.3-01"})),
-        ),
-        (
-            "calm-nothing",
-            "installer",
-            &*scene.name,
-            good(json!({"packageName": "nothing"})),
-        ),
-        (
-            "calm-nonamespace",
-            "installer",
-            "calm-none",
-            good(json!({})),
-        ),
+        ("calm-nocsv", "installer", &*scene.name, good(json!({"packageName": broken.name()}))),
+        ("calm-norange", "installer", &*scene.name, good(json!({"version": "1.2.3-01"}))),
+        ("calm-nothing", "installer", &*scene.name, good(json!({"packageName": "nothing"}))),
+        ("calm-nonamespace", "installer", "calm-none", good(json!({}))),
         ("calm-noaccount", "nobody", &*scene.name, good(json!({}))),
         ("calm-norights", "powerless", &*scene.name, good(json!({}))),
-        (
-            "calm-nocatalog",
-            "installer",
-            &*scene.name,
-            good(json!({"selector": {}})),
-        ),
+        ("calm-nocatalog", "installer", &*scene.name, good(json!({"selector": {}}))),
     ];
     let extensions = failing_extensions(&apart.cluster, asked).await;
 

@@ -26,10 +26,7 @@ async fn refused(name: &str, path: &str, text: &str, message: &str) {
     images::push_catalog(&image, files(path, text)).await;
     let catalog = Catalog::create(&cluster, name, &image).await;
     let found = catalog.says("True", "Retrying", message).await;
-    assert_eq!(
-        serving(&found),
-        ("Unavailable".to_owned(), UNPACKED_NOTHING.to_owned())
-    );
+    assert_eq!(serving(&found), ("Unavailable".to_owned(), UNPACKED_NOTHING.to_owned()));
     let status = found.status.expect("a status");
     assert!(status.resolved_source.is_none() && status.urls.is_none());
 
@@ -136,11 +133,7 @@ async fn artifact_that_is_no_image_is_blocked() {
     let cluster = cluster::with_controller().await;
     let tag = image(&cluster, "bad-artifact");
     let layer = [("Chart.yaml", b"name: chart".as_slice())];
-    let mut chart = ImageBuilder::new()
-        .layer(layer)
-        .expect("a layer")
-        .build()
-        .expect("an image");
+    let mut chart = ImageBuilder::new().layer(layer).expect("a layer").build().expect("an image");
     let manifest = String::from_utf8(chart.manifest).expect("a manifest is text");
     chart.manifest = manifest
         .replace(

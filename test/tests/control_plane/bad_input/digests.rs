@@ -16,9 +16,7 @@ use super::{Catalog, GOOD, controller_is_well, nothing_installed, says};
 const LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 
 fn image(files: &Files) -> BuiltImage {
-    let files = files
-        .iter()
-        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
     let builder = ImageBuilder::new().label(LABEL, "/configs").layer(files);
     builder.expect("a layer").build().expect("an image")
 }
@@ -26,10 +24,7 @@ fn image(files: &Files) -> BuiltImage {
 fn catalog_image(name: &str) -> BuiltImage {
     // The name makes the layer differ from those of other tests.
     let text = GOOD.replace("shop", name);
-    image(&Files::from([(
-        "configs/catalog.json".to_owned(),
-        text.into_bytes(),
-    )]))
+    image(&Files::from([("configs/catalog.json".to_owned(), text.into_bytes())]))
 }
 
 /// Changes one byte of a blob in the registry's storage, and returns the digest it has now.

@@ -36,11 +36,7 @@ impl Disk {
             "cannot mount a tmpfs at {}; this test needs the right to mount (root, CAP_SYS_ADMIN)",
             at.display()
         );
-        Self {
-            folder: at.to_owned(),
-            room: Arc::default(),
-            filling: Mutex::default(),
-        }
+        Self { folder: at.to_owned(), room: Arc::default(), filling: Mutex::default() }
     }
 
     /// Uses up all free bytes.
@@ -86,10 +82,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         self.room.store(true, Ordering::Relaxed);
-        let _ = Command::new("umount")
-            .arg("--lazy")
-            .arg(&self.folder)
-            .status();
+        let _ = Command::new("umount").arg("--lazy").arg(&self.folder).status();
     }
 }
 
@@ -139,10 +132,8 @@ async fn full_bundle_disk_holds_an_install_until_it_has_room() {
     let disk = Disk::mount(&apart.state.join("bundles"));
     let _controller = apart.start().await;
     let bundles = [Bundle::new("1.0.0")];
-    for (name, fill) in [
-        ("fullbytes", Disk::fill as fn(&Disk)),
-        ("fullinodes", Disk::fill_inodes),
-    ] {
+    for (name, fill) in [("fullbytes", Disk::fill as fn(&Disk)), ("fullinodes", Disk::fill_inodes)]
+    {
         fill(&disk);
         let scene = Scene::set(apart.handle(), name, &bundles, &chain(&["1.0.0"])).await;
         let extension = scene.install(json!({})).await;
@@ -189,10 +180,8 @@ async fn at_the_limit_of_the_caches_what_is_served_stays_and_the_rest_waits_for_
     );
     let found = says(&extension, "True", "Retrying", &message).await;
     nothing_installed(&extension, &found).await;
-    let failing = [
-        ("clustercatalogs", "bad-limit"),
-        ("clusterextensions", extension.name.as_str()),
-    ];
+    let failing =
+        [("clustercatalogs", "bad-limit"), ("clusterextensions", extension.name.as_str())];
     apart.is_calm(&failing, Duration::from_secs(5)).await;
     assert_eq!(served.served().await.status, before.status);
 

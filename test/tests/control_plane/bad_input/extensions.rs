@@ -65,9 +65,7 @@ async fn range_that_is_none_is_terminal_until_it_is_edited() {
     extension.patch_catalog(json!({"version": "1.x"})).await;
     extension.installed("1.0.0").await;
     // What is installed stays, and is still reported.
-    extension
-        .patch_catalog(json!({"version": "1.2.3-01"}))
-        .await;
+    extension.patch_catalog(json!({"version": "1.2.3-01"})).await;
     let found = says(&extension, "False", "InvalidConfiguration", message).await;
     assert!(is(&found, "Installed", "True", "Succeeded"));
     extension.delete().await;
@@ -107,10 +105,7 @@ async fn account_without_rights_applies_nothing_until_they_are_granted() {
     scene.create_namespace();
     let in_namespace = ["--namespace", scene.name.as_str()];
     let account = ["create", "serviceaccount", "installer"];
-    scene
-        .cluster
-        .plane
-        .kubectl(&[&account[..], &in_namespace[..]].concat());
+    scene.cluster.plane.kubectl(&[&account[..], &in_namespace[..]].concat());
 
     let extension = scene.install(json!({})).await;
     let user = "system:serviceaccount:buoy-norights:installer";

@@ -30,11 +30,7 @@ struct Hostile {
 }
 
 fn hostile(case: &'static str, archive: Archive, refusal: impl Into<String>) -> Hostile {
-    Hostile {
-        case,
-        layer: archive.finish(),
-        refusal: refusal.into(),
-    }
+    Hostile { case, layer: archive.finish(), refusal: refusal.into() }
 }
 
 fn entry(name: &str, reason: &str) -> String {
@@ -63,21 +59,9 @@ fn names(wanted: &str) -> Vec<Hostile> {
     let binary = [wanted.as_bytes(), b"/\xff"].concat();
     let parent = "path leaves its directory with \"..\"";
     vec![
-        hostile(
-            "a1-parent",
-            Archive::new().file("../x", "x"),
-            entry("../x", parent),
-        ),
-        hostile(
-            "a1-absolute",
-            Archive::new().file("/../x", "x"),
-            entry("/../x", "absolute path"),
-        ),
-        hostile(
-            "a1-climbing",
-            Archive::new().file(&climbing, "x"),
-            entry(&climbing, parent),
-        ),
+        hostile("a1-parent", Archive::new().file("../x", "x"), entry("../x", parent)),
+        hostile("a1-absolute", Archive::new().file("/../x", "x"), entry("/../x", "absolute path")),
+        hostile("a1-climbing", Archive::new().file(&climbing, "x"), entry(&climbing, parent)),
         hostile(
             "a1-nul",
             Archive::new().pax("path", &nul).file("short", ""),
@@ -101,11 +85,7 @@ fn links(wanted: &str) -> Vec<Hostile> {
     };
     let hard = |case, target| {
         let archive = Archive::new().file("other/b.yaml", "{}");
-        hostile(
-            case,
-            archive.hard_link(&link, target),
-            entry(&link, NO_FILE),
-        )
+        hostile(case, archive.hard_link(&link, target), entry(&link, NO_FILE))
     };
     let chain = (0..41).fold(Archive::new(), |archive, at| {
         let (from, to) = (format!("{wanted}/l{at:02}"), format!("l{:02}", at + 1));
@@ -118,11 +98,7 @@ fn links(wanted: &str) -> Vec<Hostile> {
         to("a2-token", token),
         to("a2-relative", "../../../../etc/passwd"),
         to("a3-outside", "../other/b.yaml"),
-        hostile(
-            "a3-loop",
-            chain,
-            file(&first, "more than 40 symbolic links on the way"),
-        ),
+        hostile("a3-loop", chain, file(&first, "more than 40 symbolic links on the way")),
         hostile(
             "a4-through",
             Archive::new()
@@ -143,10 +119,7 @@ fn special_files(wanted: &str) -> Vec<Hostile> {
         let reason = format!("{what} is not allowed in a wanted directory");
         hostile(case, archive, entry(&name, &reason))
     };
-    vec![
-        special("a5-fifo", b'6', "fifo"),
-        special("a5-device", b'3', "character device"),
-    ]
+    vec![special("a5-fifo", b'6', "fifo"), special("a5-device", b'3', "character device")]
 }
 
 // catalogs.md A7
@@ -155,11 +128,7 @@ fn sizes(wanted: &str) -> Vec<Hostile> {
     let above = Archive::new().entry(b'0', name.as_bytes(), b"", 5000, b"short");
     let truncated = "content ends before the size its header says";
     vec![
-        Hostile {
-            case: "a7-above",
-            layer: above.unfinished(),
-            refusal: entry(&name, truncated),
-        },
+        Hostile { case: "a7-above", layer: above.unfinished(), refusal: entry(&name, truncated) },
         hostile(
             "a7-pax",
             Archive::new().pax("size", "000001").file(&name, "abc"),
@@ -174,10 +143,7 @@ fn whiteouts(wanted: &str) -> Vec<Hostile> {
         let archive = Archive::new().file(&name, "");
         hostile(case, archive, entry(&name, "whiteout without a name"))
     };
-    vec![
-        of("a8-empty", format!("{wanted}/.wh.")),
-        of("a8-parent", ".wh...".to_owned()),
-    ]
+    vec![of("a8-empty", format!("{wanted}/.wh.")), of("a8-parent", ".wh...".to_owned())]
 }
 
 /// Pushes an image of these layers, without checks.
@@ -230,12 +196,7 @@ async fn catalog_images_are_refused_with_the_entry_named_while_others_are_served
     let before = good.served().await;
 
     let mut refused = Vec::new();
-    for Hostile {
-        case,
-        layer,
-        refusal,
-    } in hostiles("configs")
-    {
+    for Hostile { case, layer, refusal } in hostiles("configs") {
         let layers = [(layer, Compression::Gzip)];
         refused.push((catalog(&cluster, case, "/configs", &layers).await, refusal));
     }
@@ -259,16 +220,9 @@ async fn catalog_images_are_refused_with_the_entry_named_while_others_are_served
 async fn catalog_images_that_never_end_or_do_not_decompress_are_stopped() {
     let cluster = cluster::with_controller().await;
     let zeros = Archive::new().file("configs/zeros", vec![0; BOMB]).finish();
-    let bomb = catalog(
-        &cluster,
-        "a6-bomb",
-        "/configs",
-        &[(zeros, Compression::Zstd)],
-    )
-    .await;
-    let many = (0..EMPTY_FILES).fold(Archive::new(), |archive, at| {
-        archive.file(&format!("configs/{at}"), "")
-    });
+    let bomb = catalog(&cluster, "a6-bomb", "/configs", &[(zeros, Compression::Zstd)]).await;
+    let many = (0..EMPTY_FILES)
+        .fold(Archive::new(), |archive, at| archive.file(&format!("configs/{at}"), ""));
     let many = [(many.finish(), Compression::Gzip)];
     let many = catalog(&cluster, "a6-many", "/configs", &many).await;
     let good = Archive::new().file("configs/catalog.json", GOOD).finish();
@@ -304,45 +258,22 @@ async fn odd_catalog_images_that_are_good_are_served() {
     after.extend_from_slice(&[7; 5000]);
     let broken = || Archive::new().file("configs/broken.json", "no catalog");
     let cases = [
-        (
-            "a3-link",
-            "/configs",
-            vec![gzip(readable().symlink("configs/b.json", "catalog.json"))],
-        ),
-        (
-            "a5-elsewhere",
-            "/configs",
-            vec![gzip(readable().entry(b'6', b"dev/s", b"", 0, b""))],
-        ),
+        ("a3-link", "/configs", vec![gzip(readable().symlink("configs/b.json", "catalog.json"))]),
+        ("a5-elsewhere", "/configs", vec![gzip(readable().entry(b'6', b"dev/s", b"", 0, b""))]),
         ("a7-after", "/configs", vec![(after, Compression::Gzip)]),
-        (
-            "a9-hidden",
-            "/configs",
-            vec![gzip(broken()), gzip(readable().file(".wh.configs", ""))],
-        ),
+        ("a9-hidden", "/configs", vec![gzip(broken()), gzip(readable().file(".wh.configs", ""))]),
         (
             "a10-opaque",
             "/configs",
-            vec![
-                gzip(broken()),
-                gzip(readable().file("configs/.wh..wh..opq", "")),
-            ],
+            vec![gzip(broken()), gzip(readable().file("configs/.wh..wh..opq", ""))],
         ),
-        (
-            "a11-file",
-            "configs/catalog.json",
-            vec![gzip(readable().file("configs/x", "no"))],
-        ),
+        ("a11-file", "configs/catalog.json", vec![gzip(readable().file("configs/x", "no"))]),
         ("a11-slash", "configs/", vec![gzip(readable())]),
         ("a11-nowhere", "/nowhere", vec![gzip(readable())]),
         (
             "a12-newline",
             "/configs",
-            vec![gzip(
-                Archive::new()
-                    .pax("path", "configs/new\nline")
-                    .file("x", GOOD),
-            )],
+            vec![gzip(Archive::new().pax("path", "configs/new\nline").file("x", GOOD))],
         ),
         (
             "a14-tags",

@@ -46,13 +46,8 @@ impl Catalog {
         });
         let catalog = serde_json::from_value(catalog).expect("a ClusterCatalog");
         let api = Api::<ClusterCatalog>::all(cluster.client.clone());
-        api.create(&PostParams::default(), &catalog)
-            .await
-            .expect("the catalog is admitted");
-        Self {
-            name: name.to_owned(),
-            api,
-        }
+        api.create(&PostParams::default(), &catalog).await.expect("the catalog is admitted");
+        Self { name: name.to_owned(), api }
     }
 
     async fn set_image(&self, image: &str) {
@@ -150,10 +145,7 @@ fn is_well(state: &Path) {
     assert!(!log.contains("panicked"), "{log}");
     let pid = std::fs::read_to_string(state.join("pid")).expect("the controller runs");
     let running = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
-    assert!(
-        running.is_ok_and(|line| line.contains("olm-controller")),
-        "the controller has ended"
-    );
+    assert!(running.is_ok_and(|line| line.contains("olm-controller")), "the controller has ended");
 }
 
 /// Asserts that the shared controller has neither ended nor panicked.

@@ -47,23 +47,14 @@ async fn unreachable_registry_stops_nothing_that_runs_and_is_found_again() {
 
     // Drift of what is installed is still repaired.
     let config_map = runs.package.config_map();
-    let delete = [
-        "delete",
-        "configmap",
-        &config_map,
-        "--namespace",
-        &runs.name,
-    ];
+    let delete = ["delete", "configmap", &config_map, "--namespace", &runs.name];
     runs.cluster.plane.kubectl(&delete);
     wait::until("it is repaired", Duration::from_secs(30), || async {
         runs.get("configmap", &config_map).ok_or("no ConfigMap")
     })
     .await;
     assert!(is(&running.get().await, "Installed", "True", "Succeeded"));
-    let failing = [
-        ("clustercatalogs", "bad-outage"),
-        ("clusterextensions", "buoy-comes"),
-    ];
+    let failing = [("clustercatalogs", "bad-outage"), ("clusterextensions", "buoy-comes")];
     apart.is_calm(&failing, Duration::from_secs(10)).await;
 
     apart.cluster.plane.control("start", "registry");
@@ -186,9 +177,7 @@ async fn pulls_that_trickle_are_said_and_hold_up_nobody_else() {
         slow.push((scene, extension));
     }
     for (_, extension) in &slow {
-        extension
-            .shows("Progressing", "True", "Retrying", "takes long and goes on")
-            .await;
+        extension.shows("Progressing", "True", "Retrying", "takes long and goes on").await;
     }
     let comes = Scene::set(apart.handle(), "fifth", &bundles, &chain(&["1.0.0"])).await;
     let coming = comes.install(json!({})).await;
@@ -212,12 +201,8 @@ async fn an_image_that_cannot_be_had_again_is_said_and_tried_within_minutes() {
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
     apart.cluster.plane.control("stop", "registry");
-    extension
-        .patch_spec(json!({"progressDeadlineMinutes": 20}))
-        .await;
-    extension
-        .shows("Ready", "True", "BundleUnavailable", "Connection refused")
-        .await;
+    extension.patch_spec(json!({"progressDeadlineMinutes": 20})).await;
+    extension.shows("Ready", "True", "BundleUnavailable", "Connection refused").await;
     apart.cluster.plane.control("start", "registry");
     let within = Duration::from_mins(4);
     extension

@@ -140,14 +140,7 @@ async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
     loosen(&apart.cluster);
     let patch = |namespace: serde_json::Value| {
         let patch = json!({"spec": {"namespace": namespace}}).to_string();
-        let args = [
-            "patch",
-            "clusterextension",
-            &scene.name,
-            "--type=merge",
-            "--patch",
-            &patch,
-        ];
+        let args = ["patch", "clusterextension", &scene.name, "--type=merge", "--patch", &patch];
         plane.try_kubectl(&args, "")
     };
     let within = Duration::from_secs(30);
@@ -158,11 +151,7 @@ async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
     let reported = || async {
         let args = ["get", "clusterobjectset", &revision, "--output", message];
         let message = plane.kubectl(&args);
-        if message.starts_with("reading ClusterExtension: ") {
-            Ok(())
-        } else {
-            Err(message)
-        }
+        if message.starts_with("reading ClusterExtension: ") { Ok(()) } else { Err(message) }
     };
     wait::until("the revision says so", within, reported).await;
     for (kind, name) in [
@@ -171,10 +160,7 @@ async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
         ("crd", scene.package.crd()),
     ] {
         let found = scene.get(kind, &name).expect("it is still there");
-        assert!(
-            found["metadata"]["deletionTimestamp"].is_null(),
-            "{kind} {name} goes"
-        );
+        assert!(found["metadata"]["deletionTimestamp"].is_null(), "{kind} {name} goes");
     }
 
     patch(json!(scene.name)).expect("it is mended");

@@ -27,10 +27,7 @@ async fn ask(api: &Api<ConfigMap>, package: &str, verdict: &str) -> Result<(), S
         "data": {"verdict": verdict},
     }))
     .expect("a ConfigMap");
-    let params = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
+    let params = PostParams { dry_run: true, ..PostParams::default() };
     let answer = api.create(&params, &wanted).await;
     answer.map(drop).map_err(|error| error.to_string())
 }
@@ -39,10 +36,7 @@ async fn ask(api: &Api<ConfigMap>, package: &str, verdict: &str) -> Result<(), S
 fn keep_asking(
     api: Api<ConfigMap>,
     package: String,
-) -> (
-    Arc<AtomicBool>,
-    tokio::task::JoinHandle<(usize, Vec<String>)>,
-) {
+) -> (Arc<AtomicBool>, tokio::task::JoinHandle<(usize, Vec<String>)>) {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let asking = tokio::spawn(async move {
@@ -73,9 +67,7 @@ pub(super) fn valid(params: &mut CertificateParams, before: Duration, after: Dur
 pub(super) fn ca_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "OLM webhook CA");
+    params.distinguished_name.push(DnType::CommonName, "OLM webhook CA");
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
     params
 }
@@ -88,11 +80,7 @@ impl Hooked {
         let key = KeyPair::from_pem(&authority["ca.key"]).expect("a key");
         let issuer = Issuer::new(ca_params(), key);
         let name = format!("{}.{}", self.scene.package.service(), self.scene.name);
-        let names = [
-            name.clone(),
-            format!("{name}.svc"),
-            format!("{name}.svc.cluster.local"),
-        ];
+        let names = [name.clone(), format!("{name}.svc"), format!("{name}.svc.cluster.local")];
         let mut params = CertificateParams::new(names).expect("names");
         params.use_authority_key_identifier_extension = true;
         valid(&mut params, 30 * SECOND, 20 * SECOND);
@@ -112,12 +100,7 @@ impl Hooked {
         let mut params = ca_params();
         valid(&mut params, DAY, 365 * DAY + 5 * SECOND);
         let pem = params.self_signed(&key).expect("a certificate").pem();
-        put(
-            &self.authorities(),
-            &self.authority_name(),
-            json!({"ca.crt": pem}),
-        )
-        .await;
+        put(&self.authorities(), &self.authority_name(), json!({"ca.crt": pem})).await;
         pem
     }
 }
@@ -130,10 +113,7 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     let package = hooked.scene.name.clone();
     let service = hooked.service().await;
     let address = service.spec.and_then(|spec| spec.cluster_ip);
-    let address = format!(
-        "{}:{WEBHOOK_PORT}",
-        address.expect("Services have addresses")
-    );
+    let address = format!("{}:{WEBHOOK_PORT}", address.expect("Services have addresses"));
     let address: SocketAddr = address.parse().expect("an address");
     assert!(address.ip().is_loopback(), "{address}");
     let client = hooked.scene.cluster.client.clone();
@@ -149,17 +129,11 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     let first_authority = hooked.authority().await.expect("the CA is there");
     wait::until("the certificate is renewed", SOON, || async {
         let leaf = hooked.leaf().await.ok_or("it is gone")?;
-        (leaf["tls.crt"] != aged)
-            .then_some(())
-            .ok_or("it is the old one")
+        (leaf["tls.crt"] != aged).then_some(()).ok_or("it is the old one")
     })
     .await;
     assert_eq!(hooked.authority().await, Some(first_authority.clone()));
-    assert_eq!(
-        extension.revisions().await.len(),
-        1,
-        "no revision for a certificate"
-    );
+    assert_eq!(extension.revisions().await.len(), 1, "no revision for a certificate");
     assert_eq!(hooked.ca_bundle(), first_authority["ca.crt"]);
 
     let aged = hooked.age_authority().await;
@@ -172,11 +146,7 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     })
     .await;
     let newest = hooked.authority().await.expect("the CA is there")["ca.crt"].clone();
-    assert_eq!(
-        hooked.ca_bundle(),
-        format!("{newest}{aged}"),
-        "callers trust both"
-    );
+    assert_eq!(hooked.ca_bundle(), format!("{newest}{aged}"), "callers trust both");
     let revisions = extension.revisions().await.len();
     assert_eq!(revisions, 3, "one for the aged CA, one for both");
     extension.installed("1.0.0").await;
@@ -192,7 +162,5 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     extension.delete().await;
     assert_eq!(hooked.leaf().await, None);
     assert_eq!(hooked.authority().await, None);
-    ask(&api, &package, "no")
-        .await
-        .expect("nobody is asked any more");
+    ask(&api, &package, "no").await.expect("nobody is asked any more");
 }

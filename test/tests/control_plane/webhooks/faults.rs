@@ -36,40 +36,19 @@ async fn lost_and_damaged_secrets_come_back() {
     let hooked = Hooked::set("lost").await;
     let extension = hooked.install().await;
     let name = hooked.scene.package.certificate();
-    let labels = hooked
-        .leaves()
-        .get(&name)
-        .await
-        .expect("it is there")
-        .metadata
-        .labels;
+    let labels = hooked.leaves().get(&name).await.expect("it is there").metadata.labels;
     let labels = labels.unwrap_or_default();
-    assert_eq!(
-        labels["olm.operatorframework.io/owner-name"],
-        extension.name
-    );
-    assert_eq!(
-        labels["olm.operatorframework.io/owner-kind"],
-        "ClusterExtension"
-    );
+    assert_eq!(labels["olm.operatorframework.io/owner-name"], extension.name);
+    assert_eq!(labels["olm.operatorframework.io/owner-kind"], "ClusterExtension");
 
     let first = hooked.leaf().await.expect("it is there");
     delete(&hooked.leaves(), &name).await;
-    hooked
-        .has_other_leaf("a lost certificate", &first["tls.crt"])
-        .await;
+    hooked.has_other_leaf("a lost certificate", &first["tls.crt"]).await;
 
     let second = hooked.leaf().await.expect("it is there");
     assert_eq!(second["ca.crt"], first["ca.crt"]);
-    put(
-        &hooked.leaves(),
-        &name,
-        json!({"tls.crt": "not a certificate"}),
-    )
-    .await;
-    hooked
-        .has_other_leaf("a damaged certificate", "not a certificate")
-        .await;
+    put(&hooked.leaves(), &name, json!({"tls.crt": "not a certificate"})).await;
+    hooked.has_other_leaf("a damaged certificate", "not a certificate").await;
     let said = "CertificateReplaced: certificate of a webhook issued into Secret";
     wait::until("the damage is said", SOON, || async {
         let events = hooked.events();
@@ -79,11 +58,7 @@ async fn lost_and_damaged_secrets_come_back() {
         is_said.then_some(()).ok_or(events)
     })
     .await;
-    assert_eq!(
-        extension.revisions().await.len(),
-        1,
-        "no revision for certificates"
-    );
+    assert_eq!(extension.revisions().await.len(), 1, "no revision for certificates");
 
     let third = hooked.leaf().await.expect("it is there");
     let authority = hooked.authority_name();
@@ -95,26 +70,13 @@ async fn lost_and_damaged_secrets_come_back() {
     assert_eq!(hooked.ca_bundle(), format!("{followed}{}", first["ca.crt"]));
     extension.installed("1.0.0").await;
 
-    put(
-        &hooked.authorities(),
-        &authority,
-        json!({"ca.key": "not a key"}),
-    )
-    .await;
+    put(&hooked.authorities(), &authority, json!({"ca.key": "not a key"})).await;
     let fourth = hooked.leaf().await.expect("it is there");
-    hooked
-        .has_other_leaf("a damaged CA", &fourth["tls.crt"])
-        .await;
-    assert_ne!(
-        hooked.authority().await.expect("it is there")["ca.crt"],
-        followed
-    );
+    hooked.has_other_leaf("a damaged CA", &fourth["tls.crt"]).await;
+    assert_ne!(hooked.authority().await.expect("it is there")["ca.crt"], followed);
 
     extension.delete().await;
-    assert_eq!(
-        (hooked.leaf().await, hooked.authority().await),
-        (None, None)
-    );
+    assert_eq!((hooked.leaf().await, hooked.authority().await), (None, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,16 +103,10 @@ async fn a_controller_that_dies_between_ca_and_certificate_goes_on() {
         "writing Secret {namespace}/{} with the certificate of a webhook: ",
         hooked.scene.package.certificate()
     );
-    extension
-        .shows("Progressing", "True", "Retrying", &why)
-        .await;
+    extension.shows("Progressing", "True", "Retrying", &why).await;
     let authority = hooked.authority().await.expect("the CA is written first");
     assert_eq!(hooked.leaf().await, None);
-    assert_eq!(
-        extension.revisions().await.len(),
-        0,
-        "nothing runs without a certificate"
-    );
+    assert_eq!(extension.revisions().await.len(), 0, "nothing runs without a certificate");
 
     controller.kill();
     plane.kubectl(&["delete", "quota", "none", "--namespace", &namespace]);
@@ -166,34 +122,18 @@ async fn a_controller_that_dies_between_ca_and_certificate_goes_on() {
     controller.kill();
     delete(&hooked.leaves(), &hooked.scene.package.certificate()).await;
     controller.restart(plane);
-    hooked
-        .has_other_leaf("a certificate lost meanwhile", &leaf["tls.crt"])
-        .await;
+    hooked.has_other_leaf("a certificate lost meanwhile", &leaf["tls.crt"]).await;
 
     // A foreign Secret is never overwritten.
     controller.kill();
     let name = hooked.scene.package.certificate();
     plane.kubectl(&["delete", "secret", &name, "--namespace", &namespace]);
-    plane.kubectl(&[
-        "create",
-        "secret",
-        "generic",
-        &name,
-        "--namespace",
-        &namespace,
-    ]);
+    plane.kubectl(&["create", "secret", "generic", &name, "--namespace", &namespace]);
     controller.restart(plane);
     let why = format!("Secret {namespace}/{name} exists and is not of this extension");
-    extension
-        .shows("Progressing", "True", "Retrying", &why)
-        .await;
+    extension.shows("Progressing", "True", "Retrying", &why).await;
     plane.kubectl(&["delete", "secret", &name, "--namespace", &namespace]);
-    hooked
-        .has_other_leaf("a name that is free again", &leaf["tls.crt"])
-        .await;
+    hooked.has_other_leaf("a name that is free again", &leaf["tls.crt"]).await;
     extension.delete().await;
-    assert_eq!(
-        (hooked.leaf().await, hooked.authority().await),
-        (None, None)
-    );
+    assert_eq!((hooked.leaf().await, hooked.authority().await), (None, None));
 }

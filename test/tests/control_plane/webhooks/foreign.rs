@@ -36,10 +36,7 @@ impl Hooked {
     /// Creates a foreign Secret with the name of the CA, replacing the CA if it exists.
     async fn occupy(&self, data: BTreeMap<String, ByteString>) -> Secret {
         let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(self.authority_name()),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: Some(self.authority_name()), ..ObjectMeta::default() },
             data: Some(data),
             ..Secret::default()
         };
@@ -68,9 +65,7 @@ impl Hooked {
              the CA of its webhooks: delete or rename it",
             self.authority_name()
         );
-        extension
-            .shows("Progressing", "True", "Retrying", &why)
-            .await;
+        extension.shows("Progressing", "True", "Retrying", &why).await;
         assert_eq!(extension.revisions().await.len(), 0);
         assert_eq!(self.leaf().await, None, "nothing is issued by it");
         self.is_untouched(&theirs).await;
@@ -113,16 +108,10 @@ async fn a_ca_that_lost_its_owner_is_taken_over() {
     let orphaned = api.patch(&name, &PatchParams::default(), &orphan).await;
     let orphaned = orphaned.expect("the administrator may change Secrets");
     assert_eq!(owners(&orphaned), []);
-    extension
-        .patch_spec(json!({"progressDeadlineMinutes": 20}))
-        .await;
+    extension.patch_spec(json!({"progressDeadlineMinutes": 20})).await;
     let taken = wait::until("the CA has its owner again", SOON, || async {
         let found = api.get(&name).await.expect("it is there");
-        if owners(&found).is_empty() {
-            Err(())
-        } else {
-            Ok(found)
-        }
+        if owners(&found).is_empty() { Err(()) } else { Ok(found) }
     })
     .await;
     assert_eq!(taken.metadata.uid, orphaned.metadata.uid);

@@ -108,21 +108,18 @@ impl Hooked {
 
 fn texts(secret: Secret) -> BTreeMap<String, String> {
     let data = secret.data.unwrap_or_default().into_iter();
-    data.map(|(key, value)| (key, String::from_utf8_lossy(&value.0).into_owned()))
-        .collect()
+    data.map(|(key, value)| (key, String::from_utf8_lossy(&value.0).into_owned())).collect()
 }
 
 /// Replaces values of a Secret.
 async fn put(api: &Api<Secret>, name: &str, data: Value) {
     let patch = Patch::Merge(json!({ "stringData": data }));
     let done = api.patch(name, &PatchParams::default(), &patch).await;
-    done.map(drop)
-        .expect("the administrator may change Secrets");
+    done.map(drop).expect("the administrator may change Secrets");
 }
 
 /// Deletes a Secret.
 async fn delete(api: &Api<Secret>, name: &str) {
     let done = api.delete(name, &DeleteParams::default()).await;
-    done.map(drop)
-        .expect("the administrator may delete Secrets");
+    done.map(drop).expect("the administrator may delete Secrets");
 }

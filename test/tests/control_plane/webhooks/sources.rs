@@ -31,12 +31,7 @@ fn serve_cert_manager(plane: &cluster::ControlPlane) {
             .replace("KIND", kind);
         plane.kubectl_with_input(&["apply", "--filename", "-"], &crd);
         let name = format!("crd/{plural}.cert-manager.io");
-        plane.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            &name,
-        ]);
+        plane.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &name]);
     }
 }
 
@@ -49,9 +44,7 @@ impl Hooked {
             let newest = revisions.last().ok_or("no revision")?;
             let annotations = newest.metadata.annotations.clone().unwrap_or_default();
             let found = annotations.get(policy::WEBHOOK_CERTIFICATES);
-            (found.map(String::as_str) == Some(source))
-                .then_some(())
-                .ok_or("another source")
+            (found.map(String::as_str) == Some(source)).then_some(()).ok_or("another source")
         })
         .await;
         extension.installed("1.0.0").await;
@@ -99,9 +92,7 @@ impl Hooked {
 
     fn annotation(&self, kind: &str, name: &str, key: &str) -> Option<String> {
         let found = self.scene.get(kind, name)?;
-        found["metadata"]["annotations"][key]
-            .as_str()
-            .map(str::to_owned)
+        found["metadata"]["annotations"][key].as_str().map(str::to_owned)
     }
 
     fn injected(&self, key: &str) -> Option<String> {
@@ -111,14 +102,11 @@ impl Hooked {
 
     /// The cert-manager objects as they were applied.
     fn of_cert_manager(&self) -> Vec<Value> {
-        [
-            ("issuer", self.issuer()),
-            ("certificate", self.scene.package.certificate()),
-        ]
-        .into_iter()
-        .filter_map(|(kind, name)| self.scene.get(kind, &name))
-        .map(|object| object["spec"].clone())
-        .collect()
+        [("issuer", self.issuer()), ("certificate", self.scene.package.certificate())]
+            .into_iter()
+            .filter_map(|(kind, name)| self.scene.get(kind, &name))
+            .map(|object| object["spec"].clone())
+            .collect()
     }
 }
 
@@ -141,10 +129,7 @@ async fn a_change_of_source_leaves_nothing_of_the_old_one() {
         hooked.annotation("service", &package.service(), serving),
         Some(package.certificate())
     );
-    assert_eq!(
-        (hooked.leaf().await, hooked.authority().await),
-        (None, None)
-    );
+    assert_eq!((hooked.leaf().await, hooked.authority().await), (None, None));
 
     let mut restart_with = |args: &[&str]| {
         controller.kill();
@@ -188,9 +173,7 @@ async fn a_change_of_source_leaves_nothing_of_the_old_one() {
     // The recorded choice stays although OpenShift is served.
     let revisions = extension.revisions().await.len();
     restart_with(&[]);
-    extension
-        .patch_spec(json!({"progressDeadlineMinutes": 20}))
-        .await;
+    extension.patch_spec(json!({"progressDeadlineMinutes": 20})).await;
     extension.installed("1.0.0").await;
     hooked.settles_with(&extension, "self-signed").await;
     assert_eq!(extension.revisions().await.len(), revisions);
@@ -198,10 +181,7 @@ async fn a_change_of_source_leaves_nothing_of_the_old_one() {
     restart_with(&["--webhook-certificates=cert-manager"]);
     hooked.cert_manager_works().await;
     hooked.settles_with(&extension, "cert-manager").await;
-    assert_eq!(
-        (hooked.leaf().await, hooked.authority().await),
-        (None, None)
-    );
+    assert_eq!((hooked.leaf().await, hooked.authority().await), (None, None));
     assert_eq!(hooked.ca_bundle(), "");
     extension.delete().await;
     assert_eq!(hooked.of_cert_manager(), Vec::<Value>::new());
