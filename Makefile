@@ -10,6 +10,8 @@ LOCAL_CLUSTER := target/local-cluster
 export CLIPPY_CONF_DIR := $(CURDIR)/hack
 # Tests and the demo bring their own control plane; a kubeconfig of yours is never touched.
 unexport KUBECONFIG
+# Tools that hack/tools.sh has fetched.
+export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 
 .PHONY: help
 help: ## List the targets
@@ -29,16 +31,16 @@ build: prerequisites ## Build both programs into target/quick, little optimised;
 ARCH ?= amd64,arm64
 
 .PHONY: image
-image: prerequisites-image programs ## Build the image, without a container engine, into target/image and an archive (ARCH=amd64,arm64)
+image: tools-image built ## Build the image, without a container engine, into target/image and an archive (ARCH=amd64,arm64)
 	target/debug/xtask image --arch "$(ARCH)"
 	target/debug/xtask image --check
 
 .PHONY: image-compare
-image-compare: prerequisites-image programs ## Build the image here and in another folder, and compare every byte (about 10 minutes)
+image-compare: tools-image built ## Build the image here and in another folder, and compare every byte (about 10 minutes)
 	@hack/image_compare.sh "$(ARCH)"
 
 .PHONY: push
-push: programs ## Push what `make image` has built (IMAGE=HOST/REPOSITORY:TAG, FORCE=1 moves a tag)
+push: built ## Push what `make image` has built (IMAGE=HOST/REPOSITORY:TAG, FORCE=1 moves a tag)
 	target/debug/xtask push-image "$(IMAGE)" $(if $(FORCE),--force)
 
 .PHONY: release
@@ -52,16 +54,17 @@ release: ## Everything of a release into target/release-files (VERSION=vX.Y.Z, I
 release-check: prerequisites ## Check what `make release` has written with SOURCE=: sums, krew's own validation, an install by krew (VERSION=vX.Y.Z)
 	@hack/release_check.sh "$(VERSION)"
 
-.PHONY: prerequisites-image
-prerequisites-image:
-	@ARCH="$(ARCH)" hack/prerequisites.sh image
+comma := ,
+.PHONY: tools-image
+tools-image: prerequisites
+	@hack/tools.sh zig $(subst $(comma), ,$(ARCH))
 
 # The file system of the image for this machine: what demo and tests start is what is shipped.
 IMAGE_ROOT := target/image-root
 demo test-image test-image-user measure-pod image-root: ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 
 .PHONY: image-root
-image-root: prerequisites-image
+image-root: built
 	$(MAKE) image ARCH="$(ARCH)"
 	rm -rf "$(IMAGE_ROOT)"
 	target/debug/xtask image --unpack "$(IMAGE_ROOT)"
@@ -77,17 +80,16 @@ install-yaml: local-cluster ## Write install.yaml and the other overlays as file
 local-cluster: prerequisites ## Build the local control plane (several minutes the first time)
 	@hack/local-cluster/build.sh "$(CURDIR)/$(LOCAL_CLUSTER)"
 
-.PHONY: programs
-# Always the whole workspace: cargo then compiles every dependency once, with one set of features,
-# for the demo and for all tests.
-programs: prerequisites
-	$(CARGO) build --locked --workspace
+.PHONY: built
+built: prerequisites
+	@hack/build.sh
 
 ##@ See it work
 
 .PHONY: demo
-demo: prerequisites-image install-yaml programs image-root ## The main job from nothing, on a local control plane (KEEP=1 leaves it running)
-	@hack/demo.sh $(if $(KEEP),--keep)
+demo: built $(if $(IMAGE),image-root) ## The main job from nothing, on a local control plane (KEEP=1 leaves it running, IMAGE=1 runs the program out of the image)
+	@hack/install_yaml.sh "$(MANIFESTS)"
+	@hack/demo.sh $(if $(IMAGE),--image "$(IMAGE_ROOT)") $(if $(KEEP),--keep)
 
 ##@ Use a cluster of yours ($KUBECONFIG, else kubectl's default)
 
@@ -107,7 +109,7 @@ uninstall: ## Remove the kinds, and with them everything installed through them
 
 .PHONY: run
 # Your kubeconfig is an administrator's, whose rights the program refuses to act with otherwise.
-run: programs ## Run the controller here against your cluster, as you; state in target/run
+run: built ## Run the controller here against your cluster, as you; state in target/run
 	mkdir -p target/run
 	$(YOURS) target/debug/olm-controller \
 	  --catalogs-server-addr 127.0.0.1:0 --health-probe-bind-address 127.0.0.1:0 \
@@ -117,99 +119,97 @@ run: programs ## Run the controller here against your cluster, as you; state in 
 ##@ Test
 
 .PHONY: test
-test: test-unit test-control-plane ## Every hermetic test, the control plane included
+test: test-unit test-control-plane ## Every test that takes no more than minutes, the control plane included
 
 .PHONY: test-unit
 test-unit: prerequisites ## Unit, data, property, snapshot and command-line tests; offline
 	$(CARGO) test --locked --workspace
 
+# Tests that need more than the checkout are programs that are run by name (test/Cargo.toml).
+CONTROL_PLANE := $(CARGO) test --locked --workspace --test control_plane --
 # Most of these tests wait: for a registry that is away, for a lease, for rights.
-THREADS ?= 4
+THREADS ?= 12
 
 .PHONY: test-control-plane
-test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, etcd and registry (THREADS=4)
+test-control-plane: built ## Tests on a real kube-apiserver, etcd and registry (THREADS=12); ends with the slowest
 	cd hack/local-cluster && CGO_ENABLED=0 go test -trimpath ./...
-	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane -- --test-threads=$(THREADS)
+	@hack/slowest.sh $(CONTROL_PLANE) --test-threads=$(THREADS)
+
+.PHONY: test-full
+test-full: built ## The tests whose point is time, scale or another release as well (SHORT=1: those of minutes; else an hour and more)
+	@hack/slowest.sh $(CONTROL_PLANE) --ignored --test-threads=$(THREADS) $(if $(SHORT),--skip _in_minutes --skip under_load)
+	$(if $(SHORT),,$(MAKE) test-matrix availability test-deadlines)
 
 # Other releases of Kubernetes, and what is tested on them: install, upgrade, uninstall, policies.
 KUBERNETES ?= 1.35.4
 MATRIX := install:: manifests::one_apply manifests::a_process accounts:: objectset:: webhooks:: updates::
 
 .PHONY: test-matrix
-test-matrix: programs ## A selection of the control-plane tests on other releases of Kubernetes (KUBERNETES="1.35.4"; minutes each the first time)
+test-matrix: built ## A selection of the control-plane tests on other releases of Kubernetes (KUBERNETES="1.35.4"; minutes each the first time)
 	for version in $(KUBERNETES); do \
 	  folder="$(CURDIR)/target/matrix/$$version"; \
 	  hack/local-cluster/other.sh "$$version" "$$folder"; \
-	  LOCAL_CLUSTER="$$folder/local-cluster" $(CARGO) test --locked --workspace --features olm-test/control-plane \
-	    --test control_plane -- --test-threads=$(THREADS) $(MATRIX); \
+	  LOCAL_CLUSTER="$$folder/local-cluster" $(CONTROL_PLANE) --test-threads=$(THREADS) $(MATRIX); \
 	done
 
 .PHONY: availability
-availability: local-cluster programs ## Requests a second while replicas are replaced and killed (ROUNDS=10, KILLS=10: 25 minutes)
-	ROUNDS="$(or $(ROUNDS),10)" KILLS="$(or $(KILLS),10)" $(CARGO) test --locked --workspace --features olm-test/control-plane \
-	  --test control_plane -- --include-ignored --nocapture --test-threads=1 under_load_fail_no_request
+availability: built ## Requests a second while replicas are replaced and killed (ROUNDS=10, KILLS=10: 25 minutes)
+	ROUNDS="$(or $(ROUNDS),10)" KILLS="$(or $(KILLS),10)" $(CONTROL_PLANE) --include-ignored --nocapture --test-threads=1 under_load_fail_no_request
 
 .PHONY: test-image
-test-image: image-root local-cluster programs ## The manifests, and an install through them, with the program out of the image
-	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" $(CARGO) test --locked --workspace --features olm-test/control-plane \
-	  --test control_plane manifests
+test-image: image-root ## The manifests, and an install through them, with the program out of the image
+	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" $(CONTROL_PLANE) manifests
 
 .PHONY: test-image-user
-test-image-user: image-root local-cluster ## The program out of the image as user 65532 on a read-only root; needs root
+test-image-user: image-root ## The program out of the image as user 65532 on a read-only root; needs root
 	hack/image_run.sh "$(IMAGE_ROOT)"
 
 .PHONY: test-web
-test-web: local-cluster programs ## The pages of `kubectl olm browse` in a real browser
-	@command -v chromedriver >/dev/null && command -v chromium >/dev/null || { echo "no browser: apt-get update && apt-get install -y chromium chromium-driver"; exit 1; }
-	$(CARGO) test --locked --workspace --features olm-test/web --test web
+test-web: built ## The pages of `kubectl olm browse` in a real browser
+	@hack/tools.sh browser
+	$(CARGO) test --locked --workspace --test web
 
 .PHONY: test-corpus
-test-corpus: local-cluster programs ## Vectors, tables of other projects and real bundles beside the checkout (OLM_SHARED, default ../shared)
-	$(CARGO) test --locked --workspace --features olm-test/corpus \
-	  --test bundles_corpus --test crd_safety_corpus --test crds_corpus --test foreign_corpus --test rbac_corpus \
-	  --test render_corpus --test vectors
+test-corpus: built ## Vectors, tables of other projects and real bundles beside the checkout (OLM_SHARED, default ../shared)
+	$(CARGO) test --locked --workspace --test corpus
 
 .PHONY: test-alerts
 # promtool reads what stands below spec of the PrometheusRule.
 test-alerts: ## Unit tests of the alerts; needs promtool (PROMTOOL=)
-	@command -v $(PROMTOOL) >/dev/null || { echo "promtool is not installed (apt-get install prometheus, or the archive of a release of Prometheus)"; exit 1; }
+	@command -v $(PROMTOOL) >/dev/null || hack/tools.sh promtool
 	@mkdir -p target/alerts
 	sed '1,/^spec:/d; s/^  //' config/components/monitoring/prometheus_rule.yaml > target/alerts/rules.yaml
 	$(PROMTOOL) check rules target/alerts/rules.yaml
 	$(PROMTOOL) test rules test/alerts/alerts.yaml
 
 .PHONY: chaos
-chaos: local-cluster programs ## Kill the controller, fail its requests, delete by hand, take away what it needs (ROUNDS=10, WORLDS=1, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)
-	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked --workspace --features olm-test/control-plane --test chaos -- --nocapture
+chaos: built ## Kill the controller, fail its requests, delete by hand, take away what it needs (ROUNDS=10, WORLDS=1, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)
+	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked --workspace --test chaos -- --nocapture
 
 .PHONY: silence
-silence: local-cluster programs ## Prove that 50 settled extensions cost no write in five minutes, and measure them
-	EXTENSIONS=$(or $(EXTENSIONS),50) SILENCE_SECONDS=$(or $(SILENCE_SECONDS),300) $(CARGO) test --locked \
-	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture silence
+silence: built ## Prove that 50 settled extensions cost no write in five minutes, and measure them
+	EXTENSIONS=$(or $(EXTENSIONS),50) SILENCE_SECONDS=$(or $(SILENCE_SECONDS),300) $(CONTROL_PLANE) --include-ignored --nocapture silence
 
 .PHONY: bench-cluster
-bench-cluster: local-cluster programs ## Measure installs of the bundles beside the checkout next to a bare client, requests of an install, ingest of a catalog, and EXTENSIONS=1000 of CATALOGS=10 at rest for REST_SECONDS=60
-	$(CARGO) test --locked --workspace --features olm-test/corpus --test bundles_corpus -- --ignored --nocapture bare
-	for others in 0 100; do OTHERS=$$others $(CARGO) test --locked --workspace --features olm-test/control-plane \
-	  --test control_plane -- --nocapture an_install_asks_nothing_about_the_others || exit 1; done
+bench-cluster: built ## Measure installs of the bundles beside the checkout next to a bare client, requests of an install, ingest of a catalog, and EXTENSIONS=1000 of CATALOGS=10 at rest for REST_SECONDS=60
+	$(CARGO) test --locked --workspace --test corpus -- --ignored --nocapture bundles::bare
+	for others in 0 100; do OTHERS=$$others $(CONTROL_PLANE) --include-ignored --nocapture an_install_asks_nothing_about_the_others || exit 1; done
 	$(CARGO) bench --locked --package olm-bench --bench ingest
 	$(MAKE) scale EXTENSIONS=$(or $(EXTENSIONS),1000)
 
 .PHONY: profile
-profile: local-cluster programs ## Draw where installs spend processor time: target/profile/flame.svg; real bundles if they are beside the checkout
-	@hack/prerequisites.sh profile
+profile: built ## Draw where installs spend processor time: target/profile/flame.svg; real bundles if they are beside the checkout
+	@hack/tools.sh perf inferno
 	$(MAKE) build
 	@hack/profile.sh
 
 .PHONY: scale
-scale: local-cluster programs ## Measure many extensions: installed, at rest, and when the controller is killed (EXTENSIONS=200, CATALOGS=10, REST_SECONDS=60)
-	EXTENSIONS=$(or $(EXTENSIONS),200) CATALOGS=$(or $(CATALOGS),10) REST_SECONDS=$(or $(REST_SECONDS),60) $(CARGO) test --locked \
-	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture scale
+scale: built ## Measure many extensions: installed, at rest, and when the controller is killed (EXTENSIONS=200, CATALOGS=10, REST_SECONDS=60)
+	EXTENSIONS=$(or $(EXTENSIONS),200) CATALOGS=$(or $(CATALOGS),10) REST_SECONDS=$(or $(REST_SECONDS),60) $(CONTROL_PLANE) --include-ignored --nocapture scale
 
 .PHONY: test-deadlines
-test-deadlines: local-cluster programs ## The tests that wait for the deadline of a roll-out, ten minutes at least (about 15 minutes)
-	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane -- --ignored \
-	  a_roll_out_that_fails a_bad_update_on_the_way
+test-deadlines: built ## The tests that wait for the deadline of a roll-out, ten minutes at least (about 15 minutes)
+	$(CONTROL_PLANE) --ignored a_roll_out_that_fails a_bad_update_on_the_way
 
 .PHONY: measure-pod
 # The requests of config/manager are to hold what this prints.
@@ -217,12 +217,12 @@ measure-pod: image-root ## Measure the program out of the image: with nothing, i
 	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" EXTENSIONS=$(or $(EXTENSIONS),20) $(MAKE) silence
 
 .PHONY: silence-corpus
-silence-corpus: local-cluster programs ## Measure the controller with the real catalog beside the checkout
-	$(CARGO) test --locked --workspace --features olm-test/corpus,olm-test/control-plane --test silence_corpus -- --nocapture
+silence-corpus: built ## Measure the controller with the real catalog beside the checkout
+	$(CARGO) test --locked --workspace --test corpus -- --ignored --nocapture silence
 
 .PHONY: coverage
 coverage: prerequisites ## Measure which lines the unit, data, property, snapshot and command-line tests run
-	@cargo llvm-cov --version >/dev/null 2>&1 || { echo "cargo-llvm-cov is not installed (rustup component add llvm-tools && cargo install --locked cargo-llvm-cov)"; exit 1; }
+	@hack/tools.sh cargo-llvm-cov
 	$(CARGO) llvm-cov test --locked --workspace --lcov --output-path target/lcov
 	$(CARGO) run --locked --quiet --package xtask -- coverage target/lcov
 
@@ -233,7 +233,7 @@ bench: prerequisites ## Measure resolution, rendering and ingest; real data besi
 .PHONY: fuzz
 # Without a sanitizer: there is no unsafe code to watch, and stable Rust will do.
 fuzz: prerequisites ## Fuzz every parser for SECONDS each, in turn (SECONDS=60, TARGETS="bundle catalog config range yaml")
-	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is not installed (cargo install --locked cargo-fuzz)"; exit 1; }
+	@hack/tools.sh cargo-fuzz
 	@test/fuzz/seed.sh target/fuzz/seeds
 	@cp Cargo.lock test/fuzz/Cargo.lock # the same versions, not a second list of them
 	@for target in $(or $(TARGETS),bundle catalog config range yaml); do \
@@ -247,12 +247,14 @@ fuzz: prerequisites ## Fuzz every parser for SECONDS each, in turn (SECONDS=60, 
 
 .PHONY: lint
 lint: prerequisites ## Formatting, clippy, rustdoc, Go vet, shell and generated files
+	@hack/tools.sh shellcheck cargo-deny
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets --all-features -- --deny warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --workspace --test '*' -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
 	cd hack/local-cluster && test -z "$$(gofmt -l .)" && CGO_ENABLED=0 go vet -trimpath ./...
-	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh hack/local-cluster/*.sh .ci/run; else echo "shellcheck is not installed; shell scripts are not linted"; fi
-	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --config hack/deny.toml check bans licenses sources; else echo "cargo-deny is not installed; dependencies are not linted (cargo install --locked cargo-deny)"; fi
+	shellcheck hack/*.sh hack/local-cluster/*.sh .ci/run
+	$(CARGO) deny --config hack/deny.toml check bans licenses sources
 	$(CARGO) run --locked --quiet --package xtask -- manifests --check
 
 .PHONY: fmt

@@ -2,29 +2,39 @@
 # The main job from nothing, on a local control plane: serve a catalog, install with a
 # least-privilege account, upgrade, refuse, force, roll back, repair, gate, remove.
 #
-# Usage: hack/demo.sh [--keep]    (make demo, make demo KEEP=1)
+# Usage: hack/demo.sh [--image ROOT] [--keep]    (make demo, make demo IMAGE=1 KEEP=1)
+# --image takes the controller out of an unpacked image instead of target/debug.
 # Every step is checked; the script ends with an error when one does not hold.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 keep=false
-case "${1:-}" in
-  "") ;;
-  --keep) keep=true ;;
-  *)
-    echo "usage: hack/demo.sh [--keep]" >&2
-    exit 2
-    ;;
-esac
-
+image=""
 programs=$PWD/target/debug
+controller=$programs/olm-controller
+while (($#)); do
+  case $1 in
+    --keep) keep=true ;;
+    --image)
+      image=$2
+      controller=$(realpath "$2")/olm-controller
+      shift
+      ;;
+    *)
+      echo "usage: hack/demo.sh [--image ROOT] [--keep]" >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+
 demo=$PWD/hack/demo
 state=$(mktemp -d -t olm-demo-XXXXXX)
 cluster_pid=""
 controller_pid=""
 bold="" dim="" plain=""
-if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
+if [[ -t 1 && -z ${NO_COLOR:-} || -n ${FORCE_COLOR:-} ]]; then
   bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'
 fi
 
@@ -140,8 +150,8 @@ kubectl config set-credentials controller --kubeconfig "$controller_config" --to
 kubectl config set-context local --kubeconfig "$controller_config" \
   --cluster local --user controller >/dev/null
 kubectl config use-context local --kubeconfig "$controller_config" >/dev/null
-note "No node runs containers here: the program out of the image runs as a local process, with the"
-note "arguments of the Deployment but for its ports, and a token of its service account."
+note "No node runs containers here: the program runs as a local process, with the arguments of the"
+note "Deployment but for its ports, and a token of its service account."
 read -ra arguments <<<"$(kubectl get deployment operator-controller-controller-manager \
   --namespace olmv1-system --output 'jsonpath={.spec.template.spec.containers[0].args[*]}')"
 kept=()
@@ -151,16 +161,17 @@ for argument in "${arguments[@]}"; do
     *) kept+=("$argument") ;;
   esac
 done
-KUBECONFIG="$controller_config" target/image-root/olm-controller "${kept[@]}" \
+KUBECONFIG="$controller_config" "$controller" "${kept[@]}" \
   --catalogs-server-addr 127.0.0.1:0 --metrics-bind-address 127.0.0.1:0 \
   --health-probe-bind-address 127.0.0.1:0 --listen-info "$state/listen.json" \
   --cache-dir "$state/catalogs" --cache-path "$state/bundles" \
   --system-namespace olmv1-system </dev/null >"$state/controller.log" 2>&1 &
 controller_pid=$!
 until_true "the controller is ready" 30 test -s "$state/listen.json"
-# deploying.md P6
-run sha256sum target/image-root/olm-controller
-[[ $(sha256sum <"/proc/$controller_pid/exe") == $(sha256sum <target/image-root/olm-controller) ]]
+if [[ -n $image ]]; then # deploying.md P6
+  run sha256sum "$image/olm-controller"
+  [[ $(sha256sum <"/proc/$controller_pid/exe") == $(sha256sum <"$controller") ]]
+fi
 published() {
   kubectl get secret catalogd-ca --namespace olmv1-system --output 'jsonpath={.data.ca\.crt}' |
     base64 -d >"$state/catalog-ca.crt" && test -s "$state/catalog-ca.crt"
@@ -175,7 +186,7 @@ done
 push_catalog() { # first, second
   mkdir -p "$state/catalog-$1"
   sed "s|\${REGISTRY}|$REGISTRY|" "$demo/catalogs/$1/lamp-operator.yaml" >"$state/catalog-$1/lamp-operator.yaml"
-  run "$programs/xtask" push-catalog "$state/catalog-$1" "$REGISTRY/demo-catalog:latest"
+  run "$programs/xtask" push-catalog "$state/catalog-$1" "$REGISTRY/demo-catalog:$1"
 }
 push_catalog first
 sed "s|\${REGISTRY}|$REGISTRY|" "$demo/manifests/catalog.yaml" >"$state/catalog.yaml"
@@ -202,7 +213,9 @@ run kubectl get deployment,configmap,serviceaccount --namespace lamps
 
 step "The catalog moves: 1.1.0 appears and is installed without anyone asking"
 push_catalog second
-note "The catalog is polled every minute."
+note "A tag that moves is polled, every minute in this catalog; a new one is taken at once."
+run kubectl patch clustercatalog demo --type merge \
+  --patch "{\"spec\":{\"source\":{\"image\":{\"ref\":\"$REGISTRY/demo-catalog:second\"}}}}"
 until_true "1.1.0 is installed" 120 settled_at 1.1.0
 run kubectl get clusterextension
 run kubectl get clusterobjectset
@@ -265,21 +278,23 @@ fi
 run kubectl get deployment,configmap --namespace lamps
 until_true "ClusterOperator olm says Upgradeable=True" 30 upgradeable True
 
-printf '\n%sEverything held.%s (%d s)\n' "$bold" "$plain" "$SECONDS"
+printf '\n%sEverything held in %d s%s: install, automatic update, gate, refusal, force, rollback, repair, uninstall.\n' \
+  "$bold" "$SECONDS" "$plain"
 if $keep; then
   cat <<EOF
-
-The control plane and the controller stay up. To play with them:
-
-  export KUBECONFIG=$KUBECONFIG
-  export CONTAINERS_REGISTRIES_CONF=$CONTAINERS_REGISTRIES_CONF
-  export PATH=$state/bin:\$PATH
-  kubectl apply -f hack/demo/manifests/extension.yaml
-  kubectl get clusterextension,clusterobjectset,clustercatalog
-  tail -f $state/controller.log
-
-To stop them and remove what they wrote:
-
-  kill $controller_pid $cluster_pid; rm -rf $state
+To play on, in this shell: source $state/play; to stop everything and remove what it wrote: $state/stop
 EOF
+  cat >"$state/play" <<EOF
+export KUBECONFIG=$KUBECONFIG
+export CONTAINERS_REGISTRIES_CONF=$CONTAINERS_REGISTRIES_CONF
+export PATH=$state/bin:\$PATH
+echo "kubectl apply -f hack/demo/manifests/extension.yaml     installs the extension again"
+echo "kubectl olm status                                      shows it"
+echo "tail -f $state/controller.log    follows the controller"
+EOF
+  printf '#!/bin/sh\nkill %s %s\nrm -rf %s\n' "$controller_pid" "$cluster_pid" "$state" >"$state/stop"
+  chmod +x "$state/stop"
+else
+  echo "To play on: make demo KEEP=1 leaves the control plane and the controller running."
 fi
+echo "To read on: README.md, then docs/first-extension.md."

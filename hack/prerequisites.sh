@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the toolchains that building and testing need, and names the command that installs what is
-# missing. With the argument `image` also what the image is built with, with `profile` what draws profiles.
+# missing. What single targets need besides is fetched by hack/tools.sh.
 set -euo pipefail
 
 missing=0
@@ -41,27 +41,5 @@ room() {
   fi
 }
 room 12 3
-
-if [[ ${1:-} == image ]]; then
-  venv="python3 -m venv ~/.zig && ~/.zig/bin/pip install cargo-zigbuild ziglang==0.15.2, and ~/.zig/bin in PATH"
-  zig=$(python3 -m ziglang version 2>/dev/null || zig version 2>/dev/null || true)
-  need "cargo-zigbuild" 0.20 "$(cargo zigbuild --help >/dev/null 2>&1 && echo 0.20)" "$venv"
-  need "zig, the C compiler for musl," 0.15 "$zig" "$venv"
-  targets=$(rustup target list --installed 2>/dev/null || true)
-  architectures=${ARCH:-amd64,arm64}
-  for architecture in ${architectures//,/ }; do
-    case $architecture in
-      amd64) target=x86_64-unknown-linux-musl ;;
-      arm64) target=aarch64-unknown-linux-musl ;;
-      *) continue ;; # the build says what it knows
-    esac
-    need "Rust's library for $target" 1 "$(grep -qx "$target" <<<"$targets" && echo 1)" "rustup target add $target"
-  done
-fi
-
-if [[ ${1:-} == profile ]]; then
-  need perf 5 "$(version_of perf --version)" "apt-get install linux-perf (or dnf install perf)"
-  need inferno 0.11 "$(command -v inferno-flamegraph >/dev/null && echo 0.11)" "cargo install --locked inferno"
-fi
 
 exit "$missing"

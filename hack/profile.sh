@@ -23,10 +23,10 @@ chmod +x "$folder/root/olm-controller"
 
 export OLM_IMAGE_ROOT=$folder/root
 if [[ -d ${OLM_SHARED:-../shared}/bundles ]]; then
-  cargo test --locked --workspace --features olm-test/corpus --test bundles_corpus -- --ignored --nocapture bare
+  cargo test --locked --workspace --test corpus -- --ignored --nocapture bundles::bare
 else
-  OTHERS=20 cargo test --locked --workspace --features olm-test/control-plane --test control_plane -- \
-    --nocapture an_install_asks_nothing_about_the_others
+  OTHERS=20 cargo test --locked --workspace --test control_plane -- \
+    --include-ignored --nocapture an_install_asks_nothing_about_the_others
 fi
 
 while read -r recorder; do

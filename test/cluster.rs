@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
-use tokio::sync::{Mutex, MutexGuard};
 
-use crate::paths;
+use crate::pool::{self, Pooled};
 use crate::proxy::Proxy;
+use crate::requests::Requests;
+use crate::{paths, timed};
 
+/// Processes of a control plane.
+const COMPONENTS: usize = 6;
 const START: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
 /// Flags with what is another on the machine of a test: addresses that may not be free, and files.
@@ -78,6 +81,7 @@ pub struct ControlPlane {
     process: Child,
     /// It stops when this is closed.
     stdin: std::sync::Mutex<Option<ChildStdin>>,
+    requests: OnceLock<Requests>,
 }
 
 impl ControlPlane {
@@ -91,6 +95,7 @@ impl ControlPlane {
 
     /// Starts a control plane with nothing of ours on it.
     pub fn empty() -> Self {
+        timed::started("control plane");
         let dir = tempfile::Builder::new()
             .prefix("olm-test-")
             .tempdir()
@@ -114,6 +119,7 @@ impl ControlPlane {
             addresses: Addresses { dir: dir.clone(), ..Addresses::unknown() },
             stdin: std::sync::Mutex::new(process.stdin.take()),
             process,
+            requests: OnceLock::new(),
         };
         plane.addresses = plane.wait_for_addresses(&dir);
         plane
@@ -160,8 +166,7 @@ impl ControlPlane {
 
     /// Returns a token of a service account.
     pub fn token(&self, namespace: &str, account: &str) -> String {
-        let args = ["create", "token", account, "-n", namespace, "--duration=24h"];
-        self.kubectl(&args).trim().to_owned()
+        self.requests().token(namespace, account)
     }
 
     /// Applies the admission policies of `config/policy`: who may name a service account.
@@ -242,8 +247,22 @@ impl Addresses {
 }
 
 impl ControlPlane {
+    /// Requests as the administrator, without a process for each.
+    pub fn requests(&self) -> &Requests {
+        self.requests.get_or_init(|| Requests::new(&self.addresses.kubeconfig))
+    }
+
+    /// Returns whether every component runs that was started with it.
+    pub(crate) fn is_whole(&self) -> bool {
+        let text = std::fs::read_to_string(self.addresses.dir.join("cluster.json"));
+        let described = text.ok().and_then(|text| serde_json::from_str(&text).ok());
+        described.is_some_and(|all: serde_json::Value| {
+            all["pids"].as_object().is_some_and(|pids| pids.len() == COMPONENTS)
+        })
+    }
+
     /// Has it stop, and does not wait for that.
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
         drop(stdin.take());
     }
@@ -345,6 +364,7 @@ impl Controller {
         kubeconfig: &Path,
         options: &ControllerOptions,
     ) -> Child {
+        timed::started("controller");
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -579,7 +599,7 @@ fn path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-async fn client_from(kubeconfig: &Path) -> kube::Client {
+pub(crate) async fn client_from(kubeconfig: &Path) -> kube::Client {
     // It may be installed already by another test, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig can be read");
@@ -606,29 +626,24 @@ pub struct Cluster {
     _running: Option<Arc<Running>>,
 }
 
-/// The control plane of one test, which stops with the last handle on it.
-struct Running(&'static ControlPlane);
+/// The control plane of one test, which goes back or stops with the last handle on it.
+enum Running {
+    Borrowed(Option<Pooled>),
+    Own(&'static ControlPlane),
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.stop();
+        match self {
+            Self::Borrowed(pooled) => pooled.take().into_iter().for_each(pool::give_back),
+            Self::Own(plane) => plane.stop(),
+        }
     }
-}
-
-/// Returns a control plane for tests that start controllers of their own, one test after the other:
-/// the test holds the returned guard as long as it runs.
-pub async fn alone() -> (Cluster, MutexGuard<'static, ()>) {
-    static PLANE: OnceLock<ControlPlane> = OnceLock::new();
-    static TURN: Mutex<()> = Mutex::const_new(());
-    let turn = TURN.lock().await;
-    let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
-        .await
-        .expect("the control plane starts");
-    (Cluster::of(plane).await, turn)
 }
 
 /// Returns the control plane all tests of this program share, without a controller on it.
 pub async fn shared() -> Cluster {
+    timed::begin();
     static PLANE: OnceLock<ControlPlane> = OnceLock::new();
     let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
         .await
@@ -636,21 +651,34 @@ pub async fn shared() -> Cluster {
     Cluster::of(plane).await
 }
 
-/// Starts a control plane for one test, without a controller on it. It stops with the last of these
-/// handles.
+/// Lends a prepared control plane to one test, without a controller on it. It goes back with the
+/// last of these handles, and is stopped where it cannot be as it was.
 pub async fn own() -> Cluster {
-    new(ControlPlane::start).await
+    lend(true).await
 }
 
 /// The same, with nothing of ours on it.
 pub async fn empty() -> Cluster {
-    new(ControlPlane::empty).await
+    lend(false).await
 }
 
-async fn new(start: fn() -> ControlPlane) -> Cluster {
-    let plane = tokio::task::spawn_blocking(start).await.expect("the control plane starts");
-    let plane = Box::leak(Box::new(plane));
-    Cluster { _running: Some(Arc::new(Running(plane))), ..Cluster::of(plane).await }
+async fn lend(prepared: bool) -> Cluster {
+    timed::begin();
+    let pooled = tokio::task::spawn_blocking(move || pool::borrow(prepared)).await;
+    let pooled = pooled.expect("the control plane starts");
+    let plane = pooled.plane;
+    let running = Some(Arc::new(Running::Borrowed(Some(pooled))));
+    Cluster { _running: running, ..Cluster::of(plane).await }
+}
+
+/// Starts a control plane that only one test ever uses: its audit log has nothing else.
+pub async fn new() -> Cluster {
+    timed::begin();
+    let plane = tokio::task::spawn_blocking(ControlPlane::start).await;
+    let plane: &'static ControlPlane =
+        Box::leak(Box::new(plane.expect("the control plane starts")));
+    let running = Some(Arc::new(Running::Own(plane)));
+    Cluster { _running: running, ..Cluster::of(plane).await }
 }
 
 impl Cluster {

@@ -6,8 +6,8 @@
 //! [`state`] compares whole clusters, [`proxy`] fails requests and responses between controller and
 //! API server, [`random`] has repeatable random numbers, [`webhook`] serves admission webhooks,
 //! [`archive`] makes hostile layers, [`documents`] plays what README and `docs` show,
-//! [`private`] starts a registry that asks for credentials and issues its tokens. Nothing here is a mock: API server, etcd and registry are the
-//! real programs.
+//! [`private`] starts a registry that asks for credentials and issues its tokens, [`timed`] measures
+//! each test. Nothing here is a mock: API server, etcd and registry are the real programs.
 
 pub mod archive;
 pub mod audit;
@@ -20,12 +20,15 @@ pub mod images;
 pub mod package;
 pub mod paths;
 pub mod plugin;
+mod pool;
 pub mod private;
 pub mod proxy;
 pub mod random;
 pub mod release;
+pub mod requests;
 pub mod scene;
 pub mod state;
+pub mod timed;
 pub mod usage;
 pub mod wait;
 pub mod webhook;

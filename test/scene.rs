@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use http::Method;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use olm_api::ClusterCatalog;
 use serde_json::{Value, json};
@@ -107,7 +108,8 @@ impl Scene {
 
     /// Creates the namespace of the scene.
     pub fn create_namespace(&self) {
-        self.plane().kubectl(&["create", "namespace", &self.name]);
+        let namespace = json!({"metadata": {"name": self.name}});
+        self.plane().requests().create("namespace", "", &namespace);
     }
 
     /// Writes the files of a bundle into a folder and returns it.
@@ -142,13 +144,9 @@ impl Scene {
 
     /// Returns the notes of the Events about the extension with this reason.
     pub fn events(&self, reason: &str) -> Vec<String> {
-        let out = self.plane().kubectl(&[
-            "get",
-            "events.events.k8s.io",
-            "--namespace=default",
-            "--output=json",
-        ]);
-        let events: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
+        let path = "/apis/events.k8s.io/v1/namespaces/default/events";
+        let events = self.plane().requests().send(Method::GET, path, "application/json", None);
+        let events = events.expect("Events can be read");
         let items = events["items"].as_array().expect("a list");
         items
             .iter()
@@ -159,38 +157,30 @@ impl Scene {
 
     /// Names of the content Secrets with this label.
     pub fn content(&self, label: &str, value: &str) -> Vec<String> {
-        let selector = format!("--selector={label}={value}");
-        let names = self.plane().kubectl(&[
-            "get",
-            "secrets",
-            "--namespace",
-            SYSTEM_NAMESPACE,
-            &selector,
-            "--output=name",
-        ]);
-        names.lines().map(str::to_owned).collect()
+        let query = format!("?labelSelector={label}%3D{value}");
+        let secrets = self.plane().requests().list("secret", SYSTEM_NAMESPACE, &query);
+        secrets
+            .iter()
+            .map(|secret| {
+                format!("secret/{}", secret["metadata"]["name"].as_str().unwrap_or_default())
+            })
+            .collect()
     }
 
     /// Sets an annotation of the extension; an empty value removes it.
     pub fn annotate(&self, key: &str, value: &str) {
-        let change = if value.is_empty() { format!("{key}-") } else { format!("{key}={value}") };
-        self.plane().kubectl(&["annotate", "--overwrite", "clusterextension", &self.name, &change]);
+        let value = if value.is_empty() { Value::Null } else { json!(value) };
+        let change = json!({"metadata": {"annotations": {key: value}}});
+        self.plane().requests().merge("clusterextension", "", &self.name, &change);
     }
 
-    /// Runs `kubectl get` in the namespace and returns the JSON; `None` when there is no such
+    /// Reads an object of the namespace, or one that is in none; `None` when there is no such
     /// object.
     pub fn get(&self, kind: &str, name: &str) -> Option<Value> {
-        let out = self.plane().kubectl(&[
-            "get",
-            kind,
-            name,
-            "--namespace",
-            &self.name,
-            "--ignore-not-found",
-            "--output",
-            "json",
-        ]);
-        (!out.trim().is_empty()).then(|| serde_json::from_str(&out).expect("kubectl prints JSON"))
+        let mut object = self.plane().requests().read(kind, &self.name, name)?;
+        // As kubectl shows it.
+        object["metadata"].as_object_mut()?.remove("managedFields");
+        Some(object)
     }
 }
 

@@ -5,7 +5,8 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 /// The shortest and the longest time between two looks; between them, a part of what has passed, so
-/// that what is measured with it is right to a twentieth.
+/// that what is measured with it is right to a twentieth. A look that takes long is repeated after
+/// as long again: a process a look would take a whole processor.
 const POLL: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 const PART: u32 = 20;
 
@@ -19,14 +20,17 @@ where
     let begun = Instant::now();
     let deadline = begun + within;
     loop {
-        match look().await {
+        let looked = Instant::now();
+        let answer = look().await;
+        let took = looked.elapsed();
+        match answer {
             Ok(found) => return found,
             Err(last) if Instant::now() >= deadline => {
                 panic!("{what}: not within {within:?}; last seen: {last:#?}")
             }
             Err(_) => {
                 let [shortest, longest] = POLL;
-                let pause = (begun.elapsed() / PART).clamp(shortest, longest);
+                let pause = (begun.elapsed() / PART).clamp(shortest, longest).max(took);
                 tokio::time::sleep(pause).await;
             }
         }

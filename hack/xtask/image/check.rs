@@ -134,7 +134,7 @@ fn musl(program: &[u8]) -> anyhow::Result<String> {
     let found = found.with_context(|| format!("{version:?} is not a version of musl"))?;
     ensure!(
         found >= numbers(MIN_MUSL)?,
-        "musl {version}, older than {MIN_MUSL}: `make prerequisites-image` names the zig to build with"
+        "musl {version}, older than {MIN_MUSL}: `hack/tools.sh zig` fetches the one to build with"
     );
     Ok(version.into_owned())
 }

@@ -147,7 +147,7 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
 // applying.md 10
 #[tokio::test(flavor = "multi_thread")]
 async fn the_install_namespace_is_made_as_the_account_where_that_is_asked_for() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let (plane, client) = (cluster.plane, cluster.client.clone());
     let account = ["serviceaccount", "namespacer", "--namespace=default"];
     plane.kubectl(&[&["create"][..], &account].concat());

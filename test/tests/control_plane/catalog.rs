@@ -332,7 +332,7 @@ async fn until_counted(controller: &Controller, catalog: &str, wanted: Option<[u
 // plugin.md U62, U72
 #[tokio::test(flavor = "multi_thread")]
 async fn findings_are_told_once_and_stop_nothing() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     let mut controller = start(plane, "", &["--webhook-certificates=self-signed"]).await;
     let (bundles, entries) = ([Bundle::new("1.0.0")], chain(&["1.0.0"]));

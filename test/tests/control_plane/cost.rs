@@ -54,7 +54,7 @@ pub(crate) fn table(requests: &[Request]) {
 // ours: work grows with what changed, not with what exists
 #[tokio::test(flavor = "multi_thread")]
 async fn an_install_asks_nothing_about_the_others() {
-    let cluster = cluster::own().await;
+    let cluster = cluster::new().await;
     let _controller = Controller::start(cluster.plane, ControllerOptions::default());
     let log = &cluster.plane.addresses.audit_log;
     let mut scene = Scene::empty(cluster.clone(), "costothers");
@@ -80,7 +80,7 @@ async fn an_install_asks_nothing_about_the_others() {
 // ours: any change of any catalog brings a reconcile of every extension
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_settled_is_not_rendered_again() {
-    let cluster = cluster::own().await;
+    let cluster = cluster::new().await;
     let controller = Controller::start(cluster.plane, ControllerOptions::default());
     let log = &cluster.plane.addresses.audit_log;
     let mut scene = Scene::empty(cluster.clone(), "settled");
@@ -146,7 +146,7 @@ async fn drift_meanwhile<T>(
 // lists the kinds it watches
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_reads_what_has_changed_meanwhile() {
-    let cluster = cluster::own().await;
+    let cluster = cluster::new().await;
     let plane = cluster.plane;
     let mut controller = Controller::start(plane, ControllerOptions::default());
     let log = &plane.addresses.audit_log;
@@ -193,7 +193,7 @@ async fn a_restart_reads_what_has_changed_meanwhile() {
 // applying.md 3.3; ours: what is looked for at start and every hour costs the same with many revisions
 #[tokio::test(flavor = "multi_thread")]
 async fn content_whose_revision_never_came_goes_and_the_others_are_listed_once() {
-    let cluster = cluster::own().await;
+    let cluster = cluster::new().await;
     let _controller = Controller::start(cluster.plane, ControllerOptions::default());
     let log = &cluster.plane.addresses.audit_log;
     let mut scene = Scene::empty(cluster.clone(), "garbage");

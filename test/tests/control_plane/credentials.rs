@@ -174,7 +174,7 @@ fn assert_secret(plane: &ControlPlane, controller: &Controller, catalog: &str) {
 // deploying.md P18, P22 and 3.3
 #[tokio::test(flavor = "multi_thread")]
 async fn the_global_pull_secret_is_taken_up_when_it_comes_and_when_it_changes() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     clear_leases(&cluster).await;
     let registry = PrivateRegistry::basic();
@@ -209,7 +209,7 @@ async fn the_global_pull_secret_is_taken_up_when_it_comes_and_when_it_changes() 
 // deploying.md P19, P22
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pull_secrets_of_the_own_account_are_used_when_it_is_edited() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     clear_leases(&cluster).await;
     let registry = PrivateRegistry::token().await;
@@ -235,7 +235,7 @@ async fn the_pull_secrets_of_the_own_account_are_used_when_it_is_edited() {
 // deploying.md P20
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_may_name() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     clear_leases(&cluster).await;
     let registry = PrivateRegistry::token().await;
@@ -295,7 +295,7 @@ const NEXT_LOOK: Duration = Duration::from_secs(15);
 // deploying.md P24 and 3.3
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     clear_leases(&cluster).await;
     let (certificate, key) = (&plane.addresses.controller_cert, &plane.addresses.controller_key);
@@ -351,7 +351,7 @@ pub(crate) async fn give_out(client: &kube::Client, proxy: &str) {
 // deploying.md 2.6
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxies_of_the_cluster_are_taken_up_without_a_restart() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let (plane, client) = (cluster.plane, cluster.client.clone());
     clear_leases(&cluster).await;
     let proxy = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -31,7 +31,7 @@ fn reviews(plane: &ControlPlane) -> BTreeMap<String, usize> {
 // deploying.md P36
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_for_those_who_may_read_them() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     clear_leases(&cluster).await;
     let controller = start(plane, "metrics", &["--components=extensions"]).await;
@@ -72,7 +72,7 @@ async fn metrics_are_for_those_who_may_read_them() {
 // deploying.md P41: what is stalled is tested on the watchdog; that everything is watched, here.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_controller_and_election_is_watched() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     clear_leases(&cluster).await;
     let controller = start(cluster.plane, "watched", &["--leader-elect"]).await;
     let address = controller.listening()["health"].as_str().unwrap_or_default().to_owned();
@@ -96,7 +96,7 @@ async fn each_controller_and_election_is_watched() {
 // deploying.md P40: tests start it with 1024, as containerd does.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_soft_limit_of_open_files_is_raised() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     clear_leases(&cluster).await;
     let controller = start(cluster.plane, "files", &["--components=gate"]).await;
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", controller.pid()));

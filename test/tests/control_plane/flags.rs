@@ -46,7 +46,7 @@ async fn logs(controller: &Controller, text: &str) {
 // ours: OpenShift passes this gate.
 #[tokio::test(flavor = "multi_thread")]
 async fn metas_is_served_unless_its_gate_is_off() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     let client =
         reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build().expect("a client");
@@ -135,7 +135,7 @@ async fn with_rights_to_everything_the_program_waits_and_names_the_binding() {
 // ours: flags that are accepted without effect are logged.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_ignored_is_said_at_start() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let args = [
         "--components=gate",
         "--feature-gates=PreflightPermissions=true",

@@ -223,7 +223,7 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
 // applying.md i7; ours: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let (plane, client) = (cluster.plane, cluster.client.clone());
     let other = "openshift-cluster-olm-operator";
     plane.kubectl(&["create", "namespace", other]);

@@ -326,7 +326,7 @@ async fn each_half_leads_by_itself() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_controllers_one_acts_and_the_other_takes_over() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     let leases = clear_leases(&cluster).await;
     let elect = ["--leader-elect"];
@@ -364,7 +364,7 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
 // deploying.md P29: a process that was frozen for longer than its lease writes nothing afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     let namespace = place(plane, "frozen");
     let leases = leases(&cluster, &namespace);

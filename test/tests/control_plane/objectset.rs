@@ -60,18 +60,7 @@ impl Stage {
     }
 
     fn get(&self, kind: &str, name: &str) -> Option<Value> {
-        let out = self.kubectl(&[
-            "get",
-            kind,
-            name,
-            "-n",
-            &self.name,
-            "--ignore-not-found",
-            "--show-managed-fields",
-            "-o",
-            "json",
-        ]);
-        serde_json::from_str(&out).ok()
+        self.cluster.plane.requests().read(kind, &self.name, name)
     }
 
     fn config_map(&self, name: &str, value: &str) -> Value {

@@ -63,7 +63,7 @@ async fn an_extension_that_was_just_changed_is_in_progress_for_kstatus() {
 // deploying.md 9.1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scrape_shows_what_is_installed_and_forgets_what_is_gone() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     let controller = start(plane, "", &["--webhook-certificates=self-signed"]).await;
     let bundles = [Bundle::new("1.0.0")];

@@ -64,7 +64,7 @@ pub(crate) async fn published(cluster: &Cluster, line: &str) {
 // plugin.md 5, U84
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     let _controller = start(plane, "settings", &["--default-upgrade-policy=Any"]).await;
     published(&cluster, "defaultUpgradePolicy: Any").await;

@@ -141,7 +141,7 @@ fn of_all_shared_kinds(version: &str) -> Bundle {
 // deploying.md P10
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controllers_rights_are_enough_and_no_more() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     clear_leases(&cluster).await;
     set_cluster_version(&cluster.client, "4.19.5").await;

@@ -30,7 +30,7 @@ const READS_OF_RETURN: usize = 2;
 // for each of them
 #[tokio::test(flavor = "multi_thread")]
 async fn many_extensions_share_what_they_can() {
-    let cluster = cluster::own().await;
+    let cluster = cluster::new().await;
     let (extensions, catalogs) = (setting("EXTENSIONS", 6), setting("CATALOGS", 2));
     let count = usize::try_from(extensions).expect("a small number");
     let rest = Duration::from_secs(setting("REST_SECONDS", 5));

@@ -288,7 +288,7 @@ fn own_token(plane: &ControlPlane, name: &str) -> String {
 // deploying.md P22
 #[tokio::test(flavor = "multi_thread")]
 async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     clear_leases(&cluster).await;
     let stranger = Registry::start(Refusal::Token).await;

@@ -77,7 +77,7 @@ async fn served(cluster: &Cluster, controller: &Controller, within: Duration) {
 // deploying.md P13
 #[tokio::test(flavor = "multi_thread")]
 async fn two_processes_that_start_at_once_make_one_ca() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     clear(&cluster).await;
     let args = ["--components=catalogs", "--leader-elect", SELF_SIGNED];
@@ -145,7 +145,7 @@ async fn events(cluster: &Cluster) -> Vec<Value> {
 // deploying.md P15; the extension half reads the CA from the ConfigMap.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_or_damaged_ca_is_replaced_and_catalogs_are_fetched() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     clear(&cluster).await;
     let before = events(&cluster).await.len();

@@ -159,7 +159,7 @@ async fn looks_again_in_silence(cluster: Cluster, controller: &Controller) {
 // applying.md a4, i5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settled_cluster_is_silent() {
-    let cluster = cluster::own().await;
+    let cluster = cluster::new().await;
     let (plane, client) = (cluster.plane, cluster.client.clone());
     let log = plane.addresses.audit_log.clone();
     // Without a version the gate reports itself degraded, but only after two minutes.

@@ -37,7 +37,7 @@ fn old_client() -> reqwest::Client {
 // deploying.md P38
 #[tokio::test(flavor = "multi_thread")]
 async fn another_profile_of_the_cluster_holds_for_new_connections_at_once() {
-    let (cluster, _turn) = cluster::alone().await;
+    let cluster = cluster::own().await;
     let client = cluster.client.clone();
     choose(&client, json!({"type": "Intermediate"})).await;
     let args = ["--components=catalogs", "--tls-profile=cluster"];

@@ -1,41 +1,28 @@
-//! A control plane for the tests that break it: a stopped registry, a CRD without its schema, a
-//! full disk. They run on it one after the other, each with its own controller.
+//! A control plane for each test that breaks it: a stopped registry, a CRD without its schema, a
+//! full disk.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions};
+use olm_test::cluster::{self, Cluster, Controller, ControllerOptions};
 use olm_test::wait;
-use tokio::sync::{Mutex, MutexGuard};
 
 use super::is_well;
 
-static TURN: Mutex<()> = Mutex::const_new(());
-static PLANE: OnceLock<ControlPlane> = OnceLock::new();
-
-/// Exclusive use of the control plane.
+/// A control plane for one test, and its controller.
 pub(super) struct Apart {
     pub(super) cluster: Cluster,
     /// Name of the controller and of its state folder.
     name: String,
     pub(super) state: PathBuf,
-    _turn: MutexGuard<'static, ()>,
 }
 
-/// Waits for exclusive use; does not start a controller.
-pub(super) async fn turn(name: &str) -> Apart {
-    let turn = TURN.lock().await;
-    let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
-        .await
-        .expect("the control plane starts");
-    Apart {
-        cluster: Cluster::of(plane).await,
-        name: name.to_owned(),
-        state: plane.addresses.dir.join(format!("{name}-state")),
-        _turn: turn,
-    }
+/// Takes a control plane; does not start a controller.
+pub(super) async fn apart(name: &str) -> Apart {
+    let cluster = cluster::own().await;
+    let state = cluster.dir.join(format!("{name}-state"));
+    Apart { cluster, name: name.to_owned(), state }
 }
 
 impl Apart {

@@ -79,7 +79,7 @@ async fn failing_extensions<'a>(
 // decision 7
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
-    let apart = apart::turn("calm").await;
+    let apart = apart::apart("calm").await;
     let _controller = apart.start().await;
     let mut scene = Scene::empty(apart.handle(), "calm");
     let broken = Package::new("uncalm");

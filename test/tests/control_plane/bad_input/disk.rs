@@ -89,7 +89,7 @@ impl Drop for Disk {
 // catalogs.md A13, 2.5
 #[tokio::test(flavor = "multi_thread")]
 async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_room() {
-    let apart = apart::turn("full-catalogs").await;
+    let apart = apart::apart("full-catalogs").await;
     let disk = Disk::mount(&apart.state.join("catalogs"));
     let _controller = apart.start().await;
     let image = format!("{}/bad/full:v1", apart.cluster.registry);
@@ -128,7 +128,7 @@ async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_r
 // api.md row 23
 #[tokio::test(flavor = "multi_thread")]
 async fn full_bundle_disk_holds_an_install_until_it_has_room() {
-    let apart = apart::turn("full-bundles").await;
+    let apart = apart::apart("full-bundles").await;
     let disk = Disk::mount(&apart.state.join("bundles"));
     let _controller = apart.start().await;
     let bundles = [Bundle::new("1.0.0")];
@@ -155,7 +155,7 @@ async fn full_bundle_disk_holds_an_install_until_it_has_room() {
 // deploying.md P42
 #[tokio::test(flavor = "multi_thread")]
 async fn at_the_limit_of_the_caches_what_is_served_stays_and_the_rest_waits_for_room() {
-    let apart = apart::turn("cache-limit").await;
+    let apart = apart::apart("cache-limit").await;
     let _controller = apart.start_with(&["--cache-limit=1MiB"]).await;
     let reached = "cache limit of 1048576 bytes reached";
     let image = format!("{}/bad/limit:v1", apart.cluster.registry);

@@ -17,7 +17,7 @@ use super::{Catalog, GOOD, apart, nothing_installed, says, serving};
 // catalogs.md R2, R4, R13; api.md rows 23 and 25
 #[tokio::test(flavor = "multi_thread")]
 async fn unreachable_registry_stops_nothing_that_runs_and_is_found_again() {
-    let apart = apart::turn("registry").await;
+    let apart = apart::apart("registry").await;
     let _controller = apart.start().await;
     let bundles = [Bundle::new("1.0.0")];
     let runs = Scene::set(apart.handle(), "runs", &bundles, &chain(&["1.0.0"])).await;
@@ -99,7 +99,7 @@ async fn numbering() -> (String, Arc<AtomicUsize>) {
 // decision 7; catalogs.md R11
 #[tokio::test(flavor = "multi_thread")]
 async fn registry_whose_errors_always_differ_is_not_asked_all_the_time() {
-    let apart = apart::turn("numbers").await;
+    let apart = apart::apart("numbers").await;
     let (registry, refused) = numbering().await;
     let conf = &apart.cluster.plane.addresses.registries_conf;
     let before = std::fs::read_to_string(conf).expect("the registries are configured");
@@ -152,7 +152,7 @@ async fn trickling() -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pulls_that_trickle_are_said_and_hold_up_nobody_else() {
-    let apart = apart::turn("trickle").await;
+    let apart = apart::apart("trickle").await;
     let registry = trickling().await;
     let conf = &apart.cluster.plane.addresses.registries_conf;
     let before = std::fs::read_to_string(conf).expect("the registries are configured");
@@ -194,7 +194,7 @@ async fn pulls_that_trickle_are_said_and_hold_up_nobody_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_cannot_be_had_again_is_said_and_tried_within_minutes() {
-    let apart = apart::turn("again").await;
+    let apart = apart::apart("again").await;
     let _controller = apart.start().await;
     let bundles = [Bundle::new("1.0.0")];
     let scene = Scene::set(apart.handle(), "again", &bundles, &chain(&["1.0.0"])).await;

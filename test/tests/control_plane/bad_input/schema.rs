@@ -64,7 +64,7 @@ fn condition(cluster: &Cluster, name: &str, type_: &str) -> String {
 // api.md row 2; style.md case 10: one object that cannot be read does not stop the others
 #[tokio::test(flavor = "multi_thread")]
 async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
-    let apart = apart::turn("schema").await;
+    let apart = apart::apart("schema").await;
     let plane = apart.cluster.plane;
     loosen(&apart.cluster);
     create(&apart.cluster, "bad-namespace", json!({"namespace": 7})).await;
@@ -129,7 +129,7 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
 // decision 27; applying.md 7: what cannot be read is not treated as deleted
 #[tokio::test(flavor = "multi_thread")]
 async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
-    let apart = apart::turn("unread").await;
+    let apart = apart::apart("unread").await;
     let plane = apart.cluster.plane;
     let _controller = apart.start().await;
     let bundles = [Bundle::new("1.0.0")];

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs a test program and prints its ten slowest tests and what it started (test/timed.rs).
+#
+# Usage: hack/slowest.sh COMMAND [ARGUMENT...]
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export OLM_TEST_TIMES=$PWD/target/test-times
+rm -f "$OLM_TEST_TIMES"
+start=$SECONDS
+status=0
+"$@" || status=$?
+if [[ -s $OLM_TEST_TIMES ]]; then
+  echo "The ten slowest tests, in seconds:"
+  grep '^test' "$OLM_TEST_TIMES" | sort -t $'\t' -k 2 -rn | head -n 10 | awk -F '\t' '{ printf "%8.1f  %s\n", $2, $3 }'
+  awk -F '\t' '$1 == "started" { count[$3]++ } END { for (what in count) printf "Started: %d of %s\n", count[what], what }' \
+    "$OLM_TEST_TIMES" | sort
+  echo "$((SECONDS - start)) s; processor time of this shell's children (user, system):" && times | tail -n 1
+fi
+exit "$status"

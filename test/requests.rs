@@ -1,0 +1,173 @@
+//! Requests to an API server as its administrator, without a process for each.
+//!
+//! kubectl takes a tenth of a second of processor time, which tests that poll pay many times.
+
+use std::path::Path;
+use std::sync::{LazyLock, mpsc};
+
+use http::{Method, Request, header};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::cluster;
+
+/// Where requests run, so that a test waits for an answer in whatever it runs itself.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().expect("a runtime")
+});
+
+/// Paths of the kinds that Kubernetes brings, and of ours: names that kubectl takes for a kind, the
+/// API, its collection, and whether it is in a namespace.
+const KINDS: &[(&[&str], &str, &str, bool)] = &[
+    (&["configmap", "configmaps", "cm"], "/api/v1", "configmaps", true),
+    (&["secret", "secrets"], "/api/v1", "secrets", true),
+    (&["serviceaccount", "serviceaccounts", "sa"], "/api/v1", "serviceaccounts", true),
+    (&["service", "services"], "/api/v1", "services", true),
+    (&["pod", "pods"], "/api/v1", "pods", true),
+    (&["namespace", "namespaces", "ns"], "/api/v1", "namespaces", false),
+    (&["deployment", "deployments"], "/apis/apps/v1", "deployments", true),
+    (&["role", "roles"], RBAC, "roles", true),
+    (&["rolebinding", "rolebindings"], RBAC, "rolebindings", true),
+    (&["clusterrole", "clusterroles"], RBAC, "clusterroles", false),
+    (&["clusterrolebinding", "clusterrolebindings"], RBAC, "clusterrolebindings", false),
+    (
+        &["customresourcedefinition", "customresourcedefinitions", "crd", "crds"],
+        "/apis/apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        false,
+    ),
+    (
+        &["validatingwebhookconfiguration", "validatingwebhookconfigurations"],
+        ADMISSION,
+        "validatingwebhookconfigurations",
+        false,
+    ),
+    (
+        &["mutatingwebhookconfiguration", "mutatingwebhookconfigurations"],
+        ADMISSION,
+        "mutatingwebhookconfigurations",
+        false,
+    ),
+    (&["clusterextension", "clusterextensions"], OURS, "clusterextensions", false),
+    (&["clustercatalog", "clustercatalogs"], OURS, "clustercatalogs", false),
+    (&["clusterobjectset", "clusterobjectsets"], OURS, "clusterobjectsets", false),
+];
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+const OURS: &str = "/apis/olm.operatorframework.io/v1";
+
+/// A client for one API server.
+pub struct Requests {
+    client: kube::Client,
+}
+
+impl Requests {
+    /// Makes a client with the credentials of a kubeconfig.
+    pub fn new(kubeconfig: &Path) -> Self {
+        let kubeconfig = kubeconfig.to_owned();
+        let (send, receive) = mpsc::channel();
+        RUNTIME.spawn(async move { send.send(cluster::client_from(&kubeconfig).await) });
+        Self { client: receive.recv().expect("a client is made") }
+    }
+
+    /// Sends a request and waits for the answer; `accept` asks for another form than the object's
+    /// own, and a body is a merge patch where the method is PATCH.
+    pub fn send(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, kube::Error> {
+        let content = if method == Method::PATCH {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, accept)
+            .header(header::CONTENT_TYPE, content)
+            .body(bytes)
+            .expect("a request");
+        let client = self.client.clone();
+        let (send, receive) = mpsc::channel();
+        RUNTIME.spawn(async move { send.send(client.request::<Value>(request).await) });
+        receive.recv().expect("it is answered")
+    }
+
+    /// Reads an object; `None` when there is none, or no such CRD. Panics when it cannot be read.
+    pub fn read(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
+        let path = format!("{}/{name}", self.collection(kind, namespace)?);
+        match self.send(Method::GET, &path, "application/json", None) {
+            Ok(object) => Some(object),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+
+    /// Lists the objects of a kind; `query` begins with `?`, or is empty.
+    pub fn list(&self, kind: &str, namespace: &str, query: &str) -> Vec<Value> {
+        let path = format!("{}{query}", self.path(kind, namespace));
+        let mut list = self.send(Method::GET, &path, "application/json", None);
+        match list.as_mut().map(|list| list["items"].take()) {
+            Ok(Value::Array(items)) => items,
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    /// Creates an object; panics when it is refused.
+    pub fn create(&self, kind: &str, namespace: &str, object: &Value) -> Value {
+        let path = self.path(kind, namespace);
+        let made = self.send(Method::POST, &path, "application/json", Some(object));
+        made.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Merges a change into an object; panics when it is refused.
+    pub fn merge(&self, kind: &str, namespace: &str, name: &str, change: &Value) {
+        let path = format!("{}/{name}", self.path(kind, namespace));
+        let made = self.send(Method::PATCH, &path, "application/json", Some(change));
+        made.unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+
+    /// Returns a token of a service account.
+    pub fn token(&self, namespace: &str, account: &str) -> String {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let day = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"audiences": [], "expirationSeconds": 86400}});
+        let made = self.send(Method::POST, &path, "application/json", Some(&day));
+        let made = made.unwrap_or_else(|error| panic!("{path}: {error}"));
+        made["status"]["token"].as_str().expect("a token").to_owned()
+    }
+
+    fn path(&self, kind: &str, namespace: &str) -> String {
+        self.collection(kind, namespace).unwrap_or_else(|| panic!("there is no CRD {kind}"))
+    }
+
+    /// Returns the path of the objects of a kind: one of [`KINDS`], or `plural.group` of a CRD.
+    fn collection(&self, kind: &str, namespace: &str) -> Option<String> {
+        let known = KINDS.iter().find(|(names, ..)| names.contains(&kind));
+        let (api, plural, namespaced) = match (known, kind.split_once('.')) {
+            (Some((_, api, plural, namespaced)), _) => ((*api).to_owned(), *plural, *namespaced),
+            (None, Some((plural, group))) => {
+                let (api, namespaced) = self.served(kind, group)?;
+                (api, plural, namespaced)
+            }
+            (None, None) => panic!("{kind} is not a kind that tests know"),
+        };
+        let namespace = if namespaced { format!("namespaces/{namespace}/") } else { String::new() };
+        Some(format!("{api}/{namespace}{plural}"))
+    }
+
+    /// Asks in which version a CRD serves its objects, and whether they are in a namespace.
+    fn served(&self, crd: &str, group: &str) -> Option<(String, bool)> {
+        let crd = self.read("crd", "", crd)?;
+        let versions = crd["spec"]["versions"].as_array().expect("versions");
+        let version = versions.iter().find(|version| version["served"] == true);
+        let version = version.and_then(|version| version["name"].as_str()).expect("one is served");
+        Some((format!("/apis/{group}/{version}"), crd["spec"]["scope"] == "Namespaced"))
+    }
+}

@@ -1,0 +1,143 @@
+//! What the API server accepts with our definitions, and what it warns of.
+
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, WARNING};
+use http::{Method, Request};
+use kube::Client;
+use kube::client::Body;
+use olm_test::{cluster, paths, wait};
+use serde_json::Value;
+
+use super::table::{Known, Table, id, rows, text};
+
+/// How long a new policy may take until it is in force.
+const IN_FORCE: Duration = Duration::from_secs(30);
+
+const KNOWN: [Known; 2] = [UNWARNED, REQUIRED];
+
+const UNWARNED: Known = Known {
+    reason: "spec.serviceAccount is honored, so nobody is warned of it (api.md 1.4) but in \
+             config/upstream-compatible, where these rows are equal",
+    ours: "201 no message, warnings: []",
+    rows: &[
+        "TestClusterExtensionAdmissionServiceAccount: just alphanumeric",
+        "TestClusterExtensionAdmissionServiceAccount: hyphen-separated",
+        "TestClusterExtensionAdmissionServiceAccount: dot-separated",
+        "TestClusterExtensionAdmissionServiceAccount: longest valid service account name",
+    ],
+};
+
+const REQUIRED: Known = Known {
+    reason: "the source asks the CEL rules alone; on an API server upstream's definition and ours \
+             require the field, and the rule is not reached",
+    ours: "status.resolvedSource.image: Required value",
+    rows: &["TestResolvedSourceCELValidation: image source missing required image field"],
+};
+
+// api.md sections 1 to 3
+#[tokio::test]
+async fn objects_are_admitted_and_refused_as_upstream() {
+    let cluster = cluster::shared().await;
+    let rows = rows("admission.jsonl");
+    let mut table = Table::new("admission.jsonl", &KNOWN);
+    for row in &rows {
+        let answer = ask(&cluster.client, row).await;
+        table.judge(row, answer.compare(&row["want"]));
+    }
+    table.conclude(202);
+
+    let policy = paths::repository().join("config/upstream-compatible/service_account_policy.yaml");
+    let policy = policy.to_string_lossy();
+    cluster.plane.kubectl(&["apply", "-f", &policy]);
+    let named = rows.iter().filter(|row| UNWARNED.rows.contains(&&*id(row)));
+    for row in named {
+        wait::until(&id(row), IN_FORCE, || async {
+            ask(&cluster.client, row).await.compare(&row["want"])
+        })
+        .await;
+    }
+}
+
+/// Does what a row does, and returns the last answer of the API server.
+async fn ask(client: &Client, row: &Value) -> Answer {
+    let object = &row["object"];
+    let kinds =
+        format!("/apis/{}/{}s", text(object, "apiVersion"), text(object, "kind").to_lowercase());
+    if text(row, "op") == "create" {
+        let dry_run = format!("{kinds}?dryRun=All");
+        return send(client, Method::POST, &dry_run, object).await;
+    }
+    let made = send(client, Method::POST, &kinds, object).await;
+    assert_eq!(made.status, 201, "{}: {}", id(row), made.message);
+    let made = made.object;
+    let path = format!("{kinds}/{}", text(&made["metadata"], "name"));
+    match text(row, "op") {
+        "update" => {
+            let mut update = row["update"].clone();
+            update["metadata"] = made["metadata"].clone();
+            send(client, Method::PUT, &path, &update).await
+        }
+        "updateStatus" => {
+            let mut update = made;
+            update["status"] = row["status"].clone();
+            send(client, Method::PUT, &format!("{path}/status"), &update).await
+        }
+        other => panic!("unknown operation {other}"),
+    }
+}
+
+/// Sends a request as it is: the client's own methods do not tell of warnings.
+async fn send(client: &Client, method: Method, path: &str, object: &Value) -> Answer {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(CONTENT_TYPE, "application/json")
+        .body(Body::from(object.to_string().into_bytes()))
+        .expect("a request");
+    let response = client.send(request).await.expect("an answer");
+    let status = response.status().as_u16();
+    let warnings = response.headers().get_all(WARNING).iter();
+    let warnings =
+        warnings.map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned()).collect();
+    let body = response.into_body().collect_bytes().await;
+    let object: Value =
+        serde_json::from_slice(&body.expect("a whole answer")).expect("the answer is JSON");
+    let message = object["message"].as_str().unwrap_or("no message");
+    Answer { status, warnings, message: message.to_owned(), object }
+}
+
+struct Answer {
+    status: u16,
+    message: String,
+    warnings: Vec<String>,
+    object: Value,
+}
+
+impl Answer {
+    fn compare(&self, want: &Value) -> Result<(), String> {
+        let Self { status, message, warnings, object: _ } = self;
+        let want = want.as_object().expect("expectations");
+        let same = want.iter().all(|(key, value)| match key.as_str() {
+            "accepted" => *value == (*status < 300),
+            // Our policies refuse with the same code, which no row means.
+            "invalid" => {
+                *value == (*status == 422) && !message.contains("ValidatingAdmissionPolicy")
+            }
+            "errorContains" => message.contains(value.as_str().expect("text")),
+            "warning" => match value.as_str().expect("text") {
+                "" => warnings.is_empty(),
+                part => warnings.iter().any(|warning| warning.contains(part)),
+            },
+            "errorContainsAll" => list(value).all(|part| message.contains(part)),
+            "errorContainsOneOf" => list(value).any(|part| message.contains(part)),
+            other => panic!("unknown expectation {other}"),
+        });
+        if same { Ok(()) } else { Err(format!("{status} {message}, warnings: {warnings:?}")) }
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &str> {
+    let items = value.as_array().into_iter().flatten();
+    items.map(|item| item.as_str().expect("a list of texts"))
+}

@@ -1,0 +1,342 @@
+//! `resolution.json` and `resolve-real.jsonl`: resolution.md C3 and C4.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use olm_api::{CatalogFilter, UpgradeConstraintPolicy, keys};
+use olm_core::catalog::{Blob, Content, Property, read, schema};
+use olm_core::error::Chain;
+use olm_core::resolve::{
+    Catalog, CatalogProblem, Decision, Dependencies, Environment, GroupVersionKind, Installed,
+    Knowledge, Options, Origin, Provider, Reason, Request, Resolution, ServedKinds, Unavailability,
+    UpdatePolicy, classic, resolve,
+};
+use serde_json::{Value, json};
+
+use super::{conclude, json as json_file, json_lines, shared, text};
+
+/// A catalog of a case, with the content it has if any.
+struct Given {
+    name: String,
+    labels: BTreeMap<String, String>,
+    priority: i32,
+    enabled: bool,
+    problem: Option<CatalogProblem>,
+    content: Option<Content>,
+}
+
+impl Given {
+    fn new(row: &Value) -> Self {
+        let name = text(row, "name").to_owned();
+        let labels = row["labels"].as_object().into_iter().flatten();
+        let mut labels: BTreeMap<_, _> =
+            labels.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
+        labels.insert(keys::label::METADATA_NAME.to_owned(), name.clone());
+        let problem = match row["state"].as_str().unwrap_or("Healthy") {
+            "Healthy" => None,
+            "NotServing" => Some(CatalogProblem::NotServing),
+            "NoResolvedSource" => Some(CatalogProblem::NoResolvedSource),
+            "NoImage" => Some(CatalogProblem::NoImage),
+            "CacheMissing" => Some(CatalogProblem::NotCached),
+            "FetchFailed" => {
+                // The one case with a failed download has its text only in the expectation.
+                let cause = row["fetchError"].as_str();
+                let cause = cause.unwrap_or("error performing request: connection refused");
+                Some(CatalogProblem::FetchFailed(cause.to_owned()))
+            }
+            other => panic!("unknown state {other}"),
+        };
+        let lines = row["fbc"].as_array().into_iter().flatten();
+        let lines: Vec<String> = lines.map(Value::to_string).collect();
+        let content = Content::from_lines(lines.iter().map(String::as_str)).unwrap();
+        let has_content = problem.is_none() || row["contentForResolvedDigest"] == true;
+        Self {
+            name,
+            labels,
+            priority: row["priority"].as_i64().unwrap_or(0).try_into().unwrap(),
+            enabled: row["availabilityMode"] != "Unavailable",
+            problem,
+            content: has_content.then_some(content),
+        }
+    }
+
+    fn catalog(&self) -> Catalog<'_> {
+        Catalog {
+            name: &self.name,
+            labels: self.labels.clone(),
+            priority: self.priority,
+            enabled: self.enabled,
+            problem: self.problem.clone(),
+            content: self.content.as_ref(),
+        }
+    }
+}
+
+fn installed(value: &Value) -> Option<Installed> {
+    value.as_object()?;
+    Some(Installed {
+        name: text(value, "name").to_owned(),
+        version: text(value, "version").to_owned(),
+        release: value["release"].as_str().map(ToOwned::to_owned),
+    })
+}
+
+/// Reads the state of the cluster in a case; a case without one gives none.
+fn environment(cluster: &Value) -> Environment {
+    let Some(installed) = cluster["installed"].as_array() else {
+        return Environment::default();
+    };
+    let property = |property: &Value| Property {
+        kind: text(property, "type").to_owned(),
+        value: property["value"].to_string(),
+    };
+    let provider = |row: &Value| {
+        let origin = Origin::ClusterExtension(text(row, "extension").to_owned());
+        let properties = row["properties"].as_array().into_iter().flatten();
+        let properties: Vec<_> = properties.map(property).collect();
+        Provider::new(origin, text(row, "package"), text(row, "version"))
+            .with_constraints(&properties)
+            .with_properties(properties)
+    };
+    let kind = |kind: &Value| {
+        let mut parts = kind.as_str().unwrap().splitn(3, '/').map(ToOwned::to_owned);
+        let mut part = || parts.next().unwrap();
+        GroupVersionKind { group: part(), version: part(), kind: part() }
+    };
+    let served = ServedKinds {
+        kinds: cluster["served"].as_array().unwrap().iter().map(kind).collect(),
+        ..ServedKinds::default()
+    };
+    Environment {
+        resolving: cluster["self"].as_str().unwrap_or("resolved").to_owned(),
+        kube_version: None,
+        served: Knowledge::Known(served.into()),
+        providers: Knowledge::Known(installed.iter().map(provider).collect::<Vec<_>>().into()),
+    }
+}
+
+fn given(case: &Value) -> Vec<Given> {
+    let catalogs = case["catalogs"].as_array().unwrap();
+    catalogs.iter().map(Given::new).collect()
+}
+
+fn request(case: &Value) -> Request {
+    let filter = &case["spec"]["source"]["catalog"];
+    Request {
+        filter: serde_json::from_value(filter.clone()).unwrap(),
+        installed: installed(&case["installed"]),
+        ..Request::default()
+    }
+}
+
+fn options(case: &Value, unavailability: Unavailability) -> Options {
+    Options {
+        release_support: case["options"]["bundleReleaseSupport"] == true,
+        unavailability,
+        updates: UpdatePolicy::Any,
+        closed_until: None,
+        dependencies: if case["options"]["constraintChecking"] == true {
+            Dependencies::Check
+        } else {
+            Dependencies::Refuse
+        },
+    }
+}
+
+/// Runs one case in one mode and returns the difference from the expectation, if any.
+fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option<String> {
+    let given = given(case);
+    let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+    let options = options(case, unavailability);
+    let environment = environment(&case["cluster"]);
+    let resolution = resolve(&request(case), &catalogs, &environment, &options);
+    differs(&resolution, expected, case)
+}
+
+fn differs(resolution: &Resolution<'_>, expected: &Value, case: &Value) -> Option<String> {
+    let mut ours = serde_json::Map::new();
+    match &resolution.result {
+        Err(error) => {
+            ours.insert("error".to_owned(), Chain(error).to_string().into());
+        }
+        Ok(selected) => {
+            let mut add = |key: &str, value: Value| ours.insert(key.to_owned(), value);
+            let release = selected.version.release.clone().unwrap_or_default();
+            add("bundle", selected.bundle.name.as_str().into());
+            add("version", selected.version.version.to_string().into());
+            add("release", release.to_string().into());
+            add("catalog", selected.catalog.into());
+            let from = selected.deprecations.map(|_| selected.catalog);
+            add("deprecationFrom", from.into());
+            if resolution.unavailable_note().is_some() {
+                add("event", "CatalogUnavailable".into());
+            }
+        }
+    }
+    if let Decision::Keep(Some(_)) = resolution.decision() {
+        let name = case["installed"]["name"].clone();
+        ours.insert("hold".to_owned(), name);
+        ours.insert("progressingReason".to_owned(), "Retrying".into());
+    }
+    let unfit = resolution.held.iter().find_map(|held| match &held.reason {
+        Reason::Unfit(why) => Some(json!({"bundle": held.bundle, "because": why.to_string()})),
+        _ => None,
+    });
+    ours.insert("held".to_owned(), unfit.into());
+    let expected = expected.as_object().expect("an expectation is an object");
+    let same = expected.iter().all(|(key, value)| ours.get(key) == Some(value));
+    (!same).then(|| format!("expected {expected:?}\n    ours: {ours:?}"))
+}
+
+fn inline_cases(name: &str, mode: Unavailability, expectation: fn(&Value) -> Value) {
+    let document = json_file("vectors/resolution.json");
+    let cases = document["cases"].as_array().unwrap();
+    let differences: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            let difference = run(case, mode, &expectation(case))?;
+            Some(format!("{} {}: {difference}", case["id"], case["title"]))
+        })
+        .collect();
+    conclude(name, cases.len(), &differences);
+}
+
+#[test]
+fn inline_cases_as_upstream() {
+    inline_cases("resolution.json, Strict", Unavailability::Strict, |case| case["expect"].clone());
+}
+
+/// A case with `hold` also expects the text of upstream's error; one with `held` also expects what
+/// upstream chooses.
+#[test]
+fn inline_cases_as_ours() {
+    inline_cases("resolution.json, Provable", Unavailability::Provable, |case| {
+        let mut expected = case["expect"].clone();
+        if let Some(ours) = case["expectOurs"].as_object() {
+            if !ours.contains_key("hold") && !ours.contains_key("held") {
+                return Value::Object(ours.clone());
+            }
+            expected.as_object_mut().unwrap().extend(ours.clone());
+        }
+        expected
+    });
+}
+
+// resolution.md P5
+#[test]
+fn what_classic_would_do() {
+    let document = json_file("vectors/resolution.json");
+    let cases = document["cases"].as_array().unwrap();
+    let cases = cases.iter().filter(|case| case["classic"].is_object());
+    let mut count = 0;
+    let differences: Vec<String> = cases
+        .inspect(|_| count += 1)
+        .filter_map(|case| {
+            let (given, request) = (given(case), request(case));
+            let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+            let resolution = resolve(
+                &request,
+                &catalogs,
+                &environment(&case["cluster"]),
+                &options(case, Unavailability::Strict),
+            );
+            let content = given.first()?.content.as_ref()?;
+            let package = content.package(&request.filter.package_name)?.unwrap();
+            let steps = classic(package, &request, &resolution).into_iter();
+            let ours: Vec<_> =
+                steps.map(|step| json!({"channel": step.channel, "next": step.answer()})).collect();
+            let expected = &case["classic"];
+            (ours != [expected.clone()])
+                .then(|| format!("{}: {expected}, ours {ours:?}", case["id"]))
+        })
+        .collect();
+    conclude("resolution.json, classic", count, &differences);
+}
+
+/// Reads a catalog directory below the shared data.
+fn directory(path: &Path) -> Content {
+    let mut files = Vec::new();
+    let mut pending = vec![path.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(&directory).unwrap() {
+            let entry = entry.unwrap().path();
+            if entry.is_dir() {
+                pending.push(entry);
+            } else {
+                let relative = entry.strip_prefix(path).unwrap().to_str().unwrap().to_owned();
+                files.push((relative, std::fs::read(&entry).unwrap()));
+            }
+        }
+    }
+    let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    let contents = read::read_catalog(files).unwrap();
+    assert!(contents.metas.iter().any(|meta| meta.schema == schema::BUNDLE));
+    Content::from_blobs(contents.metas.iter().map(Blob::from))
+}
+
+#[test]
+fn real_requests() {
+    let rows = json_lines("vectors/resolve-real.jsonl");
+    let mut contents: BTreeMap<String, Content> = BTreeMap::new();
+    for row in &rows {
+        for catalog in row["catalogs"].as_array().unwrap() {
+            let dir = text(catalog, "dir");
+            if !contents.contains_key(dir) {
+                let content = directory(&shared("catalogs").join(dir));
+                contents.insert(dir.to_owned(), content);
+            }
+        }
+    }
+    let differences: Vec<String> = rows
+        .iter()
+        .filter_map(|row| {
+            let ours = real_answer(row, &contents);
+            let same = match row["error"].as_str() {
+                Some(error) => ours["error"].as_str().is_some_and(|it| it.starts_with(error)),
+                None => ["bundle", "resolvedVersion", "hasDeprecation"]
+                    .iter()
+                    .all(|key| ours[*key] == row[*key]),
+            };
+            (!same).then(|| format!("{row}\n    ours: {ours}"))
+        })
+        .collect();
+    conclude("resolve-real.jsonl", rows.len(), &differences);
+}
+
+fn real_answer(row: &Value, contents: &BTreeMap<String, Content>) -> Value {
+    let catalog = |catalog| Catalog {
+        name: text(catalog, "name"),
+        labels: BTreeMap::new(),
+        priority: catalog["priority"].as_i64().unwrap().try_into().unwrap(),
+        enabled: true,
+        problem: None,
+        content: contents.get(text(catalog, "dir")),
+    };
+    let catalogs: Vec<_> = row["catalogs"].as_array().unwrap().iter().map(catalog).collect();
+    let channels = row["channels"].as_array().into_iter().flatten();
+    let request = Request {
+        filter: CatalogFilter {
+            package_name: text(row, "package").to_owned(),
+            version: row["version"].as_str().map(ToOwned::to_owned),
+            channels: channels.map(|it| it.as_str().unwrap().to_owned()).collect(),
+            selector: None,
+            upgrade_constraint_policy: (row["policy"] == "SelfCertified")
+                .then_some(UpgradeConstraintPolicy::SelfCertified),
+        },
+        installed: installed(&row["installed"]),
+        ..Request::default()
+    };
+    let options = Options {
+        updates: UpdatePolicy::Any,
+        dependencies: Dependencies::Check,
+        ..Options::default()
+    };
+    match resolve(&request, &catalogs, &Environment::default(), &options).result {
+        Ok(selected) => json!({
+            "bundle": selected.bundle.name,
+            "resolvedVersion": selected.version.recorded(),
+            "hasDeprecation": selected.deprecations.is_some(),
+        }),
+        Err(error) => json!({"error": Chain(&error).to_string()}),
+    }
+}
