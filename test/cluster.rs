@@ -1,5 +1,6 @@
 //! A local control plane, and the controller running on it as a local process.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::pool::{self, Pooled};
 use crate::proxy::Proxy;
@@ -143,23 +145,41 @@ impl ControlPlane {
     }
 
     fn prepare(&self) {
-        let repository = paths::repository();
-        for folder in ["config/crd", "config/rbac"] {
-            self.kubectl(&["apply", "--server-side", "-k", &path(&repository.join(folder))]);
+        let crds = ["config/crd", "hack/demo/crds"].map(manifests);
+        for folder in ["config/crd", "config/rbac", "hack/demo/crds"] {
+            manifests(folder).iter().for_each(|object| self.requests().apply(object));
         }
-        self.kubectl(&["apply", "--server-side", "-f", &path(&repository.join("hack/demo/crds"))]);
-        self.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"]);
+        let count: usize = crds.iter().map(|objects| objects.len()).sum();
+        let deadline = Instant::now() + START;
+        while self.established() < count {
+            assert!(Instant::now() < deadline, "not every CRD is established");
+            std::thread::sleep(POLL);
+        }
         self.apply_policies();
         self.let_scrape();
     }
 
+    /// Counts the CRDs that are established.
+    fn established(&self) -> usize {
+        let crds = self.requests().list("crds", "", "");
+        let established = |crd: &&serde_json::Value| {
+            crd["status"]["conditions"].as_array().is_some_and(|all| {
+                all.iter().any(|one| one["type"] == "Established" && one["status"] == "True")
+            })
+        };
+        crds.iter().filter(established).count()
+    }
+
     /// Makes the account that reads metrics, and keeps its token.
     pub fn let_scrape(&self) {
-        let place = format!("--serviceaccount={SCRAPER}");
         let (namespace, account) = SCRAPER.split_once(':').unwrap_or_default();
-        self.kubectl(&["create", "serviceaccount", account, "-n", namespace]);
-        let role = "--clusterrole=operator-controller-metrics-reader";
-        self.kubectl(&["create", "clusterrolebinding", account, role, &place]);
+        let name = json!({"name": account});
+        self.requests().create("serviceaccount", namespace, &json!({"metadata": name}));
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+            "name": "operator-controller-metrics-reader"});
+        let who = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
+        let binding = json!({"metadata": name, "roleRef": role, "subjects": who});
+        self.requests().create("clusterrolebinding", "", &binding);
         let token = self.token(namespace, account);
         std::fs::write(self.addresses.dir.join(account), token).expect("the token is written");
     }
@@ -171,8 +191,7 @@ impl ControlPlane {
 
     /// Applies the admission policies of `config/policy`: who may name a service account.
     pub fn apply_policies(&self) {
-        let folder = path(&paths::repository().join("config/policy"));
-        self.kubectl(&["apply", "--server-side", "-k", &folder]);
+        manifests("config/policy").iter().for_each(|object| self.requests().apply(object));
     }
 
     /// Runs kubectl as the administrator and returns what it prints; panics when it fails.
@@ -225,6 +244,35 @@ impl ControlPlane {
     pub async fn client(&self) -> kube::Client {
         client_from(&self.addresses.kubeconfig).await
     }
+}
+
+/// Returns the objects of a folder with manifests, rendered once.
+fn manifests(folder: &str) -> Arc<Vec<serde_json::Value>> {
+    static RENDERED: std::sync::Mutex<BTreeMap<String, Arc<Vec<serde_json::Value>>>> =
+        std::sync::Mutex::new(BTreeMap::new());
+    let mut rendered = RENDERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let objects = rendered.entry(folder.to_owned()).or_insert_with(|| Arc::new(render(folder)));
+    Arc::clone(objects)
+}
+
+fn render(folder: &str) -> Vec<serde_json::Value> {
+    let folder = paths::repository().join(folder);
+    let text = if folder.join("kustomization.yaml").exists() {
+        let kubectl = Command::new(paths::local_cluster())
+            .args(["kubectl", "kustomize"])
+            .arg(&folder)
+            .output()
+            .expect("kubectl starts");
+        assert!(kubectl.status.success(), "{}", String::from_utf8_lossy(&kubectl.stderr));
+        String::from_utf8(kubectl.stdout).expect("text")
+    } else {
+        let files = folder.read_dir().expect("the folder can be read");
+        let read = |file: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(file.expect("an entry").path()).expect("text")
+        };
+        files.map(read).collect::<Vec<_>>().join("\n---\n")
+    };
+    olm_core::yaml::to_json(&text).expect("YAML")
 }
 
 impl Addresses {
@@ -595,10 +643,6 @@ fn controller_kubeconfig(
     file
 }
 
-fn path(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
 pub(crate) async fn client_from(kubeconfig: &Path) -> kube::Client {
     // It may be installed already by another test, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -643,8 +687,8 @@ impl Drop for Running {
 
 /// Returns the control plane all tests of this program share, without a controller on it.
 pub async fn shared() -> Cluster {
-    timed::begin();
     static PLANE: OnceLock<ControlPlane> = OnceLock::new();
+    timed::begin();
     let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
         .await
         .expect("the control plane starts");

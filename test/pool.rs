@@ -5,7 +5,7 @@
 //! the next test. One on which something of the beginning was changed or deleted, or a component
 //! does not run any more, is stopped instead.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,8 +16,10 @@ use serde_json::{Value, json};
 use crate::cluster::ControlPlane;
 
 /// How long emptying may take: mostly what Kubernetes takes to delete namespaces.
-const EMPTIED: Duration = Duration::from_secs(60);
+const EMPTIED: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(250);
+/// After this time what is left is asked for again: what was made meanwhile may hold it.
+const SLOW: Duration = Duration::from_secs(5);
 /// Asks for the names of all resources in two answers.
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// Asks for metadata alone.
@@ -31,7 +33,7 @@ const OF_KUBERNETES: [(&str, &str); 2] =
 /// there at first has made it another cluster.
 const DECIDING: [&str; 3] =
     ["admissionregistration.k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io"];
-/// ClusterRoles that Kubernetes itself rewrites, because they are made of others.
+/// Cluster roles that Kubernetes itself rewrites, because they are made of others.
 const AGGREGATED: [&str; 3] = ["admin", "edit", "view"];
 
 /// Free planes, with what was on each at first: prepared ones, and those with nothing of ours.
@@ -82,8 +84,8 @@ fn lock(prepared: bool) -> std::sync::MutexGuard<'static, Vec<Pooled>> {
 /// Deletes what was not on the plane at first; `None` when it cannot be as it was.
 fn empty(pooled: &Pooled) -> Option<()> {
     let deadline = Instant::now() + EMPTIED;
-    let mut asked = BTreeSet::new();
     while Instant::now() < deadline {
+        let looked = Instant::now();
         pooled.plane.is_whole().then_some(())?;
         let now = list(pooled.plane)?;
         let as_it_was = |(path, first): (&String, &Found)| {
@@ -95,22 +97,25 @@ fn empty(pooled: &Pooled) -> Option<()> {
         if more.is_empty() {
             return forget(pooled.plane);
         }
-        // What decides about requests goes first, and an owner before what it owns.
+        // What decides about requests goes first.
         more.sort_by_key(|(path, _)| !path.contains("admissionregistration"));
-        for (path, found) in more {
-            let requests = pooled.plane.requests();
+        let requests = pooled.plane.requests();
+        for (path, found) in &more {
             if found.finalizers {
                 let none = json!({"metadata": {"finalizers": null}});
                 let _ = requests.send(Method::PATCH, path, "application/json", Some(&none));
             }
-            if asked.insert(path.clone()) {
-                let now = json!({"propagationPolicy": "Background", "gracePeriodSeconds": 0});
-                if requests.send(Method::DELETE, path, "application/json", Some(&now)).is_err() {
-                    asked.remove(path);
-                }
+            let now = json!({"propagationPolicy": "Background", "gracePeriodSeconds": 0});
+            let _ = requests.send(Method::DELETE, path, "application/json", Some(&now));
+        }
+        // Everything is listed again only once the slowest of them may be gone.
+        for (path, _) in more {
+            while requests.send(Method::GET, path, "application/json", None).is_ok()
+                && Instant::now() < looked + SLOW
+            {
+                std::thread::sleep(POLL);
             }
         }
-        std::thread::sleep(POLL);
     }
     None
 }

@@ -49,12 +49,26 @@ const KINDS: &[(&[&str], &str, &str, bool)] = &[
         "mutatingwebhookconfigurations",
         false,
     ),
+    (
+        &["validatingadmissionpolicy", "validatingadmissionpolicies"],
+        ADMISSION,
+        "validatingadmissionpolicies",
+        false,
+    ),
+    (
+        &["validatingadmissionpolicybinding", "validatingadmissionpolicybindings"],
+        ADMISSION,
+        "validatingadmissionpolicybindings",
+        false,
+    ),
     (&["clusterextension", "clusterextensions"], OURS, "clusterextensions", false),
     (&["clustercatalog", "clustercatalogs"], OURS, "clustercatalogs", false),
     (&["clusterobjectset", "clusterobjectsets"], OURS, "clusterobjectsets", false),
 ];
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+/// Forms of an answer and of an applied object.
+const APPLY: (&str, &str) = ("application/json", "application/apply-patch+yaml");
 const OURS: &str = "/apis/olm.operatorframework.io/v1";
 
 /// A client for one API server.
@@ -85,6 +99,16 @@ impl Requests {
         } else {
             "application/json"
         };
+        self.request(method, path, (accept, content), body)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        (accept, content): (&str, &str),
+        body: Option<&Value>,
+    ) -> Result<Value, kube::Error> {
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let request = Request::builder()
             .method(method)
@@ -124,6 +148,16 @@ impl Requests {
         let path = self.path(kind, namespace);
         let made = self.send(Method::POST, &path, "application/json", Some(object));
         made.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Applies an object as kubectl does with `--server-side`; panics when it is refused.
+    pub fn apply(&self, object: &Value) {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+        let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
+        let path = self.path(&kind, text("namespace"));
+        let path = format!("{path}/{}?fieldManager=kubectl&force=true", text("name"));
+        let made = self.request(Method::PATCH, &path, APPLY, Some(object));
+        made.unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
     /// Merges a change into an object; panics when it is refused.

@@ -244,7 +244,10 @@ pub fn grant(
         .output()
         .expect("kubectl-olm runs; build it with `cargo build`");
     assert!(out.status.success(), "kubectl olm rbac: {}", String::from_utf8_lossy(&out.stderr));
-    plane.kubectl_with_input(&["apply", "--filename", "-"], &String::from_utf8_lossy(&out.stdout));
+    let objects = String::from_utf8_lossy(&out.stdout);
+    for object in olm_core::yaml::to_json(&objects).expect("YAML") {
+        plane.requests().apply(&object);
+    }
 }
 
 /// Writes files below `folder`.

@@ -12,8 +12,8 @@ folder=$(mkdir -p "$2" && cd "$2" && pwd)
 
 downloaded=$(cd "$folder" && go mod download -json "k8s.io/kubernetes@v$version")
 theirs=$(sed -n 's/.*"GoMod": "\(.*\)".*/\1/p' <<<"$downloaded")
-rm -rf "$folder"/{main.go,build.sh,internal,go.mod,go.sum}
-cp -r "$here"/{main.go,build.sh,internal} "$folder"
+rm -rf "$folder"/{main.go,build.sh,go.sh,internal,go.mod,go.sum}
+cp -r "$here"/{main.go,build.sh,go.sh,internal} "$folder"
 {
   sed '/^)/q' "$here/go.mod" |
     sed "s|\(k8s.io/kubernetes\) v.*|\1 v$version|; s|^\t\(k8s.io/[a-z-]*\) v0\..*|\1 $staging|"

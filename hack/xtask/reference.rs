@@ -225,10 +225,11 @@ fn keys() -> String {
         ("property", "Properties of bundles"),
     ];
     let all = documented(KEYS);
-    let mut text = "# Annotations, labels and other keys\n\nWhat the annotations that you set do is told in \
-                    [updates.md](updates.md) and in the table of [README](../README.md#why-this-version). An \
-                    unknown value stops the extension; it is never replaced by a default.\n"
-        .to_owned();
+    let mut text =
+        "# Annotations, labels and other keys\n\nWhat the annotations that you set do is told in \
+                    [updates.md](updates.md). An unknown value stops the \
+                    extension; it is never replaced by a default.\n"
+            .to_owned();
     for (section, title) in SECTIONS {
         let _ = write!(text, "\n## {title}\n\n| key | |\n|---|---|\n");
         let is_key = |key: &&Documented| {

@@ -1,4 +1,24 @@
 //! The parts of the controller that act.
+//!
+//! What a process keeps besides the cluster can all be had again, and has a bound:
+//!
+//! | kept | where | bound | goes when |
+//! |---|---|---|---|
+//! | content and index of catalogs, compressed forms | disk, `catalog/store` | `--cache-limit` | the catalog or its digest goes; forms with the process too |
+//! | bundle images | disk, `olm_image::bundle` | `--cache-limit` | no revision in use was made of it |
+//! | packages of catalogs, parsed | `fetch` | 512 per catalog | the catalog changes |
+//! | extensions that are settled: a hash of what the revision was made of, and the issuer of its certificates | `extension/settled.rs` | one per extension | the extension goes |
+//! | rendered contents | `extension/content.rs` | 8 and 32 MiB, but always the last | the revision has rolled out, or the oldest |
+//! | content of revisions | `revision/kept.rs` | 32 MiB | it rolled out 10 s ago, or its Secrets change |
+//! | state of objects after their last apply: hash and metadata | `apply/applied_cache.rs` | what is managed | the revision goes |
+//! | the same of settled revisions, for the next process | disk, `objectset/settled.rs` | one file per revision, `--cache-limit` | the revision goes, or changes |
+//! | resource versions of watched objects | `cluster/watches.rs`, `cluster/shared.rs` | what is watched | the watch ends |
+//! | extensions, revisions, catalogs, without managed fields | stores of the watches | what exists | it is deleted |
+//! | metadata of content Secrets; names of accounts | the same | what exists | it is deleted |
+//! | served kinds | `cluster/kinds.rs` | what is asked for | CRDs or `APIService`s change |
+//! | subjects and roles of bindings | `rbac_watch.rs` | what exists | nothing has waited for rights for a minute |
+//! | clients of accounts | `account` | 1,024 | more are needed: the least recently used |
+//! | verdicts on readers of metrics | `server/auth.rs` | 1,024 of each sort | they expire, or more are needed |
 
 pub mod account;
 pub mod apply;

@@ -1,5 +1,10 @@
 //! What the three reconcilers share: how an attempt is logged, limited and counted, when an object
 //! is reconciled again, and how objects of our own kinds and Events about them are written.
+//!
+//! Nothing waits for ever: requests end (`cluster::bounded`), the parts of a reconcile have limits
+//! ([`within`]), and what took too long is reported. Unfinished work is looked at again within 30
+//! seconds (a revision) or a minute (an extension) although nothing triggered it; settled objects
+//! after ten hours, or after `--managed-resync-interval` where the account may not watch.
 
 use std::time::{Duration, Instant};
 

@@ -126,7 +126,7 @@ impl fmt::Display for Origin {
                     0 => f.write_str("no credential: no source is configured")?,
                     1 => write!(f, "no credential: the only source has no key for {name}")?,
                     _ => {
-                        write!(f, "no credential: none of {sources} sources has a key for {name}")?
+                        write!(f, "no credential: none of {sources} sources has a key for {name}")?;
                     }
                 }
                 faults.iter().try_for_each(|fault| write!(f, "; {fault}"))

@@ -2,7 +2,6 @@
 //!
 //! `hack/build.sh` builds this test with the programs: cargo then takes the features that tests need
 //! for both, and compiles no dependency twice.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
 

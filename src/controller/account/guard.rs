@@ -1,6 +1,12 @@
 //! Which accounts this controller acts as: not its own, not those that flags reserve, and nothing
 //! new while the policies on who may name an account are not in force.
 //!
+//! Whoever names an account has it act. The API server asks first: the policies of `config/policy`
+//! require verb `use` (or `impersonate`) on the account where an extension is created, deleted or
+//! changed in spec or policy annotations, or a revision in what it applies or as whom; finalizers,
+//! status and the garbage collector's writes pass. This module asks again in every reconcile,
+//! whoever named the account.
+//!
 //! In: the policies and their bindings, watched; the controller's own name, asked once. Out: an
 //! answer to every pass, a metric, and a warning. Source: deploying.md 6.2.
 

@@ -1,4 +1,8 @@
 //! Deleting revisions.
+//!
+//! Nothing is removed on the word of a copy that may be old: a revision that goes away is read
+//! again, after its extension. An orphaning deletion is handed to Kubernetes as one. Only content
+//! that is really gone ends the order of an uninstall.
 
 use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt as _};

@@ -4,7 +4,8 @@
 //! certificate of a week with a key of its own in each process, which is never written anywhere, and
 //! the CA for clients, in a Secret and a ConfigMap without the key. What follows a first CA is
 //! written by the leader alone (`keep`), and every process follows the Secret (`present`). Nothing
-//! restarts: new handshakes see the new certificate.
+//! restarts: new handshakes see the new certificate. The CA vouches for the names of our Services
+//! only.
 //!
 //! Source: deploying.md 2.4.
 

@@ -270,7 +270,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
                 }
             }
             (Err(error), Ok(_)) => {
-                findings.push(Finding::InvalidVersion { error: Chain(error).to_string() })
+                findings.push(Finding::InvalidVersion { error: Chain(error).to_string() });
             }
             (Err(_), Err(_)) if findings.is_empty() => {
                 findings.push(Finding::TieBrokenByName { lost_to });

@@ -161,7 +161,7 @@ fn collect(before: &Value, after: &Value, path: &str, found: &mut Vec<FieldChang
             }
         }
         (old, new) if old != new => {
-            found.push(FieldChange { path: path.to_owned(), from: old.clone(), to: new.clone() })
+            found.push(FieldChange { path: path.to_owned(), from: old.clone(), to: new.clone() });
         }
         _ => {}
     }

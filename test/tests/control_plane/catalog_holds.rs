@@ -139,6 +139,7 @@ async fn a_paused_catalog_serves_what_it_served() {
 
 // applying.md 10
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn newer_content_is_taken_when_it_is_old_enough() {
     let catalog = Moving::with("young", &["1.0.0"]).await;
     let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
@@ -159,6 +160,7 @@ async fn newer_content_is_taken_when_it_is_old_enough() {
 
 // applying.md 10
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn content_that_takes_something_away_is_looked_at_first() {
     let catalog = Moving::with("suspicious", &["1.0.0", "1.1.0"]).await;
     let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();

@@ -53,6 +53,7 @@ pub(crate) fn table(requests: &[Request]) {
 
 // ours: work grows with what changed, not with what exists
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "size: make test-full"]
 async fn an_install_asks_nothing_about_the_others() {
     let cluster = cluster::new().await;
     let _controller = Controller::start(cluster.plane, ControllerOptions::default());
@@ -145,6 +146,7 @@ async fn drift_meanwhile<T>(
 // ours: a controller that comes back reads what has changed meanwhile, and repairs it; of all else it
 // lists the kinds it watches
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "size: make test-full"]
 async fn a_restart_reads_what_has_changed_meanwhile() {
     let cluster = cluster::new().await;
     let plane = cluster.plane;
@@ -192,6 +194,7 @@ async fn a_restart_reads_what_has_changed_meanwhile() {
 
 // applying.md 3.3; ours: what is looked for at start and every hour costs the same with many revisions
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "size: make test-full"]
 async fn content_whose_revision_never_came_goes_and_the_others_are_listed_once() {
     let cluster = cluster::new().await;
     let _controller = Controller::start(cluster.plane, ControllerOptions::default());

@@ -115,6 +115,7 @@ async fn an_orphaning_deletion_keeps_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn an_orphaning_deletion_without_the_account_waits_and_keeps_everything() {
     let bundles = [Bundle::new("1.0.0")];
     let (scene, extension) = installed("orphansa", &bundles).await;
@@ -174,6 +175,7 @@ fn forget_to_orphan(scene: &Scene, kind: &str, name: &str) {
 // ours: a garbage collector that does not know our kinds yet takes its finalizers off and lets go
 // of nothing.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn an_orphaning_deletion_is_remembered_without_the_garbage_collector() {
     let (scene, extension) = installed("orphanmark", &[Bundle::new("1.0.0")]).await;
     // It cannot be released as long as the account is gone.

@@ -356,6 +356,7 @@ async fn a_reference_to_an_archived_revision_does_not_stay() {
 
 // ours: what nobody knows any more is not called removed
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn an_archived_revision_without_content_says_what_it_waits_for() {
     let (scene, extension) = between_two_versions("lostforgood").await;
     // Another bundle under the same tag: the content cannot be recreated.
@@ -430,6 +431,7 @@ impl Life {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn installed_never_falters_through_ten_upgrades() {
     let versions: Vec<String> = (0..=10).map(|minor| format!("1.{minor}.0")).collect();
     let versions: Vec<&str> = versions.iter().map(String::as_str).collect();

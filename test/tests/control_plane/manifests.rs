@@ -179,6 +179,7 @@ async fn one_apply_on_an_empty_cluster_is_all_it_takes() {
 
 // deploying.md P8
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "another form of installation: make test-full"]
 async fn a_process_that_starts_before_the_manifests_waits_and_then_works() {
     let install = Install::of("default").await;
     let plane = install.cluster.plane;
@@ -267,6 +268,7 @@ async fn a_right_that_is_missing_is_named_and_the_rest_works() {
 
 // deploying.md P9, 2.6
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "another form of installation: make test-full"]
 async fn two_processes_with_accounts_of_their_own_install_as_upstream_does() {
     let install = Install::of("upstream-compatible").await;
     install.apply();
@@ -281,6 +283,7 @@ async fn two_processes_with_accounts_of_their_own_install_as_upstream_does() {
 
 // deploying.md P35
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "another form of installation: make test-full"]
 async fn a_node_with_the_controller_can_be_drained() {
     let install = Install::of("default").await;
     install.apply();
@@ -397,6 +400,7 @@ fn hand_over(scene: &Scene) {
 
 // deploying.md P53
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "another form of installation: make test-full"]
 async fn narrow_impersonation_installs_where_a_role_says_so_and_nowhere_else() {
     let install = Install::with("narrow-impersonation").await;
     install.apply();
@@ -435,6 +439,7 @@ async fn narrow_impersonation_installs_where_a_role_says_so_and_nowhere_else() {
 
 // decision 42
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "another form of installation: make test-full"]
 async fn without_the_role_for_shared_watches_accounts_watch() {
     let install = Install::with("no-shared-watches").await;
     install.apply();
@@ -463,6 +468,7 @@ async fn without_the_role_for_shared_watches_accounts_watch() {
 
 // deploying.md P54
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "another form of installation: make test-full"]
 async fn constrained_impersonation_is_enough_and_gives_no_token() {
     let install = Install::with("constrained-impersonation").await;
     install.apply();

@@ -51,8 +51,7 @@ impl Stage {
     }
 
     fn apply(&self, object: &Value) {
-        let plane = self.cluster.plane;
-        plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &object.to_string());
+        self.cluster.plane.requests().apply(object);
     }
 
     fn kubectl(&self, args: &[&str]) -> String {

@@ -29,6 +29,7 @@ const READS_OF_RETURN: usize = 2;
 // ours: descriptors do not grow with extensions, and a controller that comes back does not list
 // for each of them
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "size: make test-full"]
 async fn many_extensions_share_what_they_can() {
     let cluster = cluster::new().await;
     let (extensions, catalogs) = (setting("EXTENSIONS", 6), setting("CATALOGS", 2));

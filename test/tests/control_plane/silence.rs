@@ -158,6 +158,7 @@ async fn looks_again_in_silence(cluster: Cluster, controller: &Controller) {
 
 // applying.md a4, i5
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn a_settled_cluster_is_silent() {
     let cluster = cluster::new().await;
     let (plane, client) = (cluster.plane, cluster.client.clone());

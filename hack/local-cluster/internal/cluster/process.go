@@ -75,7 +75,8 @@ func (l launcher) launch(c component, d dir) (*process, error) {
 // environment returns the little that components need. The caller's is kept away from them: etcd
 // and the registry read their settings from variables.
 func environment() []string {
-	env := []string{"OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=none"}
+	// Half the time in the collector, for a third more memory.
+	env := []string{"OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=none", "GOGC=200"}
 	for _, name := range []string{"HOME", "PATH", "TMPDIR", "GODEBUG", "GOMAXPROCS"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)

@@ -163,7 +163,7 @@ impl Snapshot {
             match now.objects.get(what) {
                 // Users' objects that go are what must never happen.
                 None => {
-                    found(&Seen { of: Of::Workload, ..before.clone() }, format!("{what} is gone"))
+                    found(&Seen { of: Of::Workload, ..before.clone() }, format!("{what} is gone"));
                 }
                 Some(now) if now.uid != before.uid => {
                     found(before, format!("{what} was made anew"));

@@ -4,7 +4,12 @@
 //! namespace, and one for a namespace that cannot exist, in which nothing but cluster-wide rules
 //! hold. They are evaluated by the API server from the very rules that its escalation check reads,
 //! groups included; no Role and no binding is listed. What seems to be missing is asked for with
-//! `SubjectAccessReview`s, so that other authorizers count, too.
+//! `SubjectAccessReview`s, so that other authorizers count, too. Where one of them cannot list its
+//! rules (`incomplete`), only what a `SubjectAccessReview` denies is missing: nothing is refused that
+//! the API server would allow.
+//!
+//! Listing Roles and bindings instead would read the RBAC of the whole cluster for each install, or
+//! keep it in memory, and evaluate it with a copy of the authorizer.
 //!
 //! Source: applying.md 5.3.
 

@@ -127,6 +127,7 @@ async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_r
 
 // api.md row 23
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn full_bundle_disk_holds_an_install_until_it_has_room() {
     let apart = apart::apart("full-bundles").await;
     let disk = Disk::mount(&apart.state.join("bundles"));
@@ -154,6 +155,7 @@ async fn full_bundle_disk_holds_an_install_until_it_has_room() {
 
 // deploying.md P42
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn at_the_limit_of_the_caches_what_is_served_stays_and_the_rest_waits_for_room() {
     let apart = apart::apart("cache-limit").await;
     let _controller = apart.start_with(&["--cache-limit=1MiB"]).await;

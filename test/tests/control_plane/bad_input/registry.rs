@@ -98,6 +98,7 @@ async fn numbering() -> (String, Arc<AtomicUsize>) {
 
 // decision 7; catalogs.md R11
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn registry_whose_errors_always_differ_is_not_asked_all_the_time() {
     let apart = apart::apart("numbers").await;
     let (registry, refused) = numbering().await;
@@ -151,6 +152,7 @@ async fn trickling() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn pulls_that_trickle_are_said_and_hold_up_nobody_else() {
     let apart = apart::apart("trickle").await;
     let registry = trickling().await;
@@ -193,6 +195,7 @@ async fn pulls_that_trickle_are_said_and_hold_up_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "time: make test-full"]
 async fn an_image_that_cannot_be_had_again_is_said_and_tried_within_minutes() {
     let apart = apart::apart("again").await;
     let _controller = apart.start().await;
