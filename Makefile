@@ -135,14 +135,14 @@ test-control-plane: built ## Tests on a real kube-apiserver, etcd and registry (
 	hack/local-cluster/go.sh test ./...
 	@hack/slowest.sh $(CONTROL_PLANE) --test-threads=$(THREADS)
 
-# Those that wait for many minutes have targets of their own. The short form is without the largest of
-# a kind, and without the manifests, which `make test-image` runs.
+# Those that wait for many minutes have targets of their own. The short form is one of each point; what
+# of the manifests is not in it is in `make test-image`.
 LONG := --skip under_load_fail_no_request --skip a_roll_out_that_fails --skip a_bad_update_on_the_way
-LARGE := --skip limits:: --skip scale:: --skip manifests::
+SOME := takeover:: catalog_holds:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart silence::
 
 .PHONY: test-full
-test-full: built ## The tests whose point is time, size, another installer or another release (SHORT=1: minutes; else two hours)
-	@hack/slowest.sh $(CONTROL_PLANE) --ignored --test-threads=$(THREADS) $(LONG) $(if $(SHORT),$(LARGE))
+test-full: built ## The tests whose point is time, size, another installer or another release (SHORT=1: some of each, minutes; else two hours)
+	@hack/slowest.sh $(CONTROL_PLANE) --ignored --test-threads=$(THREADS) $(LONG) $(if $(SHORT),$(SOME))
 	$(if $(SHORT),,$(MAKE) test-matrix availability test-deadlines)
 
 # Other releases of Kubernetes, and what is tested on them: install, upgrade, uninstall, policies.
@@ -271,6 +271,11 @@ fmt: ## Repair formatting
 .PHONY: manifests
 manifests: ## Write the CRDs and the controller's roles into config, and the reference into docs
 	$(CARGO) run --locked --quiet --package xtask -- manifests
+
+.PHONY: pictures
+pictures: built ## Record `make demo` again as docs/img/demo.svg
+	@hack/install_yaml.sh "$(MANIFESTS)"
+	FORCE_COLOR=1 hack/demo.sh 2>&1 | target/debug/xtask terminal docs/img/demo.svg --title "make demo"
 
 .PHONY: verify
 verify: ## Fail if generated files are not up to date

@@ -266,15 +266,15 @@ step "Uninstall leaves nothing"
 run kubectl delete clusterextension lamp --wait=false
 gone() { ! kubectl get clusterextension lamp; }
 until_true "the extension is gone" 400 gone
-left=$(kubectl get crd,clusterrole,clusterrolebinding,clusterobjectset --output name \
-  --selector olm.operatorframework.io/owner-name=lamp
-kubectl get deployment,configmap,serviceaccount,role,rolebinding,secret --all-namespaces --output name \
-  --selector olm.operatorframework.io/owner-name=lamp)
-if [[ -n $left ]]; then
-  echo "left behind:" >&2
-  echo "$left" >&2
-  exit 1
-fi
+nothing_left() {
+  local selector=olm.operatorframework.io/owner-name=lamp left
+  left=$(kubectl get crd,clusterrole,clusterrolebinding,clusterobjectset --output name --selector "$selector"
+  kubectl get deployment,configmap,serviceaccount,role,rolebinding,secret --all-namespaces --output name \
+    --selector "$selector")
+  echo "$left"
+  [[ -z $left ]]
+}
+until_true "nothing of it is left" 60 nothing_left
 run kubectl get deployment,configmap --namespace lamps
 until_true "ClusterOperator olm says Upgradeable=True" 30 upgradeable True
 

@@ -5,7 +5,8 @@
 //! and `xtask push-catalog` push folders as images to a registry on plain HTTP, for the demo.
 //! `xtask generate-catalog` writes the catalog that benchmarks run on, `xtask coverage` sums up
 //! which lines the tests run. `xtask image` builds the image of the
-//! controller, `xtask push-image` pushes it, and `xtask release` gathers what is released.
+//! controller, `xtask push-image` pushes it, and `xtask release` gathers what is released. `xtask
+//! terminal` records a terminal session as a picture.
 
 mod coverage;
 mod crds;
@@ -14,6 +15,7 @@ mod push;
 mod reference;
 mod release;
 mod rights;
+mod terminal;
 
 use std::fs;
 use std::io::Write as _;
@@ -64,6 +66,8 @@ enum Task {
         /// What was measured, in the format lcov
         lcov: PathBuf,
     },
+    /// Record a terminal session, on standard input, as an animated SVG
+    Terminal(terminal::TerminalArgs),
     /// Write a large catalog of made-up packages, the same on every machine
     GenerateCatalog {
         /// The folder
@@ -84,6 +88,7 @@ fn main() -> anyhow::Result<()> {
             let table = coverage::table(&lcov, &repository())?;
             return Ok(std::io::stdout().write_all(table.as_bytes())?);
         }
+        Task::Terminal(args) => return terminal::run(&args),
         Task::Image(args) => {
             let said = image::run(&repository(), &args)?;
             return Ok(std::io::stdout().write_all(said.as_bytes())?);

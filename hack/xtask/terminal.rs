@@ -136,7 +136,7 @@ fn svg(lines: &[Line], title: &str) -> String {
     let scrolled = (lines.len() * ROW).saturating_sub(SCREEN);
     let (seconds, title) = (total.as_secs_f64(), spans(title, TITLE_COLUMNS));
     format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xml:space="preserve">
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xml:space="preserve">
 <style>
 {STYLE}
 .cover{{animation:cover {seconds:.2}s step-end infinite}}
@@ -155,7 +155,7 @@ fn svg(lines: &[Line], title: &str) -> String {
 <rect class="cover" width="790" height="{SCREEN}" transform="translate(0 {SCREEN})"/>
 </g>
 </svg>
-"##
+"#
     )
 }
 
@@ -170,7 +170,9 @@ fn times(lines: &[Line]) -> Vec<Duration> {
     }
     if shown > MOST_TIME {
         let scale = MOST_TIME.div_duration_f64(shown);
-        times.iter_mut().for_each(|it| *it = it.mul_f64(scale));
+        for time in &mut times {
+            *time = time.mul_f64(scale);
+        }
     }
     times
 }
@@ -186,10 +188,10 @@ fn spans(text: &str, columns: usize) -> String {
     for run in cells.chunk_by(|(one, _), (next, _)| one == next) {
         let text: String = run.iter().map(|(_, character)| character).collect();
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        xml += &match run.first().map(|(style, _)| style) {
-            Some(Style::Bold) => format!(r#"<tspan class="bold">{text}</tspan>"#),
-            Some(Style::Dim) => format!(r#"<tspan class="dim">{text}</tspan>"#),
-            Some(Style::Plain) | None => text,
+        let _ = match run.first().map(|(style, _)| style) {
+            Some(Style::Bold) => write!(xml, r#"<tspan class="bold">{text}</tspan>"#),
+            Some(Style::Dim) => write!(xml, r#"<tspan class="dim">{text}</tspan>"#),
+            Some(Style::Plain) | None => write!(xml, "{text}"),
         };
     }
     xml
@@ -216,24 +218,69 @@ fn cells(text: &str) -> Vec<(Style, char)> {
 }
 
 /// Returns what follows the escape sequence whose first character, ESC, has been read, and the
-/// style it sets. What ends a string (BEL or another escape sequence) is left, and dropped later.
+/// style it sets. Where a string (of a title, say) ends with BEL or ESC, that is left.
 fn escape_sequence(text: &str) -> (&str, Option<Style>) {
     if let Some(text) = text.strip_prefix('[') {
         let end = text.trim_start_matches(|it| matches!(it, ' '..='?'));
-        let style = match text.strip_suffix(end) {
-            Some("" | "0") => Style::Plain,
-            Some("1") => Style::Bold,
-            Some("2") => Style::Dim,
-            _ => return (end.strip_prefix(is_final).unwrap_or(end), None),
+        let number = text.strip_suffix(end).unwrap_or_default();
+        let style = match (number, end.starts_with('m')) {
+            ("" | "0", true) => Some(Style::Plain),
+            ("1", true) => Some(Style::Bold),
+            ("2", true) => Some(Style::Dim),
+            _ => None,
         };
-        return match end.strip_prefix('m') {
-            Some(after) => (after, Some(style)),
-            None => (end.strip_prefix(is_final).unwrap_or(end), None),
-        };
+        return (end.strip_prefix(|it| matches!(it, '@'..='~')).unwrap_or(end), style);
     }
     if let Some(text) = text.strip_prefix([']', 'P', 'X', '^', '_']) {
         return (text.trim_start_matches(|it| !matches!(it, '\u{7}' | '\u{1b}')), None);
     }
     let end = text.trim_start_matches(|it| matches!(it, ' '..='/'));
     (end.strip_prefix(|it| matches!(it, '0'..='~')).unwrap_or(end), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(seconds: u64, text: &str) -> Line {
+        Line { at: Duration::from_secs(seconds), text: without_random(text) }
+    }
+
+    #[test]
+    fn text_is_escaped_styled_and_cut() {
+        assert_eq!(spans("a < b & c", 20), "a &lt; b &amp; c");
+        let bold = r#"<tspan class="bold">1.</tspan> x <tspan class="dim">$ y</tspan>"#;
+        assert_eq!(spans("\u{1b}[1m1.\u{1b}[0m x \u{1b}[2m$ y\u{1b}[0m", 20), bold);
+        assert_eq!(spans("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn what_would_move_the_cursor_is_dropped() {
+        let hostile = "a\u{1b}]0;title\u{7}b\u{1b}[2Jc\u{1b}[10;5Hd\u{0}e\u{1b}(Bf\r\u{1b}[31";
+        assert_eq!(spans(hostile, 20), "abcdef");
+    }
+
+    #[test]
+    fn folders_of_a_run_have_one_name() {
+        assert_eq!(
+            without_random("/tmp/olm-demo-AbC123/x /tmp/olm-demo-"),
+            "/tmp/olm-demo/x /tmp/olm-demo-"
+        );
+    }
+
+    #[test]
+    fn times_never_go_back_and_end_in_time() {
+        let lines: Vec<Line> = (0..200).map(|at| line(at * 5 % 90, "x")).collect();
+        let times = times(&lines);
+        assert!(times.is_sorted());
+        assert!(times.last().is_some_and(|last| *last <= MOST_TIME));
+    }
+
+    #[test]
+    fn the_picture_is_well_formed_and_shows_the_last_screen() {
+        let lines: Vec<Line> = (0..40).map(|at| line(at, "a & b")).collect();
+        let picture = svg(&lines, "make demo");
+        assert_eq!(picture.matches("<text y=").count(), 40);
+        assert!(picture.contains("translate(0 -180)"), "ten lines are above the screen");
+    }
 }

@@ -224,7 +224,7 @@ fn community_goldens_are_equal_or_named() {
             (Err(ours), Some(theirs)) if ours.starts_with(theirs) => equal_refusals += 1,
             (Err(ours), _) => match known(name, text("certProvider")) {
                 Some(Known { rule, kind: Kind::Refused(want) }) if ours.starts_with(want) => {
-                    named.add(rule, name)
+                    named.add(rule, name);
                 }
                 _ => failures.push(format!("{file}: refused: {ours}")),
             },
@@ -239,7 +239,7 @@ fn community_goldens_are_equal_or_named() {
                 match known(name, text("certProvider")) {
                     None if found.is_empty() => equal_renders += 1,
                     Some(Known { rule, kind: Kind::Differs(want) }) if expected(&found, want) => {
-                        named.add(rule, name)
+                        named.add(rule, name);
                     }
                     _ => failures.extend(found.iter().map(|line| format!("{file}: {line}"))),
                 }
