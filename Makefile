@@ -128,10 +128,10 @@ test-unit: prerequisites ## Unit, data, property, snapshot and command-line test
 # Tests that need more than the checkout are programs that are run by name (test/Cargo.toml).
 CONTROL_PLANE := $(CARGO) test --locked --workspace --test control_plane --
 # Most of these tests wait: for a registry that is away, for a lease, for rights.
-THREADS ?= 8
+THREADS ?= 6
 
 .PHONY: test-control-plane
-test-control-plane: built ## Tests on a real kube-apiserver, etcd and registry (THREADS=8); ends with the slowest
+test-control-plane: built ## Tests on a real kube-apiserver, etcd and registry (THREADS=6); ends with the slowest
 	hack/local-cluster/go.sh test ./...
 	@hack/slowest.sh $(CONTROL_PLANE) --test-threads=$(THREADS)
 

@@ -2,9 +2,8 @@
 # Builds the local control plane (Go) and the programs (Rust) at the same time, and shows how far
 # both are. The whole output of the compilers is in target/build.
 #
-# With one test cargo takes the features of the whole workspace, tests included, and compiles every
-# dependency once,
-# for the demo and for all tests.
+# With one test, cargo takes the features of the whole workspace, tests included, and compiles every
+# dependency once, for the demo and for all tests.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -180,13 +180,13 @@ until_true "the CA of the catalog server is published" 30 published
 
 step "Push three bundles and a catalog that offers the first; serve it"
 for version in 1.0.0 1.1.0 1.2.0; do
-  run "$programs/xtask" push-bundle "hack/demo/bundles/lamp-operator/$version" \
+  run target/debug/xtask push-bundle "hack/demo/bundles/lamp-operator/$version" \
     "$REGISTRY/lamp-operator-bundle:v$version"
 done
 push_catalog() { # first, second
   mkdir -p "$state/catalog-$1"
   sed "s|\${REGISTRY}|$REGISTRY|" "$demo/catalogs/$1/lamp-operator.yaml" >"$state/catalog-$1/lamp-operator.yaml"
-  run "$programs/xtask" push-catalog "$state/catalog-$1" "$REGISTRY/demo-catalog:$1"
+  run target/debug/xtask push-catalog "$state/catalog-$1" "$REGISTRY/demo-catalog:$1"
 }
 push_catalog first
 sed "s|\${REGISTRY}|$REGISTRY|" "$demo/manifests/catalog.yaml" >"$state/catalog.yaml"
@@ -274,7 +274,7 @@ nothing_left() {
   echo "$left"
   [[ -z $left ]]
 }
-until_true "nothing of it is left" 60 nothing_left
+until_true "every object of it is gone" 60 nothing_left
 run kubectl get deployment,configmap --namespace lamps
 until_true "ClusterOperator olm says Upgradeable=True" 30 upgradeable True
 

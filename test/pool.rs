@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::cluster::ControlPlane;
+use crate::cluster::{ControlPlane, SYSTEM_NAMESPACE};
 
 /// How long emptying may take: mostly what Kubernetes takes to delete namespaces.
 const EMPTIED: Duration = Duration::from_mins(1);
@@ -120,13 +120,17 @@ fn empty(pooled: &Pooled) -> Option<()> {
     None
 }
 
-/// Removes what controllers kept on disk, and what the audit log has of them.
+/// Removes what controllers kept on disk, and what Events and the audit log tell of them.
 fn forget(plane: &ControlPlane) -> Option<()> {
     for entry in plane.addresses.dir.read_dir().ok()? {
         let path = entry.ok()?.path();
         if path.to_string_lossy().ends_with("-state") {
             std::fs::remove_dir_all(path).ok()?;
         }
+    }
+    for namespace in ["default", SYSTEM_NAMESPACE] {
+        let path = format!("/api/v1/namespaces/{namespace}/events");
+        plane.requests().send(Method::DELETE, &path, "application/json", None).ok()?;
     }
     // The API server appends.
     File::options().write(true).truncate(true).open(&plane.addresses.audit_log).ok()?;

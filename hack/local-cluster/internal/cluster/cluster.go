@@ -141,6 +141,8 @@ func writeConfiguration(d dir, p ports) error {
 		mode       os.FileMode
 	}{
 		{d.path("config", "audit-policy.yaml"), auditPolicy, 0o600},
+		// The API server appends to a log that exists, which may then be emptied while it runs.
+		{d.path("audit.log"), "", 0o600},
 		{d.path("config", "registry.yaml"), registryConfig(address, d.path("registry"), hex.EncodeToString(secret)), 0o600},
 		{d.path("config", "stages.yaml"), stages(), 0o600},
 		{d.path("registries.conf"), registriesConf(address), 0o644},
