@@ -275,7 +275,8 @@ manifests: ## Write the CRDs and the controller's roles into config, and the ref
 .PHONY: pictures
 pictures: built ## Record `make demo` again as docs/img/demo.svg
 	@hack/install_yaml.sh "$(MANIFESTS)"
-	FORCE_COLOR=1 hack/demo.sh 2>&1 | target/debug/xtask terminal docs/img/demo.svg --title "make demo"
+	FORCE_COLOR=1 hack/demo.sh 2>&1 | target/debug/xtask terminal target/demo.svg --title "make demo"
+	mv target/demo.svg docs/img/demo.svg
 
 .PHONY: verify
 verify: ## Fail if generated files are not up to date

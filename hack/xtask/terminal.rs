@@ -277,10 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_is_well_formed_and_shows_the_last_screen() {
-        let lines: Vec<Line> = (0..40).map(|at| line(at, "a & b")).collect();
-        let picture = svg(&lines, "make demo");
-        assert_eq!(picture.matches("<text y=").count(), 40);
+    fn the_picture_shows_the_last_screen_without_control_characters() {
+        let wide = "w".repeat(COLUMNS + 1);
+        let text = format!("\u{1b}]0;x\u{7}\u{0}\u{1b}[2J{wide}\u{1b}[3\n");
+        let lines: Vec<Line> = (0..40).map(|at| line(at, &text)).collect();
+        let picture = svg(&lines, "make\u{7} demo");
+        assert!(!picture.contains(|it: char| it.is_control() && it != '\n'));
+        let row = format!(">{}…</text>", "w".repeat(COLUMNS - 1));
+        assert_eq!(picture.matches(&row).count(), 40);
         assert!(picture.contains("translate(0 -180)"), "ten lines are above the screen");
     }
 }
