@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::Method;
+use olm_api::keys::name::CONTROLLER_CONFIG;
 use serde_json::{Value, json};
 
 use crate::cluster::{ControlPlane, SYSTEM_NAMESPACE};
@@ -128,6 +129,10 @@ fn forget(plane: &ControlPlane) -> Option<()> {
             std::fs::remove_dir_all(path).ok()?;
         }
     }
+    // An earlier controller has published its settings.
+    let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{CONTROLLER_CONFIG}");
+    let none = json!({"data": null});
+    let _ = plane.requests().send(Method::PATCH, &path, "application/json", Some(&none));
     for namespace in ["default", SYSTEM_NAMESPACE] {
         let path = format!("/api/v1/namespaces/{namespace}/events");
         plane.requests().send(Method::DELETE, &path, "application/json", None).ok()?;
