@@ -15,14 +15,13 @@ use olm_api::keys::name::CONTROLLER_CONFIG;
 use serde_json::{Value, json};
 
 use crate::cluster::{ControlPlane, SYSTEM_NAMESPACE};
+use crate::requests::DISCOVERY;
 
 /// How long emptying may take: mostly what Kubernetes takes to delete namespaces.
 const EMPTIED: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(250);
 /// After this time what is left is asked for again: what was made meanwhile may hold it.
 const SLOW: Duration = Duration::from_secs(5);
-/// Asks for the names of all resources in two answers.
-const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// Asks for metadata alone.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// Resources that come and go by themselves.

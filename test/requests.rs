@@ -69,6 +69,9 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// Forms of an answer and of an applied object.
 const APPLY: (&str, &str) = ("application/json", "application/apply-patch+yaml");
+/// Asks for the names of all resources at once.
+pub(crate) const DISCOVERY: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const OURS: &str = "/apis/olm.operatorframework.io/v1";
 
 /// A client for one API server.
@@ -190,10 +193,31 @@ impl Requests {
                 let (api, namespaced) = self.served(kind, group)?;
                 (api, plural, namespaced)
             }
-            (None, None) => panic!("{kind} is not a kind that tests know"),
+            (None, None) => return self.discovered(kind, namespace),
         };
         let namespace = if namespaced { format!("namespaces/{namespace}/") } else { String::new() };
         Some(format!("{api}/{namespace}{plural}"))
+    }
+
+    /// Looks for a kind by its plural or singular name, as kubectl does; `None` where it is not served.
+    fn discovered(&self, kind: &str, namespace: &str) -> Option<String> {
+        let all = self.send(Method::GET, "/apis", DISCOVERY, None).expect("discovery answers");
+        for group in all["items"].as_array()? {
+            let name = group["metadata"]["name"].as_str()?;
+            let version = &group["versions"][0];
+            let api = format!("/apis/{name}/{}", version["version"].as_str()?);
+            for resource in version["resources"].as_array().into_iter().flatten() {
+                if [&resource["resource"], &resource["singularResource"]].contains(&&json!(kind)) {
+                    let plural = resource["resource"].as_str()?;
+                    return Some(if resource["scope"] == "Namespaced" {
+                        format!("{api}/namespaces/{namespace}/{plural}")
+                    } else {
+                        format!("{api}/{plural}")
+                    });
+                }
+            }
+        }
+        None
     }
 
     /// Asks in which version a CRD serves its objects, and whether they are in a namespace.
