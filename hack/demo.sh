@@ -29,7 +29,7 @@ while (($#)); do
   shift
 done
 
-demo=$PWD/hack/demo
+demo=hack/demo
 state=$(mktemp -d -t olm-demo-XXXXXX)
 cluster_pid=""
 controller_pid=""

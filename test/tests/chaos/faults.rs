@@ -57,7 +57,7 @@ impl Drop for Gone<'_> {
 #[tokio::test(flavor = "multi_thread")]
 async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
     let mut random = Random::from_environment();
-    let mut world = World::new(cluster::own().await, "fault").await;
+    let mut world = World::new(cluster::new().await, "fault").await;
     world.rehearse(&Stage::ALL).await;
     let etcd = Duration::from_secs(setting("ETCD_SECONDS", 20));
     let registry = Duration::from_secs(setting("REGISTRY_SECONDS", 60));

@@ -121,7 +121,7 @@ async fn kills_faults_and_hands_change_no_end_and_no_life() {
     for world in 0..setting("WORLDS", 1).max(1) {
         let cluster = match world {
             0 => cluster::shared().await,
-            _ => cluster::own().await,
+            _ => cluster::new().await,
         };
         let (run, random) = (Arc::clone(&run), random.another());
         worlds.spawn(async move {

@@ -38,7 +38,7 @@ const REQUIRED: Known = Known {
 // api.md sections 1 to 3
 #[tokio::test]
 async fn objects_are_admitted_and_refused_as_upstream() {
-    let cluster = cluster::shared().await;
+    let cluster = cluster::own().await;
     let rows = rows("admission.jsonl");
     let mut table = Table::new("admission.jsonl", &KNOWN);
     for row in &rows {
