@@ -258,6 +258,12 @@ async fn content_without_an_owner_goes_with_its_revision() {
     let patch = json!({"metadata": {"ownerReferences": null}}).to_string();
     let secrets = content(&scene, 2);
     assert!(!secrets.is_empty());
+    // A paused revision gets no finalizer, and without one nobody is asked about its end.
+    wait::until("the revision has its finalizer", STEP, || async {
+        let found = scene.get("clusterobjectset", &format!("{}-2", scene.name)).unwrap_or_default();
+        if found["metadata"]["finalizers"].is_array() { Ok(()) } else { Err(found) }
+    })
+    .await;
     // The extension would give it back its owner.
     scene.annotate("policy.olm.operatorframework.io/paused", "true");
     extension.shows("Paused", "True", "Paused", "nothing is applied").await;

@@ -516,14 +516,20 @@ fn closed() -> String {
     format!("{opens}-{} UTC", closes.strftime("%H:%M"))
 }
 
-// plugin.md U83
-#[tokio::test(flavor = "multi_thread")]
-async fn the_controller_does_what_the_plugin_said() {
+/// Asks about these rows on a control plane, and ends if anything differs.
+async fn decides_alike(group: &str, flags: &[&str], rows: Vec<Row>) {
     let cluster = cluster::own().await;
-    let _catalogs = half(cluster.plane, "same-catalogs", "catalogs");
+    let _catalogs = half(cluster.plane, &format!("same-{group}-catalogs"), "catalogs");
+    let differs = same(&cluster, group, flags, rows).await;
+    assert!(differs.is_empty(), "{}", differs.join("\n"));
+}
+
+// plugin.md U83, here and below
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_does_what_the_plugin_said_about_upgrade_policies() {
     let closed = closed();
     let another_plan = format!("1.1.0@sha256:{}", "0".repeat(64));
-    let without_flags = vec![
+    let rows = vec![
         row("plain", "1.1.0", true),
         row("none", "1.0.1", false).with(policy::UPGRADE, "None"),
         row("patch", "1.0.1", true).with(policy::UPGRADE, "PatchOnly"),
@@ -536,6 +542,13 @@ async fn the_controller_does_what_the_plugin_said() {
         row("windowapproved", "1.1.0", true)
             .with(policy::UPDATE_WINDOW, &closed)
             .with(policy::APPROVE, "1.1.0"),
+    ];
+    decides_alike("policies", &[], rows).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_does_what_the_plugin_said_about_annotations() {
+    let rows = vec![
         row("paused", "1.1.0", false).with(policy::PAUSED, "true"),
         row("resumed", "1.1.0", true).with(policy::PAUSED, "false"),
         row("word", "1.1.0", false).with(policy::UPGRADE, "Sometimes"),
@@ -551,6 +564,13 @@ async fn the_controller_does_what_the_plugin_said() {
         row("triedagain", "1.1.0", true)
             .with(policy::ON_FAILURE, "Keep")
             .while_is(State::TakenBack),
+    ];
+    decides_alike("annotations", &[], rows).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_does_what_the_plugin_said_about_catalogs() {
+    let rows = vec![
         row("altered", "1.1.0", false).while_is(State::Altered(false)),
         row("accepted", "1.1.0", false).while_is(State::Altered(true)),
         row("disabled", "1.1.0", false).while_is(State::Disabled),
@@ -569,14 +589,22 @@ async fn the_controller_does_what_the_plugin_said() {
             .with(policy::PERMISSION_INCREASE, "RequireApproval")
             .while_is(State::MoreRights),
     ];
-    let mut differs = same(&cluster, "default", &[], without_flags).await;
+    decides_alike("catalogs", &[], rows).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_does_what_the_plugin_said_under_strict_defaults() {
     let rows = vec![
         row("anyflag", "2.0.0", true),
         row("anyflagpatch", "2.0.0", false).with(policy::UPGRADE, "PatchOnly"),
         row("strict", "1.1.0", false).while_is(State::Unreadable(-10)),
     ];
     let flags = ["--default-upgrade-policy=Any", "--catalog-unavailability-policy=Strict"];
-    differs.extend(same(&cluster, "strict", &flags, rows).await);
+    decides_alike("strict", &flags, rows).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_does_what_the_plugin_said_under_lenient_defaults() {
     let rows = vec![
         row("noneflag", "1.0.1", false),
         row("besteffort", "1.0.1", true)
@@ -587,6 +615,5 @@ async fn the_controller_does_what_the_plugin_said() {
             .while_is(State::Unreadable(10)),
     ];
     let flags = ["--default-upgrade-policy=None", "--catalog-unavailability-policy=BestEffort"];
-    differs.extend(same(&cluster, "besteffort", &flags, rows).await);
-    assert!(differs.is_empty(), "{}", differs.join("\n"));
+    decides_alike("besteffort", &flags, rows).await;
 }
