@@ -456,6 +456,16 @@ const EXTENSIONS: &[Right] = &[
             "Discovery, also where the default bindings of system:discovery were removed.",
         )
     },
+    Right {
+        paths: &["/metrics"],
+        ..Right::cluster(
+            CORE,
+            &[],
+            &["get"],
+            "How many objects of a CRD are stored, when the account of an uninstall is gone that could \
+             list them: numbers, no content.",
+        )
+    },
     Right::watched(CORE, &["services"]),
     Right::watched("apps", &["deployments"]),
     Right::watched(

@@ -20,7 +20,17 @@ const PROPERTY: &str = "olm.uninstallPolicy";
 const MAX_NAMED: usize = 10;
 
 /// What becomes of CRDs and their objects.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
 pub enum UninstallPolicy {
     /// They go with everything else.
     Delete,
@@ -33,10 +43,11 @@ pub enum UninstallPolicy {
 }
 
 impl UninstallPolicy {
-    /// Returns what the annotations say, else what the bundle's author says in its `properties`
-    /// (annotation `olm.properties` of the revision), else the default.
+    /// Returns what the annotations say, else the stricter of what the bundle's author says in its
+    /// `properties` (annotation `olm.properties` of the revision) and the administrator's default:
+    /// whoever supplies a bundle can add protection, and never take it away.
     ///
-    /// An annotation that says nothing known protects the objects.
+    /// An annotation with an unknown value protects the objects.
     pub fn chosen(
         annotations: &BTreeMap<String, String>,
         properties: Option<&str>,
@@ -46,12 +57,42 @@ impl UninstallPolicy {
             return word.parse().unwrap_or(Self::BlockIfInstances);
         }
         let properties = properties.map(recorded_properties).unwrap_or_default();
-        let mut words = properties
+        let words = properties
             .iter()
             .filter(|property| property.kind == PROPERTY)
             .filter_map(|property| serde_json::from_str::<String>(&property.value).ok());
-        let chosen = words.find_map(|word| word.parse().ok());
-        chosen.unwrap_or(default)
+        let chosen = words.filter_map(|word| word.parse().ok());
+        chosen.fold(default, Self::stricter)
+    }
+
+    /// Returns the policy for a revision whose extension is gone, by the annotations and properties of
+    /// the revision itself: nobody deleted it as an extension is deleted, so only an annotation on the
+    /// revision lets users' objects go.
+    pub fn without_extension(
+        annotations: &BTreeMap<String, String>,
+        properties: Option<&str>,
+        default: Self,
+    ) -> Self {
+        Self::chosen(annotations, properties, default.stricter(Self::BlockIfInstances))
+    }
+
+    /// Returns what a revision records of the annotation of its extension, for the case that the
+    /// extension goes first: what protects. That objects may go is never recorded.
+    pub fn recorded(annotations: &BTreeMap<String, String>) -> Option<Self> {
+        annotations.get(policy::UNINSTALL)?;
+        let chosen = Self::chosen(annotations, None, Self::default());
+        (chosen != Self::Delete).then_some(chosen)
+    }
+
+    /// Returns the one that protects more.
+    #[must_use]
+    fn stricter(self, other: Self) -> Self {
+        let rank = |policy: Self| match policy {
+            Self::Delete => 0,
+            Self::BlockIfInstances => 1,
+            Self::RetainCrds => 2,
+        };
+        if rank(other) > rank(self) { other } else { self }
     }
 }
 
@@ -170,23 +211,56 @@ mod tests {
         word.map(pair).into_iter().collect()
     }
 
-    // applying.md 7.3: the annotation wins over the property, that over the flag
+    const DELETE: UninstallPolicy = UninstallPolicy::Delete;
+    const RETAIN: UninstallPolicy = UninstallPolicy::RetainCrds;
+    const BLOCK: UninstallPolicy = UninstallPolicy::BlockIfInstances;
+
+    // applying.md 7.3: the annotation wins; a property adds to the flag and takes nothing from it
     #[rstest]
-    #[case::nothing(None, None, UninstallPolicy::Delete)]
-    #[case::property(None, Some("\"RetainCRDs\""), UninstallPolicy::RetainCrds)]
-    #[case::odd_property(None, Some("7"), UninstallPolicy::Delete)]
-    #[case::both(Some("Delete"), Some("\"RetainCRDs\""), UninstallPolicy::Delete)]
-    #[case::odd_annotation(Some("delete"), None, UninstallPolicy::BlockIfInstances)]
+    #[case::nothing(None, None, DELETE, DELETE)]
+    #[case::flag(None, None, BLOCK, BLOCK)]
+    #[case::property(None, Some("\"RetainCRDs\""), DELETE, RETAIN)]
+    #[case::property_above_the_flag(None, Some("\"RetainCRDs\""), BLOCK, RETAIN)]
+    #[case::property_below_the_flag(None, Some("\"Delete\""), BLOCK, BLOCK)]
+    #[case::property_below_retaining(None, Some("\"BlockIfInstances\""), RETAIN, RETAIN)]
+    #[case::odd_property(None, Some("7"), DELETE, DELETE)]
+    #[case::both(Some("Delete"), Some("\"RetainCRDs\""), BLOCK, DELETE)]
+    #[case::odd_annotation(Some("delete"), None, DELETE, BLOCK)]
     fn policies(
         #[case] annotation: Option<&str>,
         #[case] property: Option<&str>,
+        #[case] default: UninstallPolicy,
         #[case] want: UninstallPolicy,
     ) {
         let properties = property
             .map(|value| format!(r#"[{{"type": "olm.uninstallPolicy", "value": {value}}}]"#));
-        let default = UninstallPolicy::Delete;
         let got = UninstallPolicy::chosen(&annotated(annotation), properties.as_deref(), default);
         assert_eq!(got, want);
+    }
+
+    #[rstest]
+    #[case::nothing(None, DELETE, None, BLOCK)]
+    #[case::deleted(Some("Delete"), DELETE, None, BLOCK)]
+    #[case::retained(Some("RetainCRDs"), DELETE, Some(RETAIN), RETAIN)]
+    #[case::blocked(Some("BlockIfInstances"), DELETE, Some(BLOCK), BLOCK)]
+    #[case::unknown(Some("Keep"), DELETE, Some(BLOCK), BLOCK)]
+    #[case::flag(None, RETAIN, None, RETAIN)]
+    fn what_an_extension_said_outlives_it(
+        #[case] annotation: Option<&str>,
+        #[case] default: UninstallPolicy,
+        #[case] recorded: Option<UninstallPolicy>,
+        #[case] want: UninstallPolicy,
+    ) {
+        let record = UninstallPolicy::recorded(&annotated(annotation));
+        assert_eq!(record, recorded);
+        let on_revision = annotated(record.map(Into::into));
+        assert_eq!(UninstallPolicy::without_extension(&on_revision, None, default), want);
+    }
+
+    #[test]
+    fn an_annotation_on_the_revision_itself_lets_objects_go() {
+        let annotations = annotated(Some("Delete"));
+        assert_eq!(UninstallPolicy::without_extension(&annotations, None, BLOCK), DELETE);
     }
 
     #[test]

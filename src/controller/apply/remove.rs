@@ -107,6 +107,41 @@ impl Remover {
         Err(ApplyError::from_answers(&errors))
     }
 
+    /// Lets go of those of `crds` that the revision with this UID controls and that [`Self::crds`]
+    /// keeps, and leaves the others alone. Returns the names of those it let go of.
+    pub async fn keep_data(&self, uid: &str, crds: &[Object]) -> Result<Vec<String>, ApplyError> {
+        let keeping = crds.iter().map(|crd| self.keep_one(uid, crd));
+        let answers = join_bounded(keeping.collect()).await;
+        let (kept, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+        let errors: Vec<kube::Error> = failed.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() {
+            return Ok(kept.into_iter().flatten().flatten().collect());
+        }
+        Err(ApplyError::from_answers(&errors))
+    }
+
+    async fn keep_one(&self, uid: &str, crd: &Object) -> Result<Option<String>, kube::Error> {
+        let Some(endpoint) = self.endpoint(crd).await? else {
+            return Ok(None);
+        };
+        let mut attempt = 1;
+        loop {
+            let live = endpoint.get(crd.name()).await?;
+            let (Removal::Delete, Some(found)) = (removal(live.as_ref(), uid), &live) else {
+                return Ok(None);
+            };
+            let Some(owner) = self.reason_to_keep(found).await? else {
+                return Ok(None);
+            };
+            match endpoint.replace(found, &let_stay(found, &retained(found, uid, owner))).await {
+                Ok(_) => return Ok(Some(found.name().to_owned())),
+                Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => attempt += 1,
+                Err(err) if code(&err) == 404 => return Ok(None),
+                Err(err) => return Err(err),
+            }
+        }
+    }
+
     /// Takes our marks and owner reference off the objects and leaves them. `owner` is the
     /// `owner-name` label of the revision: an object that nobody controls any more is known by it.
     pub async fn orphan(
@@ -234,7 +269,10 @@ impl Remover {
         };
         let (found, more) = match endpoint.page(&ListParams::default().limit(LOOKED_AT)).await {
             Ok(page) => page,
-            Err(err) if code(&err) == 403 => return unknown(&message(&err)),
+            // A webhook that converts them and does not answer is a refusal, too.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 500) => {
+                return unknown(&message(&kube::Error::Api(status)));
+            }
             Err(err) => return Err(err),
         };
         let theirs = |object: &&Object| {
@@ -290,8 +328,12 @@ impl Remover {
             _ => serde_json::Map::new(),
         };
         annotations.insert(annotation::WOKEN_AT.to_owned(), json!(now.to_string()));
-        let parts = [("annotations", Value::Object(annotations))];
-        match endpoint.replace_metadata(crd, &parts).await {
+        let mut parts = vec![("/metadata/annotations".to_owned(), Value::Object(annotations))];
+        if is_converted_by_webhook(crd) && terminating(crd).is_some_and(is_of_conversion) {
+            // Nobody will read these objects any more, in whatever version.
+            parts.push(("/spec/conversion".to_owned(), json!({"strategy": "None"})));
+        }
+        match endpoint.replace(crd, &parts).await {
             Err(err) if !matches!(code(&err), 404 | 409) => Err(err),
             Ok(_) | Err(_) => Ok(()),
         }
@@ -355,6 +397,11 @@ fn is_stuck(crd: &Object, now: Timestamp) -> bool {
     let since = text("lastTransitionTime").and_then(|since| since.parse::<Timestamp>().ok());
     text("reason") == Some("InstanceDeletionFailed")
         && since.is_some_and(|since| now.duration_since(since) >= STUCK_AFTER)
+}
+
+/// Says whether a clean-up failed because the webhook that converts the objects did not answer.
+fn is_of_conversion(message: &str) -> bool {
+    message.contains("conversion webhook")
 }
 
 /// What the API server says about the clean-up of a CRD's instances.

@@ -7,6 +7,7 @@ mod counted;
 mod error;
 mod kinds;
 mod shared;
+mod stored_objects;
 mod watches;
 
 use std::hash::Hash;
@@ -21,6 +22,7 @@ pub use connections::connect;
 pub use counted::counted;
 pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};
 pub use kinds::{Kind, Kinds};
+pub use stored_objects::{COUNTED_EVERY, Resource, stored_objects};
 pub use watches::{Seen, Target, Watches};
 
 /// How long the first list of a watch is waited for before somebody asks the API server for himself.

@@ -18,6 +18,7 @@ use olm_image::BundleCache;
 use tokio::time::Instant;
 
 use super::observe::ExtensionState;
+use super::uninstall::Counts;
 use super::unserved_kinds::UnservedKinds;
 use super::{Guarded, ObjectSetError};
 use crate::account::{Accounts, Guard};
@@ -79,6 +80,9 @@ pub struct Context {
     /// Uninstalls whose account fails, by UID: attempts and the first one's time. Entries go with
     /// their revision.
     pub(super) failing: Mutex<HashMap<String, (u32, Instant)>>,
+    /// What is remembered of users' objects while an uninstall waits, by UID. Entries go with their
+    /// revision.
+    pub(super) counts: Mutex<HashMap<String, Counts>>,
     /// Wakes revisions that wait for rights.
     pub(super) rbac: Arc<RbacWatch>,
     /// Kinds that revisions wait for.
@@ -113,6 +117,7 @@ impl Context {
             watches,
             metrics,
             failing: Mutex::default(),
+            counts: Mutex::default(),
             rbac,
             unserved: UnservedKinds::default(),
             client,
@@ -173,6 +178,7 @@ impl Context {
         self.contents.forget(set);
         self.reconciler.forget(set);
         self.forgive(set);
+        self.counts().remove(&uid);
     }
 
     /// Has a revision woken when its account gets rights, or the controller that to act as it, as

@@ -4,16 +4,17 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt as _;
+use kube::api::Patch;
 use kube::runtime::events::EventType;
+use kube::{Api, ResourceExt as _};
 use olm_api::conditions::Reason;
-use olm_api::keys::label;
+use olm_api::keys::{annotation, label};
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Account, Outcome, archive_groups, has_finalizer, has_orphan_finalizer, has_succeeded,
-    owner_name, removal_groups, states,
+    Account, Outcome, archive_groups, has_finalizer, has_orphan_finalizer, has_owner,
+    has_succeeded, is_marked_orphaned, orphan_mark, owner_name, removal_groups, states,
 };
 use olm_core::uninstall::UninstallPolicy;
 use tokio::time::Instant;
@@ -24,7 +25,11 @@ use super::{Context, ObjectSetError};
 use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};
 use crate::cluster::{RequestError, message};
-use crate::revision::{RefCause, RefError, read_secrets, remove_unowned_content, resolve, salvage};
+use crate::revision::{
+    RefCause, RefError, delete_revision, own_params, read_secrets, remove_unowned_content, resolve,
+    salvage,
+};
+use serde_json::json;
 
 /// How often remaining objects are looked at when no watch reports their end.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -33,17 +38,25 @@ const TURN: Duration = Duration::from_secs(1);
 /// Most objects go within moments, so a pass waits this often, this long.
 const QUICK_LOOKS: usize = 10;
 const QUICK_LOOK: Duration = Duration::from_millis(200);
-/// An uninstall is left to the garbage collector after so many failures of its account, no sooner
-/// than this after the first (applying.md 7.4: three attempts over one minute).
-const ATTEMPTS: u32 = 3;
-const ATTEMPTS_WITHIN: Duration = Duration::from_secs(55);
-const ATTEMPT_EVERY: Duration = Duration::from_secs(30);
-/// How often the objects are counted that an uninstall waits for; nobody may watch them.
-const BLOCKED_LOOK: Duration = Duration::from_secs(30);
+/// A removal is left to the garbage collector after three attempts over one minute of an account that
+/// is refused, and after two over five seconds of one that is gone (applying.md 7.4).
+const REFUSED: Patience =
+    Patience { attempts: 3, within: Duration::from_secs(55), every: Duration::from_secs(30) };
+const ABSENT: Patience =
+    Patience { attempts: 2, within: Duration::from_secs(5), every: Duration::from_secs(5) };
+/// How often it is looked whether the garbage collector has released what a revision installed.
+const RELEASE_LOOK: Duration = Duration::from_secs(2);
 /// How often a removal is looked at that waits for a person; the extension's change wakes it.
 const HOLD: Duration = Duration::from_mins(5);
 /// Objects that a message names.
 const MAX_NAMED: usize = 10;
+
+/// How long an account is given that cannot remove its objects.
+struct Patience {
+    attempts: u32,
+    within: Duration,
+    every: Duration,
+}
 
 /// Removes what an archived revision still controls.
 pub(super) async fn archive(
@@ -77,6 +90,9 @@ pub(super) async fn delete(
     if let Some(text) = extension.removal_hold() {
         return Ok(Settled::again(Some(Outcome::Removing(text)), HOLD));
     }
+    if is_marked_orphaned(&set.metadata) {
+        return await_release(ctx, set, extension).await;
+    }
     if has_orphan_finalizer(&set.metadata) || extension.is_orphaning() {
         return Ok(release(ctx, set, extension).await);
     }
@@ -84,8 +100,8 @@ pub(super) async fn delete(
         return hand_over(ctx, set, extension).await;
     }
     let policy = ctx.uninstall_policy(set, extension);
-    if let Some(text) = ctx.uninstall_block(set, extension, policy).await? {
-        return Ok(Settled::again(Some(Outcome::Blocked(text)), BLOCKED_LOOK));
+    if let Some((outcome, next)) = ctx.uninstall_block(set, extension, policy).await? {
+        return Ok(Settled::again(Some(outcome), next));
     }
     if let Some(before) = predecessor(ctx, set).await? {
         let text = format!("waiting for revision {before}");
@@ -93,8 +109,10 @@ pub(super) async fn delete(
     }
     match attempt(ctx, set, extension, policy).await {
         Err(err) if is_identity_failure(&err) => {
-            let may = ctx.may_fall_back(set, extension, policy).await?;
-            Ok(fall_back(ctx, set, extension, &err, may).await)
+            if ctx.would_lose_crds(set, extension, policy).await? {
+                return leave_to_release(ctx, set, &err).await;
+            }
+            Ok(fall_back(ctx, set, extension, &err).await)
         }
         answer => {
             ctx.forgive(set);
@@ -131,14 +149,20 @@ pub(super) async fn stays(
 
 /// Lets a revision go that was deleted by hand while its extension lives, and that need not stay.
 ///
-/// What was never rolled out goes at once, as with upstream, with content that it does not own yet;
-/// what another revision has taken over is archived.
+/// What was never rolled out goes to the garbage collector, as with upstream, with content that it
+/// does not own yet; only CRDs with objects are let go of first, for the next revision to take up.
+/// What another revision has taken over is archived.
 async fn hand_over(
     ctx: &Context,
     set: &ClusterObjectSet,
     extension: &ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
     if set.spec.lifecycle_state == LifecycleState::Active && !has_succeeded(set) {
+        if let Err(error) = keep_data(ctx, set, extension).await {
+            let text = data_is_held(set, &error);
+            tracing::warn!(error = text, "CRDs with objects not released yet");
+            return Ok(Settled::again(Some(Outcome::Removing(text)), REFUSED.every));
+        }
         let (name, namespace) = (set.name_any(), &ctx.settings.system_namespace);
         remove_unowned_content(&ctx.client, namespace, (label::REVISION_NAME, &name))
             .await
@@ -148,6 +172,45 @@ async fn hand_over(
     let account = ctx.identity(set, extension).await?;
     let settled = archive(ctx, set, &account, extension).await?;
     Ok(settled.reporting(Outcome::Archiving))
+}
+
+/// Lets go of the CRDs that nobody but this revision owns and that have objects, or may have some:
+/// with its end the garbage collector would delete them, and every object of theirs. The next
+/// revision of the extension takes them up.
+async fn keep_data(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    extension: &ExtensionState,
+) -> Result<(), ObjectSetError> {
+    let uid = set.uid().unwrap_or_default();
+    let mut crds = ctx.crds_of(&[uid.clone()].into()).await?;
+    if crds.is_empty() {
+        return Ok(());
+    }
+    let siblings = ctx.list_siblings(set).await?;
+    let others: Vec<String> =
+        siblings.iter().filter_map(|it| it.uid()).filter(|it| *it != uid).collect();
+    crds.retain(|crd| !others.iter().any(|other| has_owner(crd, other)));
+    if crds.is_empty() {
+        return Ok(());
+    }
+    let account = ctx.identity(set, extension).await?;
+    ctx.accounts.require(&account).await?;
+    let mut remover = remover(ctx, &account)?;
+    remover.crds = Crds::KeptWithInstances(owner_name(set).map(str::to_owned));
+    let kept = remover.keep_data(&uid, &crds).await?;
+    tell_kept(ctx, set, Purpose::ByHand(extension), &kept).await;
+    Ok(())
+}
+
+/// Explains why a revision waits that was deleted by hand, and the way out.
+fn data_is_held(set: &ClusterObjectSet, error: &ObjectSetError) -> String {
+    let cause = Chain(error);
+    format!(
+        "objects of its CRDs would be deleted with {}, and the CRDs cannot be released: {cause}; \
+         nothing is removed until they are, or another revision has taken them over",
+        set.name_any()
+    )
 }
 
 /// Takes a revision off the objects it installed, which stay.
@@ -161,6 +224,11 @@ async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionSta
             Settled::at_rest(None).finished()
         }
         Err(err) => {
+            if is_absent(&err)
+                && let Ok(settled) = leave_to_release(ctx, set, &err).await
+            {
+                return settled;
+            }
             let cause = Chain(&err).to_string();
             tracing::warn!(error = cause, "objects not released yet, nothing is removed");
             let way_out = match &err {
@@ -172,7 +240,7 @@ async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionSta
             let text = format!(
                 "what was installed stays, and has to be released first: {cause}; {way_out}"
             );
-            Settled::again(Some(Outcome::Removing(text)), ATTEMPT_EVERY)
+            Settled::again(Some(Outcome::Removing(text)), REFUSED.every)
         }
     }
 }
@@ -214,6 +282,8 @@ enum Purpose<'a> {
     Archive(&'a ExtensionState),
     /// Everything goes, but for CRDs that are to stay; this extension is told which.
     Uninstall(&'a ExtensionState, UninstallPolicy),
+    /// Somebody deleted a revision that was never rolled out; this extension is told what is kept.
+    ByHand(&'a ExtensionState),
 }
 
 /// Removes what a revision controls. Returns what the first unfinished group waits for.
@@ -246,14 +316,14 @@ async fn take_down(
     }
     let groups = match purpose {
         Purpose::Archive(_) => archive_groups(&phases),
-        Purpose::Uninstall(..) => removal_groups(&phases),
+        Purpose::Uninstall(..) | Purpose::ByHand(_) => removal_groups(&phases),
     };
     let remains = remove(ctx, set, account, &groups, purpose).await?;
     match purpose {
         Purpose::Archive(_) if remains.is_none() && !unlisted.is_empty() => {
             Err(ObjectSetError::Unlisted(unlisted))
         }
-        Purpose::Archive(_) | Purpose::Uninstall(..) => Ok(remains),
+        Purpose::Archive(_) | Purpose::Uninstall(..) | Purpose::ByHand(_) => Ok(remains),
     }
 }
 
@@ -278,7 +348,7 @@ async fn remove(
     remover.crds = match purpose {
         Purpose::Archive(_) => Crds::KeptWithInstances(owner),
         Purpose::Uninstall(_, UninstallPolicy::RetainCrds) => Crds::Kept(owner),
-        Purpose::Uninstall(..) => Crds::Removed,
+        Purpose::Uninstall(..) | Purpose::ByHand(_) => Crds::Removed,
     };
     let uid = set.uid().unwrap_or_default();
     for group in groups {
@@ -303,6 +373,11 @@ async fn tell_kept(ctx: &Context, set: &ClusterObjectSet, purpose: Purpose<'_>, 
             extension,
             "is kept with its objects, as the uninstall policy says; an extension of the same name \
              takes it up again",
+        ),
+        Purpose::ByHand(extension) => (
+            extension,
+            "is kept with its objects although its revision was deleted; the next revision takes it \
+             up again",
         ),
     };
     for crd in kept {
@@ -409,6 +484,32 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
     }
 }
 
+/// Says whether the account is gone, rather than refused.
+fn is_absent(err: &ObjectSetError) -> bool {
+    matches!(err, ObjectSetError::Account(AccountError::NotFound(_)))
+}
+
+/// Counts a failure of the account. Returns `None` when it has had time enough, else when to try
+/// again.
+fn out_of_patience(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    err: &ObjectSetError,
+) -> Option<Duration> {
+    let patience = if is_absent(err) { ABSENT } else { REFUSED };
+    let mut failing = ctx.failing.lock().unwrap_or_else(PoisonError::into_inner);
+    let (attempts, first) =
+        failing.entry(set.uid().unwrap_or_default()).or_insert_with(|| (0, Instant::now()));
+    *attempts += 1;
+    let enough = *attempts >= patience.attempts && first.elapsed() >= patience.within;
+    let gives_up = enough && ctx.settings.fall_back_to_gc;
+    if !gives_up {
+        let (attempts, error) = (*attempts, Chain(err).to_string());
+        tracing::warn!(attempts, error, "account cannot remove its objects");
+    }
+    (!gives_up).then_some(patience.every)
+}
+
 /// Counts a failure of the account; after enough of them the garbage collector, which has all
 /// rights, does the rest unordered.
 ///
@@ -418,23 +519,61 @@ async fn fall_back(
     set: &ClusterObjectSet,
     extension: &ExtensionState,
     err: &ObjectSetError,
-    may: bool,
 ) -> Settled {
     let text = Chain(err).to_string();
-    let (attempts, first) = {
-        let mut failing = ctx.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry =
-            failing.entry(set.uid().unwrap_or_default()).or_insert_with(|| (0, Instant::now()));
-        entry.0 += 1;
-        *entry
-    };
-    let enough = attempts >= ATTEMPTS && first.elapsed() >= ATTEMPTS_WITHIN;
-    if !(ctx.settings.fall_back_to_gc && may && enough) {
-        tracing::warn!(attempts, error = text, "account cannot remove its objects");
-        return Settled::again(Some(Outcome::Failed(text)), ATTEMPT_EVERY);
+    if let Some(next) = out_of_patience(ctx, set, err) {
+        return Settled::again(Some(Outcome::Failed(text)), next);
     }
     tracing::warn!(error = text, "uninstall left to the garbage collector");
     let note = format!("objects are left to the garbage collector: {text}");
     ctx.event(set, extension, (EventType::Warning, Reason::UninstallFallback, note)).await;
     Settled::at_rest(Some(Outcome::Failed(text))).finished()
+}
+
+/// Counts a failure of the account; after enough of them the garbage collector, which has all
+/// rights, takes the owner references off everything that the revision installed, so that it stays.
+///
+/// Source: applying.md 7.4.
+async fn leave_to_release(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    err: &ObjectSetError,
+) -> Result<Settled, ObjectSetError> {
+    let text = Chain(err).to_string();
+    if let Some(next) = out_of_patience(ctx, set, err) {
+        return Ok(Settled::again(Some(Outcome::Failed(text)), next));
+    }
+    let mark = json!({"metadata": {
+        "uid": set.metadata.uid,
+        "annotations": {annotation::ORPHANED: orphan_mark(&set.metadata)},
+    }});
+    Api::<ClusterObjectSet>::all(ctx.client.clone())
+        .patch(&set.name_any(), &own_params(), &Patch::Merge(mark))
+        .await
+        .map_err(RequestError::doing("marking a revision whose objects stay"))?;
+    tracing::warn!(error = text, "release of the objects left to the garbage collector");
+    Ok(Settled::again(Some(Outcome::Removing(text)), RELEASE_LOOK))
+}
+
+/// Waits until the garbage collector has released what a revision installed, CRDs for certain.
+async fn await_release(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    extension: &ExtensionState,
+) -> Result<Settled, ObjectSetError> {
+    let waiting = "waiting for the garbage collector to release what was installed";
+    let again = Settled::again(Some(Outcome::Removing(waiting.to_owned())), RELEASE_LOOK);
+    if has_orphan_finalizer(&set.metadata) {
+        return Ok(again);
+    }
+    if !ctx.crds_of(&[set.uid().unwrap_or_default()].into()).await?.is_empty() {
+        delete_revision(&ctx.client, set, true)
+            .await
+            .map_err(RequestError::doing("having the garbage collector release objects"))?;
+        return Ok(again);
+    }
+    let note = "what was installed stays: the service account that could remove it is gone";
+    let event = (EventType::Warning, Reason::UninstallFallback, note.to_owned());
+    ctx.event(set, extension, event).await;
+    Ok(Settled::at_rest(None).finished())
 }

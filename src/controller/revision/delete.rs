@@ -74,7 +74,7 @@ pub async fn teardown_extension(
 
 /// Deletes a revision if nobody replaced it meanwhile. Absent is success. With `orphans` Kubernetes
 /// keeps what the revision owns, whatever becomes of its finalizer.
-pub(super) async fn delete_revision(
+pub(crate) async fn delete_revision(
     client: &Client,
     set: &ClusterObjectSet,
     orphans: bool,

@@ -9,6 +9,7 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{label, name};
+use olm_core::revision::fits_label;
 
 /// A younger Secret may belong to a revision that is being written.
 const MIN_AGE: SignedDuration = SignedDuration::from_mins(10);
@@ -52,6 +53,9 @@ pub async fn remove_unowned_content(
     system_namespace: &str,
     (key, value): (&str, &str),
 ) -> Result<(), kube::Error> {
+    if !fits_label(value) {
+        return Ok(());
+    }
     let secrets = Api::<Secret>::namespaced(client.clone(), system_namespace);
     let wanted = ListParams::default()
         .labels(&format!("{key}={value}"))

@@ -8,7 +8,7 @@ use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::revision::{extension_reference, owner_name, sort};
+use olm_core::revision::{extension_reference, fits_label, owner_name, sort};
 
 /// Revisions as they were listed.
 #[derive(Debug)]
@@ -102,6 +102,10 @@ async fn labelled(
     extension: &str,
     passes: impl Fn(Option<&str>) -> bool,
 ) -> Result<Listed, kube::Error> {
+    if !fits_label(extension) {
+        // No revision can name it.
+        return Ok(Listed { version: String::new(), revisions: Vec::new() });
+    }
     let api = Api::<DeserializeGuard<ClusterObjectSet>>::all(client.clone());
     let labels = ListParams::default().labels(&format!("{}={extension}", label::OWNER_NAME));
     let list = api.list(&labels).await?;

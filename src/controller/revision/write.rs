@@ -77,7 +77,7 @@ fn same_references(
 ///
 /// `change` comes from [`plan_revision`] with the same `revisions`. A new revision is written in an
 /// order that survives a crash at any point: content Secrets, ClusterObjectSet, owner references
-/// of the Secrets. An unchanged one is patched where annotations, probes or deadline differ, and
+/// of the Secrets, and the deletion of archived revisions beyond those that are kept. An unchanged one is patched where annotations, probes or deadline differ, and
 /// its Secrets are completed.
 pub async fn write_revision(
     known: &KnownRevisions,
@@ -102,12 +102,6 @@ async fn create(
     let number = next_number(revisions);
     let name = revision_name(&desired.extension.name, number)?;
     let packed = pack(&name, &desired.phases)?;
-    for old in outdated(revisions) {
-        delete_revision(client, old, false)
-            .await
-            .map_err(RequestError::doing("deleting archived revision"))?;
-        tracing::info!(revision = old.name_any(), "archived revision deleted");
-    }
     let owner = &desired.extension.name;
     let creating = packed.secrets.iter().map(|secret| {
         let metadata = content_metadata(system_namespace, &name, owner);
@@ -122,7 +116,15 @@ async fn create(
     let owning = owning.map(|secret| own_secret(client, system_namespace, &secret.name, &set));
     let done = join_bounded(owning.collect()).await;
     done.into_iter().collect::<Result<(), _>>()?;
-    let gone: Vec<_> = outdated(revisions).into_iter().map(ResourceExt::uid).collect();
+    // Last: until the new revision is complete, an old one may be all there is of its content.
+    let outdated = outdated(revisions, &set);
+    for old in &outdated {
+        delete_revision(client, old, false)
+            .await
+            .map_err(RequestError::doing("deleting archived revision"))?;
+        tracing::info!(revision = old.name_any(), "archived revision deleted");
+    }
+    let gone: Vec<_> = outdated.into_iter().map(ResourceExt::uid).collect();
     let left = revisions.iter().filter(|old| !gone.contains(&old.uid()));
     Ok(Some(left.cloned().chain([set]).collect()))
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use olm_api::CollisionProtection;
 use olm_api::conditions::Reason;
-use olm_api::keys::annotation;
+use olm_api::keys::{annotation, policy};
 
 use super::ValidExtension;
 use crate::revision::{Account, BundleRecord, Desired, Extension, Phase, built_in};
+use crate::uninstall::UninstallPolicy;
 use crate::version::Version;
 
 /// What a revision is made of.
@@ -38,6 +39,11 @@ pub fn desired(extension: ValidExtension<'_>, account: &Account, source: Source<
     annotations.extend(recorded.map(|(key, value)| (key.to_owned(), value)));
     if let Some(properties) = source.properties {
         annotations.insert(annotation::PROPERTIES.to_owned(), properties.to_owned());
+    }
+    let said = extension.object.metadata.annotations.as_ref();
+    if let Some(uninstall) = said.and_then(UninstallPolicy::recorded) {
+        let word: &str = uninstall.into();
+        annotations.insert(policy::UNINSTALL.to_owned(), word.to_owned());
     }
     Desired {
         extension: Extension::of(extension.object),

@@ -53,8 +53,9 @@ pub use phase::{
     reject_duplicates, removal_groups, removal_kinds,
 };
 pub use plan::{
-    Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, namespace_of,
-    needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name, sort, states,
+    Change, Desired, Extension, RETENTION, States, build, compare, fits_label, has_succeeded,
+    namespace_of, needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name,
+    sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
 pub use provider::{

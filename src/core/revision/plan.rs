@@ -164,7 +164,7 @@ pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
         || newest.spec.progress_deadline_minutes != deadline(desired)
 }
 
-const OWN_ANNOTATIONS: [&str; 11] = [
+const OWN_ANNOTATIONS: [&str; 12] = [
     annotation::BUNDLE_NAME,
     annotation::BUNDLE_VERSION,
     annotation::BUNDLE_RELEASE,
@@ -175,6 +175,7 @@ const OWN_ANNOTATIONS: [&str; 11] = [
     annotation::EXTENSION_GENERATION,
     annotation::SERVICE_ACCOUNT_NAME,
     annotation::SERVICE_ACCOUNT_NAMESPACE,
+    policy::UNINSTALL,
     policy::WEBHOOK_CERTIFICATES,
 ];
 
@@ -185,28 +186,40 @@ pub fn next_number(revisions: &[ClusterObjectSet]) -> i64 {
     highest.unwrap_or(0) + 1
 }
 
+/// Says whether a name fits into the value of a label.
+pub fn fits_label(name: &str) -> bool {
+    name.len() <= MAX_NAME
+}
+
 /// Returns the name of a revision.
 ///
 /// # Errors
 /// Fails when the name does not fit into a label value.
 pub fn revision_name(extension: &str, number: i64) -> Result<String, RevisionError> {
     let name = format!("{extension}-{number}");
-    if name.len() > MAX_NAME {
+    if !fits_label(&name) {
         return Err(RevisionError::NameTooLong(name));
     }
     Ok(name)
 }
 
-/// Returns the archived revisions to delete before another one is created.
+/// Returns the archived revisions to delete once another one, `made`, is written.
 ///
-/// `revisions` is sorted; those with an index below `len - 5` are deleted if they are archived.
+/// `revisions` is sorted and without `made`; those with an index below `len - 5` are deleted if they
+/// are archived. The one whose content `made` has stays: it is what somebody asked for.
 ///
 /// Source: applying.md 3.4.
-pub fn outdated(revisions: &[ClusterObjectSet]) -> Vec<&ClusterObjectSet> {
+pub fn outdated<'a>(
+    revisions: &'a [ClusterObjectSet],
+    made: &ClusterObjectSet,
+) -> Vec<&'a ClusterObjectSet> {
     let kept_from = revisions.len().saturating_sub(RETENTION);
+    let annotations = made.metadata.annotations.as_ref();
+    let source = annotations.and_then(|it| it.get(annotation::CONTENT_OF)?.parse::<i64>().ok());
     revisions[..kept_from]
         .iter()
         .filter(|revision| revision.spec.lifecycle_state == LifecycleState::Archived)
+        .filter(|revision| Some(revision.spec.revision) != source)
         .collect()
 }
 

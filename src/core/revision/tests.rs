@@ -664,10 +664,20 @@ fn numbers(sets: &[&ClusterObjectSet]) -> Vec<i64> {
 #[test]
 fn archived_revisions_beyond_five_go() {
     let all: Vec<_> = (1..=7).map(|number| revision(number, number < 7, true)).collect();
-    assert_eq!(numbers(&outdated(&all)), [1, 2]);
+    let made = revision(8, false, false);
+    assert_eq!(numbers(&outdated(&all, &made)), [1, 2]);
     assert_eq!(next_number(&all), 8);
     let active: Vec<_> = (1..=7).map(|number| revision(number, false, true)).collect();
-    assert!(outdated(&active).is_empty());
+    assert!(outdated(&active, &made).is_empty());
+}
+
+#[test]
+fn the_revision_that_content_comes_from_stays() {
+    let all: Vec<_> = (1..=7).map(|number| revision(number, number < 7, true)).collect();
+    let mut made = revision(8, false, false);
+    let content_of = (annotation::CONTENT_OF.to_owned(), "1".to_owned());
+    made.metadata.annotations = Some([content_of].into());
+    assert_eq!(numbers(&outdated(&all, &made)), [2]);
 }
 
 #[test]

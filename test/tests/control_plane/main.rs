@@ -24,6 +24,7 @@ mod gate;
 mod halves;
 mod identity;
 mod install;
+mod kept_data;
 mod lease;
 mod manifests;
 mod moving;

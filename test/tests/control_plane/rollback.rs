@@ -7,6 +7,7 @@ use olm_api::keys::label::REVISION_NAME;
 use olm_test::cluster::{self, Controller, ControllerOptions, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, ROLLOUT};
 use olm_test::package::{Bundle, chain};
+use olm_test::proxy::{Proxy, Rule};
 use olm_test::scene::Scene;
 use olm_test::{plugin, wait};
 use serde_json::{Value, json};
@@ -99,6 +100,43 @@ async fn an_earlier_revision_comes_back_without_catalog_and_registry() {
     let (code, text, errors) = olm(&scene, &upgrade);
     assert_eq!(code, Some(0), "{text}{errors}");
     extension.installed("1.1.0").await;
+    extension.delete().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_revision_stays_while_what_goes_back_to_it_cannot_be_written() {
+    let cluster = cluster::own().await;
+    let proxy = Proxy::start(cluster.plane);
+    let _controller =
+        Controller::start_through(cluster.plane, &proxy, ControllerOptions::default());
+    let versions = ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0", "1.6.0"];
+    let bundles = versions.map(|version| {
+        let mut bundle = Bundle::new(version);
+        bundle.data.insert("version".to_owned(), version.to_owned());
+        bundle
+    });
+    let scene = Scene::set(cluster, "oldest", &bundles, &chain(&versions)).await;
+    let extension = scene.install(json!({"version": versions[0]})).await;
+    for version in versions {
+        extension.patch_catalog(json!({"version": version})).await;
+        extension.installed(version).await;
+    }
+    let revisions = extension.revisions().await;
+    let oldest = revisions.first().expect("a revision");
+    let (number, name) = (oldest.spec.revision, oldest.name_any());
+    let refused = Rule::on(&["create", "patch"], "clusterobjectsets").named("buoy-oldest-8");
+    let refused = proxy.fail(refused.status(403));
+    scene.annotate(ROLLBACK_TO, &number.to_string());
+    wait::until("the write was refused", ROLLOUT, || async {
+        let strikes = proxy.strikes(refused);
+        if strikes > 1 { Ok(()) } else { Err(strikes) }
+    })
+    .await;
+    assert!(scene.get("clusterobjectset", &name).is_some(), "what was asked for is there");
+    assert!(!scene.content(REVISION_NAME, &name).is_empty());
+    proxy.stop(refused);
+    extension.installed(versions[usize::try_from(number).expect("small") - 1]).await;
+    assert!(scene.get("clusterobjectset", &name).is_some(), "the source of the newest stays");
     extension.delete().await;
 }
 

@@ -6,15 +6,15 @@ use olm_test::cluster;
 use olm_test::extension::{Extension, condition};
 use olm_test::package::{Bundle, chain};
 use olm_test::plugin;
-use olm_test::scene::Scene;
+use olm_test::scene::{ACCOUNT, Scene};
 use olm_test::wait;
 use serde_json::{Value, json};
 
 const POLICY: &str = "policy.olm.operatorframework.io/uninstall";
 const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
 const STEP: Duration = Duration::from_secs(45);
-/// A removal left to the garbage collector begins after a minute.
-const FALLBACK: Duration = Duration::from_mins(3);
+/// Longer than the API server's own counts are old.
+const COUNTED: Duration = Duration::from_mins(3);
 
 /// Installs 1.0.0 of a package and makes an object `one` of its CRD.
 async fn in_use(suffix: &str) -> (Scene, Extension) {
@@ -110,34 +110,73 @@ async fn retained_crds_keep_their_objects_and_are_taken_up_again() {
     assert!(scene.get("customresourcedefinition", &crd).is_none());
 }
 
-// applying.md 7.3, 7.4, h8: without its account nobody can count; that destroys nothing
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_counted_blocks_until_somebody_decides() {
-    let (scene, extension) = in_use("uncounted").await;
-    let account = ["delete", "serviceaccount", "installer", "-n", &scene.name];
+fn delete_account(scene: &Scene) {
+    let account = ["delete", "serviceaccount", ACCOUNT, "-n", &scene.name];
     scene.cluster.plane.kubectl(&account);
+}
+
+// applying.md 7.3, 7.4, h8
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_account_objects_are_counted_and_block_until_somebody_decides() {
+    let (scene, extension) = in_use("uncounted").await;
+    delete_account(&scene);
     delete(&scene, "background");
     let crd = scene.package.crd();
-    let text = format!("uninstall blocked: instances of {crd} cannot be counted");
-    blocked(&extension, &text).await;
-    all_is_there(&scene);
-    // The garbage collector would take the CRD, so it is not left to it.
-    scene.annotate(POLICY, "RetainCRDs");
-    extension
-        .eventually("it waits for its account", STEP, |found| {
-            condition(found, "Ready").is_some_and(|ready| ready.reason == "Uninstalling")
-        })
-        .await;
-    all_is_there(&scene);
-    scene.annotate(POLICY, "Delete");
-    wait::until("the extension is gone", FALLBACK, || async {
-        match scene.get("clusterextension", &scene.name) {
-            None => Ok(()),
-            Some(left) => Err(left["status"].to_string()),
-        }
+    let text = format!("uninstall blocked: 1 instance of {crd}; ");
+    wait::until("it is blocked", COUNTED, || async {
+        let found = extension.get().await;
+        let progressing = condition(&found, "Progressing").map(|it| it.message.clone());
+        let blocked = progressing.as_ref().is_some_and(|it| it.contains(&text));
+        if blocked { Ok(()) } else { Err(progressing) }
     })
     .await;
+    all_is_there(&scene);
+    scene.annotate(POLICY, "Delete");
     extension.gone().await;
+    assert!(scene.get("customresourcedefinition", &crd).is_none());
+}
+
+// applying.md 7.4
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_account_retained_crds_stay_and_the_removal_ends() {
+    let (scene, extension) = in_use("unretained").await;
+    delete_account(&scene);
+    scene.annotate(POLICY, "RetainCRDs");
+    delete(&scene, "background");
+    extension.gone().await;
+    let crd = scene.package.crd();
+    let kept = scene.get("customresourcedefinition", &crd).expect("the CRD stays");
+    assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
+    assert_eq!(kept["metadata"]["deletionTimestamp"], Value::Null);
+    assert!(scene.get(&crd, "one").is_some(), "its object stays");
+    let told = scene.events("UninstallFallback");
+    assert!(told.iter().any(|note| note.contains("what was installed stays")), "{told:?}");
+}
+
+/// What a pruning tool does: the extension and everything that it stands on at once.
+fn delete_folder(scene: &Scene) {
+    let plane = scene.cluster.plane;
+    delete(scene, "background");
+    let bindings = plane.kubectl(&["get", "clusterrolebindings", "-o", "json"]);
+    let bindings: Value = serde_json::from_str(&bindings).expect("JSON");
+    let bindings = bindings["items"].as_array().expect("a list").iter();
+    let subject = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": scene.name});
+    let ours = bindings.filter(|it| it["subjects"][0] == subject);
+    let names: Vec<&str> = ours.filter_map(|it| it["metadata"]["name"].as_str()).collect();
+    assert!(!names.is_empty());
+    plane.kubectl(&[&["delete", "clusterrolebindings", "--wait=false"], &*names].concat());
+    plane.kubectl(&["delete", "namespace", &scene.name, "--wait=false"]);
+}
+
+// applying.md 7.4
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_goes_with_the_folder_that_it_came_from() {
+    let (scene, extension) = in_use("folder").await;
+    let crd = scene.package.crd();
+    scene.cluster.plane.kubectl(&["delete", &crd, "one", "-n", &scene.name]);
+    delete_folder(&scene);
+    extension.gone().await;
+    assert!(scene.get("customresourcedefinition", &crd).is_none());
 }
 
 /// Runs `kubectl olm delete` and returns its exit code, and what it prints to both streams.
