@@ -177,8 +177,8 @@ pub mod policy {
     /// `Allow` or `Hold`: what becomes of an update from another catalog than the one that what is
     /// installed came from (applying.md 10).
     pub const CATALOG_MOVE: &str = "policy.olm.operatorframework.io/catalog-move";
-    /// `Allow` or `RequireApproval`: what becomes of an update whose operator gets more rights
-    /// (applying.md 10, F14).
+    /// `Allow` or `RequireApproval`: what becomes of an update, or a step back, whose operator gets more
+    /// rights (applying.md 10, F14).
     pub const PERMISSION_INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";

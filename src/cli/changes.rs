@@ -29,7 +29,7 @@ const NOT_HELD: &str = "permissions not currently held";
 /// How often an extension is looked at that is waited for.
 const LOOK: Duration = Duration::from_millis(500);
 /// How often a change is tried again because something else of the extension was written.
-const ATTEMPTS: usize = 5;
+pub(crate) const ATTEMPTS: usize = 5;
 /// Managers that put back what somebody else changes, by how their names begin.
 const KEEPERS: [&str; 5] =
     ["argocd", "kustomize-controller", "helm-controller", "fleet", "cluster-olm-operator"];

@@ -29,7 +29,7 @@ pub use crate::commands::documents::schemas;
 pub use crate::commands::{GROUPS, grouped as command};
 
 use crate::commands::Cli;
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, Screen};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -58,7 +58,7 @@ pub fn main() -> ExitCode {
 fn execute(cli: Cli) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // Line by line, so that a question stands below what it is about.
-    let mut out = io::stdout().lock();
+    let mut out = Screen::new(io::stdout().lock());
     let outcome = runtime.block_on(commands::run(cli, &mut out))?;
     out.flush()?;
     Ok(outcome)

@@ -38,6 +38,7 @@ pub mod registry;
 pub mod room;
 mod shown;
 pub mod stamp;
+mod strict_json;
 mod tree;
 pub mod trust;
 pub mod unpack;

@@ -2,12 +2,12 @@
 //!
 //! In: the file and a reference. Out: permission, or the reason why there is none. Only
 //! `insecureAcceptAnything` and `reject` are supported; an image for which the policy requires a
-//! signature is refused, because accepting it unverified would be worse. With an unreadable file
+//! signature is refused, because accepting it unverified would be worse. With a file that cannot be
+//! read, or that containers/image would refuse (a member it does not know, one that stands twice),
 //! every image is refused.
 //!
 //! Source: containers-policy.json(5), catalogs.md 5.5.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ use olm_core::error::quote;
 use serde::Deserialize;
 
 use crate::reference::ImageRef;
+use crate::strict_json::{Json, Members};
 
 /// The system's policy file.
 pub const SYSTEM_FILE: &str = "/etc/containers/policy.json";
@@ -87,18 +88,65 @@ impl PolicyError {
 
 /// A parsed policy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Policy {
     default: Requirements,
     #[serde(default)]
-    transports: BTreeMap<String, BTreeMap<String, Requirements>>,
+    transports: Members<Members<Requirements>>,
 }
 
 type Requirements = Vec<Requirement>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Members<Json>")]
 struct Requirement {
-    #[serde(rename = "type")]
     kind: String,
+}
+
+/// What containers/image knows of each type of requirement beside the type itself. Anything else is a
+/// mistake, and with it the whole file.
+const MEMBERS: [(&str, &[&str]); 5] = [
+    ("insecureAcceptAnything", &[]),
+    ("reject", &[]),
+    ("signedBy", &["keyType", "keyPath", "keyPaths", "keyData", "signedIdentity"]),
+    ("signedBaseLayer", &["baseLayerIdentity"]),
+    (
+        "sigstoreSigned",
+        &[
+            "keyPath",
+            "keyPaths",
+            "keyData",
+            "keyDatas",
+            "fulcio",
+            "pki",
+            "rekorPublicKeyPath",
+            "rekorPublicKeyPaths",
+            "rekorPublicKeyData",
+            "rekorPublicKeyDatas",
+            "signedIdentity",
+        ],
+    ),
+];
+
+impl TryFrom<Members<Json>> for Requirement {
+    type Error = String;
+
+    fn try_from(Members(members): Members<Json>) -> Result<Self, String> {
+        let kind = match members.get("type") {
+            Some(Json::Text(kind)) => kind,
+            Some(Json::Other) => return Err("the type of a requirement is no string".to_owned()),
+            None => return Err("a requirement has no type".to_owned()),
+        };
+        let known = MEMBERS.iter().find(|(name, _)| name == kind);
+        let Some((_, known)) = known else {
+            return Err(format!("there is no type {} of requirements", quote(kind)));
+        };
+        let mut names = members.keys().map(String::as_str);
+        match names.find(|name| *name != "type" && !known.contains(name)) {
+            Some(name) => Err(format!("a requirement {} has no {}", quote(kind), quote(name))),
+            None => Ok(Self { kind: kind.clone() }),
+        }
+    }
 }
 
 impl Policy {
@@ -115,7 +163,7 @@ impl Policy {
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, PolicyError> {
         let invalid = |message: String| PolicyError::Invalid { path: path.to_owned(), message };
         let policy: Self = serde_json::from_slice(bytes).map_err(|err| invalid(err.to_string()))?;
-        let scopes = policy.transports.values().flat_map(BTreeMap::values);
+        let scopes = policy.transports.0.values().flat_map(|scopes| scopes.0.values());
         if scopes.chain([&policy.default]).any(Vec::is_empty) {
             return Err(invalid("a scope has no requirements".into()));
         }
@@ -140,7 +188,7 @@ impl Policy {
     }
 
     fn requirements(&self, image: &ImageRef) -> &Requirements {
-        let Some(docker) = self.transports.get("docker") else {
+        let Some(Members(docker)) = self.transports.0.get("docker") else {
             return &self.default;
         };
         scopes(image).iter().find_map(|scope| docker.get(scope)).unwrap_or(&self.default)
@@ -219,10 +267,30 @@ mod tests {
     #[case("{}")]
     #[case(r#"{"default": []}"#)]
     #[case(r#"{"default": [{"type": "reject"}], "transports": {"docker": {"": []}}}"#)]
+    #[case(r#"{"default": [{"type": "reject"}], "transport": {}}"#)]
+    #[case(r#"{"default": [{"type": "reject"}], "default": [{"type": "reject"}]}"#)]
+    #[case(r#"{"default": [{"type": "insecureAcceptAnything", "keyPath": "/k"}]}"#)]
+    #[case(r#"{"default": [{"type": "reject", "type": "insecureAcceptAnything"}]}"#)]
+    #[case(r#"{"default": [{"type": "signedBy", "keyPath": "/k", "signedidentity": {}}]}"#)]
+    #[case(r#"{"default": [{"type": "accept"}]}"#)]
+    #[case(r#"{"default": [{"keyPath": "/k"}]}"#)]
+    #[case(
+        r#"{"default": [{"type": "reject"}], "transports": {"docker": {
+        "a.io": [{"type": "reject"}], "a.io": [{"type": "insecureAcceptAnything"}]}}}"#
+    )]
+    #[case(r#"{"default": [{"type": "reject"}], "transports": {"docker": {}, "docker": {}}}"#)]
     fn malformed_policy_is_an_error_naming_the_file(#[case] text: &str) {
         let err = Policy::parse(Path::new("policy.json"), text.as_bytes()).unwrap_err();
         assert!(err.to_string().contains("policy.json"));
         assert!(!err.is_terminal());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_policy_is_said_with_its_line() {
+        let text = "{\"default\": [\n{\"type\": \"reject\", \"keyPath\": \"/k\"}]}";
+        let error = Policy::parse(Path::new("p.json"), text.as_bytes()).unwrap_err().to_string();
+        let want = r#"invalid signature policy "p.json": a requirement "reject" has no "keyPath""#;
+        assert!(error.starts_with(want) && error.contains(" at line 2 "), "{error}");
     }
 
     #[test]

@@ -91,8 +91,7 @@ pub(crate) async fn run(
             return Ok(Outcome::Failed);
         }
     }
-    let value = format!("{}@{}", plan.to.version, plan.digest);
-    approve(&cluster, &extension, &value).await?;
+    approve(&cluster, &extension, &plan.approval()).await?;
     writeln!(out, "{}", released(&args.name, &plan))?;
     Ok(Outcome::Done)
 }

@@ -14,20 +14,20 @@ use olm_api::keys::policy;
 use olm_api::{ClusterCatalog, ClusterExtension};
 use olm_core::annotations::is_paused;
 use olm_core::extension::ValidExtension;
+use olm_core::plan::Plan;
 use olm_core::revision::{BundleRecord, states};
 use olm_core::version::VersionRelease;
 use olm_core::yaml;
-use olm_image::reference::ImageRef;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::plan;
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::output::{Outcome, Table, agreed, notice, write_yaml};
-use crate::puller::puller;
 use crate::settings::SettingsFlags;
 use crate::target::pinned;
 
@@ -289,34 +289,26 @@ async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
         if one.verdict == Verdict::Same {
             continue;
         }
-        let why = match &one.extension {
-            None => Some(format!(
-                "kubectl olm install {}@{} makes it",
-                one.locked.package, one.locked.version
-            )),
-            Some(extension) => match of_itself(extension, &one) {
-                None => otherwise_offered(&cluster, &one.locked).await?,
-                why => why,
-            },
-        };
-        let locked = one.locked;
-        let (None, Some(extension)) = (&why, one.extension) else {
-            let why = why.unwrap_or_default();
-            notice(&format!("error: {} is left: {why}", locked.name));
-            left = true;
-            continue;
-        };
-        writeln!(out, "{}: to {}, {}", locked.name, locked.version, locked.image)?;
-        moves.push((extension, locked));
+        let locked = &one.locked;
+        match planned(&cluster, &one).await {
+            Ok((extension, plan)) => {
+                writeln!(out, "{}: to {}, {}", locked.name, locked.version, locked.image)?;
+                moves.push((extension, one.locked, plan));
+            }
+            Err(why) => {
+                notice(&format!("error: {} is left: {why}", locked.name));
+                left = true;
+            }
+        }
     }
     let question = format!("Move these {} extensions?", moves.len());
     if !moves.is_empty() && !args.yes && !agreed(&question, "--yes does it")? {
         notice("nothing is changed");
         return Ok(Outcome::Failed);
     }
-    for (extension, locked) in &moves {
+    for (extension, locked, plan) in &moves {
         let change = json!({
-            "metadata": {"annotations": {policy::APPROVE: locked.version}},
+            "metadata": {"annotations": {policy::APPROVE: plan.approval()}},
             "spec": {"source": {"catalog": {"version": locked.version}}},
         });
         // What was changed since it was read is not overwritten.
@@ -360,18 +352,36 @@ fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
     }
 }
 
-/// Says why the catalogs do not offer just what is locked.
-async fn otherwise_offered(cluster: &Cluster, locked: &Locked) -> anyhow::Result<Option<String>> {
-    let Some((image, catalog)) = offered(cluster, locked).await? else {
-        return Ok(Some(format!("no catalog offers {}", locked.bundle)));
+/// Returns an extension that can be moved to what is locked with the plan of that, or why it is left.
+async fn planned(cluster: &Cluster, one: &Compared) -> Result<(ClusterExtension, Plan), String> {
+    let locked = &one.locked;
+    let Some(extension) = &one.extension else {
+        return Err(format!("kubectl olm install {}@{} makes it", locked.package, locked.version));
     };
-    let mut has = digest(&image).to_owned();
-    if has.is_empty() {
-        let tagged: ImageRef = image.parse()?;
-        has = puller()?.resolve(&tagged).await?.digest().to_string();
+    if let Some(why) = of_itself(extension, one) {
+        return Err(why);
     }
-    Ok((has != digest(&locked.image))
-        .then(|| format!("catalog {catalog} has {} by another digest: {has}", locked.bundle)))
+    let plan = plan::make(cluster, extension, Some(&locked.version)).await;
+    let plan = plan.map_err(|missing| missing.why)?;
+    let to = (plan.to.bundle.as_str(), plan.to.digest.as_deref());
+    match otherwise(to, plan.catalog.as_deref(), locked) {
+        None => Ok((extension.clone(), plan)),
+        Some(why) => Err(why),
+    }
+}
+
+/// Says why a plan to a bundle of an image, by its digest, does not lead to just what is locked.
+fn otherwise(
+    (bundle, image): (&str, Option<&str>),
+    catalog: Option<&str>,
+    locked: &Locked,
+) -> Option<String> {
+    let (catalog, image) = (catalog.unwrap_or_default(), image.unwrap_or_default());
+    if bundle != locked.bundle {
+        return Some(format!("catalog {catalog} leads to {bundle}, not to {}", locked.bundle));
+    }
+    (image != digest(&locked.image))
+        .then(|| format!("catalog {catalog} has {bundle} by another digest: {image}"))
 }
 
 #[cfg(test)]
@@ -407,6 +417,30 @@ mod tests {
         let lock = locked("1.10.0", "r.io/p@sha256:a");
         assert_eq!(verdict(&lock, Some(&locked(version, image))), want);
         assert_eq!(verdict(&lock, None), Verdict::Absent);
+    }
+
+    // plugin.md U59
+    #[rstest]
+    #[case::locked("p.v1.10.0", Some("sha256:a"), None)]
+    #[case::by_another_digest(
+        "p.v1.10.0",
+        Some("sha256:b"),
+        Some("catalog c has p.v1.10.0 by another digest: sha256:b")
+    )]
+    #[case::by_no_digest("p.v1.10.0", None, Some("catalog c has p.v1.10.0 by another digest: "))]
+    #[case::another_bundle(
+        "p.v1.10.1",
+        Some("sha256:a"),
+        Some("catalog c leads to p.v1.10.1, not to p.v1.10.0")
+    )]
+    fn a_plan_leads_to_what_is_locked_or_it_is_not_approved(
+        #[case] bundle: &str,
+        #[case] image: Option<&str>,
+        #[case] want: Option<&str>,
+    ) {
+        let lock = locked("1.10.0", "r.io/p@sha256:a");
+        let to = (bundle, image);
+        assert_eq!(otherwise(to, Some("c"), &lock).as_deref(), want);
     }
 
     // plugin.md U59

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
-use crate::commands::plan;
+use crate::commands::{approve, plan};
 use crate::connection::Global;
 use crate::output::{Outcome, agreed, notice};
 use crate::settings::SettingsFlags;
@@ -71,6 +71,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Failed);
     };
     let (number, version) = (set.spec.revision, BundleRecord::of(set).version);
+    let mut awaits = None;
     match plan::back(&cluster, &extension, set).await {
         Ok(plan) => {
             plan::show(&plan, out)?;
@@ -90,6 +91,7 @@ pub(crate) async fn run(
                 }
                 return Ok(Outcome::Failed);
             }
+            awaits = approve::release(&plan);
         }
         // The controller checks the same.
         Err(missing) => notice(&format!("note: what changes is not known: {}", missing.why)),
@@ -104,6 +106,9 @@ pub(crate) async fn run(
     let client = cluster.own_client();
     let written = changes::merge(client, &extension, change).await?;
     writeln!(out, "{name}: updates stand still until: kubectl olm upgrade {name}")?;
+    if let Some(command) = awaits {
+        notice(&format!("hint: nothing is applied before its approval: {command}"));
+    }
     if args.no_wait || global.dry_run.is_some() {
         return Ok(Outcome::Done);
     }

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use super::UsageError;
+use super::screen::escaped;
 
 /// Asks whether to go on, at a terminal. Without one that is wrong usage; `instead` is what to do
 /// then.
@@ -13,7 +14,7 @@ pub(crate) fn agreed(question: &str, instead: &str) -> anyhow::Result<bool> {
             format!("this writes to the cluster and there is no terminal to ask on: {instead}");
         return Err(UsageError(text).into());
     }
-    write!(errors, "{question} [y/N] ")?;
+    write!(errors, "{} [y/N] ", escaped(question))?;
     errors.flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;

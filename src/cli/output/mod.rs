@@ -4,6 +4,7 @@ mod ask;
 mod failure;
 mod key_values;
 mod progress;
+mod screen;
 mod styles;
 mod table;
 
@@ -19,7 +20,8 @@ pub(crate) use ask::agreed;
 pub(crate) use failure::Failure;
 pub(crate) use key_values::KeyValues;
 pub(crate) use progress::{during, during_blocking};
-pub(crate) use styles::Styles;
+pub(crate) use screen::Screen;
+pub(crate) use styles::{Paint, Painted, Styles};
 pub(crate) use table::Table;
 
 /// How a command ended.
@@ -105,7 +107,7 @@ pub(crate) fn notice(line: &str) {
     if is_quiet() && !line.starts_with("error: ") {
         return;
     }
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", screen::escaped(line));
 }
 
 /// Says whether a failure is a write to a closed pipe.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use olm_image::pull::Transfer;
 
+use super::screen::escaped;
 use super::{is_quiet, notice};
 
 /// What ends earlier is not spoken of.
@@ -43,7 +44,7 @@ pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future
     let on_terminal = io::stderr().is_terminal();
     let target =
         if on_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(None, target).with_message(what.to_owned());
+    let bar = ProgressBar::with_draw_target(None, target).with_message(escaped(what));
     loop {
         let (done, total) =
             (transfer.done.load(Ordering::Relaxed), transfer.total.load(Ordering::Relaxed));

@@ -1,7 +1,69 @@
 //! Color, if the output is a terminal and it is not disabled.
+//!
+//! A painted line has marks around it, which the screen replaces. They are control characters, and
+//! nobody else's reach it: until something is painted the screen knows no marks, and what is written
+//! into painted text is escaped.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice, stream::RawStream};
-use anstyle::{AnsiColor, Style};
+use anstyle::{AnsiColor, Reset, Style};
+
+use super::screen::escaped;
+
+/// The mark behind a painted line.
+const END: char = '\u{5}';
+
+static PAINTING: AtomicBool = AtomicBool::new(false);
+
+/// How a line stands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paint {
+    /// Bold, for what should be found at a glance.
+    Strong,
+    /// Green, for something good.
+    Good,
+    /// Red, for something wrong.
+    Bad,
+    /// Dimmed, for something that matters less.
+    Faint,
+}
+
+impl Paint {
+    const ALL: [Self; 4] = [Self::Strong, Self::Good, Self::Bad, Self::Faint];
+
+    fn mark(self) -> char {
+        match self {
+            Self::Strong => '\u{1}',
+            Self::Good => '\u{2}',
+            Self::Bad => '\u{3}',
+            Self::Faint => '\u{4}',
+        }
+    }
+
+    fn style(self) -> Style {
+        match self {
+            Self::Strong => Style::new().bold(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Bad => AnsiColor::Red.on_default(),
+            Self::Faint => Style::new().dimmed(),
+        }
+    }
+}
+
+/// Returns what a terminal understands instead of a mark, where something is painted.
+pub(super) fn sequence(mark: u8) -> Option<String> {
+    if !PAINTING.load(Ordering::Relaxed) {
+        return None;
+    }
+    let mark = char::from(mark);
+    if mark == END {
+        return Some(Reset.to_string());
+    }
+    let paint = Paint::ALL.into_iter().find(|paint| paint.mark() == mark);
+    paint.map(|paint| paint.style().to_string())
+}
 
 /// Whether text is colored.
 #[derive(Debug, Clone, Copy)]
@@ -12,30 +74,67 @@ pub(crate) struct Styles {
 impl Styles {
     /// Enables color for a terminal, unless `NO_COLOR` or `TERM` disables it.
     pub(crate) fn of(stream: &impl RawStream) -> Self {
-        Self { on: AutoStream::choice(stream) != ColorChoice::Never }
+        let on = AutoStream::choice(stream) != ColorChoice::Never;
+        PAINTING.store(on, Ordering::Relaxed);
+        Self { on }
+    }
+}
+
+/// Text of which some lines stand out. What is written into it does not: it is escaped.
+#[derive(Debug)]
+pub(crate) struct Painted {
+    text: String,
+    styles: Styles,
+}
+
+impl fmt::Write for Painted {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.text.push_str(&escaped(text));
+        Ok(())
+    }
+}
+
+impl Painted {
+    /// Returns text without lines.
+    pub(crate) fn new(styles: Styles) -> Self {
+        Self { text: String::new(), styles }
     }
 
-    /// Bold, for what should be found at a glance.
-    pub(crate) fn strong(self, text: &str) -> String {
-        self.with(Style::new().bold(), text)
+    /// Adds a line that stands out, or the rest of one.
+    pub(crate) fn line(&mut self, paint: Paint, line: &str) {
+        let line = escaped(line);
+        let on = self.styles.on;
+        let line = if on { format!("{}{line}{END}", paint.mark()) } else { line };
+        self.text.push_str(&line);
+        self.text.push('\n');
     }
 
-    /// Green, for something good.
-    pub(crate) fn good(self, text: &str) -> String {
-        self.with(AnsiColor::Green.on_default(), text)
+    /// Returns the text for the screen.
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    // plugin.md U12
+    #[test]
+    fn nothing_that_is_written_into_painted_text_is_painted() {
+        let mut text = Painted::new(Styles { on: true });
+        write!(text, "a\u{1}b\u{1b}[1m\n").unwrap();
+        text.line(Paint::Bad, "c\u{5}d");
+        assert_eq!(text.into_text(), "a\\u0001b\\u001b[1m\n\u{3}c\\u0005d\u{5}\n");
     }
 
-    /// Red, for something wrong.
-    pub(crate) fn bad(self, text: &str) -> String {
-        self.with(AnsiColor::Red.on_default(), text)
-    }
-
-    /// Dimmed, for something that matters less.
-    pub(crate) fn faint(self, text: &str) -> String {
-        self.with(Style::new().dimmed(), text)
-    }
-
-    fn with(self, style: Style, text: &str) -> String {
-        if self.on { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    #[test]
+    fn without_color_there_are_no_marks() {
+        let mut text = Painted::new(Styles { on: false });
+        text.line(Paint::Strong, "a");
+        assert_eq!(text.into_text(), "a\n");
+        assert_eq!(sequence(1), None);
     }
 }

@@ -155,13 +155,10 @@ impl Attempt<'_> {
             Err(error) => return Err(failed(error)),
         };
         let provider = certificates.provider();
-        let before = self.rights_before(target, policy).await.map_err(failed)?;
-        let installed = states(self.revisions).installed.map(BundleRecord::of);
-        let approval = policy.approved.as_ref();
         let plan = Plan {
             waivers: &policy.waivers,
-            approved: approval.and_then(|it| it.binding(target, installed.as_ref())),
-            installed: before,
+            approved: self.approved_plan(target, policy),
+            installed: self.rights_before(target, policy).await.map_err(failed)?,
             origin: goal.origin(self.revisions),
             desired: self.desired(target, &resolved, &content),
             requests: &content.certificate_requests,
@@ -208,8 +205,18 @@ impl Attempt<'_> {
         enacted
     }
 
+    /// Returns the plan by which a step to `target` was approved, if it was by one.
+    pub(super) fn approved_plan<'p>(
+        &self,
+        target: &BundleRecord,
+        policy: &'p Policy,
+    ) -> Option<&'p str> {
+        let installed = states(self.revisions).installed.map(BundleRecord::of);
+        policy.approved.as_ref()?.binding(target, installed.as_ref())
+    }
+
     /// Reads what is installed, if more rights than it gives have to be approved for `target`.
-    async fn rights_before(
+    pub(super) async fn rights_before(
         &self,
         target: &BundleRecord,
         policy: &Policy,

@@ -37,7 +37,7 @@ pub struct Policy {
     pub rollback_to: Option<i64>,
     /// Whether a roll-out whose time is over is taken back.
     pub reverts: bool,
-    /// What becomes of an update whose operator gets more rights.
+    /// What becomes of an update, or a step back, whose operator gets more rights.
     pub permission_increase: PermissionIncrease,
     /// What becomes of an update from another catalog.
     pub catalog_move: CatalogMove,
@@ -47,7 +47,7 @@ pub struct Policy {
     pub additions: Additions,
 }
 
-/// What becomes of an update whose operator gets more rights (applying.md 10, F14).
+/// What becomes of an update, or a step back, whose operator gets more rights (applying.md 10, F14).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString)]
 pub enum PermissionIncrease {
     /// It is made.

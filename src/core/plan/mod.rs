@@ -246,6 +246,11 @@ impl Plan {
         }
     }
 
+    /// Returns what annotation `approve` holds to release this plan and no other.
+    pub fn approval(&self) -> String {
+        format!("{}@{}", self.to.version, self.digest)
+    }
+
     /// Says whether nothing would change.
     pub fn is_empty(&self) -> bool {
         let same = self.from.as_ref().map(|from| &from.bundle) == Some(&self.to.bundle);

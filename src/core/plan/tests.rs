@@ -1,4 +1,5 @@
 use olm_api::ClusterExtension;
+use olm_api::keys::policy;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -89,6 +90,17 @@ fn plan(annotations: &Value, known: bool) -> Plan {
         rules: Rules::Loosenings,
         now: "2026-12-31T12:00:00Z".parse().unwrap(),
     })
+}
+
+// plugin.md 1.5, U39
+#[test]
+fn what_a_plan_writes_as_its_approval_is_bound_to_it() {
+    let plan = plan(&json!({}), true);
+    let annotations = [(policy::APPROVE.to_owned(), plan.approval())].into();
+    let read = Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap();
+    let approval = read.approved.unwrap();
+    let bound = approval.binding(&record("2.0.0"), Some(&record("1.0.0")));
+    assert_eq!(bound, Some(plan.digest.as_str()));
 }
 
 // plugin.md 1.4, U36, U40

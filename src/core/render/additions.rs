@@ -150,6 +150,12 @@ fn operator_condition(csv: &Csv, namespace: &str) -> Vec<Object> {
     [condition, role, binding].map(Object).into()
 }
 
+/// Returns the name of the role of an extension for a level. No role of Kubernetes (`cluster-admin`)
+/// or of OLM Classic begins like it, whatever the extension is called.
+fn user_role(extension: &str, level: &str) -> String {
+    format!("olm-extension-{extension}-{level}")
+}
+
 /// Returns `ClusterRole`s over the kinds that CRDs define, for who views, edits and administers.
 fn user_roles(crds: &[Object], extension: &str, kind: UserRoles) -> Vec<Object> {
     if crds.is_empty() {
@@ -171,8 +177,8 @@ fn user_roles(crds: &[Object], extension: &str, kind: UserRoles) -> Vec<Object> 
             json!({"apiGroups": [spec["group"]], "resources": [spec["names"]["plural"]],
                 "verbs": verbs})
         }));
-        let mut role =
-            object(&format!("{RBAC}/v1"), "ClusterRole", &format!("{extension}-{level}"), "");
+        let name = user_role(extension, level);
+        let mut role = object(&format!("{RBAC}/v1"), "ClusterRole", &name, "");
         role.insert("rules".to_owned(), rules.into());
         let mut role = Object(role);
         if kind == UserRoles::Aggregate {
@@ -228,6 +234,19 @@ mod tests {
         assert_eq!(variables(&with(&additions, &deployment(&own))), Some(want));
         let own = json!([{"name": "HTTPS_PROXY", "value": "http://mine"}]);
         assert_eq!(variables(&with(&additions, &deployment(&own))), None);
+    }
+
+    // api.md 6.3
+    #[test]
+    fn no_extension_names_a_role_of_the_cluster() {
+        let roles = |extension| user_roles(&load(&sample()).crds, extension, UserRoles::Create);
+        let names = |extension| -> Vec<String> {
+            roles(extension).iter().map(|role| role.name().to_owned()).collect()
+        };
+        let levels = ["view", "edit", "admin"];
+        assert_eq!(names("cluster"), levels.map(|it| format!("olm-extension-cluster-{it}")));
+        let (short, long) = (names("a"), names("a-view"));
+        assert!(short.iter().all(|name| !long.contains(name)), "{short:?} {long:?}");
     }
 
     // applying.md 10, api.md 6.3

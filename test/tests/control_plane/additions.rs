@@ -99,7 +99,7 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
     let condition = format!("{}.v1.0.0", scene.name);
     has_variable(&scene, "OPERATOR_CONDITION_NAME", &condition).await;
     has_variable(&scene, "HTTP_PROXY", "http://proxy.example.com:3128").await;
-    let role = format!("{}-view", scene.name);
+    let role = format!("olm-extension-{}-view", scene.name);
     let role = scene.get("clusterrole", &role).expect("the role is there");
     let label = "rbac.authorization.k8s.io/aggregate-to-view";
     assert_eq!(role["metadata"]["labels"][label], "true");

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use kube::ResourceExt as _;
+use olm_api::keys::policy;
 use olm_test::cluster::{self, ControlPlane};
 use olm_test::package::{Bundle, chain};
 use olm_test::private::{PASSWORD, PrivateRegistry};
@@ -221,6 +223,9 @@ async fn a_lock_says_what_runs_and_moves_only_to_what_is_offered_by_that_digest(
     save(&next.replace(&format!("sha256:{}", locked.expect("a digest")), has));
     let (code, _, errors) = lock(&["apply", &path_text, "--yes"]);
     assert_eq!(code, Some(0), "{errors}");
+    // The plan is released, not the version: another content of it would not be installed.
+    let approved = extension.get().await.annotations()[policy::APPROVE].clone();
+    assert!(approved.starts_with("1.1.0@sha256:"), "{approved}");
     extension.installed("1.1.0").await;
     let (code, said, _) = lock(&["check", &path_text]);
     assert_eq!(code, Some(0), "{said}");

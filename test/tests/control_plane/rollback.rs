@@ -12,8 +12,11 @@ use olm_test::scene::Scene;
 use olm_test::{plugin, wait};
 use serde_json::{Value, json};
 
+use crate::plans::{digest, olm as plans_olm, plan};
+
 const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
 const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
+const INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
 const CONTENT_OF: &str = "olm.operatorframework.io/content-of";
 /// Longer than the shortest deadline of a roll-out.
 const PAST_DEADLINE: Duration = Duration::from_mins(12);
@@ -169,6 +172,42 @@ async fn stays_looked_after(scene: &Scene, revision: &olm_api::ClusterObjectSet)
         other.then_some(()).ok_or_else(|| format!("{now:?}"))
     })
     .await;
+}
+
+// applying.md j4: a step back is asked about more rights as an update is
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_back_to_more_rights_waits_for_the_approval_of_its_plan() {
+    let cluster = cluster::with_controller().await;
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "regained-reader"},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
+    let bundles = [Bundle::new("1.0.0").with_manifest(role), Bundle::new("1.1.0")];
+    let scene = Scene::set(cluster, "regained", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let name = scene.name.clone();
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    extension.patch_catalog(json!({"version": null})).await;
+    extension.installed("1.1.0").await;
+    scene.annotate(INCREASE, "RequireApproval");
+    let (code, text, errors) = olm(&scene, &["rollback", &name, "--yes", "--no-wait"]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(errors.contains(&format!("kubectl olm approve {name} --plan ")), "{errors}");
+    extension.shows("Ready", "False", "Retrying", "gives the operator more rights").await;
+    assert_eq!(extension.revisions().await.len(), 2, "nothing is written");
+    assert!(scene.get("clusterrole", "regained-reader").is_none());
+    assert_eq!(olm_test::extension::installed_version(&extension.get().await), Some("1.1.0"));
+
+    let held = plan(&scene);
+    assert_eq!(held["heldBy"], json!(["increase"]));
+    assert_eq!(held["to"]["version"], "1.0.0");
+    let event = scene.events("PermissionIncrease").remove(0);
+    assert!(event.contains(digest(&held)), "the plugin makes the controller's plan: {event}");
+    let approve = ["approve", &name, "--plan", digest(&held)];
+    let (code, text, errors) = plans_olm(&scene, &approve);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    extension.installed("1.0.0").await;
+    assert!(scene.get("clusterrole", "regained-reader").is_some());
+    extension.delete().await;
 }
 
 fn definition(suffix: &str, versions: &[(&str, bool)]) -> Value {

@@ -209,3 +209,42 @@ async fn the_plugin_shows_which_data_would_go_and_asks() {
     assert!(text.contains(&format!("{} deleted after ", scene.name)), "{text}");
     assert!(scene.get(&crd, "one").is_some(), "its object stays");
 }
+
+/// Makes a user who may do everything with all objects but delete them.
+async fn who_may_not_delete(scene: &Scene) -> String {
+    let (plane, user) = (scene.cluster.plane, format!("{}-editor", scene.name));
+    let api = "rbac.authorization.k8s.io";
+    let role = json!({"apiVersion": format!("{api}/v1"), "kind": "ClusterRole",
+        "metadata": {"name": user}, "rules": [{"apiGroups": ["*"], "resources": ["*"],
+            "verbs": ["get", "list", "watch", "patch", "update", "use"]}]});
+    let binding = json!({"apiVersion": format!("{api}/v1"), "kind": "ClusterRoleBinding",
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": api, "kind": "User", "name": user}]});
+    for object in [role, binding] {
+        plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &object.to_string());
+    }
+    let may = ["auth", "can-i", "patch", "clusterextensions", "--as", &user];
+    wait::until("the rights are there", STEP, || async { plane.try_kubectl(&may, "") }).await;
+    user
+}
+
+// plugin.md 1.3: what is not deleted now is not decided for later
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_is_refused_decides_nothing_about_data() {
+    let (scene, extension) = in_use("undecided").await;
+    let user = who_may_not_delete(&scene).await;
+    for before in ["", "RetainCRDs"] {
+        scene.annotate(POLICY, before);
+        let (code, text) = olm_delete(&scene, &["--delete-data", "--yes", "--as", &user]);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("cannot delete resource \"clusterextensions\""), "{text}");
+        let found = extension.get().await;
+        assert!(found.metadata.deletion_timestamp.is_none());
+        let annotations = found.metadata.annotations.unwrap_or_default();
+        let left = annotations.get(POLICY).map_or("", String::as_str);
+        assert_eq!(left, before, "{text}");
+    }
+    all_is_there(&scene);
+    extension.delete().await;
+}

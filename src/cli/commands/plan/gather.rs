@@ -11,7 +11,7 @@ use olm_api::keys::{annotation, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::extension::{Course, Policy, Source, ValidExtension, desired, retagged};
+use olm_core::extension::{Course, Policy, Source, ValidExtension, desired, going_back, retagged};
 use olm_core::object::Object;
 use olm_core::plan::{Before, Crds, Plan, Proposed, Unknown};
 use olm_core::preflight::definitions;
@@ -82,7 +82,15 @@ pub(crate) async fn make(
     let mut snapshot = cluster.snapshot_of(extension).await?;
     let answer = cluster.answer(extension, &snapshot).await.ok();
     let said = cluster.said(extension, &snapshot, answer.as_ref()).await?;
+    let revisions = cluster.revisions(&extension.name_any()).await?;
     let question = &mut snapshot.question;
+    let going = going_back(&question.policy, &revisions, question.now);
+    let going = going.map_err(anyhow::Error::from)?.filter(|going| !going.is_made);
+    if let (Some(going), None) = (going, to) {
+        // It is made of what that revision holds, not of its bundle.
+        let plan = back(cluster, extension, going.source).await?;
+        return Ok(Plan { controller: said, ..plan });
+    }
     question.filter.version = to.map(str::to_owned).or(question.filter.version.take());
     let course = {
         let (catalogs, options) = (snapshot.catalogs(), &snapshot.options);
@@ -95,7 +103,6 @@ pub(crate) async fn make(
     let state = cluster.state().await?;
     let account = state.controller().accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
-    let revisions = cluster.revisions(&extension.name_any()).await?;
     let renderer = Renderer::new(valid, state, &snapshot, &revisions);
     let mut renderer = renderer.map_err(|error| Missing::unknown(&error))?;
     renderer.proxy = proxy(cluster.own_client(), renderer.additions).await?;

@@ -8,7 +8,7 @@ use olm_core::explain::{
     BundleReport, CatalogSummary, Finding, Found, Report, Stage, Target, Verdict,
 };
 
-use crate::output::{Styles, Table};
+use crate::output::{Paint, Painted, Styles, Table};
 
 /// The most consecutive bundles with the same reasons that are shown without `--all`.
 const SHORT: usize = 3;
@@ -44,13 +44,18 @@ impl View {
     /// Returns the request and how it ended.
     fn answer(&self, report: &Report<'_>) -> String {
         let request = &report.request;
+        let mut text = Painted::new(self.styles);
         let mut lines = vec![("Package", request.package.to_owned())];
         if let Some(installed) = request.installed {
             let (name, version) = (installed.name, installed.version);
             lines.push(("Installed", format!("{name} (version {version})")));
         }
         lines.push(("Asked for", asked(report)));
-        lines.push(("Answer", self.styles.strong(&answered(report))));
+        for (key, value) in lines.drain(..) {
+            let _ = writeln!(text, "{:<11}{value}", format!("{key}:"));
+        }
+        let _ = write!(text, "{:<11}", "Answer:");
+        text.line(Paint::Strong, &answered(report));
         if let Some(message) = &report.message {
             lines.push(("Message", message.clone()));
         }
@@ -64,7 +69,6 @@ impl View {
             let message = said.message.replace('\n', "\n           ");
             lines.push(("Status", format!("{}: {message}", said.reason)));
         }
-        let mut text = String::new();
         for (key, value) in lines {
             let _ = writeln!(text, "{:<11}{value}", format!("{key}:"));
         }
@@ -75,27 +79,27 @@ impl View {
         for warning in report.selected.iter().flat_map(|it| &it.warnings) {
             let _ = writeln!(text, "{:<11}it {}", "Warning:", warning.finding);
         }
-        text
+        text.into_text()
     }
 
     /// Returns what is known about one version.
     fn target(&self, report: &Report<'_>, target: &Target<'_>) -> String {
-        let mut text = String::new();
+        let mut text = Painted::new(self.styles);
         let version = target.version;
         if target.found.is_empty() {
             let title = format!("{version} is in none of the consulted catalogs");
-            let _ = writeln!(text, "{}", self.styles.strong(&title));
+            text.line(Paint::Strong, &title);
             if !target.nearest.is_empty() {
                 let _ = writeln!(text, "  nearest: {}", target.nearest.join(", "));
             }
-            return text;
+            return text.into_text();
         }
         let is_meant =
             |bundle: &&BundleReport<'_>| target.found.iter().any(|it| is_found(it, bundle));
         for bundle in report.bundles.iter().filter(is_meant) {
             let verdict = verdict(bundle).to_lowercase();
             let title = format!("{} of catalog {} is {verdict}", bundle.name, bundle.catalog);
-            let _ = writeln!(text, "{}", self.styles.strong(&title));
+            text.line(Paint::Strong, &title);
             for reason in &bundle.reasons {
                 let _ = writeln!(text, "  {}: {}", reason.finding.code(), reason.finding);
             }
@@ -114,7 +118,7 @@ impl View {
             };
             let _ = writeln!(text, "To get it {steps}: {change}");
         }
-        text
+        text.into_text()
     }
 
     /// Returns the bundles, only the relevant ones when there are many.
@@ -143,22 +147,23 @@ impl View {
                 verdicts.push(first.verdict);
             }
         }
-        self.painted(&table, &verdicts)
+        Ok(self.painted(&table, &verdicts)?.into_text())
     }
 
-    fn painted(&self, table: &Table, verdicts: &[Verdict]) -> anyhow::Result<String> {
+    fn painted(&self, table: &Table, verdicts: &[Verdict]) -> anyhow::Result<Painted> {
         let mut bytes = Vec::new();
         table.write(&mut bytes)?;
         let lines = String::from_utf8(bytes)?;
-        let mut text = String::new();
+        let mut text = Painted::new(self.styles);
         for (number, line) in lines.lines().enumerate() {
             let row = number.checked_sub(1).and_then(|row| verdicts.get(row));
-            let line = match row {
-                Some(Verdict::Selected) => self.styles.good(line),
-                Some(Verdict::Excluded) => self.styles.faint(line),
-                Some(Verdict::Candidate) | None => line.to_owned(),
-            };
-            let _ = writeln!(text, "{line}");
+            match row {
+                Some(Verdict::Selected) => text.line(Paint::Good, line),
+                Some(Verdict::Excluded) => text.line(Paint::Faint, line),
+                Some(Verdict::Candidate) | None => {
+                    let _ = writeln!(text, "{line}");
+                }
+            }
         }
         Ok(text)
     }
@@ -184,18 +189,23 @@ impl View {
         let mut text = self.painted(&table, &[])?;
         for catalog in report.catalogs.iter().filter(|it| it.error.is_some()) {
             let error = catalog.error.as_deref().unwrap_or_default();
-            let _ = writeln!(text, "{}", self.styles.bad(error));
+            text.line(Paint::Bad, error);
         }
-        Ok(text)
+        Ok(text.into_text())
     }
 
     /// Returns what can be done, unless it was said before.
     fn hints(&self, report: &Report<'_>) -> Option<String> {
         let said = report.headline().map(|headline| headline.text).unwrap_or_default();
         let hints = report.hints.iter().filter(|hint| !said.contains(&hint.text));
-        let lines: Vec<_> = hints.map(|hint| format!("- {}\n", hint.text)).collect();
-        let title = self.styles.strong("What may help:");
-        (!lines.is_empty()).then(|| format!("{title}\n{}", lines.concat()))
+        let mut hints = hints.peekable();
+        hints.peek()?;
+        let mut text = Painted::new(self.styles);
+        text.line(Paint::Strong, "What may help:");
+        for hint in hints {
+            let _ = writeln!(text, "- {}", hint.text);
+        }
+        Some(text.into_text())
     }
 }
 

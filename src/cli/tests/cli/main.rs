@@ -13,5 +13,6 @@ mod rbac;
 mod render;
 mod resolve_and_range;
 mod show_and_lint;
+mod terminal;
 mod version;
 mod why;

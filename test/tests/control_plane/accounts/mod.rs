@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 
 /// How long a grant, or a policy, may take to become effective.
 const STEP: Duration = Duration::from_secs(30);
+/// How long the garbage collector may take to know of a new kind, or of an object, and to remove it.
+const COLLECTED: Duration = Duration::from_mins(2);
 const INSTALLER: &str = "operator-controller-clusterextension-installer-role";
 
 /// A user with few rights.

@@ -1,8 +1,8 @@
 //! What users may do to an extension that names a service account.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Made, Person, assert_refused, extension, refusal};
+use super::{INSTALLER, Made, Person, assert_refused, extension, refusal};
 
 const CE: &str = "clusterextension";
 const ACCEPT: &str = "policy.olm.operatorframework.io/accept-image";
@@ -94,6 +94,75 @@ async fn who_may_use_the_account_changes_and_deletes_the_extension() {
         assert!(answer.is_ok(), "{change}: {answer:?}");
     }
     owner.tries(&["delete", CE, "p44-owner", "--wait=false"], "").expect("the owner deletes it");
+}
+
+/// An owner that exists, or has another UID than what is there.
+fn owner(name: &str, uid: &str) -> Value {
+    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": name,
+        "uid": uid})
+}
+
+// deploying.md 6.1: an extension that another object owns goes with it
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_goes_with_the_object_that_owns_it() {
+    let admin = Person::with_role("p44-owning", "cluster-admin").await;
+    let plane = admin.cluster.plane;
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "p44-platform"}, "rules": []});
+    plane.kubectl_with_input(&["create", "-f", "-"], &role.to_string());
+    let uid = ["get", "clusterrole", "p44-platform", "-o", "jsonpath={.metadata.uid}"];
+    let uid = plane.kubectl(&uid);
+    let mut wanted = extension("p44-owned", "boss", "boss");
+    wanted["metadata"]["ownerReferences"] = json!([owner("p44-platform", &uid)]);
+    let made = Made::new(&admin.cluster, CE, &wanted);
+    plane.kubectl(&["delete", "clusterrole", "p44-platform"]);
+    olm_test::wait::until("it is collected", super::COLLECTED, || async {
+        match plane.try_kubectl(&["get", CE, &made.name, "-o", "json"], "") {
+            Err(text) if text.contains("not found") => Ok(()),
+            // Its finalizers are the controller's business.
+            Ok(found) if found.contains("\"deletionTimestamp\"") => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+}
+
+// deploying.md 6.1: an owner that does not exist is a deletion
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_names_an_owner_of_an_extension_that_is_not_theirs() {
+    let tenant = Person::installer("p43-owner").await;
+    let plane = tenant.cluster.plane;
+    let uid = ["get", "clusterrole", INSTALLER, "-o", "jsonpath={.metadata.uid}"];
+    let uid = plane.kubectl(&uid);
+    let mut wanted = extension("p43-owner", "boss", "boss");
+    wanted["metadata"]["ownerReferences"] = json!([owner(INSTALLER, &uid)]);
+    let made = Made::new(&tenant.cluster, CE, &wanted);
+    let merges = |owners: Value| {
+        let change = json!({"metadata": {"ownerReferences": owners}});
+        tenant.merges(CE, &made.name, &change)
+    };
+    let mut controls = owner(INSTALLER, &uid);
+    controls["controller"] = json!(true);
+    for owners in [
+        json!([owner(INSTALLER, &uid), owner("none-such", "5a1ffbd1-2e0b-4c8d-b6f5-7d3f0a8f1c55")]),
+        json!([owner("none-such", &uid)]),
+        json!([controls]),
+    ] {
+        assert_refused(&merges(owners), &refusal("p43-owner"));
+    }
+    let mut blocks = owner(INSTALLER, &uid);
+    blocks["blockOwnerDeletion"] = json!(false);
+    for owners in [json!([blocks]), json!(null)] {
+        let answer = merges(owners.clone());
+        assert!(answer.is_ok(), "{owners}: {answer:?}");
+    }
+    // Who calls himself so is not the garbage collector of an extension without owner.
+    let collector = "--as=system:serviceaccount:kube-system:generic-garbage-collector";
+    let deleted = plane.try_kubectl(&[collector, "delete", CE, &made.name], "");
+    assert_refused(
+        &deleted,
+        &refusal("system:serviceaccount:kube-system:generic-garbage-collector"),
+    );
 }
 
 // P51

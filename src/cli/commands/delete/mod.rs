@@ -1,5 +1,7 @@
 //! `kubectl olm delete`: which of the users' objects would go with an extension, and its removal.
 
+mod deletion;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
@@ -7,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, Preconditions};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
@@ -15,7 +17,6 @@ use olm_api::{ClusterExtension, keys::policy};
 use olm_core::resolve::Origin;
 use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::rbac::made::{account_of, made, shared_with};
@@ -60,6 +61,21 @@ pub(crate) struct DeleteArgs {
     /// How long to wait
     #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
     timeout: u64,
+}
+
+impl DeleteArgs {
+    /// Returns what was decided about users' data, as annotation `uninstall` says it.
+    fn decision(&self) -> Option<&'static str> {
+        match (self.retain_crds, self.delete_data) {
+            (true, _) => Some("RetainCRDs"),
+            (_, true) => Some("Delete"),
+            _ => None,
+        }
+    }
+
+    fn params(&self) -> DeleteParams {
+        if self.orphan { DeleteParams::orphan() } else { DeleteParams::background() }
+    }
 }
 
 /// What users made of one CRD.
@@ -112,9 +128,10 @@ pub(crate) async fn run(
         notice("nothing is deleted");
         return Ok(Outcome::Failed);
     }
-    let api = Api::<ClusterExtension>::all(cluster.own_client().clone());
+    let client = cluster.own_client();
+    let api = Api::<ClusterExtension>::all(client.clone());
     for (extension, rights) in &extensions {
-        delete(&api, extension, &args).await?;
+        deletion::delete(client, extension, args.decision(), args.params()).await?;
         if args.no_wait || global.dry_run.is_some() {
             writeln!(out, "{} is being deleted", extension.name_any())?;
             continue;
@@ -315,32 +332,6 @@ fn in_namespace(namespace: &str, names: &BTreeSet<String>) -> String {
         "" => format!("{first}{more}"),
         namespace => format!("{namespace}: {first}{more}"),
     }
-}
-
-/// Notes the decision about data, and deletes the extension that was shown.
-async fn delete(
-    api: &Api<ClusterExtension>,
-    extension: &ClusterExtension,
-    args: &DeleteArgs,
-) -> anyhow::Result<()> {
-    let name = extension.name_any();
-    let chosen = match (args.retain_crds, args.delete_data) {
-        (true, _) => Some("RetainCRDs"),
-        (_, true) => Some("Delete"),
-        _ => None,
-    };
-    if let Some(word) = chosen {
-        let uid = &extension.metadata.uid;
-        let mark = json!({"metadata": {"uid": uid, "annotations": {policy::UNINSTALL: word}}});
-        let marked = api.patch(&name, &changes::params(), &Patch::Merge(mark)).await;
-        marked.with_context(|| format!("annotating ClusterExtension {name}"))?;
-    }
-    let mut params = if args.orphan { DeleteParams::orphan() } else { DeleteParams::background() };
-    params.preconditions =
-        Some(Preconditions { uid: extension.metadata.uid.clone(), resource_version: None });
-    let deleted = api.delete(&name, &params).await;
-    deleted.with_context(|| format!("deleting ClusterExtension {name}"))?;
-    Ok(())
 }
 
 /// Waits until it is gone, and tells what it waits for.

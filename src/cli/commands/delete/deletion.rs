@@ -1,0 +1,243 @@
+//! The deletion of an extension, and the decision about its data that is written before it.
+//!
+//! The controller reads the decision off annotation `uninstall`, so it has to be there first. One
+//! does not stay without the other: what deletes is bound to the extension as it was annotated, and
+//! where it fails the annotation gets its former value. Only a process that is killed between the two
+//! leaves the annotation behind.
+//!
+//! Source: plugin.md 1.3.
+
+use anyhow::{Context as _, bail};
+use kube::api::{Api, DeleteParams, Preconditions};
+use kube::{Client, ResourceExt as _};
+use olm_api::{ClusterExtension, keys::policy};
+use serde_json::{Value, json};
+
+use crate::changes::{self, ATTEMPTS};
+use crate::output::notice;
+
+/// Deletes the extension that was shown; `decision` is what becomes of its data, if that was decided.
+pub(super) async fn delete(
+    client: &Client,
+    extension: &ClusterExtension,
+    decision: Option<&str>,
+    params: DeleteParams,
+) -> anyhow::Result<()> {
+    let Some(decision) = decision else {
+        return plainly(client, extension, params).await;
+    };
+    let change = annotated(&json!(decision));
+    let decided = changes::merge(client, extension, change).await?;
+    let deleted = as_decided(client, decided, decision, params).await;
+    if deleted.is_err()
+        && let Err(error) = take_back(client, extension, decision).await
+    {
+        let (name, key) = (extension.name_any(), policy::UNINSTALL);
+        notice(&format!("error: annotation {key}={decision} stays on {name}: {error:#}"));
+        notice(&format!("hint: kubectl annotate clusterextension {name} {key}-"));
+    }
+    deleted
+}
+
+async fn plainly(
+    client: &Client,
+    extension: &ClusterExtension,
+    mut params: DeleteParams,
+) -> anyhow::Result<()> {
+    let (name, uid) = (extension.name_any(), extension.uid());
+    params.preconditions = Some(Preconditions { uid, resource_version: None });
+    let deleted = Api::<ClusterExtension>::all(client.clone()).delete(&name, &params).await;
+    deleted.with_context(|| failing(&name))?;
+    Ok(())
+}
+
+/// Deletes an extension as long as the decision stands on it.
+async fn as_decided(
+    client: &Client,
+    mut seen: ClusterExtension,
+    decision: &str,
+    mut params: DeleteParams,
+) -> anyhow::Result<()> {
+    let api = Api::<ClusterExtension>::all(client.clone());
+    let (name, uid) = (seen.name_any(), seen.uid());
+    for _ in 0..ATTEMPTS {
+        let resource_version = seen.resource_version();
+        params.preconditions = Some(Preconditions { uid: uid.clone(), resource_version });
+        match api.delete(&name, &params).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            deleted => return deleted.map(drop).with_context(|| failing(&name)),
+        }
+        let Some(now) = found(&api, &name, uid.as_ref()).await? else {
+            return Ok(());
+        };
+        if stands(&now).is_none_or(|word| word != decision) {
+            break;
+        }
+        seen = now;
+    }
+    bail!("ClusterExtension {name} changed meanwhile: look again")
+}
+
+/// Gives the annotation back its former value, unless somebody else changed it.
+async fn take_back(
+    client: &Client,
+    before: &ClusterExtension,
+    decision: &str,
+) -> anyhow::Result<()> {
+    let api = Api::<ClusterExtension>::all(client.clone());
+    let now = found(&api, &before.name_any(), before.uid().as_ref()).await?;
+    let Some(now) = now.filter(|now| is_left_behind(before, now, decision)) else {
+        return Ok(());
+    };
+    let change = annotated(&json!(stands(before)));
+    changes::merge(client, &now, change).await.map(drop)
+}
+
+/// Says whether the decision is on an extension only because of a deletion that did not begin.
+fn is_left_behind(before: &ClusterExtension, now: &ClusterExtension, decision: &str) -> bool {
+    let is_going = |it: &ClusterExtension| it.metadata.deletion_timestamp.is_some();
+    let begun = is_going(now) && !is_going(before);
+    !begun && stands(now) == Some(decision) && stands(before) != Some(decision)
+}
+
+async fn found(
+    api: &Api<ClusterExtension>,
+    name: &str,
+    uid: Option<&String>,
+) -> anyhow::Result<Option<ClusterExtension>> {
+    let found = api.get_opt(name).await;
+    let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
+    Ok(found.filter(|found| found.metadata.uid.as_ref() == uid))
+}
+
+fn stands(extension: &ClusterExtension) -> Option<&str> {
+    extension.annotations().get(policy::UNINSTALL).map(String::as_str)
+}
+
+fn annotated(value: &Value) -> Value {
+    json!({"metadata": {"annotations": {policy::UNINSTALL: value}}})
+}
+
+fn failing(name: &str) -> String {
+    format!("deleting ClusterExtension {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn extension(annotation: &Value, is_going: bool) -> ClusterExtension {
+        let going = is_going.then_some("2026-01-01T00:00:00Z");
+        let mut value = annotated(annotation);
+        value["metadata"]["name"] = json!("e");
+        value["metadata"]["uid"] = json!("u");
+        value["metadata"]["resourceVersion"] = json!("1");
+        value["metadata"]["deletionTimestamp"] = json!(going);
+        if annotation.is_null() {
+            value["metadata"]["annotations"] = Value::Null;
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[rstest]
+    #[case::left(Value::Null, false, json!("Delete"), false, true)]
+    #[case::another_value_before(json!("RetainCRDs"), false, json!("Delete"), false, true)]
+    #[case::the_same_before(json!("Delete"), false, json!("Delete"), false, false)]
+    #[case::somebody_changed_it(Value::Null, false, json!("RetainCRDs"), false, false)]
+    #[case::somebody_removed_it(Value::Null, false, Value::Null, false, false)]
+    #[case::it_is_being_deleted(Value::Null, false, json!("Delete"), true, false)]
+    #[case::it_was_being_deleted(Value::Null, true, json!("Delete"), true, true)]
+    fn a_decision_without_deletion_is_left_behind(
+        #[case] before: Value,
+        #[case] was_going: bool,
+        #[case] now: Value,
+        #[case] is_going: bool,
+        #[case] want: bool,
+    ) {
+        let (before, now) = (extension(&before, was_going), extension(&now, is_going));
+        assert_eq!(is_left_behind(&before, &now, "Delete"), want);
+    }
+
+    /// An API server with one extension. It answers deletions, in this order, with these codes, and
+    /// the last of them for ever; each change makes another resource version.
+    struct Server {
+        object: Mutex<Value>,
+        answers: Mutex<Vec<u16>>,
+    }
+
+    impl Server {
+        fn answer(&self, method: &Method, body: &Value) -> (u16, Value) {
+            let mut object = self.object.lock().unwrap();
+            if *method == Method::PATCH {
+                let value = &body["metadata"]["annotations"][policy::UNINSTALL];
+                object["metadata"]["annotations"] = json!({policy::UNINSTALL: value});
+                if value.is_null() {
+                    object["metadata"]["annotations"] = Value::Null;
+                }
+                object["metadata"]["resourceVersion"] = json!("2");
+            }
+            if *method == Method::DELETE {
+                let version = &body["preconditions"]["resourceVersion"];
+                assert_eq!(*version, object["metadata"]["resourceVersion"]);
+                let mut answers = self.answers.lock().unwrap();
+                let code = if answers.len() > 1 { answers.remove(0) } else { answers[0] };
+                if code == 409 {
+                    object["metadata"]["resourceVersion"] = json!("3");
+                }
+                if code != 200 {
+                    let failure = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                        "status": "Failure", "message": "no", "reason": "R", "code": code});
+                    return (code, failure);
+                }
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            (200, object.clone())
+        }
+
+        fn client(self: &Arc<Self>) -> Client {
+            let server = Arc::clone(self);
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let server = Arc::clone(&server);
+                async move {
+                    let (parts, body) = request.into_parts();
+                    let bytes = body.collect_bytes().await.unwrap();
+                    let body = serde_json::from_slice(&bytes).unwrap_or_default();
+                    let (code, answer) = server.answer(&parts.method, &body);
+                    let answer = Body::from(answer.to_string().into_bytes());
+                    let response = Response::builder().status(code).body(answer).unwrap();
+                    Ok::<_, Infallible>(response)
+                }
+            });
+            Client::new(service, "default")
+        }
+    }
+
+    #[rstest]
+    #[case::refused(Value::Null, &[403], Value::Null, false)]
+    #[case::refused_with_another_decision(json!("RetainCRDs"), &[500], json!("RetainCRDs"), false)]
+    #[case::written_meanwhile(Value::Null, &[409, 200], json!("Delete"), true)]
+    #[case::written_again_and_again(Value::Null, &[409], Value::Null, false)]
+    #[tokio::test]
+    async fn a_deletion_that_fails_leaves_no_decision(
+        #[case] before: Value,
+        #[case] answers: &[u16],
+        #[case] want: Value,
+        #[case] deleted: bool,
+    ) {
+        let before = extension(&before, false);
+        let object = Mutex::new(serde_json::to_value(&before).unwrap());
+        let server = Arc::new(Server { object, answers: Mutex::new(answers.to_vec()) });
+        let params = DeleteParams::background();
+        let done = delete(&server.client(), &before, Some("Delete"), params).await;
+        assert_eq!(done.is_ok(), deleted, "{done:?}");
+        let left = server.object.lock().unwrap();
+        assert_eq!(left["metadata"]["annotations"][policy::UNINSTALL], want);
+    }
+}

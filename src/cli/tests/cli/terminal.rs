@@ -1,0 +1,193 @@
+//! Text of others on a terminal (plugin.md U12): conditions, Events, refusals and catalogs that try to
+//! command it.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// Clears the screen, sets the title, and does so in one character.
+const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\u{1}\u{8}";
+/// How that is shown.
+const SHOWN: &str = "\\u001b[2J\\u001b]0;owned\\u0007\\u009b31m\\u000d\\u0001\\u0008";
+
+fn extension() -> Value {
+    let condition = |type_: &str| {
+        json!({"type": type_, "status": "False", "reason": "Retrying", "message": HOSTILE,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "metadata": {"name": "e", "uid": "u", "resourceVersion": "1"},
+        "spec": {"namespace": "n", "serviceAccount": {"name": "a"},
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+        "status": {
+            "conditions": [condition("Ready"), condition("Progressing"), condition("Installed")],
+            "install": {"bundle": {"name": "p.v1", "version": "1.0.0"}},
+            "update": {"version": "2.0.0", "newest": "2.0.0", "catalog": "c",
+                "reason": "NextMajorHeld", "message": HOSTILE},
+        },
+    })
+}
+
+/// Answers as an API server of which somebody may read one extension, its Events and its revisions, of
+/// which there are none, and nothing else.
+fn answer(method: &str, path: &str) -> (u16, Value) {
+    let path = path.split('?').next().unwrap_or_default();
+    let list = |items: Vec<Value>| {
+        json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"},
+            "items": items})
+    };
+    if method == "GET" && path.ends_with("/clusterextensions/e") {
+        return (200, extension());
+    }
+    if method == "GET" && path.ends_with("/clusterextensions") {
+        return (200, list(vec![extension()]));
+    }
+    if method == "GET" && path.ends_with("/clusterobjectsets") {
+        return (200, list(Vec::new()));
+    }
+    if method == "GET" && path.ends_with("/events") {
+        let event = json!({"metadata": {}, "involvedObject": {}, "reason": HOSTILE,
+            "message": HOSTILE, "type": "Warning"});
+        return (200, list(vec![event]));
+    }
+    let refusal = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": "Forbidden", "code": 403, "message": format!("webhook says {HOSTILE}")});
+    (403, refusal)
+}
+
+fn served(mut connection: TcpStream) {
+    let mut asked = BufReader::new(connection.try_clone().unwrap());
+    let (mut first, mut length) = (String::new(), 0);
+    asked.read_line(&mut first).unwrap();
+    loop {
+        let mut line = String::new();
+        if asked.read_line(&mut line).unwrap_or(0) <= 2 {
+            break;
+        }
+        let line = line.to_ascii_lowercase();
+        if let Some(told) = line.strip_prefix("content-length:") {
+            length = told.trim().parse().unwrap();
+        }
+    }
+    let _ = asked.take(length).read_to_end(&mut Vec::new());
+    let mut words = first.split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (code, body) = answer(method, path);
+    let body = body.to_string();
+    let length = body.len();
+    let _ = write!(
+        connection,
+        "HTTP/1.1 {code} Answer\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
+}
+
+/// Starts the API server, and returns a kubeconfig for it; it ends with the tests.
+fn cluster(folder: &tempfile::TempDir) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            std::thread::spawn(move || served(connection.unwrap()));
+        }
+    });
+    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}]});
+    let path = folder.path().join("config");
+    fs::write(&path, config.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn olm(kubeconfig: &str, arguments: &[&str]) -> (String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
+    command.args(arguments).env("KUBECONFIG", kubeconfig).env("HOME", "/nonexistent");
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr))
+}
+
+fn commands(text: &str) -> Vec<char> {
+    text.chars().filter(|it| it.is_control() && !matches!(it, '\n' | '\t')).collect()
+}
+
+// plugin.md U12
+#[test]
+fn no_verb_lets_text_of_the_cluster_command_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = cluster(&folder);
+    for arguments in [
+        &["status"][..],
+        &["status", "e"],
+        &["why", "e"],
+        &["tree", "e"],
+        &["history", "e"],
+        &["plan", "e"],
+        &["approve", "e", "--version", "2.0.0"],
+        &["upgrade", "e", "--yes"],
+        &["rollback", "e", "--yes"],
+        &["pause", "e"],
+        &["resume", "e"],
+        &["delete", "e", "--yes", "--delete-data"],
+        &["lock", "write", "e"],
+        &["rbac", "e"],
+        &["images", "e"],
+        &["show", "e"],
+        &["search"],
+        &["cluster-upgrade"],
+        &["catalog", "list"],
+        &["catalog", "remove", "e", "--yes"],
+        &["install", "p", "-n", "n", "--yes"],
+        &["crd", "migrate", "a.example.com"],
+    ] {
+        let (out, errors) = olm(&kubeconfig, arguments);
+        assert_eq!(commands(&out), [], "{arguments:?}: {out}");
+        assert_eq!(commands(&errors), [], "{arguments:?}: {errors}");
+    }
+    let (sheet, errors) = olm(&kubeconfig, &["status", "e"]);
+    let why = sheet.lines().find(|line| line.starts_with("Why"));
+    assert!(why.is_some_and(|line| line.ends_with(SHOWN)), "{sheet}{errors}");
+    let (document, errors) = olm(&kubeconfig, &["status", "e", "-o", "json"]);
+    let document: Value = serde_json::from_str(&document).unwrap_or_else(|_| panic!("{errors}"));
+    assert_eq!(document["extensions"][0]["ready"]["message"], HOSTILE);
+}
+
+// plugin.md U12
+#[test]
+fn with_color_nothing_but_the_plugin_colors() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = folder.path().join("catalog.json");
+    let name = format!("p.v1{HOSTILE}");
+    let blobs = [
+        json!({"schema": "olm.package", "name": "p", "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": "p", "name": "stable",
+            "entries": [{"name": name}]}),
+        json!({"schema": "olm.bundle", "package": "p", "name": name, "image": "r.io/p:1",
+            "properties": [{"type": "olm.package",
+                "value": {"packageName": "p", "version": "1.0.0"}}]}),
+    ];
+    let text: Vec<_> = blobs.iter().map(Value::to_string).collect();
+    fs::write(&catalog, text.join("\n")).unwrap();
+    let program = env!("CARGO_BIN_EXE_kubectl-olm");
+    let line = format!("{program} why --package p --catalog {}", catalog.display());
+    // Util-linux gives it a terminal.
+    let shown = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains(&format!("\u{1b}[1mp.v1{SHOWN} from catalog ")), "{shown:?}");
+    let own = ["\u{1b}[1m", "\u{1b}[32m", "\u{1b}[2m", "\u{1b}[0m", "\r\n"];
+    let rest = own.iter().fold(shown.clone(), |rest, own| rest.replace(own, ""));
+    assert_eq!(commands(&rest), [], "{shown:?}");
+}
