@@ -7,15 +7,15 @@ use serde_json::Value;
 use super::Difference;
 use crate::gate::{MaxVersion, max_openshift_version};
 use crate::object::Object;
-use crate::rbac::{given, lines};
+use crate::rbac::Powers;
 
-/// Compares what roles give.
+/// Compares what the operator's pods can do.
 pub(super) fn granted<'a>(
     old: impl Iterator<Item = &'a Object>,
     new: impl Iterator<Item = &'a Object>,
 ) -> Difference {
-    let (old, new) = (given(old), given(new));
-    Difference { added: lines(&new.missing(&old)), removed: lines(&old.missing(&new)) }
+    let (old, new) = (Powers::of(old), Powers::of(new));
+    Difference { added: new.beyond(&old), removed: old.beyond(&new) }
 }
 
 /// Returns the webhooks of configurations, and the CRDs whose objects a webhook converts.

@@ -6,11 +6,11 @@ use olm_api::conditions::Reason;
 
 use super::{Awaited, Proposal, Refusal};
 use crate::extension::plan_digest;
-use crate::rbac::{given, lines};
+use crate::rbac::Powers;
 use crate::revision::Change;
 use crate::status::Note;
 
-/// Refuses a revision whose roles give what those of the installed one do not, unless its plan is
+/// Refuses a revision whose pods can do what those of the installed one cannot, unless its plan is
 /// approved; a revision that is there already is not refused.
 pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
     // That it is the approved plan is the check before this one.
@@ -19,7 +19,7 @@ pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
         return Ok(Vec::new());
     };
     let objects = proposal.desired.phases.iter().flat_map(|it| &it.objects);
-    let added = lines(&given(objects).missing(&given(installed.iter())));
+    let added = Powers::of(objects).beyond(&Powers::of(installed.iter()));
     if added.is_empty() {
         return Ok(Vec::new());
     }

@@ -12,6 +12,7 @@ mod manifest;
 mod missing;
 mod objects;
 mod permission;
+mod powers;
 mod report;
 mod required;
 mod resource;
@@ -26,8 +27,9 @@ pub use manifest::{
     rbac_prefix, use_manifests,
 };
 pub use missing::{Held, Missing, RoleKey, has_wildcard_name};
-pub use objects::{Grant, RbacObjects, concerns, given};
+pub use objects::{Grant, RbacObjects, concerns};
 pub use permission::{IMPERSONATE, Permission, Permissions};
+pub use powers::Powers;
 pub use report::{REPORT_HEAD, lines, report, structured};
 pub use required::{
     BundleObjects, FinalizersRule, Options, PermissionError, Required, Warning, missing, outline,

@@ -10,12 +10,10 @@ use k8s_openapi::api::rbac::v1::{
     self as rbac, ClusterRole, ClusterRoleBinding, Role, RoleBinding, Subject,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
 
 use super::missing::RoleKey;
 use super::permission::Permissions;
 use super::rule::PolicyRule;
-use crate::object::Object;
 use crate::revision::Account;
 
 /// A binding that concerns an account.
@@ -158,17 +156,4 @@ impl From<rbac::PolicyRule> for PolicyRule {
             non_resource_urls: rule.non_resource_urls.unwrap_or_default(),
         }
     }
-}
-
-/// Returns what the roles among objects give.
-pub fn given<'a>(objects: impl Iterator<Item = &'a Object>) -> Permissions {
-    let mut rights = Permissions::default();
-    let roles = objects.filter(|object| matches!(object.kind(), "Role" | "ClusterRole"));
-    for role in roles {
-        let given = role.0.get("rules").and_then(Value::as_array);
-        for rule in given.into_iter().flatten() {
-            rights.insert_rule(role.namespace(), &PolicyRule::from_value(rule));
-        }
-    }
-    rights
 }
