@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn nothing_that_is_written_into_painted_text_is_painted() {
         let mut text = Painted::new(Styles { on: true });
-        write!(text, "a\u{1}b\u{1b}[1m\n").unwrap();
+        writeln!(text, "a\u{1}b\u{1b}[1m").unwrap();
         text.line(Paint::Bad, "c\u{5}d");
         assert_eq!(text.into_text(), "a\\u0001b\\u001b[1m\n\u{3}c\\u0005d\u{5}\n");
     }

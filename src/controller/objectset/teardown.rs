@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::Patch;
 use kube::runtime::events::EventType;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use olm_api::conditions::Reason;
 use olm_api::keys::{annotation, label};
 use olm_api::{ClusterObjectSet, LifecycleState};
@@ -189,7 +189,7 @@ async fn keep_data(
     }
     let siblings = ctx.list_siblings(set).await?;
     let others: Vec<String> =
-        siblings.iter().filter_map(|it| it.uid()).filter(|it| *it != uid).collect();
+        siblings.iter().filter_map(ResourceExt::uid).filter(|it| *it != uid).collect();
     crds.retain(|crd| !others.iter().any(|other| has_owner(crd, other)));
     if crds.is_empty() {
         return Ok(());

@@ -182,7 +182,7 @@ impl Context {
         Counted::Known(counted)
     }
 
-    fn counts(&self) -> MutexGuard<'_, HashMap<String, Counts>> {
+    pub(super) fn counts(&self) -> MutexGuard<'_, HashMap<String, Counts>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

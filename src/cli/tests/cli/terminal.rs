@@ -148,8 +148,8 @@ fn no_verb_lets_text_of_the_cluster_command_the_terminal() {
         &["crd", "migrate", "a.example.com"],
     ] {
         let (out, errors) = olm(&kubeconfig, arguments);
-        assert_eq!(commands(&out), [], "{arguments:?}: {out}");
-        assert_eq!(commands(&errors), [], "{arguments:?}: {errors}");
+        assert!(commands(&out).is_empty(), "{arguments:?}: {out}");
+        assert!(commands(&errors).is_empty(), "{arguments:?}: {errors}");
     }
     let (sheet, errors) = olm(&kubeconfig, &["status", "e"]);
     let why = sheet.lines().find(|line| line.starts_with("Why"));
@@ -189,5 +189,5 @@ fn with_color_nothing_but_the_plugin_colors() {
     assert!(shown.contains(&format!("\u{1b}[1mp.v1{SHOWN} from catalog ")), "{shown:?}");
     let own = ["\u{1b}[1m", "\u{1b}[32m", "\u{1b}[2m", "\u{1b}[0m", "\r\n"];
     let rest = own.iter().fold(shown.clone(), |rest, own| rest.replace(own, ""));
-    assert_eq!(commands(&rest), [], "{shown:?}");
+    assert!(commands(&rest).is_empty(), "{shown:?}");
 }
