@@ -26,6 +26,7 @@ mod identity;
 mod install;
 mod lease;
 mod manifests;
+mod memory;
 mod moving;
 mod objectset;
 mod operation;
