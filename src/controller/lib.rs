@@ -8,7 +8,7 @@
 //! | bundle images | disk, `olm_image::bundle` | `--cache-limit` | no revision in use was made of it |
 //! | packages of catalogs, parsed | `fetch` | 512 per catalog | the catalog changes |
 //! | extensions that are settled: a hash of what the revision was made of, and the issuer of its certificates | `extension/settled.rs` | one per extension | the extension goes |
-//! | rendered contents | `extension/content.rs` | 8 and 32 MiB, but always the last | the revision has rolled out, or the oldest |
+//! | rendered contents | `extension/content.rs` | 8 and 64 MiB | the revision has rolled out, or the oldest |
 //! | content of revisions | `revision/kept.rs` | 32 MiB | it rolled out 10 s ago, or its Secrets change |
 //! | state of objects after their last apply: hash and metadata | `apply/applied_cache.rs` | what is managed | the revision goes |
 //! | the same of settled revisions, for the next process | disk, `objectset/settled.rs` | one file per revision, `--cache-limit` | the revision goes, or changes |

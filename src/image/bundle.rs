@@ -8,14 +8,15 @@
 //! Source: catalogs.md 5.1, D2.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::{self, Write as _};
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use olm_core::error::without_path;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::digest::{Algorithm, Digest, Hasher};
+use crate::limits::MAX_BUNDLE_BYTES;
 use crate::pull::{PullError, Puller};
 use crate::reference::ImageRef;
 use crate::room::Room;
@@ -113,6 +114,12 @@ impl BundleCache {
         Ok(read(&self.file(owner, digest)?))
     }
 
+    /// Returns how many bytes a cached bundle has on disk; 0 if it is not cached.
+    pub fn bytes(&self, owner: &str, digest: &Digest) -> u64 {
+        let metadata = self.file(owner, digest).and_then(fs::metadata);
+        metadata.map_or(0, |metadata| metadata.len())
+    }
+
     /// Stores a bundle in the cache.
     pub fn store(&self, owner: &str, digest: &Digest, files: &BundleFiles) -> io::Result<()> {
         write(&self.file(owner, digest)?, files, &self.room)
@@ -170,39 +177,47 @@ struct Head {
     files: Vec<(String, usize)>,
 }
 
-/// Reads a cached file; an incomplete one counts as absent and is replaced by the next pull.
+/// Reads a cached file; an incomplete one, and one that is larger than a bundle may be, counts as
+/// absent and is replaced by the next pull.
 fn read(path: &Path) -> Option<BundleFiles> {
-    let bytes = fs::read(path).ok()?;
-    let end = bytes.iter().position(|b| *b == b'\n')?;
-    let head: Head = serde_json::from_slice(&bytes[..end]).ok()?;
-    let mut rest = &bytes[end + 1..];
-    if Digest::sha256(rest).hex() != head.sha256 {
+    let mut file = BufReader::new(File::open(path).ok()?);
+    let mut head = Vec::new();
+    file.read_until(b'\n', &mut head).ok()?;
+    let head: Head = serde_json::from_slice(&head).ok()?;
+    let bytes = head.files.iter().try_fold(0_usize, |all, (_, len)| all.checked_add(*len))?;
+    if u64::try_from(bytes).ok()? > MAX_BUNDLE_BYTES {
         return None;
     }
+    let mut hasher = Hasher::new(Algorithm::Sha256);
     let mut files = BundleFiles::new();
     for (path, len) in head.files {
-        let (content, after) = rest.split_at_checked(len)?;
-        files.insert(path, content.to_vec());
-        rest = after;
+        let mut content = vec![0; len];
+        file.read_exact(&mut content).ok()?;
+        hasher.update(&content);
+        files.insert(path, content);
     }
-    rest.is_empty().then_some(files)
+    let is_whole = file.fill_buf().ok()?.is_empty() && hasher.finish().hex() == head.sha256;
+    is_whole.then_some(files)
 }
 
 fn write(path: &Path, files: &BundleFiles, room: &Room) -> io::Result<()> {
-    let content: Vec<u8> = files.values().flatten().copied().collect();
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    for content in files.values() {
+        hasher.update(content);
+    }
     let head = Head {
-        sha256: Digest::sha256(&content).hex().to_owned(),
+        sha256: hasher.finish().hex().to_owned(),
         files: files.iter().map(|(path, content)| (path.clone(), content.len())).collect(),
     };
     let mut head = serde_json::to_vec(&head)?;
     head.push(b'\n');
     let writing = room.enter()?;
-    writing.take(head.len() + content.len())?;
+    writing.take(head.len() + files.values().map(Vec::len).sum::<usize>())?;
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(directory)?;
     let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory)?;
     file.write_all(&head)?;
-    file.write_all(&content)?;
+    files.values().try_for_each(|content| file.write_all(content))?;
     file.as_file().sync_all()?;
     file.persist(path).map(drop).map_err(|err| err.error)
 }
@@ -258,6 +273,21 @@ mod tests {
         assert_eq!(names(&dir.path().join("c")).unwrap(), [""; 0]);
     }
 
+    #[test]
+    fn what_is_larger_than_a_bundle_is_not_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = BundleCache::open(dir.path()).unwrap();
+        let digest = Digest::sha256(b"1");
+        assert_eq!(cache.bytes("ext", &digest), 0);
+        let most = usize::try_from(MAX_BUNDLE_BYTES).unwrap();
+        let files = |bytes| BundleFiles::from([("manifests/a".into(), vec![b'~'; bytes])]);
+        cache.store("ext", &digest, &files(most)).unwrap();
+        assert!(cache.bytes("ext", &digest) > MAX_BUNDLE_BYTES);
+        assert!(cache.load("ext", &digest).unwrap().is_some());
+        cache.store("ext", &digest, &files(most + 1)).unwrap();
+        assert_eq!(cache.load("ext", &digest).unwrap(), None);
+    }
+
     // catalogs.md D2, C7
     #[test]
     fn names_of_an_image_never_become_paths() {
@@ -280,6 +310,8 @@ mod tests {
         let path = cache.file("ext", &digest).unwrap();
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(cache.load("ext", &digest).unwrap(), None);
+        fs::write(&path, [bytes.as_slice(), b"x"].concat()).unwrap();
         assert_eq!(cache.load("ext", &digest).unwrap(), None);
         fs::write(dir.path().join("ext").join(".unfinished-x"), "").unwrap();
         BundleCache::open(dir.path()).unwrap();

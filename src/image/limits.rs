@@ -26,8 +26,15 @@ pub const MAX_LINK_HOPS: usize = 40;
 pub const MAX_ZSTD_WINDOW_LOG: u32 = 27;
 /// Bytes kept in memory before they move to a temporary file.
 pub const SPOOL_MEMORY_BYTES: usize = 8 << 20;
-/// Layers downloaded at the same time.
+/// Layers of an image downloaded at the same time.
 pub const PARALLEL_DOWNLOADS: usize = 4;
+/// Images that one puller unpacks at the same time, whatever registries they are from: each may
+/// take a window of 128 MiB and [`SPOOL_MEMORY_BYTES`].
+pub const PARALLEL_UNPACKS: usize = 2;
+/// Most bytes of all layers of a bundle image, compressed: 256 MiB.
+pub const MAX_BUNDLE_LAYER_BYTES: u64 = 256 * MIB;
+/// Most bytes of the files kept of a bundle image: 32 MiB. Manifests may have half of that.
+pub const MAX_BUNDLE_BYTES: u64 = 32 * MIB;
 
 /// Longest time without a byte from a registry.
 pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -93,6 +100,12 @@ impl Limits {
 
     /// Returns the limits for bundle images, whose content ends up in memory and in Secrets.
     pub fn bundle() -> Self {
-        Self { kept: 256 * MIB, kept_files: 10_000, ..Self::catalog() }
+        Self {
+            compressed_layer: MAX_BUNDLE_LAYER_BYTES,
+            compressed_image: MAX_BUNDLE_LAYER_BYTES,
+            kept: MAX_BUNDLE_BYTES,
+            kept_files: 10_000,
+            ..Self::catalog()
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Where each blob of a stored catalog stands, and what vouches for the files beside it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use olm_core::catalog::lint::Tally;
@@ -13,6 +15,41 @@ use super::store::Origin;
 
 /// Version of the file format; a file of another version is read again from its image.
 const FORMAT: u32 = 2;
+
+/// Most blobs of a catalog.
+pub const MAX_BLOBS: usize = 1_000_000;
+/// Longest `schema`, `package` or `name` of a blob, in bytes: 1 KiB.
+pub const MAX_NAME_BYTES: usize = 1 << 10;
+/// Most bytes of all different schemas, packages and names of a catalog together: 64 MiB.
+pub const MAX_NAMES_BYTES: usize = 64 << 20;
+/// Most bytes of the file of an index within these limits: each blob is at most 48 bytes in it, and
+/// each byte of a name at most six, besides 64 KiB for the rest. A larger one is not read.
+const MAX_FILE_BYTES: u64 = 48 * MAX_BLOBS as u64 + 6 * MAX_NAMES_BYTES as u64 + (64 << 10);
+
+/// Why a catalog cannot be indexed: its index would take too much memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IndexError {
+    /// It has more than [`MAX_BLOBS`].
+    #[error("catalog has more than {MAX_BLOBS} blobs")]
+    Blobs,
+    /// A field is longer than [`MAX_NAME_BYTES`].
+    #[error("{field} of the blob is {bytes} bytes long, more than {MAX_NAME_BYTES}")]
+    Name {
+        /// The field.
+        field: &'static str,
+        /// Its length.
+        bytes: usize,
+    },
+    /// All fields together are longer than [`MAX_NAMES_BYTES`].
+    #[error(
+        "different schemas, packages and names of the catalog are longer than {MAX_NAMES_BYTES} \
+         bytes together"
+    )]
+    Names,
+    /// A blob is longer than the format can say.
+    #[error("blob is longer than {} bytes", u32::MAX)]
+    Blob,
+}
 
 /// Place of one blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +65,14 @@ pub struct BlobRef {
 
 /// The places of all blobs of a catalog, in catalog order.
 ///
-/// Kept in memory: about 20 bytes a blob, and each different schema, package and name once.
+/// Kept in memory, within limits: 24 bytes a blob, and each different schema, package and name once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlobIndex {
     blobs: Vec<BlobRef>,
-    names: Vec<String>,
-    numbers: HashMap<String, u32>,
+    names: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+    /// Of all names.
+    name_bytes: usize,
     bytes: u64,
 }
 
@@ -57,16 +96,19 @@ impl Query {
 
 impl BlobIndex {
     /// Adds the blob that was written last.
-    pub(super) fn push(&mut self, meta: &Meta) -> io::Result<()> {
-        let len = u32::try_from(meta.json.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        let blob = BlobRef {
-            offset: self.bytes,
-            len,
-            schema: self.number(&meta.schema)?,
-            package: self.number(&meta.package)?,
-            name: self.number(&meta.name)?,
-        };
-        self.blobs.push(blob);
+    pub(super) fn push(&mut self, meta: &Meta) -> Result<(), IndexError> {
+        let len = u32::try_from(meta.json.len()).map_err(|_| IndexError::Blob)?;
+        let schema = self.number("schema", &meta.schema)?;
+        let package = self.number("package", &meta.package)?;
+        let name = self.number("name", &meta.name)?;
+        self.place(len, [schema, package, name])
+    }
+
+    fn place(&mut self, len: u32, [schema, package, name]: [u32; 3]) -> Result<(), IndexError> {
+        if self.blobs.len() == MAX_BLOBS {
+            return Err(IndexError::Blobs);
+        }
+        self.blobs.push(BlobRef { offset: self.bytes, len, schema, package, name });
         self.bytes += u64::from(len) + 1;
         Ok(())
     }
@@ -111,7 +153,7 @@ impl BlobIndex {
             .iter()
             .map(move |blob| if Some(blob.schema) == head { blob.name } else { blob.package });
         let names = owners.filter_map(|number| self.names.get(number as usize));
-        names.map(String::as_str).filter(|name| !name.is_empty())
+        names.map(|name| &**name).filter(|name| !name.is_empty())
     }
 
     /// Returns the blobs that belong to a package, in catalog order.
@@ -127,17 +169,48 @@ impl BlobIndex {
 
     /// Returns a blob of this index, its text given.
     pub(super) fn meta(&self, blob: &BlobRef, json: String) -> Meta {
-        let name = |number: u32| self.names.get(number as usize).cloned().unwrap_or_default();
+        let name = |number: u32| {
+            let name = self.names.get(number as usize);
+            name.map(|name| name.to_string()).unwrap_or_default()
+        };
         Meta { schema: name(blob.schema), package: name(blob.package), name: name(blob.name), json }
     }
 
-    fn number(&mut self, name: &str) -> io::Result<u32> {
+    /// Returns the index that was written so; `None` if it was not.
+    fn restored(names: &[Cow<'_, str>], blobs: &[[u32; 4]]) -> Option<Self> {
+        let mut index = Self::default();
+        for name in names {
+            index.number("", name).ok()?;
+        }
+        if index.names.len() != names.len() {
+            return None;
+        }
+        for &[len, schema, package, name] in blobs {
+            let known = |number: u32| (number as usize) < names.len();
+            if !(known(schema) && known(package) && known(name)) {
+                return None;
+            }
+            index.place(len, [schema, package, name]).ok()?;
+        }
+        Some(index)
+    }
+
+    fn number(&mut self, field: &'static str, name: &str) -> Result<u32, IndexError> {
         if let Some(&number) = self.numbers.get(name) {
             return Ok(number);
         }
-        let number = u32::try_from(self.names.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        self.names.push(name.to_owned());
-        self.numbers.insert(name.to_owned(), number);
+        if name.len() > MAX_NAME_BYTES {
+            return Err(IndexError::Name { field, bytes: name.len() });
+        }
+        if self.name_bytes + name.len() > MAX_NAMES_BYTES {
+            return Err(IndexError::Names);
+        }
+        // Each blob has three at most.
+        let number = u32::try_from(self.names.len()).map_err(|_| IndexError::Names)?;
+        let name: Arc<str> = name.into();
+        self.name_bytes += name.len();
+        self.names.push(Arc::clone(&name));
+        self.numbers.insert(name, number);
         Ok(number)
     }
 }
@@ -157,7 +230,7 @@ pub(super) struct Record {
 
 /// The form of [`Record`] on disk.
 #[derive(Serialize, Deserialize)]
-struct RecordFile {
+struct RecordFile<'a> {
     format: u32,
     catalog: String,
     uid: String,
@@ -167,13 +240,13 @@ struct RecordFile {
     sha256: String,
     dropped: usize,
     findings: Option<Tally>,
-    names: Vec<String>,
+    names: Vec<Cow<'a, str>>,
     /// Per blob: bytes, schema, package, name; the last three are places in `names`.
     blobs: Vec<[u32; 4]>,
 }
 
 impl Record {
-    pub(super) fn to_json(&self) -> io::Result<Vec<u8>> {
+    pub(super) fn write(&self, to: impl Write) -> io::Result<()> {
         let file = RecordFile {
             format: FORMAT,
             catalog: self.origin.catalog.clone(),
@@ -184,7 +257,7 @@ impl Record {
             sha256: self.sha256.clone(),
             dropped: self.dropped,
             findings: self.findings.clone(),
-            names: self.index.names.clone(),
+            names: self.index.names.iter().map(|name| Cow::Borrowed(&**name)).collect(),
             blobs: self
                 .index
                 .blobs
@@ -192,27 +265,21 @@ impl Record {
                 .map(|blob| [blob.len, blob.schema, blob.package, blob.name])
                 .collect(),
         };
-        Ok(serde_json::to_vec(&file)?)
+        let mut to = io::BufWriter::new(to);
+        serde_json::to_writer(&mut to, &file)?;
+        to.flush()
     }
 
-    pub(super) fn parse(bytes: &[u8]) -> io::Result<Self> {
+    /// Reads what [`Record::write`] has written.
+    pub(super) fn read(from: impl Read) -> io::Result<Self> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-        let file: RecordFile = serde_json::from_slice(bytes)?;
+        let from = io::BufReader::new(from.take(MAX_FILE_BYTES));
+        let file: RecordFile<'_> = serde_json::from_reader(from)?;
         let time = |seconds| Timestamp::from_second(seconds).map_err(|_| invalid());
         if file.format != FORMAT {
             return Err(invalid());
         }
-        let mut index = BlobIndex::default();
-        for &[len, schema, package, name] in &file.blobs {
-            let known = |number: u32| (number as usize) < file.names.len();
-            if !(known(schema) && known(package) && known(name)) {
-                return Err(invalid());
-            }
-            index.blobs.push(BlobRef { offset: index.bytes, len, schema, package, name });
-            index.bytes += u64::from(len) + 1;
-        }
-        index.numbers = (0..).zip(&file.names).map(|(n, name)| (name.clone(), n)).collect();
-        index.names = file.names;
+        let index = BlobIndex::restored(&file.names, &file.blobs).ok_or_else(invalid)?;
         Ok(Self {
             origin: Origin {
                 catalog: file.catalog,
@@ -226,5 +293,88 @@ impl Record {
             findings: file.findings,
             index,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(package: &str, name: &str) -> Meta {
+        let (schema, json) = ("olm.bundle".to_owned(), "{}".to_owned());
+        Meta { schema, package: package.to_owned(), name: name.to_owned(), json }
+    }
+
+    fn record(index: BlobIndex) -> Record {
+        let origin = Origin {
+            catalog: "c".to_owned(),
+            uid: "u".to_owned(),
+            reference: "example.com/c@sha256:1".to_owned(),
+            unpacked: Timestamp::UNIX_EPOCH,
+        };
+        let (stored, sha256) = (Timestamp::UNIX_EPOCH, String::new());
+        Record { origin, stored, sha256, dropped: 0, findings: None, index }
+    }
+
+    /// Returns what is read back, and in how many bytes it was written.
+    fn again(index: &BlobIndex) -> (io::Result<BlobIndex>, usize) {
+        let mut bytes = Vec::new();
+        record(index.clone()).write(&mut bytes).unwrap();
+        (Record::read(bytes.as_slice()).map(|record| record.index), bytes.len())
+    }
+
+    // catalogs.md 5.8
+    #[test]
+    fn a_catalog_has_a_limited_number_of_blobs() {
+        let (mut index, blob) = (BlobIndex::default(), meta("p", "b"));
+        for _ in 0..MAX_BLOBS {
+            index.push(&blob).unwrap();
+        }
+        let error = index.push(&blob).unwrap_err();
+        assert_eq!(error.to_string(), "catalog has more than 1000000 blobs");
+        assert_eq!(again(&index).0.unwrap(), index);
+        // As a version without limits wrote it.
+        index.blobs.push(index.blobs[0]);
+        assert_eq!(again(&index).0.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    // catalogs.md 5.8
+    #[test]
+    fn schemas_packages_and_names_have_limited_lengths() {
+        let mut index = BlobIndex::default();
+        let longest = "~".repeat(MAX_NAME_BYTES);
+        index.push(&meta(&longest, &longest)).unwrap();
+        let error = index.push(&meta("p", &format!("{longest}~"))).unwrap_err();
+        assert_eq!(error.to_string(), "name of the blob is 1025 bytes long, more than 1024");
+        let error = index.push(&meta(&format!("{longest}~"), "b")).unwrap_err();
+        assert_eq!(error.to_string(), "package of the blob is 1025 bytes long, more than 1024");
+    }
+
+    // catalogs.md 5.8
+    #[test]
+    fn all_names_together_have_a_limit() {
+        let mut index = BlobIndex::default();
+        let filler = "~".repeat(MAX_NAME_BYTES - 8);
+        let error = (0..).find_map(|number| {
+            let name = format!("{filler}{number:08}");
+            index.push(&meta("p", &name)).err()
+        });
+        let want = "different schemas, packages and names of the catalog are longer than 67108864 \
+                    bytes together";
+        assert_eq!(error.unwrap().to_string(), want);
+        // What is there already takes nothing.
+        index.push(&meta("p", "p")).unwrap();
+    }
+
+    #[test]
+    fn the_file_of_an_index_has_at_most_as_many_bytes_as_are_read() {
+        let mut index = BlobIndex::default();
+        // Each byte of such a name is six bytes of the file.
+        index.push(&meta("p", &"\u{1}".repeat(MAX_NAME_BYTES))).unwrap();
+        let (read, one) = again(&index);
+        assert_eq!(read.unwrap(), index);
+        assert!(one > 6 * MAX_NAME_BYTES && one < 6 * MAX_NAME_BYTES + 1024);
+        // The places of a blob have ten digits at most.
+        assert!(format!("[{0},{0},{0},{0}],", u32::MAX).len() <= 48);
     }
 }

@@ -5,11 +5,14 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use olm_core::catalog::lint::Linter;
+use olm_core::error::quote;
 use olm_image::room::{GrowingFile, Writing};
 use sha2::{Digest as _, Sha256};
 
 use super::index::{BlobIndex, Record};
-use super::store::{Blob, INDEX, LINES, Origin, hex, sync_folder, whole_seconds};
+use super::store::{
+    Blob, INDEX, LINES, Origin, StoreError, WRITING, hex, sync_folder, whole_seconds,
+};
 
 /// Writes one folder.
 pub(super) struct Writer {
@@ -18,6 +21,8 @@ pub(super) struct Writer {
     hash: Sha256,
     index: BlobIndex,
     dropped: usize,
+    /// Blobs so far, those that were dropped included.
+    entries: usize,
     linter: Option<Linter>,
 }
 
@@ -33,12 +38,14 @@ impl Writer {
             hash: Sha256::new(),
             index: BlobIndex::default(),
             dropped: 0,
+            entries: 0,
             linter,
         })
     }
 
-    pub(super) fn push(&mut self, blob: &Blob<'_>) -> io::Result<()> {
+    pub(super) fn push(&mut self, blob: &Blob<'_>) -> Result<(), StoreError> {
         let Blob { file, line, meta } = blob;
+        self.entries += 1;
         if let Some(linter) = &mut self.linter {
             linter.add_blob(file, *line, meta);
         }
@@ -46,11 +53,19 @@ impl Writer {
             self.dropped += 1;
             return Ok(());
         }
+        self.index.push(meta).map_err(|source| StoreError::Index {
+            place: match *file {
+                "" => format!("entry {}", self.entries),
+                file => format!("{}, line {line}", quote(file)),
+            },
+            source,
+        })?;
         for bytes in [meta.json.as_bytes(), b"\n"] {
-            self.lines.write_all(bytes)?;
+            let written = self.lines.write_all(bytes);
+            written.map_err(StoreError::disk(WRITING))?;
             self.hash.update(bytes);
         }
-        self.index.push(meta)
+        Ok(())
     }
 
     pub(super) fn finish(self, folder: &Path, origin: Origin) -> io::Result<()> {
@@ -65,7 +80,7 @@ impl Writer {
             index: self.index,
         };
         let mut index = self.writing.create(&folder.join(INDEX))?;
-        index.write_all(&record.to_json()?)?;
+        record.write(&mut index)?;
         index.file().sync_all()?;
         sync_folder(folder)
     }

@@ -1,6 +1,8 @@
 //! From what the catalog calls a bundle to the content of a revision: its image resolved, pulled,
 //! read and rendered, or found where it was rendered before.
 
+use std::io;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
@@ -15,6 +17,22 @@ use super::Attempt;
 use super::certificates::Certificates;
 use super::content::{Content, Place, Request};
 use super::error::ContentError;
+use super::turns::Turn;
+
+/// Content, and the turn at reading its bundle unless it was rendered before.
+#[derive(Debug)]
+pub(super) struct Held {
+    content: Arc<Content>,
+    _turn: Option<Turn>,
+}
+
+impl Deref for Held {
+    type Target = Content;
+
+    fn deref(&self) -> &Content {
+        &self.content
+    }
+}
 
 impl Attempt<'_> {
     /// Resolves the image of a bundle to its digest.
@@ -53,31 +71,32 @@ impl Attempt<'_> {
         Ok(puller?)
     }
 
-    /// Returns the content of a bundle, and where the certificates of its webhooks come from.
+    /// Returns the content of a bundle, and where the certificates of its webhooks come from. Who
+    /// holds the content of one bundle must not ask for another.
     pub(super) async fn content(
         &self,
         target: &BundleRecord,
         resolved: &Resolved,
-    ) -> Result<(Arc<Content>, Certificates), ContentError> {
+    ) -> Result<(Held, Certificates), ContentError> {
         let rendered = &self.ctx.rendered;
         let place = self.place(resolved);
         let mut loaded = None;
         let needs = if let Some(needs) = rendered.needs(&place) {
             needs
         } else {
-            let bundle = self.bundle(target, resolved).await?;
+            let (bundle, turn) = self.bundle(target, resolved).await?;
             let needs = Arc::new(certificate_needs(&bundle, &place.1));
             rendered.put_needs(place, Arc::clone(&needs));
-            loaded = Some(bundle);
+            loaded = Some((bundle, turn));
             needs
         };
         let certificates = self.choose_certificates(&needs).await?;
         let request = self.request(target, resolved, certificates.provider());
         if let Some(content) = rendered.get(&request) {
-            return Ok((content, certificates));
+            return Ok((Held { content, _turn: None }, certificates));
         }
-        let bundle = match loaded {
-            Some(bundle) => bundle,
+        let (bundle, turn) = match loaded {
+            Some(loaded) => loaded,
             None => self.bundle(target, resolved).await?,
         };
         let (content, request) = tokio::task::spawn_blocking(move || {
@@ -85,13 +104,13 @@ impl Attempt<'_> {
             (content, request)
         })
         .await
-        .map_err(|error| PullError::Store(std::io::Error::other(error)))?;
+        .map_err(|error| PullError::Store(io::Error::other(error)))?;
         let content = Arc::new(content?);
         for warning in &content.warnings {
             tracing::warn!(warning, "bundle is unusual");
         }
         rendered.put(request, Arc::clone(&content));
-        Ok((content, certificates))
+        Ok((Held { content, _turn: Some(turn) }, certificates))
     }
 
     /// Returns what is to be rendered, and with whose certificates.
@@ -116,7 +135,7 @@ impl Attempt<'_> {
         &self,
         target: &BundleRecord,
         resolved: &Resolved,
-    ) -> Result<Bundle, ContentError> {
+    ) -> Result<(Bundle, Turn), ContentError> {
         let ctx = self.ctx;
         let (name, image) = (self.extension.object.name_any(), resolved.image().clone());
         let (text, registry) = (image.to_string(), image.registry().to_owned());
@@ -126,17 +145,25 @@ impl Attempt<'_> {
         let work = async move {
             let answer = pull_bundle(&puller, &image, Some((&cache, &owner))).await;
             metrics.pulled(&answer);
-            answer
+            // Whoever has its turn reads it from the disk: nobody holds what nobody reads.
+            answer.map(drop)
         };
         let answer = ctx.images.wait(&name, &text, &registry, work).await;
         let answer = answer.ok_or(ContentError::Pulling(text))?;
         ctx.pull_state.end(&name, answer.is_err());
-        let bundle = answer?;
+        answer?;
         if let Err(error) = ctx.bundles.retain(&name, &self.in_use(resolved)) {
             tracing::warn!(%error, "superseded bundles stay on disk");
         }
-        let read = tokio::task::spawn_blocking(move || Bundle::from_files(&bundle.files)).await;
-        Ok(read.map_err(|error| PullError::Store(std::io::Error::other(error)))??)
+        let (cache, digest) = (ctx.bundles.clone(), resolved.digest().clone());
+        let turn = ctx.turns.wait(cache.bytes(&name, &digest)).await;
+        let read = tokio::task::spawn_blocking(move || {
+            let files = cache.load(&name, &digest).map_err(PullError::Store)?;
+            let gone = || PullError::Store(io::ErrorKind::NotFound.into());
+            Ok::<_, ContentError>(Bundle::from_files(&files.ok_or_else(gone)?)?)
+        });
+        let read = read.await.map_err(|error| PullError::Store(io::Error::other(error)))?;
+        Ok((read?, turn))
     }
 
     /// Returns the digests of the bundles that may be asked for again: this one, and those of

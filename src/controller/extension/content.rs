@@ -23,8 +23,8 @@ use super::settled::Settled;
 /// Contents, or what bundles need certificates for, kept in memory, so that the passes of one
 /// roll-out render once.
 const KEPT: usize = 8;
-/// Most memory that contents may take; the last one is kept whatever it takes.
-const MAX_BYTES: usize = 32 << 20;
+/// Most memory that contents may take, in bytes: 64 MiB. One that takes more is rendered again.
+const MAX_BYTES: usize = 64 << 20;
 
 /// What a bundle becomes in one extension.
 #[derive(Debug)]
@@ -172,12 +172,15 @@ impl<K: PartialEq, V: Clone> Recent<K, V> {
 
     fn put(&self, key: K, value: V, bytes: usize) {
         self.retain(|other| *other != key);
+        if bytes > MAX_BYTES {
+            return;
+        }
         let mut kept = self.lock();
         kept.push_back((key, value, bytes));
         let too_much = |kept: &VecDeque<(K, V, usize)>| {
             kept.iter().map(|(.., bytes)| bytes).sum::<usize>() > MAX_BYTES
         };
-        while kept.len() > KEPT || kept.len() > 1 && too_much(&kept) {
+        while kept.len() > KEPT || too_much(&kept) {
             kept.pop_front();
         }
     }

@@ -155,22 +155,25 @@ impl Attempt<'_> {
             Err(error) => return Err(failed(error)),
         };
         let provider = certificates.provider();
+        let requests = content.certificate_requests.clone();
         let plan = Plan {
             waivers: &policy.waivers,
             approved: self.approved_plan(target, policy),
             installed: self.rights_before(target, policy).await.map_err(failed)?,
             origin: goal.origin(self.revisions),
             desired: self.desired(target, &resolved, &content),
-            requests: &content.certificate_requests,
+            requests: &requests,
             certificates,
             rights,
         };
         let made = self.write(plan).await.map_err(failed)?;
+        // What is restored below waits for a turn of its own.
+        drop(content);
         let enacted = Box::pin(self.made(made, |refusal| failed(refusal.into()))).await;
         let quiet = enacted.permissions.is_none() && enacted.notes.is_empty();
         let changed = enacted.revisions.is_some() || enacted.refused.is_some();
         if let (true, false, Some(newest)) = (quiet, changed, newest) {
-            self.note_settled(newest, target, &resolved, provider, &content);
+            self.note_settled(newest, target, &resolved, provider, requests);
             if let Err(error) = self.drop_release(newest).await {
                 tracing::warn!(error = %Chain(&error), "Helm release not removed yet");
             }

@@ -291,7 +291,9 @@ impl Classify for ExtensionError {
 impl Classify for ContentError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::Pull(error) if error.is_terminal() => Disposition::Terminal(Reason::Blocked),
+            Self::Pull(error) if error.is_terminal() || error.is_of_size() => {
+                Disposition::Terminal(Reason::Blocked)
+            }
             Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
             // The Secret may be labelled at any time; the cluster changed so that the check passes.
             Self::PullSecret(_) => Disposition::RetryWithin(REPAIRABLE),
@@ -302,6 +304,7 @@ impl Classify for ContentError {
             },
             // The end of the pull calls.
             Self::Pulling(_) => Disposition::Wait(PULLING),
+            Self::Bundle(error) if error.is_of_size() => Disposition::Terminal(Reason::Blocked),
             // As upstream: the catalog may offer another bundle tomorrow (decision 20).
             Self::Bundle(_) | Self::LiveCrd { .. } | Self::Crds(_) | Self::Stored(_) => {
                 Disposition::Retry
@@ -316,7 +319,9 @@ impl Classify for ContentError {
 
 #[cfg(test)]
 mod tests {
+    use olm_core::bundle::SizeError;
     use olm_core::error::Chain;
+    use olm_image::unpack::{Refusal, UnpackError};
     use rstest::rstest;
 
     use super::*;
@@ -367,5 +372,27 @@ mod tests {
     )]
     fn texts_are_as_documented(#[case] error: ExtensionError, #[case] text: &str) {
         assert_eq!(Chain(&error).to_string(), text);
+    }
+
+    // decision 43; decision 20
+    #[rstest]
+    #[case::manifests(
+        BundleError::Size(SizeError::Manifests { file: "manifests/x".to_owned(), bytes: 1 }).into(),
+        Disposition::Terminal(Reason::Blocked)
+    )]
+    #[case::files(
+        PullError::from(UnpackError::Kept(Refusal::KeptBytes(1))).into(),
+        Disposition::Terminal(Reason::Blocked)
+    )]
+    #[case::content(BundleError::NoCsv.into(), Disposition::Retry)]
+    #[case::names(
+        PullError::from(UnpackError::Kept(Refusal::Absolute)).into(),
+        Disposition::Retry
+    )]
+    fn what_is_too_large_is_not_tried_again(
+        #[case] error: ContentError,
+        #[case] want: Disposition,
+    ) {
+        assert_eq!(error.disposition(), want);
     }
 }

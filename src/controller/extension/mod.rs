@@ -28,6 +28,7 @@ mod resolve;
 mod rollback;
 mod settled;
 mod takeover;
+mod turns;
 mod watch;
 
 use std::sync::Arc;
@@ -52,7 +53,7 @@ use olm_core::render::CertificateSource;
 use olm_core::resolve::Options;
 use olm_core::revision::{Account, AccountRule, BundleRecord, Origin, states};
 use olm_core::uninstall::UninstallPolicy;
-use olm_image::{BundleCache, BundleImage, Resolved};
+use olm_image::{BundleCache, Resolved};
 
 pub use content::Rendered;
 pub use discovery::DiscoveryCache;
@@ -63,6 +64,7 @@ pub use pulls::{Pulls, ended};
 pub use refusals::Refusals;
 pub use removal::OrphaningSeen;
 pub use takeover::Before;
+pub use turns::Turns;
 pub use watch::{Triggers, content_changes, run};
 
 use crate::account::{Guard, Reviews};
@@ -139,7 +141,9 @@ pub struct Context {
     /// Tags that are being resolved.
     pub digests: Pulls<Resolved>,
     /// Bundles that are being pulled.
-    pub images: Pulls<BundleImage>,
+    pub images: Pulls<()>,
+    /// Who reads bundles.
+    pub turns: Turns,
     /// The rest of the cluster.
     pub discovery: DiscoveryCache,
     /// Extensions whose revision a check refused.

@@ -17,6 +17,10 @@ use tokio::task::{AbortHandle, JoinHandle};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests for bundles that one registry is asked to serve at the same time.
 const AT_ONCE: usize = 4;
+/// Requests for bundles that all registries together are asked to serve at the same time: their
+/// layers, 4 GiB at most, lie in temporary files meanwhile, in a folder of 10 GiB. Four
+/// registries have to stall before the images of a fifth wait.
+const ALL_AT_ONCE: usize = 16;
 /// Names of extensions whose pull has ended and that nobody has looked at yet.
 const WAITING: usize = 64;
 
@@ -25,6 +29,7 @@ pub struct Pulls<T> {
     patience: Duration,
     under_way: Mutex<HashMap<String, UnderWay<T>>>,
     registries: Mutex<HashMap<String, Arc<Semaphore>>>,
+    all: Arc<Semaphore>,
     ended: mpsc::Sender<String>,
 }
 
@@ -56,6 +61,7 @@ impl<T: Send + 'static> Pulls<T> {
             patience: PATIENCE,
             under_way: Mutex::default(),
             registries: Mutex::default(),
+            all: Arc::new(Semaphore::new(ALL_AT_ONCE)),
             ended,
         }
     }
@@ -96,10 +102,11 @@ impl<T: Send + 'static> Pulls<T> {
         registry: &str,
         work: impl Future<Output = Answer<T>> + Send + 'static,
     ) -> UnderWay<T> {
-        let places = self.places(registry);
+        let (places, all) = (self.places(registry), Arc::clone(&self.all));
         let end = tokio::spawn(async move {
-            // It is closed by nobody.
+            // They are closed by nobody. What waits for its registry takes no place of the others.
             let _place = places.acquire_owned().await;
+            let _of_all = all.acquire_owned().await;
             work.await
         });
         UnderWay { image: image.to_owned(), abort: end.abort_handle(), end }
@@ -207,5 +214,24 @@ mod tests {
         pulls.forget("a");
         let got = pulls.wait("e", "i", "slow", never()).await;
         assert_eq!(got.unwrap().unwrap(), 4);
+    }
+
+    #[tokio::test]
+    async fn all_registries_together_have_a_limit() {
+        let (ended, _) = super::ended();
+        let pulls = Pulls { patience: Duration::from_millis(1), ..pulls(ended) };
+        for number in 0..ALL_AT_ONCE {
+            let (extension, registry) = (format!("e{number}"), format!("r{}", number / AT_ONCE));
+            assert!(pulls.wait(&extension, "i", &registry, never()).await.is_none());
+        }
+        let (began, mut begun) = oneshot::channel();
+        let work = async move {
+            began.send(()).unwrap();
+            Ok(6)
+        };
+        assert!(pulls.wait("another", "i", "another", work).await.is_none());
+        assert!(begun.try_recv().is_err());
+        pulls.forget("e0");
+        begun.await.unwrap();
     }
 }

@@ -16,7 +16,7 @@ use olm_image::Resolved;
 
 use super::Attempt;
 use super::certificates::is_rolled_out;
-use super::content::{Content, Place, Request};
+use super::content::{Place, Request};
 use super::enact::Enacted;
 use super::error::ContentError;
 
@@ -136,7 +136,7 @@ impl Attempt<'_> {
         target: &BundleRecord,
         resolved: &Resolved,
         provider: Option<CertificateProvider>,
-        content: &Content,
+        requests: Vec<CertificateRequest>,
     ) {
         let place = self.place(resolved);
         let Some(needs) = self.ctx.rendered.needs(&place) else {
@@ -150,7 +150,7 @@ impl Attempt<'_> {
             place,
             inputs: self.inputs(newest, target, &request),
             needs,
-            requests: content.certificate_requests.clone(),
+            requests,
             provider,
             due: None,
             // What was touched during this reconcile is not known.

@@ -86,6 +86,7 @@ impl Manager {
             bundles,
             digests: extension::Pulls::new(ended.clone()),
             images: extension::Pulls::new(ended),
+            turns: extension::Turns::default(),
             metrics: self.metrics.clone(),
             rendered: extension::Rendered::default(),
             platform: self.platform.clone(),

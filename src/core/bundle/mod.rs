@@ -10,6 +10,7 @@ mod dependencies;
 mod field;
 mod manifest;
 mod properties;
+mod size;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub use dependencies::{DEPENDENCIES_FILE, constraints};
 pub use field::FieldError;
 pub use manifest::ManifestError;
 pub(crate) use manifest::csv_as_written;
+pub use size::{MAX_DOCUMENT_BYTES, MAX_MANIFESTS_BYTES, SizeError};
 pub(crate) use validate::is_subdomain;
 pub use validate::{ValidationError, supported_kind, validate};
 
@@ -63,6 +65,9 @@ pub struct Bundle {
 /// Why the files are not a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
+    /// A file, or all together, would take too much memory.
+    #[error(transparent)]
+    Size(#[from] SizeError),
     /// `metadata/annotations.yaml` is missing.
     #[error("open metadata/annotations.yaml: no such file or directory")]
     NoAnnotations,
@@ -135,14 +140,23 @@ pub enum MetadataError {
     Field(#[from] FieldError),
 }
 
+impl BundleError {
+    /// Says whether the bundle is too large, which no retry changes.
+    pub fn is_of_size(&self) -> bool {
+        matches!(self, Self::Size(_))
+    }
+}
+
 impl Bundle {
     /// Reads a bundle from its files.
     ///
     /// Files outside `manifests/`, `metadata/annotations.yaml` and `metadata/properties.yaml` are
-    /// ignored. Nothing is validated beyond what reading needs.
+    /// ignored. Nothing is validated beyond what reading needs, and nothing is parsed of a bundle
+    /// that is too large.
     ///
     /// Source: rendering.md section 1.
     pub fn from_files(files: &Files) -> Result<Self, BundleError> {
+        size::check(files)?;
         let package = package(files)?;
         let mut bundle = manifest::read(files, MANIFESTS)?;
         bundle.package = package;

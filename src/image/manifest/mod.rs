@@ -78,11 +78,23 @@ pub enum ManifestError {
     #[error("image has more than {0} layers")]
     Layers(usize),
     /// The compressed bytes of a layer are over the limit.
-    #[error("layer is larger than {0} bytes")]
-    LayerBytes(u64),
+    #[error("layer {layer} is {bytes} bytes, more than {limit}")]
+    LayerBytes {
+        /// Number of the layer, counted from 1.
+        layer: usize,
+        /// Bytes of the layer.
+        bytes: u64,
+        /// Most bytes of a layer.
+        limit: u64,
+    },
     /// The compressed bytes of all layers are over the limit.
-    #[error("image is larger than {0} bytes")]
-    ImageBytes(u64),
+    #[error("the layers of the image are {bytes} bytes together, more than {limit}")]
+    ImageBytes {
+        /// Bytes of all layers.
+        bytes: u64,
+        /// Most bytes of all layers.
+        limit: u64,
+    },
     /// The configuration lists another number of layers than the manifest.
     #[error("image configuration lists {diff_ids} layers, the manifest {layers}")]
     DiffIds {
@@ -258,12 +270,15 @@ pub(crate) fn check_layers(layers: &[Descriptor], limits: &Limits) -> Result<(),
     if layers.len() > limits.layers {
         return Err(ManifestError::Layers(limits.layers));
     }
-    if layers.iter().any(|layer| layer.size > limits.compressed_layer) {
-        return Err(ManifestError::LayerBytes(limits.compressed_layer));
+    let limit = limits.compressed_layer;
+    if let Some(index) = layers.iter().position(|layer| layer.size > limit) {
+        let bytes = layers[index].size;
+        return Err(ManifestError::LayerBytes { layer: index + 1, bytes, limit });
     }
     let total = layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
     if total > limits.compressed_image {
-        return Err(ManifestError::ImageBytes(limits.compressed_image));
+        let limit = limits.compressed_image;
+        return Err(ManifestError::ImageBytes { bytes: total, limit });
     }
     Ok(())
 }

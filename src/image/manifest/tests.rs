@@ -117,6 +117,22 @@ fn oversized_images_are_refused_before_any_download() {
     assert!(check_layers(&vec![layer(0); 257], &limits).is_err());
 }
 
+// catalogs.md 5.8
+#[test]
+fn layers_of_a_bundle_have_a_limit_of_their_own() {
+    let limits = Limits::bundle();
+    let refusal = |sizes: &[u64]| {
+        let layer = |size: &u64| Descriptor { digest: Digest::sha256(b""), size: *size };
+        let layers: Vec<_> = sizes.iter().map(layer).collect();
+        check_layers(&layers, &limits).unwrap_err().to_string()
+    };
+    let most = 256 << 20;
+    check_layers(&[Descriptor { digest: Digest::sha256(b""), size: most }], &limits).unwrap();
+    assert_eq!(refusal(&[1, most + 1]), "layer 2 is 268435457 bytes, more than 268435456");
+    let want = "the layers of the image are 268435457 bytes together, more than 268435456";
+    assert_eq!(refusal(&[1, most]), want);
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {

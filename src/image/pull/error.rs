@@ -176,6 +176,30 @@ impl PullError {
         }
     }
 
+    /// Says whether the image is larger than it may be. Content never becomes smaller, only another
+    /// image can help.
+    ///
+    /// Source: catalogs.md 5.8.
+    pub fn is_of_size(&self) -> bool {
+        match self {
+            Self::Copy(CopyError::Manifest(manifest)) => matches!(
+                manifest,
+                ManifestError::Layers(_)
+                    | ManifestError::LayerBytes { .. }
+                    | ManifestError::ImageBytes { .. }
+            ),
+            Self::Unpack(error) => error.is_of_size(),
+            Self::Copy(_)
+            | Self::Reference(_)
+            | Self::Registries(_)
+            | Self::Resolve(_)
+            | Self::Store(_)
+            | Self::MissingLabel { .. }
+            | Self::LabelDirectory { .. }
+            | Self::Timeout(_) => false,
+        }
+    }
+
     /// Says whether the registry answered that there is no such image.
     pub fn is_not_found(&self) -> bool {
         let (Self::Resolve(source) | Self::Copy(CopyError::Source { source, .. })) = self else {

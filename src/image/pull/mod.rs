@@ -18,14 +18,14 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use olm_core::error::{Chain, without_path};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::auth::Credentials;
 use crate::auth_file::AuthFiles;
 use crate::digest::{Digest, Hasher};
 use crate::keyring::{Keyring, Source};
 use crate::layer::StopFlag;
-use crate::limits::{Limits, PARALLEL_DOWNLOADS};
+use crate::limits::{Limits, PARALLEL_DOWNLOADS, PARALLEL_UNPACKS};
 use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
 use crate::policy::{Policy, PolicyPath};
 use crate::proxies::Proxies;
@@ -107,6 +107,7 @@ pub struct Puller {
     keyring: RwLock<Arc<Keyring>>,
     proxies: RwLock<Proxies>,
     transfer: Arc<Transfer>,
+    unpacks: Arc<Semaphore>,
 }
 
 /// A reference whose digest is known.
@@ -156,6 +157,7 @@ impl Puller {
             keyring: RwLock::default(),
             proxies: RwLock::default(),
             transfer: Arc::default(),
+            unpacks: Arc::new(Semaphore::new(PARALLEL_UNPACKS)),
         }
     }
 
@@ -181,6 +183,7 @@ impl Puller {
             keyring: RwLock::new(Arc::new(self.keyring().after(first))),
             proxies: RwLock::new(self.proxies()),
             transfer: Arc::clone(&self.transfer),
+            unpacks: Arc::clone(&self.unpacks),
         }
     }
 
@@ -353,6 +356,7 @@ impl Puller {
             layers,
             session,
             transfer: Arc::clone(&self.transfer),
+            unpacks: Arc::clone(&self.unpacks),
         })
     }
 }
@@ -368,6 +372,7 @@ pub struct Image {
     layers: Vec<Descriptor>,
     session: Arc<Session>,
     transfer: Arc<Transfer>,
+    unpacks: Arc<Semaphore>,
 }
 
 impl Image {
@@ -402,7 +407,12 @@ impl Image {
             .collect();
         let stop = StopOnDrop::default();
         let (flag, wanted, limits) = (stop.0.clone(), wanted.to_vec(), limits.clone());
-        let work = move || unpack(&layers, &wanted, &limits, &flag);
+        // It is closed by nobody.
+        let place = Arc::clone(&self.unpacks).acquire_owned().await;
+        let work = move || {
+            let _place = place;
+            unpack(&layers, &wanted, &limits, &flag)
+        };
         let unpacked = tokio::task::spawn_blocking(work).await;
         Ok(unpacked.map_err(|err| PullError::Store(io::Error::other(err)))??)
     }

@@ -98,6 +98,21 @@ pub enum UnpackError {
     Kept(Refusal),
 }
 
+impl UnpackError {
+    /// Says whether the image is larger than it may be.
+    pub fn is_of_size(&self) -> bool {
+        let (Self::Layer { refusal, .. } | Self::File { refusal, .. } | Self::Kept(refusal)) = self;
+        matches!(
+            refusal,
+            Refusal::Entries(_)
+                | Refusal::Names(_)
+                | Refusal::FileBytes(_)
+                | Refusal::Files(_)
+                | Refusal::KeptBytes(_)
+        )
+    }
+}
+
 /// A reason to refuse an image.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]

@@ -27,6 +27,7 @@ mod install;
 mod kept_data;
 mod lease;
 mod manifests;
+mod memory;
 mod moving;
 mod objectset;
 mod operation;

@@ -32,7 +32,7 @@ use olm_image::reference::pinned;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-use super::index::{BlobIndex, Record};
+use super::index::{BlobIndex, IndexError, Record};
 use super::writer::Writer;
 
 mod forms;
@@ -47,6 +47,8 @@ pub(super) const INDEX: &str = "index.json";
 const CURRENT: &str = "current";
 /// Name of the folder for what is not complete.
 const TEMPORARY: &str = "tmp";
+/// What fails when new content cannot be written.
+pub(super) const WRITING: &str = "error writing catalog content";
 
 /// Bytes of blobs that are handed over together, one of up to 16 MiB beyond it; and how often that is
 /// done before those before them are written.
@@ -67,6 +69,15 @@ pub enum StoreError {
         /// What is wrong with it.
         #[source]
         source: Reason,
+    },
+    /// The index of the content would take too much memory.
+    #[error("error reading {place}")]
+    Index {
+        /// File and line of the blob that is too much, or its number where there are no files.
+        place: String,
+        /// Which limit it passes.
+        #[source]
+        source: IndexError,
     },
     /// A disk operation failed.
     #[error("{action}")]
@@ -244,7 +255,7 @@ impl Content {
     }
 
     fn open(folder: &Path, place: &Arc<Place>) -> io::Result<Self> {
-        let record = Record::parse(&fs::read(folder.join(INDEX))?)?;
+        let record = Record::read(File::open(folder.join(INDEX))?)?;
         let lines = File::open(folder.join(LINES))?;
         if lines.metadata()?.len() != record.index.bytes() {
             return Err(io::ErrorKind::InvalidData.into());
@@ -350,13 +361,12 @@ impl Store {
         blobs: impl IntoIterator<Item = Result<Blob<'b>, E>> + Send,
         linter: Option<Linter>,
     ) -> Result<Staged, StoreError> {
-        let action = "error writing catalog content";
         let folder = tempfile::Builder::new()
             .tempdir_in(self.root.join(TEMPORARY))
-            .map_err(StoreError::disk(action))?;
-        let writing = self.place.room.enter().map_err(StoreError::disk(action))?;
+            .map_err(StoreError::disk(WRITING))?;
+        let writing = self.place.room.enter().map_err(StoreError::disk(WRITING))?;
         let mut writer =
-            Writer::create(folder.path(), writing, linter).map_err(StoreError::disk(action))?;
+            Writer::create(folder.path(), writing, linter).map_err(StoreError::disk(WRITING))?;
         // What is read, and what is examined and written, take a processor each.
         thread::scope(|scope| {
             let (ahead, read) = sync_channel(READ_AHEAD);
@@ -377,13 +387,13 @@ impl Store {
                 ahead.send(batch)
             });
             for blob in read.into_iter().flatten() {
-                writer.push(&blob.map_err(Into::into)?).map_err(StoreError::disk(action))?;
+                writer.push(&blob.map_err(Into::into)?)?;
             }
             Ok::<_, StoreError>(())
         })?;
-        writer.finish(folder.path(), origin).map_err(StoreError::disk(action))?;
+        writer.finish(folder.path(), origin).map_err(StoreError::disk(WRITING))?;
         let content = Content::open(folder.path(), &self.place);
-        let content = content.map_err(StoreError::disk(action))?;
+        let content = content.map_err(StoreError::disk(WRITING))?;
         Ok(Staged { content: Arc::new(content), folder })
     }
 

@@ -1,6 +1,7 @@
 use super::super::index::Query;
 use super::*;
 use olm_core::catalog::read;
+use olm_core::error::Chain;
 
 fn origin(catalog: &str, digest: &str) -> Origin {
     Origin {
@@ -70,6 +71,28 @@ fn findings_stay_with_the_content_and_older_content_is_read_again() {
     fs::write(&index, text.replacen("\"format\":2", "\"format\":1", 1)).unwrap();
     let restored = Store::open(root.path(), Room::default()).unwrap();
     assert!(restored.content("a").is_none());
+}
+
+// catalogs.md 5.8
+#[test]
+fn a_blob_past_a_limit_of_the_index_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
+    let text = format!("{{\"schema\":\"a\"}}\n\n{{\"schema\":\"{}\"}}", "~".repeat(1025));
+    let error = write(&store, origin("a", "1"), &text).unwrap_err();
+    let want = "error reading entry 2: schema of the blob is 1025 bytes long, more than 1024";
+    assert_eq!(Chain(&error).to_string(), want);
+    let documents = read::documents([("p/c.json", text.as_bytes())]).unwrap();
+    let blobs = documents.map(|document| {
+        let (file, line) = (document.path, document.position.line);
+        document.meta.map(|meta| Blob { file, line, meta })
+    });
+    let error = store.stage(origin("a", "1"), blobs).unwrap_err();
+    let want = "error reading \"p/c.json\", line 3: schema of the blob is 1025 bytes long, more than \
+                1024";
+    assert_eq!(Chain(&error).to_string(), want);
+    assert!(store.content("a").is_none());
+    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
 }
 
 fn form(content: &Content, encoding: Encoding) -> Vec<u8> {
@@ -233,10 +256,10 @@ fn without_room_the_old_content_stays_and_later_the_new_one_fits() {
     fs::write(&filler, [0; 12 << 10]).unwrap();
     // Random enough that no compression makes it small.
     let digits = |n: u32| hex(&Sha256::digest(n.to_be_bytes()));
-    let name: String = (0..64).map(digits).collect();
-    let large = format!(r#"{{"schema":"olm.package","name":"{name}"}}"#);
+    let text: String = (0..64).map(digits).collect();
+    let large = format!(r#"{{"schema":"olm.package","name":"p","description":"{text}"}}"#);
     let error = write(&store, origin("a", "2"), &large).unwrap_err();
-    let text = olm_core::error::Chain(&error).to_string();
+    let text = Chain(&error).to_string();
     let want = "error writing catalog content: cache limit of 16384 bytes reached";
     assert_eq!(text, want);
     assert_eq!(store.content("a").unwrap().digest(), "sha256:1");

@@ -53,6 +53,9 @@ pub enum Reason {
     /// A blob is larger than [`MAX_BLOB_BYTES`].
     #[error("blob is larger than {MAX_BLOB_BYTES} bytes")]
     BlobTooLarge,
+    /// A text is too large to be parsed; holds the limit.
+    #[error("text of the document is larger than {0} bytes")]
+    TextTooLarge(usize),
     /// A document is nested too deeply.
     #[error("document is nested more than {depth} levels deep", depth = canonical::MAX_DEPTH)]
     TooDeep,
@@ -99,6 +102,7 @@ impl Reason {
             | Self::NotAString(_) => true,
             Self::Io(_)
             | Self::FileTooLarge
+            | Self::TextTooLarge(_)
             | Self::TooManyPatterns
             | Self::Separator
             | Self::Json(_) => false,

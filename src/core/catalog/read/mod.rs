@@ -29,6 +29,10 @@ pub use error::{Position, ReadError, Reason};
 pub const MAX_FILE_BYTES: usize = 512 * 1024 * 1024;
 /// Largest blob, in bytes of its canonical form (catalogs.md 5.8).
 pub const MAX_BLOB_BYTES: usize = 16 * 1024 * 1024;
+/// Largest text of one JSON value, and largest YAML text between separators, in bytes
+/// (catalogs.md 5.8). What YAML becomes in memory is dozens of times its length.
+const MAX_JSON_BYTES: usize = 64 * 1024 * 1024;
+const MAX_YAML_BYTES: usize = MAX_BLOB_BYTES;
 
 /// How much of the beginning of a file decides whether it is JSON.
 const DETECTION_BYTES: usize = 4096;
@@ -279,6 +283,12 @@ impl<R: Read> FileDocuments<R> {
                 Some(Err(error)) => error.is_eof(),
             };
             if goes_on && !self.window.is_last() {
+                if rest.len() > MAX_JSON_BYTES {
+                    let blank = rest.len() - rest.trim_start().len();
+                    let line = self.line + newlines(&rest[..blank]);
+                    self.count += 1;
+                    return Err(Fault(self.at(line), Reason::TextTooLarge(MAX_JSON_BYTES)));
+                }
                 self.window.grow()?;
                 continue;
             }
@@ -340,7 +350,11 @@ impl<R: Read> FileDocuments<R> {
 
     /// Returns where the text before the next separator ends, and where the one behind it begins.
     fn find_separator(&mut self) -> Result<(usize, usize), Fault> {
-        let (mut end, mut read) = (0, 0);
+        let (mut end, mut read, first) = (0, 0, self.line);
+        let too_large = |found: &mut Self| {
+            found.count += 1;
+            Err(Fault(found.at(first), Reason::TextTooLarge(MAX_YAML_BYTES)))
+        };
         loop {
             let last = self.window.is_last();
             let lines = self.window.text()[read..].split_inclusive('\n');
@@ -356,10 +370,16 @@ impl<R: Read> FileDocuments<R> {
                     return Ok((end, read));
                 }
                 end = read;
+                if end > MAX_YAML_BYTES {
+                    return too_large(self);
+                }
             }
             if last {
                 self.at_end = true;
                 return Ok((end, read));
+            }
+            if self.window.text().len() > MAX_YAML_BYTES {
+                return too_large(self);
             }
             self.window.grow()?;
         }

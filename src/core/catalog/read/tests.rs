@@ -239,6 +239,32 @@ fn depth_and_size_are_bounded() {
     );
 }
 
+// catalogs.md 5.8
+#[rstest]
+#[case::yaml(16 << 20, "schema: a\n---\nschema: b\nv: ", "", 3)]
+#[case::one_line_of_yaml(16 << 20, "schema: a\n---\n", "\n---\nschema: b", 3)]
+#[case::json(64 << 20, "{\"schema\":\"a\"}\n{\"schema\":\"b\",\"v\":\"", "\"}", 2)]
+fn text_is_bounded_before_it_is_parsed(
+    #[case] limit: usize,
+    #[case] head: &str,
+    #[case] tail: &str,
+    #[case] line: usize,
+) {
+    let text = format!("{head}{}{tail}", "x".repeat(limit * 2));
+    let want = format!(
+        "error reading \"configs/c\", document 2, line {line}: text of the document is larger than \
+         {limit} bytes"
+    );
+    assert_eq!(failure(&text), want);
+}
+
+#[test]
+fn yaml_text_up_to_the_limit_is_read() {
+    let head = "schema: a\nv: ";
+    let text = format!("{head}{}", "x".repeat((15 << 20) - head.len()));
+    assert_eq!(lines(&[("c", &format!("{text}\n---\n{text}\n---\n{text}\n"))]).len(), 3);
+}
+
 // catalogs.md F19
 #[test]
 fn alias_bomb_fails_fast() {

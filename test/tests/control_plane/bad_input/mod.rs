@@ -26,19 +26,19 @@ use olm_test::extension::{Extension, ROLLOUT, condition, is};
 use olm_test::wait;
 use serde_json::json;
 
-const REPORTED: Duration = Duration::from_mins(2);
+const REPORTED: Duration = Duration::from_mins(4);
 
 /// Content of a catalog that can be read.
 const GOOD: &str = "{\"schema\": \"olm.package\", \"name\": \"shop\"}";
 
 /// One ClusterCatalog of a test.
-struct Catalog {
+pub(crate) struct Catalog {
     name: String,
     api: Api<ClusterCatalog>,
 }
 
 impl Catalog {
-    async fn create(cluster: &Cluster, name: &str, image: &str) -> Self {
+    pub(crate) async fn create(cluster: &Cluster, name: &str, image: &str) -> Self {
         let catalog = json!({
             "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
             "metadata": {"name": name},
@@ -59,7 +59,7 @@ impl Catalog {
     }
 
     /// Waits until `Progressing` has exactly this content for the newest generation.
-    async fn says(&self, status: &str, reason: &str, message: &str) -> ClusterCatalog {
+    pub(crate) async fn says(&self, status: &str, reason: &str, message: &str) -> ClusterCatalog {
         let wanted = (status, reason, message);
         let what = format!("{}: {wanted:?}", self.name);
         wait::until(&what, REPORTED, || async {
@@ -97,7 +97,7 @@ impl Catalog {
         self.says("True", "Succeeded", message).await
     }
 
-    async fn delete(&self) {
+    pub(crate) async fn delete(&self) {
         let params = DeleteParams::default();
         self.api.delete(&self.name, &params).await.expect("it goes");
     }
@@ -111,7 +111,7 @@ fn serving(catalog: &ClusterCatalog) -> (String, String) {
 }
 
 /// Waits until `Progressing` has exactly this content for the newest generation.
-async fn says(
+pub(crate) async fn says(
     extension: &Extension,
     status: &str,
     reason: &str,
@@ -130,7 +130,7 @@ async fn says(
 }
 
 /// Asserts that nothing is installed and that the status shows it.
-async fn nothing_installed(extension: &Extension, found: &ClusterExtension) {
+pub(crate) async fn nothing_installed(extension: &Extension, found: &ClusterExtension) {
     assert!(is(found, "Installed", "False", "Failed"), "{found:#?}");
     let installed = condition(found, "Installed").map(|found| found.message.as_str());
     assert_eq!(installed, Some("No bundle installed"));

@@ -1,0 +1,260 @@
+//! How large the files of a bundle may be, judged by their bytes before anything is parsed: what a
+//! text becomes in memory is dozens of times its length.
+
+use std::ops::Bound;
+
+use serde::de::IgnoredAny;
+
+use super::{ANNOTATIONS_FILE, DEPENDENCIES_FILE, Files, MANIFESTS, PROPERTIES_FILE};
+
+/// Largest document of a file, in bytes: 4 MiB. No API server takes a larger request.
+pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
+
+/// Most bytes of all files of `manifests/` together: 16 MiB.
+pub const MAX_MANIFESTS_BYTES: usize = 16 << 20;
+
+/// A file, or all together, that is too large to be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SizeError {
+    /// A document is larger than [`MAX_DOCUMENT_BYTES`].
+    #[error(
+        "{file}, line {line}: document of {bytes} bytes is larger than {MAX_DOCUMENT_BYTES} \
+         (4 MiB), which no API server takes"
+    )]
+    Document {
+        /// Path of the file.
+        file: String,
+        /// Line where the document begins, from 1.
+        line: usize,
+        /// Bytes of the document.
+        bytes: usize,
+    },
+    /// The manifests together are larger than [`MAX_MANIFESTS_BYTES`].
+    #[error(
+        "{file}: with this file the manifests of the bundle are {bytes} bytes, more than \
+         {MAX_MANIFESTS_BYTES} (16 MiB)"
+    )]
+    Manifests {
+        /// Path of the file, in byte order of the paths, that is too much.
+        file: String,
+        /// Bytes of the manifests up to this one.
+        bytes: usize,
+    },
+}
+
+/// Refuses files that would take too much memory once they are parsed.
+///
+/// A document ends at a line that begins with `---` or `...`; of a JSON file each value is one.
+///
+/// Source: catalogs.md 5.8.
+pub(super) fn check(files: &Files) -> Result<(), SizeError> {
+    let mut all: usize = 0;
+    let from = (Bound::Included(MANIFESTS.to_owned()), Bound::Unbounded);
+    for (file, content) in files.range(from).take_while(|(path, _)| path.starts_with(MANIFESTS)) {
+        all += content.len();
+        if all > MAX_MANIFESTS_BYTES {
+            return Err(SizeError::Manifests { file: file.clone(), bytes: all });
+        }
+        check_documents(file, content)?;
+    }
+    for file in [ANNOTATIONS_FILE, DEPENDENCIES_FILE, PROPERTIES_FILE] {
+        if let Some(content) = files.get(file) {
+            check_documents(file, content)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_documents(file: &str, content: &[u8]) -> Result<(), SizeError> {
+    if content.len() <= MAX_DOCUMENT_BYTES {
+        return Ok(());
+    }
+    let large = large_value(content).unwrap_or_else(|NotJson| large_document(content));
+    large.map_or(Ok(()), |Part { line, bytes }| {
+        Err(SizeError::Document { file: file.to_owned(), line, bytes })
+    })
+}
+
+/// A part of a file that is read as one document.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Part {
+    /// Line of its first content, from 1; 0 before there is any.
+    line: usize,
+    bytes: usize,
+}
+
+impl Part {
+    fn is_large(&self) -> bool {
+        self.bytes > MAX_DOCUMENT_BYTES
+    }
+}
+
+/// A file that is not a sequence of JSON values.
+struct NotJson;
+
+/// Returns the first JSON value that is too large.
+fn large_value(content: &[u8]) -> Result<Option<Part>, NotJson> {
+    let text = content.strip_prefix("\u{feff}".as_bytes()).unwrap_or(content);
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return Err(NotJson);
+    }
+    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
+    let (mut line, mut read) = (1, 0);
+    let mut large = None;
+    while let Some(value) = values.next() {
+        value.map_err(|_| NotJson)?;
+        let passed = &text[read..values.byte_offset()];
+        let value = passed.trim_ascii_start();
+        let begin = line + newlines(&passed[..passed.len() - value.len()]);
+        let part = Part { line: begin, bytes: value.len() };
+        if part.is_large() {
+            large = large.or(Some(part));
+        }
+        line += newlines(passed);
+        read = values.byte_offset();
+    }
+    Ok(large)
+}
+
+fn newlines(text: &[u8]) -> usize {
+    text.split(|byte| *byte == b'\n').count() - 1
+}
+
+/// Returns the first YAML document that is too large.
+fn large_document(content: &[u8]) -> Option<Part> {
+    let mut part = Part::default();
+    for (before, line) in content.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let behind = behind_marker(line);
+        if behind.is_some() {
+            if part.is_large() {
+                break;
+            }
+            part = Part::default();
+        }
+        part.bytes += line.len();
+        let text = behind.unwrap_or(line).trim_ascii();
+        if part.line == 0 && !text.is_empty() && !text.starts_with(b"#") {
+            part.line = before + 1;
+        }
+    }
+    part.is_large().then_some(part)
+}
+
+/// Returns what stands behind the marker of a line that begins or ends a document.
+fn behind_marker(line: &[u8]) -> Option<&[u8]> {
+    let behind = line.strip_prefix(b"---").or_else(|| line.strip_prefix(b"..."))?;
+    behind.first().is_none_or(u8::is_ascii_whitespace).then_some(behind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{load, refusal, with};
+    use super::*;
+    use rstest::rstest;
+
+    /// Returns a ConfigMap of exactly so many bytes, as YAML.
+    fn config_map(name: &str, bytes: usize) -> String {
+        let head = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+        let head = format!("{head}data:\n  text: ");
+        let filler = "~".repeat(bytes - head.len() - 3);
+        format!("{head}\"{filler}\"\n")
+    }
+
+    fn json(name: &str, bytes: usize) -> String {
+        let head =
+            format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}}"#);
+        let head = format!(r#"{head},"data":{{"text":""#);
+        format!("{head}{}\"}}}}", "~".repeat(bytes - head.len() - 3))
+    }
+
+    const LARGEST: usize = MAX_DOCUMENT_BYTES;
+
+    #[test]
+    fn documents_up_to_the_limit_are_read() {
+        let three = ["a", "b", "c"].map(|name| config_map(name, LARGEST - 4)).join("---\n");
+        let bundle = load(&with(&[("manifests/x.yaml", &three)]));
+        let names = bundle.others.iter().map(|object| object.name().to_owned());
+        assert_eq!(names.collect::<Vec<_>>(), ["a", "b", "c"]);
+        let two = format!("{}\n{}\n", json("a", LARGEST), json("b", LARGEST));
+        let bundle = load(&with(&[("manifests/x.json", &two)]));
+        assert_eq!(bundle.others.len(), 2);
+    }
+
+    #[rstest]
+    #[case::first("x.yaml", config_map("a", LARGEST + 1), "line 1: document of 4194305 bytes")]
+    #[case::behind_a_comment(
+        "x.yaml",
+        format!("# one\n\n{}", config_map("a", LARGEST)),
+        "line 3: document of 4194311 bytes"
+    )]
+    #[case::second(
+        "x.yaml",
+        format!("a: b\n---\n# two\n{}---\nc: d\n", config_map("a", LARGEST)),
+        "line 4: document of 4194314 bytes"
+    )]
+    #[case::on_the_line_of_its_marker(
+        "x.yaml",
+        format!("a: b\n--- {}\n", json("a", LARGEST)),
+        "line 2: document of 4194309 bytes"
+    )]
+    #[case::behind_an_end(
+        "x.yaml",
+        format!("a: b\n...\n{}", config_map("a", LARGEST)),
+        "line 3: document of 4194308 bytes"
+    )]
+    #[case::carriage_returns(
+        "x.yaml",
+        format!("a: b\r\n---\r\n{}", config_map("a", LARGEST)),
+        "line 3: document of 4194309 bytes"
+    )]
+    #[case::not_a_marker(
+        "x.yaml",
+        format!("a: b\n----\n{}", config_map("a", LARGEST)),
+        "line 1: document of 4194314 bytes"
+    )]
+    #[case::json(
+        "x.json",
+        format!("{}\n\n{}\n{{}}\n", json("a", 200), json("b", LARGEST + 1)),
+        "line 3: document of 4194305 bytes"
+    )]
+    fn a_larger_document_is_refused(#[case] file: &str, #[case] text: String, #[case] want: &str) {
+        let path = format!("manifests/{file}");
+        let want =
+            format!("{path}, {want} is larger than 4194304 (4 MiB), which no API server takes");
+        assert_eq!(refusal(&with(&[(&path, &text)])), want);
+    }
+
+    #[rstest]
+    #[case(ANNOTATIONS_FILE)]
+    #[case(DEPENDENCIES_FILE)]
+    #[case(PROPERTIES_FILE)]
+    fn metadata_has_the_same_limit(#[case] file: &str) {
+        let text = format!("a: {}\n", "~".repeat(LARGEST));
+        let want = format!(
+            "{file}, line 1: document of 4194308 bytes is larger than 4194304 (4 MiB), which no API \
+             server takes"
+        );
+        assert_eq!(refusal(&with(&[(file, &text)])), want);
+    }
+
+    #[test]
+    fn all_manifests_together_have_a_limit() {
+        let quarter = config_map("a", LARGEST);
+        let mut files = with(&[]);
+        for file in ["p", "q", "r"] {
+            files.insert(format!("manifests/{file}.yaml"), quarter.clone().into_bytes());
+        }
+        let csv = files["manifests/csv.yaml"].len();
+        // What is not read does not count.
+        files.insert("metadata/icon".to_owned(), vec![b'~'; MAX_MANIFESTS_BYTES]);
+        files.insert("manifests/s.yaml".to_owned(), config_map("b", LARGEST - csv).into_bytes());
+        check(&files).unwrap();
+        files.insert("manifests/s.yaml".to_owned(), config_map("b", LARGEST).into_bytes());
+        let want = format!(
+            "manifests/s.yaml: with this file the manifests of the bundle are {} bytes, more than \
+             16777216 (16 MiB)",
+            MAX_MANIFESTS_BYTES + csv
+        );
+        assert_eq!(refusal(&files), want);
+    }
+}
