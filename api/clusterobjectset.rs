@@ -8,6 +8,10 @@ use serde_json::Value;
 
 use crate::schema;
 
+/// The greatest number of a revision, which is what 32 bits hold. Ten digits leave room for the next
+/// one in every integer, and no extension is ever revised that often.
+pub const MAX_REVISION: i64 = 2_147_483_647;
+
 /// The objects of one revision and how they are rolled out.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -41,7 +45,7 @@ pub struct ClusterObjectSetSpec {
     pub lifecycle_state: LifecycleState,
 
     /// Number of the revision, counted from 1 for each extension. Cannot be changed.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MAX_REVISION))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("revision is immutable"))]
     pub revision: i64,
 

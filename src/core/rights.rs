@@ -358,8 +358,9 @@ const EXTENSIONS: &[Right] = &[
         OLM,
         &["clusterextensions/finalizers"],
         &["update"],
-        "What admission plugin OwnerReferencesPermissionEnforcement asks for before an owner \
-         reference that blocks deletion may be written.",
+        "What the policy on revisions (config/policy) asks for before a set may be one, and \
+         admission plugin OwnerReferencesPermissionEnforcement before an owner reference that \
+         blocks deletion may be written.",
     ),
     Right::cluster(OLM, &["clustercatalogs"], FOLLOW, "The catalogs to choose from."),
     Right::cluster(CORE, &["serviceaccounts"], READ, "The accounts that install extensions."),

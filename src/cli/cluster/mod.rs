@@ -290,6 +290,8 @@ impl Cluster {
             .await
             .with_context(|| format!("listing the ClusterObjectSets of {extension}"))?
             .items;
+        found
+            .retain(|set| revision::extension_of(set).is_some_and(|owner| owner.name == extension));
         revision::sort(&mut found);
         Ok(found)
     }
@@ -438,7 +440,7 @@ impl Cluster {
             .filter(|extension| extension.metadata.deletion_timestamp.is_none())
             .filter_map(|extension| {
                 let name = extension.name_any();
-                let revision = installed.get(&name)?;
+                let revision = installed.get(&extension.uid()?)?;
                 Some(revision::provider(&name, revision, BTreeSet::new()))
             });
         let classic = if settings.controller.counts_classic() {

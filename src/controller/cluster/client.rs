@@ -19,6 +19,7 @@ use kube::runtime::reflector::{Lookup, ObjectRef, Store};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watch_object, watcher};
 use kube::{Api, Client, Resource};
+use olm_core::revision::keep_makers;
 use serde::de::DeserializeOwned;
 
 use super::error::code;
@@ -178,6 +179,17 @@ where
             entries.retain(|entry| entry.subresource.is_none());
         }
     })
+}
+
+/// The same, with what tells who made a revision.
+pub fn made<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    watched(api, config, keep_makers)
 }
 
 fn watched<K>(

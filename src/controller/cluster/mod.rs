@@ -17,7 +17,7 @@ use futures::stream::{self, StreamExt as _};
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::{Lookup, Store};
 
-pub use client::{authored, bounded, changes, named, stored};
+pub use client::{authored, bounded, changes, made, named, stored};
 pub use connections::connect;
 pub use counted::counted;
 pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};

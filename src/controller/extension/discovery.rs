@@ -230,7 +230,8 @@ impl DiscoveryCache {
             if extension.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            if let Some(revision) = installed.get(&name) {
+            let uid = extension.uid().unwrap_or_default();
+            if let Some(revision) = installed.get(&uid) {
                 let defined = self.defined(revision).await;
                 providers.push(provider(&name, revision, defined));
             }

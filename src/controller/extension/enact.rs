@@ -16,7 +16,7 @@ use olm_core::extension::{
 use olm_core::object::Object;
 use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
 use olm_core::render::CertificateRequest;
-use olm_core::revision::{BundleRecord, Change, Desired, Origin, changed_by, states};
+use olm_core::revision::{BundleRecord, Change, Desired, Origin, changed_by, passed_over, states};
 use olm_core::status::{Note, Statement};
 use olm_image::Resolved;
 
@@ -364,7 +364,10 @@ impl Attempt<'_> {
         let version = &bundle.version;
         let forced = forced_from.is_some();
         tracing::info!(revision, version, forced, "revision created");
-        let note = format!("revision {revision} of bundle {} created", bundle.name);
+        let mut note = format!("revision {revision} of bundle {} created", bundle.name);
+        if let Some(text) = passed_over(self.revisions, made) {
+            note = format!("{note}: {text}");
+        }
         let (ctx, extension) = (self.ctx, self.extension.object);
         ctx.publish(extension, EventType::Normal, Reason::RevisionCreated, note).await;
         let before = states(self.revisions).installed.map(Origin::of);

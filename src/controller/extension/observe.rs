@@ -32,7 +32,9 @@ fn validated<'a>(
     let valid = ValidExtension::of(extension).ok_or(ExtensionError::SpecMissing)?;
     // What is installed goes on; a further revision is refused where it is made.
     if revisions.is_empty() {
-        revision_name(&extension.name_any(), next_number(revisions))
+        let named = next_number(revisions);
+        named
+            .and_then(|number| revision_name(&extension.name_any(), number))
             .map_err(ExtensionError::Name)?;
     }
     Ok(valid)

@@ -13,7 +13,7 @@ use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterObjectSet, keys};
 use olm_core::extension::counting;
 use olm_core::gate::{Bundle, MinorRelease};
-use olm_core::revision::sort;
+use olm_core::revision::{Kin, extension_of, sort};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
@@ -70,7 +70,7 @@ impl Watched {
         ));
         let (store, writer) = reflector::store();
         let revisions = Api::<DeserializeGuard<ClusterObjectSet>>::all(client.clone());
-        let revisions = cluster::changes(revisions, owned)
+        let revisions = cluster::made(revisions, owned)
             // The content decides nothing.
             .map_ok(|event| {
                 event.modify(|revision| {
@@ -162,11 +162,12 @@ impl Watched {
 }
 
 impl Revisions {
+    /// Returns the readable ones by name of the extension whose revisions they are.
     pub(super) fn by_extension(&self) -> BTreeMap<&str, Vec<ClusterObjectSet>> {
         let mut by_extension: BTreeMap<&str, Vec<ClusterObjectSet>> = BTreeMap::new();
         for revision in &self.readable {
-            if let Some(extension) = revision.labels().get(keys::label::OWNER_NAME) {
-                by_extension.entry(extension).or_default().push(revision.clone());
+            if let Some(extension) = extension_of(revision) {
+                by_extension.entry(&extension.name).or_default().push(revision.clone());
             }
         }
         by_extension
@@ -178,8 +179,8 @@ impl Revisions {
         by_extension: &'a BTreeMap<&'a str, Vec<ClusterObjectSet>>,
     ) -> impl Iterator<Item = Bundle<'a>> {
         let unreadable = self.unreadable.iter().filter_map(|metadata| {
-            let extension = metadata.labels.as_ref()?.get(keys::label::OWNER_NAME)?;
-            Some(Bundle::recorded(extension, metadata))
+            let extension = Kin::of(metadata, None).extension()?;
+            Some(Bundle::recorded(&extension.name, metadata))
         });
         by_extension
             .iter()
@@ -190,32 +191,50 @@ impl Revisions {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
+    use olm_api::ClusterObjectSetSpec;
     use olm_core::gate::{self, Cluster};
+    use serde_json::json;
 
     use super::*;
 
-    #[test]
-    fn an_unreadable_revision_counts_by_its_annotations() {
-        let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-        };
+    /// The metadata of a set that says it is a revision of extension lamp, and that its bundle
+    /// supports no release after 4.18.
+    fn metadata(name: &str) -> ObjectMeta {
         let properties = r#"[{"type":"olm.maxOpenShiftVersion","value":"4.18"}]"#;
-        let revisions = Revisions {
-            unreadable: vec![ObjectMeta {
-                labels: Some(pairs(&[(keys::label::OWNER_NAME, "lamp")])),
-                annotations: Some(pairs(&[
-                    (keys::annotation::BUNDLE_NAME, "lamp.v1.0.0"),
-                    (keys::annotation::PROPERTIES, properties),
-                ])),
-                ..ObjectMeta::default()
-            }],
-            ..Revisions::default()
-        };
+        let metadata = json!({
+            "name": name, "labels": {keys::label::OWNER_NAME: "lamp"},
+            "annotations": {keys::annotation::BUNDLE_NAME: "lamp.v1.0.0",
+                keys::annotation::PROPERTIES: properties},
+            "ownerReferences": [{"apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
+                "name": "lamp", "uid": "u", "controller": true}],
+        });
+        serde_json::from_value(metadata).expect("metadata")
+    }
+
+    fn verdict(revisions: &Revisions) -> String {
         let by_extension = revisions.by_extension();
         let bundles: Vec<_> = revisions.bundles(&by_extension).collect();
-        let verdict = gate::verdict(Cluster::At(Some("4.18.3")), &bundles, &BTreeMap::new());
-        assert_eq!(verdict.status, "False");
+        gate::verdict(Cluster::At(Some("4.18.3")), &bundles, &BTreeMap::new()).status.to_owned()
+    }
+
+    #[test]
+    fn an_unreadable_revision_counts_by_its_annotations() {
+        let revisions =
+            |name: &str| Revisions { unreadable: vec![metadata(name)], ..Revisions::default() };
+        assert_eq!(verdict(&revisions("lamp-1")), "False");
+        assert_eq!(verdict(&revisions("tenant")), "True");
+    }
+
+    #[test]
+    fn what_is_no_revision_of_the_extension_it_names_does_not_count() {
+        let revisions = |name: &str| {
+            let spec = ClusterObjectSetSpec { revision: 1, ..ClusterObjectSetSpec::default() };
+            let mut set = ClusterObjectSet::new(name, spec);
+            set.metadata = metadata(name);
+            Revisions { readable: vec![set], ..Revisions::default() }
+        };
+        assert_eq!(verdict(&revisions("lamp-1")), "False");
+        assert_eq!(verdict(&revisions("lamp-2")), "True");
+        assert_eq!(verdict(&revisions("tenant")), "True");
     }
 }

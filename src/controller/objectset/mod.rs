@@ -84,7 +84,7 @@ pub async fn run(
         .combine(predicates::annotations)
         .combine(predicates::labels);
     let content_told = told.clone();
-    let sets = cluster::changes(api, watcher::Config::default())
+    let sets = cluster::made(api, watcher::Config::default())
         .reflect(revisions)
         .inspect_ok(move |event| told.tell(event));
     let sets = cluster::stored(sets, reader.clone())

@@ -1,10 +1,10 @@
 //! What a reconcile of a ClusterObjectSet reads of our own kinds.
 
 use kube::core::DeserializeGuard;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Resource as _, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_core::annotations;
-use olm_core::revision::{Account, extension_reference, is_orphaned, owner_name};
+use olm_core::revision::{Account, Kin, extension_reference, is_made_for, is_orphaned, owner_name};
 
 use super::{Context, ObjectSetError};
 use crate::cluster::RequestError;
@@ -13,7 +13,7 @@ use crate::revision::{known_siblings, list_siblings};
 /// The ClusterExtension a revision belongs to, as it is now.
 #[derive(Debug, Clone)]
 pub(super) enum ExtensionState {
-    /// The revision belongs to none.
+    /// The set is no revision of one.
     None,
     /// It is there.
     Alive(Box<ClusterExtension>),
@@ -73,14 +73,23 @@ impl ExtensionState {
 
 impl Context {
     /// Looks up the extension of a revision: by owner reference; by label only to find out that
-    /// the reference was taken off, because everybody can write a label. For a revision that is
-    /// rolled out, an extension that the watch knows to live is taken as it was seen.
+    /// the reference was taken off. A set that is no revision of the extension it names belongs to
+    /// none. For a revision that is rolled out, an extension that the watch knows to live is taken as
+    /// it was seen.
     pub(super) async fn extension(
         &self,
         set: &ClusterObjectSet,
     ) -> Result<ExtensionState, ObjectSetError> {
-        let owner = extension_reference(&set.metadata);
-        let Some(name) = owner.map(|owner| owner.name.as_str()).or(owner_name(set)) else {
+        let number = Some(set.spec.revision);
+        let kin = Kin::of(set.meta(), number);
+        let owner = kin.extension();
+        let lost = || owner_name(set).filter(|name| is_made_for(set.meta(), name, number));
+        let name = match kin {
+            Kin::Revision(owner) => Some(owner.name.as_str()),
+            Kin::Unowned => lost(),
+            Kin::Alone => None,
+        };
+        let Some(name) = name else {
             return Ok(ExtensionState::None);
         };
         let removes = set.metadata.deletion_timestamp.is_some()

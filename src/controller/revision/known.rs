@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::{self, ObjectRef, Store, store::Writer};
 use kube::runtime::watcher;
-use kube::{Client, Resource as _, ResourceExt as _};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::referenced_secrets;
@@ -130,6 +130,16 @@ impl KnownRevisions {
         let versions = Versions::of(version.unwrap_or_default(), revisions);
         let uid = extension.uid().unwrap_or_default();
         self.written().insert(uid, versions);
+    }
+
+    /// Says whether there is a set of this name, be it a revision of an extension or not. What the
+    /// watch brought may be gone, so that is asked for.
+    pub(super) async fn has(&self, name: &str) -> Result<bool, kube::Error> {
+        if self.store.get(&ObjectRef::new(name)).is_none() {
+            return Ok(false);
+        }
+        let api = Api::<ClusterObjectSet>::all(self.client.clone());
+        Ok(api.get_metadata_opt(name).await?.is_some())
     }
 
     /// Says whether all content of a revision is known to be there, and to be its own.

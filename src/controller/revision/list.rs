@@ -1,5 +1,5 @@
-//! Which revisions belong together: those of one extension, told by the UID it had when it made
-//! them. The label with its name only finds them; anybody can write it.
+//! Which revisions belong together: those of one extension, as [`Kin`] tells. The label with its
+//! name only finds them.
 
 use futures::FutureExt as _;
 use kube::api::ListParams;
@@ -8,7 +8,7 @@ use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::revision::{extension_reference, fits_label, owner_name, sort};
+use olm_core::revision::{Kin, fits_label, is_made_for, owner_name, sort};
 
 /// Revisions as they were listed.
 #[derive(Debug)]
@@ -29,31 +29,31 @@ pub(super) async fn list_revisions(
     labelled(client, &extension.name_any(), of_extension(extension)).await
 }
 
-/// Returns what tells by the UID that a revision refers to whether it is of an extension.
-pub(super) fn of_extension(extension: &ClusterExtension) -> impl Fn(Option<&str>) -> bool {
-    let uid = extension.metadata.uid.as_deref();
-    move |reference| uid.is_some() && reference == uid
+/// Returns what tells whether a set is a revision of an extension.
+pub(super) fn of_extension(extension: &ClusterExtension) -> impl Fn(Kin<'_>) -> bool {
+    |kin| kin.is_of(extension.meta())
 }
 
-/// Lists what looks like a revision of the extension and has lost the reference to it, as happens
-/// when the extension is deleted and what it installed is to stay.
+/// Lists the revisions of the extension that have lost the reference to it, as happens when the
+/// extension is deleted and what it installed is to stay.
 pub(super) async fn list_abandoned(
     client: &Client,
     extension: &ClusterExtension,
 ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
     let name = extension.name_any();
-    let listed = labelled(client, &name, |reference| reference.is_none());
+    let listed = labelled(client, &name, |kin| kin == Kin::Unowned);
     let mut found = listed.await?.revisions;
     let made = |set: &ClusterObjectSet| {
         let kind = set.labels().get(label::OWNER_KIND);
         kind.is_some_and(|kind| kind == label::OWNER_KIND_EXTENSION)
+            && is_made_for(set.meta(), &name, Some(set.spec.revision))
     };
     found.retain(made);
     Ok(found)
 }
 
 /// Lists a revision and those that belong together with it: of the same extension, or with the same
-/// label and of none.
+/// label and of none. A set that is of an extension only by what it says is with nobody.
 pub async fn list_siblings(
     client: &Client,
     set: &ClusterObjectSet,
@@ -61,8 +61,8 @@ pub async fn list_siblings(
     let Some(owner) = owner_name(set) else {
         return Ok(Vec::new());
     };
-    let uid = extension_reference(&set.metadata).map(|reference| reference.uid.clone());
-    let listed = labelled(client, owner, |reference| reference == uid.as_deref());
+    let own = Kin::of(set.meta(), Some(set.spec.revision));
+    let listed = labelled(client, owner, |kin| own.is_with(kin));
     Ok(listed.await?.revisions)
 }
 
@@ -76,9 +76,8 @@ pub fn known_siblings(
     let Some(owner) = owner_name(set) else {
         return Some(Vec::new());
     };
-    let uid = extension_reference(&set.metadata).map(|reference| reference.uid.as_str());
-    let labelled = labelled_in(store, owner);
-    select(labelled, |reference| reference == uid).ok()
+    let own = Kin::of(set.meta(), Some(set.spec.revision));
+    select(labelled_in(store, owner), |kin| own.is_with(kin)).ok()
 }
 
 /// Returns the revisions in a store that have the label of an extension.
@@ -95,12 +94,11 @@ pub(super) fn labelled_in(
     found.map(|guarded| DeserializeGuard::clone(guarded)).collect()
 }
 
-/// Lists the revisions with the label of `extension` whose reference to an extension, by UID,
-/// passes.
+/// Lists the sets with the label of `extension` whose kin passes.
 async fn labelled(
     client: &Client,
     extension: &str,
-    passes: impl Fn(Option<&str>) -> bool,
+    passes: impl Fn(Kin<'_>) -> bool,
 ) -> Result<Listed, kube::Error> {
     if !fits_label(extension) {
         // No revision can name it.
@@ -115,16 +113,16 @@ async fn labelled(
     })
 }
 
-/// Returns those whose reference to an extension, by UID, passes, sorted by number.
+/// Returns those whose kin passes, sorted by number.
 pub(super) fn select(
     all: impl IntoIterator<Item = DeserializeGuard<ClusterObjectSet>>,
-    passes: impl Fn(Option<&str>) -> bool,
+    passes: impl Fn(Kin<'_>) -> bool,
 ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
     let mut revisions = Vec::new();
     for guarded in all {
         let name = guarded.name_any();
-        let reference = extension_reference(guarded.meta()).map(|found| found.uid.as_str());
-        if !passes(reference) {
+        let number = guarded.0.as_ref().ok().map(|set| set.spec.revision);
+        if !passes(Kin::of(guarded.meta(), number)) {
             continue;
         }
         let read = guarded.0.map_err(|err| {

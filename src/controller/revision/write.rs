@@ -12,7 +12,7 @@ use olm_api::keys::{label, manager, name};
 use olm_api::{API_VERSION, ClusterObjectSet};
 use olm_core::revision::{
     Change, ContentSecret, Desired, build, compare, has_finalizer, needs_patch, next_number,
-    outdated, pack, rebuild, referenced_secrets, revision_name,
+    number_after, outdated, pack, rebuild, referenced_secrets, revision_name,
 };
 use serde_json::json;
 
@@ -99,8 +99,7 @@ async fn create(
     revisions: &[ClusterObjectSet],
 ) -> Result<Option<Vec<ClusterObjectSet>>, WriteError> {
     let (client, system_namespace) = (&known.client, &known.system_namespace);
-    let number = next_number(revisions);
-    let name = revision_name(&desired.extension.name, number)?;
+    let (number, name) = free_number(known, &desired.extension.name, revisions).await?;
     let packed = pack(&name, &desired.phases)?;
     let owner = &desired.extension.name;
     let creating = packed.secrets.iter().map(|secret| {
@@ -109,7 +108,9 @@ async fn create(
     });
     let created = join_bounded(creating.collect()).await;
     created.into_iter().collect::<Result<(), _>>()?;
-    let set = build(desired, &name, number, &packed, system_namespace);
+    let mut set = build(desired, &name, number, &packed, system_namespace);
+    // Nothing has this version: what got the name meanwhile is not written over.
+    set.metadata.resource_version = Some("1".to_owned());
     let set = apply(client, &set).await?;
     tracing::info!(revision = name, "revision created");
     let owning = packed.secrets.iter();
@@ -127,6 +128,25 @@ async fn create(
     let gone: Vec<_> = outdated.into_iter().map(ResourceExt::uid).collect();
     let left = revisions.iter().filter(|old| !gone.contains(&old.uid()));
     Ok(Some(left.cloned().chain([set]).collect()))
+}
+
+/// Returns number and name of the next revision: the first that no set has, for a name may be that of
+/// a set which is no revision of the extension.
+async fn free_number(
+    known: &KnownRevisions,
+    extension: &str,
+    revisions: &[ClusterObjectSet],
+) -> Result<(i64, String), WriteError> {
+    let mut number = next_number(revisions)?;
+    loop {
+        let name = revision_name(extension, number)?;
+        let taken = known.has(&name).await;
+        if !taken.map_err(RequestError::doing("looking for the name of a new revision"))? {
+            return Ok((number, name));
+        }
+        tracing::warn!(set = name, "no revision of the extension, its number is passed over");
+        number = number_after(number)?;
+    }
 }
 
 async fn keep(

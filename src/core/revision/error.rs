@@ -1,5 +1,6 @@
 //! What can be wrong with a revision.
 
+use olm_api::MAX_REVISION;
 use olm_api::conditions::Reason;
 
 use crate::error::{Classify, Disposition, quote};
@@ -55,12 +56,15 @@ pub enum RevisionError {
         quote(.0)
     )]
     NameTooLong(String),
+    /// Every number after this one is greater than a revision may have.
+    #[error("no revision can follow number {0}: the greatest is {MAX_REVISION}")]
+    NoNumber(i64),
 }
 
 impl Classify for RevisionError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::TooManyPhases(_) | Self::ObjectTooLarge { .. } => {
+            Self::TooManyPhases(_) | Self::ObjectTooLarge { .. } | Self::NoNumber(_) => {
                 Disposition::Terminal(Reason::Blocked)
             }
             Self::NameTooLong(_) => Disposition::Terminal(Reason::InvalidConfiguration),

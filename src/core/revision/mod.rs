@@ -41,8 +41,8 @@ pub use observed::changed;
 pub use optional::{OPTIONAL_GROUPS, is_optional_group};
 pub use origin::{Origin, changed_by};
 pub use owner::{
-    extension_reference, has_finalizer, has_orphan_finalizer, is_marked_orphaned, is_orphaned,
-    orphan_mark, owner_name,
+    Kin, extension_of, extension_reference, has_finalizer, has_orphan_finalizer, is_made_for,
+    is_marked_orphaned, is_orphaned, keep_makers, orphan_mark, owner_name,
 };
 pub use pack::{
     ContentRef, ContentSecret, MAX_OBJECT_BYTES, MAX_SECRET_BYTES, Packed, digest, digest_packed,
@@ -54,8 +54,8 @@ pub use phase::{
 };
 pub use plan::{
     Change, Desired, Extension, RETENTION, States, build, compare, fits_label, has_succeeded,
-    namespace_of, needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name,
-    sort, states,
+    namespace_of, needs_patch, next_number, number_after, outdated, passed_over, rebuild,
+    referenced_secrets, revision_name, sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
 pub use provider::{

@@ -1,10 +1,133 @@
 //! Whom a revision belongs to, and who keeps it.
+//!
+//! A set is a revision of an extension because the controller made it, not because it says so. Who
+//! may say so is asked by the admission policy of `config/policy`; what is said here is what the
+//! controller takes for its own even where nobody asks.
+//!
+//! Source: applying.md 1.2.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use olm_api::keys::{annotation, finalizer, label};
-use olm_api::{API_VERSION, ClusterObjectSet};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    FieldsV1, ManagedFieldsEntry, ObjectMeta, OwnerReference,
+};
+use olm_api::keys::{annotation, finalizer, label, manager};
+use olm_api::{API_VERSION, ClusterObjectSet, MAX_REVISION};
+use serde_json::{Value, json};
 
-/// Returns the controller reference of a revision to its extension.
+/// Field managers of those who make revisions: this controller and upstream's, which writes with the
+/// first, and with the second where it creates.
+const MAKERS: [&str; 2] = [manager::EXTENSION, manager::OPERATOR_CONTROLLER];
+
+/// The field that only the one who makes a revision writes, in the form of `fieldsV1`.
+const NUMBER: [&str; 2] = ["f:spec", "f:revision"];
+
+/// Which sets a set belongs together with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kin<'a> {
+    /// It is a revision of this extension.
+    Revision(&'a OwnerReference),
+    /// It names no extension as its controller: it belongs to those with the same label and without
+    /// one as well.
+    Unowned,
+    /// It names an extension that did not make it, and belongs to nothing.
+    Alone,
+}
+
+impl<'a> Kin<'a> {
+    /// Says what a set belongs to. `number` is its `spec.revision`; nothing where its spec cannot be
+    /// read, and its name alone tells.
+    pub fn of(metadata: &'a ObjectMeta, number: Option<i64>) -> Self {
+        match extension_reference(metadata) {
+            None => Self::Unowned,
+            Some(reference) if is_made_for(metadata, &reference.name, number) => {
+                Self::Revision(reference)
+            }
+            Some(_) => Self::Alone,
+        }
+    }
+
+    /// Returns the extension it is a revision of.
+    pub fn extension(self) -> Option<&'a OwnerReference> {
+        match self {
+            Self::Revision(reference) => Some(reference),
+            Self::Unowned | Self::Alone => None,
+        }
+    }
+
+    /// Says whether sets with the same label belong together.
+    pub fn is_with(self, other: Kin<'_>) -> bool {
+        match (self, other) {
+            (Self::Revision(one), Kin::Revision(other)) => {
+                (&one.uid, &one.name) == (&other.uid, &other.name)
+            }
+            (Self::Unowned, Kin::Unowned) => true,
+            (Self::Revision(_) | Self::Unowned | Self::Alone, _) => false,
+        }
+    }
+
+    /// Says whether it is a revision of the extension with this metadata.
+    pub fn is_of(self, extension: &ObjectMeta) -> bool {
+        self.extension().is_some_and(|reference| {
+            extension.uid.as_ref() == Some(&reference.uid)
+                && extension.name.as_ref() == Some(&reference.name)
+        })
+    }
+}
+
+/// Returns the extension that a set is a revision of: the one that it names as its controller, if
+/// the set was made for it.
+pub fn extension_of(set: &ClusterObjectSet) -> Option<&OwnerReference> {
+    Kin::of(&set.metadata, Some(set.spec.revision)).extension()
+}
+
+/// Says whether a set was made as a revision of the extension of this name, whatever became of its
+/// owner reference: its name is that of its number, which is one that the controller gives, and its
+/// number was not written by somebody else.
+///
+/// Without `number` the one in its name counts. Where nobody is known to have written it, as where
+/// `managedFields` were cleared, nothing speaks against it.
+pub fn is_made_for(metadata: &ObjectMeta, extension: &str, number: Option<i64>) -> bool {
+    let named = metadata.name.as_deref().and_then(|name| number_in(name, extension));
+    let same = named.is_some() && (number.is_none() || number == named);
+    let mut writers = writers_of_number(metadata).peekable();
+    same && (writers.peek().is_none() || writers.any(|writer| MAKERS.contains(&writer)))
+}
+
+/// Returns the number in the name of a revision of the extension; nothing of one that no revision
+/// has.
+fn number_in(name: &str, extension: &str) -> Option<i64> {
+    let text = name.strip_prefix(extension)?.strip_prefix('-')?;
+    let number: i64 = text.parse().ok()?;
+    let is_one = (1..=MAX_REVISION).contains(&number) && number.to_string() == text;
+    is_one.then_some(number)
+}
+
+fn writers_of_number(metadata: &ObjectMeta) -> impl Iterator<Item = &str> {
+    let entries = metadata.managed_fields.iter().flatten();
+    let writers = entries.filter(|entry| has_number(entry));
+    writers.map(|entry| entry.manager.as_deref().unwrap_or_default())
+}
+
+fn has_number(entry: &ManagedFieldsEntry) -> bool {
+    let [outer, inner] = NUMBER;
+    let fields = entry.fields_v1.as_ref().and_then(|fields| fields.0.get(outer)?.get(inner));
+    entry.subresource.is_none() && fields.is_some()
+}
+
+/// Takes everything out of the managed fields of a set that does not tell who made it.
+pub fn keep_makers(metadata: &mut ObjectMeta) {
+    let Some(entries) = &mut metadata.managed_fields else {
+        return;
+    };
+    entries.retain(has_number);
+    let [outer, inner] = NUMBER;
+    for entry in entries {
+        entry.fields_v1 =
+            Some(FieldsV1(json!({outer: {inner: Value::Object(Default::default())}})));
+    }
+}
+
+/// Returns the controller reference of a set to an extension. It is what the set says; whether it is
+/// a revision of that extension, [`Kin`] tells.
 pub fn extension_reference(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let mut references = metadata.owner_references.iter().flatten();
     references.find(|reference| {
@@ -60,9 +183,99 @@ fn has(metadata: &ObjectMeta, finalizer: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use rstest::rstest;
 
     use super::*;
+
+    fn metadata(name: &str, extension: &str, managers: &Value) -> ObjectMeta {
+        serde_json::from_value(json!({
+            "name": name, "managedFields": managers,
+            "ownerReferences": [{"apiVersion": API_VERSION, "kind": "ClusterExtension",
+                "name": extension, "uid": "u", "controller": true}],
+        }))
+        .unwrap()
+    }
+
+    fn writes(manager: &str, fields: &Value) -> Value {
+        json!({"manager": manager, "operation": "Apply", "apiVersion": API_VERSION,
+            "fieldsType": "FieldsV1", "fieldsV1": fields})
+    }
+
+    // applying.md 1.2
+    #[rstest]
+    #[case::as_made("lamp-2", "lamp", 2, true)]
+    #[case::name_with_a_number("lamp-2-1", "lamp-2", 1, true)]
+    #[case::another_number("lamp-2", "lamp", 3, false)]
+    #[case::another_name("tenant", "lamp", 2, false)]
+    #[case::another_extension("lamp-2", "lam", 2, false)]
+    #[case::longer_name("lamp-x-2", "lamp", 2, false)]
+    #[case::sign("lamp-+2", "lamp", 2, false)]
+    #[case::leading_zero("lamp-02", "lamp", 2, false)]
+    #[case::zero("lamp-0", "lamp", 0, false)]
+    #[case::negative("lamp--2", "lamp", -2, false)]
+    #[case::greatest("lamp-2147483647", "lamp", 2_147_483_647, true)]
+    #[case::above("lamp-2147483648", "lamp", 2_147_483_648, false)]
+    #[case::far_above("lamp-9223372036854775807", "lamp", i64::MAX, false)]
+    fn a_revision_has_the_name_of_its_number(
+        #[case] name: &str,
+        #[case] extension: &str,
+        #[case] number: i64,
+        #[case] counts: bool,
+    ) {
+        let metadata = metadata(name, extension, &Value::Null);
+        let kin = Kin::of(&metadata, Some(number));
+        assert_eq!(kin.extension().is_some(), counts);
+        assert_eq!(kin == Kin::Alone, !counts);
+    }
+
+    // applying.md 1.2
+    #[test]
+    fn a_revision_has_a_number_that_the_controller_wrote() {
+        let number = json!({"f:spec": {"f:revision": {}, "f:phases": {}}});
+        let made_by = |entries: Vec<Value>| {
+            let mut metadata = metadata("lamp-2", "lamp", &entries.into());
+            let full = Kin::of(&metadata, Some(2)).extension().is_some();
+            keep_makers(&mut metadata);
+            assert_eq!(Kin::of(&metadata, Some(2)).extension().is_some(), full);
+            full
+        };
+        let ours = writes(manager::EXTENSION, &number);
+        let theirs = writes("kubectl-create", &number);
+        assert!(made_by(vec![ours.clone()]));
+        assert!(made_by(vec![writes(manager::OPERATOR_CONTROLLER, &number)]));
+        assert!(!made_by(vec![theirs.clone()]));
+        // Who applies it over the controller shares its fields.
+        assert!(made_by(vec![theirs.clone(), ours.clone()]));
+        // The finalizer, which every set gets, does not make one.
+        let held = json!({"f:metadata": {"f:finalizers": {}}});
+        assert!(!made_by(vec![theirs, writes(manager::OPERATOR_CONTROLLER, &held)]));
+        // Where managed fields were cleared, nobody is known.
+        assert!(made_by(Vec::new()));
+        assert!(made_by(vec![writes("kubectl-edit", &held)]));
+        let mut status = ours;
+        status["subresource"] = json!("status");
+        assert!(made_by(vec![status]));
+    }
+
+    #[test]
+    fn what_belongs_together_says_the_same_extension() {
+        let metadata = |name: &str, extension: &str| metadata(name, extension, &Value::Null);
+        let (one, two) = (metadata("lamp-1", "lamp"), metadata("lamp-2", "lamp"));
+        let other = metadata("torch-1", "torch");
+        let kin = |metadata| Kin::of(metadata, None);
+        assert!(kin(&one).is_with(kin(&two)));
+        // The UID alone does not tell: a reference may have that of one and the name of another.
+        assert!(!kin(&one).is_with(kin(&other)));
+        let alone = metadata("tenant", "lamp");
+        assert!(!kin(&alone).is_with(kin(&alone)) && !kin(&alone).is_with(kin(&one)));
+        let unowned = ObjectMeta::default();
+        assert!(kin(&unowned).is_with(kin(&unowned)) && !kin(&unowned).is_with(kin(&one)));
+        let mut extension = ObjectMeta { name: Some("lamp".into()), ..ObjectMeta::default() };
+        assert!(!kin(&one).is_of(&extension));
+        extension.uid = Some("u".into());
+        assert!(kin(&one).is_of(&extension));
+        assert!(!kin(&other).is_of(&extension) && !kin(&alone).is_of(&extension));
+    }
 
     #[test]
     fn an_orphaning_deletion_is_remembered_for_that_deletion_only() {

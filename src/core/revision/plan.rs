@@ -7,11 +7,12 @@ use olm_api::conditions::{status, types};
 use olm_api::keys::{annotation, label, policy};
 use olm_api::{
     API_VERSION, ClusterExtension, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection,
-    LifecycleState, ObjectSourceRef, PhaseObject, ProgressionProbe,
+    LifecycleState, MAX_REVISION, ObjectSourceRef, PhaseObject, ProgressionProbe,
 };
 
 use super::RevisionError;
 use super::origin::RECORDED;
+use super::owner::extension_of;
 use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
 
@@ -179,11 +180,38 @@ const OWN_ANNOTATIONS: [&str; 12] = [
     policy::WEBHOOK_CERTIFICATES,
 ];
 
-/// Returns the number of the revision that follows `revisions`: the highest plus one, archived
-/// ones counted, or 1.
-pub fn next_number(revisions: &[ClusterObjectSet]) -> i64 {
+/// Returns the number of the revision that follows `revisions`, all of one extension: the highest
+/// plus one, archived ones counted, or 1.
+///
+/// # Errors
+/// Fails when the highest is the greatest that a revision may have.
+pub fn next_number(revisions: &[ClusterObjectSet]) -> Result<i64, RevisionError> {
     let highest = revisions.iter().map(|revision| revision.spec.revision).max();
-    highest.unwrap_or(0) + 1
+    number_after(highest.unwrap_or(0))
+}
+
+/// Returns the number after this one.
+///
+/// # Errors
+/// Fails when no revision may have it.
+pub fn number_after(number: i64) -> Result<i64, RevisionError> {
+    let next = number.checked_add(1).filter(|next| *next <= MAX_REVISION);
+    next.ok_or(RevisionError::NoNumber(number))
+}
+
+/// Returns what is to be said of a new revision whose number does not follow that of `before`, the
+/// revisions there were: which names were passed over, and why.
+pub fn passed_over(before: &[ClusterObjectSet], made: &ClusterObjectSet) -> Option<String> {
+    let owner = &extension_of(made)?.name;
+    let (first, number) = (next_number(before).ok()?, made.spec.revision);
+    let text = match number.checked_sub(first)? {
+        ..1 => return None,
+        1 => format!("ClusterObjectSet {owner}-{first} is no revision"),
+        _ => {
+            format!("ClusterObjectSets {owner}-{first} to {owner}-{} are no revisions", number - 1)
+        }
+    };
+    Some(format!("{text} of this extension, so {number} is the next free number"))
 }
 
 /// Says whether a name fits into the value of a label.

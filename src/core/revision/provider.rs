@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::owner::extension_of;
 use super::phase::Phase;
 use super::plan::{sort, states};
 use crate::catalog::{Bundle, Property};
@@ -121,16 +122,15 @@ pub fn recorded_properties(text: &str) -> Vec<Property> {
     recorded.into_iter().map(property).collect()
 }
 
-/// Returns the installed revision of every extension that has one, by name of the extension;
-/// revisions without an owner are skipped.
+/// Returns the installed revision of every extension that has one, by UID of the extension; what is
+/// no revision of an extension is skipped.
 pub fn installed_by_owner(
     revisions: impl IntoIterator<Item = ClusterObjectSet>,
 ) -> BTreeMap<String, ClusterObjectSet> {
     let mut owned: BTreeMap<String, Vec<ClusterObjectSet>> = BTreeMap::new();
     for revision in revisions {
-        let labels = revision.metadata.labels.as_ref();
-        if let Some(owner) = labels.and_then(|labels| labels.get(label::OWNER_NAME)) {
-            owned.entry(owner.clone()).or_default().push(revision);
+        if let Some(owner) = extension_of(&revision).map(|owner| owner.uid.clone()) {
+            owned.entry(owner).or_default().push(revision);
         }
     }
     let installed = |(owner, mut revisions): (String, Vec<ClusterObjectSet>)| {

@@ -8,7 +8,7 @@ use olm_api::conditions::{Reason, status, types};
 use olm_api::keys::{self, annotation, label};
 use olm_api::{
     ClusterObjectSet, ClusterObjectSetSpec, ClusterObjectSetStatus, CollisionProtection,
-    LifecycleState, ObservedPhase,
+    LifecycleState, MAX_REVISION, ObservedPhase,
 };
 use proptest::prelude::*;
 use rstest::rstest;
@@ -666,7 +666,7 @@ fn archived_revisions_beyond_five_go() {
     let all: Vec<_> = (1..=7).map(|number| revision(number, number < 7, true)).collect();
     let made = revision(8, false, false);
     assert_eq!(numbers(&outdated(&all, &made)), [1, 2]);
-    assert_eq!(next_number(&all), 8);
+    assert_eq!(next_number(&all), Ok(8));
     let active: Vec<_> = (1..=7).map(|number| revision(number, false, true)).collect();
     assert!(outdated(&active, &made).is_empty());
 }
@@ -678,6 +678,39 @@ fn the_revision_that_content_comes_from_stays() {
     let content_of = (annotation::CONTENT_OF.to_owned(), "1".to_owned());
     made.metadata.annotations = Some([content_of].into());
     assert_eq!(numbers(&outdated(&all, &made)), [2]);
+}
+
+#[test]
+fn no_number_follows_the_greatest() {
+    assert_eq!(next_number(&[]), Ok(1));
+    for number in [MAX_REVISION, i64::MAX] {
+        let error = next_number(&[revision(number, false, false)]).unwrap_err();
+        assert_eq!(error, RevisionError::NoNumber(number));
+    }
+    assert_eq!(number_after(MAX_REVISION - 1), Ok(MAX_REVISION));
+}
+
+#[test]
+fn numbers_that_others_have_are_told() {
+    let told = |before: &[i64], number: i64| {
+        let before: Vec<_> = before.iter().map(|one| revision(*one, false, true)).collect();
+        let packed = Packed { phases: Vec::new(), secrets: Vec::new() };
+        let made = build(&desired("1.0.0"), &format!("e-{number}"), number, &packed, "system");
+        passed_over(&before, &made)
+    };
+    assert_eq!(told(&[], 1), None);
+    assert_eq!(told(&[3], 4), None);
+    let of_this = "of this extension, so";
+    assert_eq!(
+        told(&[1], 3),
+        Some(format!("ClusterObjectSet e-2 is no revision {of_this} 3 is the next free number"))
+    );
+    assert_eq!(
+        told(&[1], 5),
+        Some(format!(
+            "ClusterObjectSets e-2 to e-4 are no revisions {of_this} 5 is the next free number"
+        ))
+    );
 }
 
 #[test]

@@ -610,6 +610,8 @@ mod object_sets {
         )
         .await;
         kind.refuses(set(json!({"revision": 0})), "should be greater than or equal to 1").await;
+        let above = json!({"revision": olm_api::MAX_REVISION + 1});
+        kind.refuses(set(above), "should be less than or equal to").await;
         kind.refuses(set(json!({"lifecycleState": null})), "spec.lifecycleState: Required value")
             .await;
         kind.refuses(

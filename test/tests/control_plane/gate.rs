@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use olm_api::keys;
 use olm_test::cluster::{self, ControlPlane};
 use olm_test::extension::condition;
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::{plugin, wait};
+use olm_test::{helm, plugin, wait};
 use serde_json::{Value, json};
 
 use crate::flags::start;
@@ -154,6 +155,24 @@ fn cluster_upgrade(plane: &ControlPlane) -> Value {
     serde_json::from_slice(&out.stdout).expect("it prints JSON")
 }
 
+/// Creates an extension, and a revision of it as the controller makes one.
+fn create_revision(plane: &ControlPlane, extension: &str, mut revision: Value) {
+    let owner = json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "metadata": {"name": extension},
+        "spec": {
+            "namespace": "default", "serviceAccount": {"name": "none"},
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": extension}},
+        },
+    });
+    plane.kubectl_with_input(&["create", "-f", "-"], &owner.to_string());
+    let uid = ["get", "clusterextension", extension, "-o", "jsonpath={.metadata.uid}"];
+    let uid = plane.kubectl(&uid);
+    revision["metadata"]["ownerReferences"] = json!([helm::owner(extension, &uid)]);
+    let manager = format!("--field-manager={}", keys::manager::EXTENSION);
+    plane.kubectl_with_input(&["create", &manager, "-f", "-"], &revision.to_string());
+}
+
 // applying.md 9.7, i9: no ClusterOperator is there to be written, and nothing of it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_platform_version_judges_where_there_is_no_openshift() {
@@ -199,17 +218,7 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
             }}]}],
         },
     });
-    let extension = json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
-        "metadata": {"name": "old"},
-        "spec": {
-            "namespace": "default", "serviceAccount": {"name": "none"},
-            "source": {"sourceType": "Catalog", "catalog": {"packageName": "old"}},
-        },
-    });
-    for object in [extension, revision] {
-        plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
-    }
+    create_revision(plane, "old", revision);
     assert_eq!(in_the_way(plane, &scene.name)["supports"], "4.18");
     let document = cluster_upgrade(plane);
     assert_eq!(document["cluster"], "4.18");
@@ -259,7 +268,7 @@ async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
             }}]}],
         },
     });
-    plane.kubectl_with_input(&["create", "-f", "-"], &revision.to_string());
+    create_revision(plane, "moved", revision);
     let _controller = start(plane, "moved", &["--components=gate"]).await;
     let ours = "olm-clusterextensions";
     wait_for_verdict_of(&client, ours, "False", "moved.v1.0.0").await;

@@ -54,6 +54,7 @@ mod secrecy;
 mod serving;
 mod silence;
 mod takeover;
+mod tenants;
 mod tls;
 mod unavailable;
 mod uninstall;

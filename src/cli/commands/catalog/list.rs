@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use olm_api::conditions::{status, types};
-use olm_api::keys::label;
 use olm_api::{AvailabilityMode, ClusterCatalog, ClusterObjectSet};
 use olm_core::revision::{self, Origin};
 use olm_core::status::find;
@@ -124,8 +123,8 @@ fn origins(mut sets: Vec<ClusterObjectSet>) -> BTreeMap<String, usize> {
     let mut by_extension = BTreeMap::<String, Vec<ClusterObjectSet>>::new();
     revision::sort(&mut sets);
     for set in sets {
-        if let Some(owner) = set.labels().get(label::OWNER_NAME) {
-            by_extension.entry(owner.clone()).or_default().push(set);
+        if let Some(owner) = revision::extension_of(&set).map(|owner| owner.name.clone()) {
+            by_extension.entry(owner).or_default().push(set);
         }
     }
     let mut counts = BTreeMap::new();

@@ -22,9 +22,9 @@ const COLLECTED: Duration = Duration::from_mins(2);
 const INSTALLER: &str = "operator-controller-clusterextension-installer-role";
 
 /// A user with few rights.
-struct Person {
-    cluster: Cluster,
-    name: String,
+pub(crate) struct Person {
+    pub(crate) cluster: Cluster,
+    pub(crate) name: String,
 }
 
 impl Person {
@@ -55,7 +55,7 @@ impl Person {
     }
 
     /// Lets the user do `verb` on objects of this name, in one namespace or everywhere.
-    fn grant(
+    pub(crate) fn grant(
         &self,
         verb: &str,
         resource: (&str, &str),
@@ -79,14 +79,14 @@ impl Person {
     }
 
     /// Runs kubectl as the user.
-    fn tries(&self, args: &[&str], input: &str) -> Result<String, String> {
+    pub(crate) fn tries(&self, args: &[&str], input: &str) -> Result<String, String> {
         let user = format!("--as={}", self.name);
         let args = [&[user.as_str()], args].concat();
         self.cluster.plane.try_kubectl(&args, input)
     }
 
     /// Asks, with a dry run, whether the user may create the object.
-    fn asks(&self, object: &Value) -> Result<String, String> {
+    pub(crate) fn asks(&self, object: &Value) -> Result<String, String> {
         let args = ["create", "--dry-run=server", "-f", "-"];
         self.tries(&args, &object.to_string())
     }
@@ -109,7 +109,7 @@ impl Person {
     }
 
     /// Waits until the user may create the object.
-    async fn is_admitted(&self, what: &str, object: Value) {
+    pub(crate) async fn is_admitted(&self, what: &str, object: Value) {
         wait::until(what, STEP, || async { self.asks(&object) }).await;
     }
 }
@@ -119,7 +119,7 @@ fn refusal(user: &str) -> String {
     format!("denied request: user \"{user}\" may not use")
 }
 
-fn assert_refused(answer: &Result<String, String>, text: &str) {
+pub(crate) fn assert_refused(answer: &Result<String, String>, text: &str) {
     let refused = answer.as_ref().is_err_and(|error| error.contains(text));
     assert!(refused, "wanted {text:?}, got {answer:?}");
 }
@@ -143,7 +143,7 @@ fn object_set(name: &str, annotations: &Value) -> Value {
 }
 
 /// The annotations of a revision with its service account.
-fn recorded(namespace: &str, account: &str) -> Value {
+pub(crate) fn recorded(namespace: &str, account: &str) -> Value {
     json!({"olm.operatorframework.io/service-account-namespace": namespace,
         "olm.operatorframework.io/service-account-name": account})
 }

@@ -87,3 +87,25 @@ async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
     })
     .await;
 }
+
+// P46
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_of_another_account_takes_the_right_on_both() {
+    let writer = writer("p46-both").await;
+    let theirs = recorded("default", "theirs");
+    let made = Made::new(&writer.cluster, COS, &object_set("p46-both", &theirs));
+    writer.grant("use", ACCOUNTS, Some("mine"), Some("default"));
+    writer.is_admitted("his own", object_set("p46-own", &recorded("default", "mine"))).await;
+    let archive = json!({"metadata": {"annotations": recorded("default", "mine")},
+        "spec": {"lifecycleState": "Archived"}});
+    assert_refused(
+        &writer.merges(COS, &made.name, &archive),
+        "user \"p46-both\" may not use service account \"default/theirs\", which the \
+         ClusterObjectSet has now: grant verb \"use\" on serviceaccounts",
+    );
+    writer.grant("use", ACCOUNTS, Some("theirs"), Some("default"));
+    olm_test::wait::until("with both rights it is his own", super::STEP, || async {
+        writer.merges(COS, &made.name, &archive)
+    })
+    .await;
+}

@@ -1,0 +1,245 @@
+//! A set is a revision of an extension because the controller made it, not because it says so
+//! (applying.md 1.2): who may write sets takes nothing from the extensions of others.
+
+use std::time::Duration;
+
+use olm_api::keys::label;
+use olm_api::{LifecycleState, MAX_REVISION};
+use olm_test::cluster::{self, Controller, ControllerOptions};
+use olm_test::extension::Extension;
+use olm_test::helm::owner;
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+use crate::accounts::{Person, assert_refused, recorded};
+
+const STEP: Duration = Duration::from_secs(30);
+const SETS: (&str, &str) = ("olm.operatorframework.io", "clusterobjectsets");
+const FINALIZERS: (&str, &str) = ("olm.operatorframework.io", "clusterextensions/finalizers");
+const POLICY: &str = "clusterobjectset-serviceaccount-use";
+
+/// Two versions of a package, of which the first is installed.
+async fn installed(cluster: cluster::Cluster, suffix: &str) -> (Scene, Extension) {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    (scene, extension)
+}
+
+/// A user who may make sets and use the account of a namespace of the same name, which may write
+/// `ConfigMaps` there.
+async fn tenant(name: &str) -> Person {
+    let cluster = cluster::shared().await;
+    tenant_of(cluster, name).await
+}
+
+async fn tenant_of(cluster: cluster::Cluster, name: &str) -> Person {
+    let requests = cluster.plane.requests();
+    let rbac = "rbac.authorization.k8s.io";
+    let metadata = json!({"name": "mine", "namespace": name});
+    requests.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+    requests.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}));
+    requests.apply(&json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role",
+        "metadata": metadata,
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]}));
+    requests.apply(&json!({"apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "mine"},
+        "subjects": [{"kind": "ServiceAccount", "name": "mine", "namespace": name}]}));
+    let tenant = Person { cluster, name: name.to_owned() };
+    tenant.grant("create", SETS, None, None);
+    tenant.grant("use", ("", "serviceaccounts"), Some("mine"), Some(name));
+    tenant
+}
+
+/// A set that applies one `ConfigMap` as the account of a tenant.
+fn set(name: &str, number: i64, tenant: &str) -> Value {
+    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": name, "annotations": recorded(tenant, "mine")},
+        "spec": {"lifecycleState": "Active", "revision": number, "collisionProtection": "Prevent",
+            "phases": [{"name": "one", "objects": [{"object": {
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": tenant}}}]}]}})
+}
+
+fn with_label(mut set: Value, extension: &Extension) -> Value {
+    set["metadata"]["labels"] = json!({
+        label::OWNER_KIND: label::OWNER_KIND_EXTENSION, label::OWNER_NAME: extension.name});
+    set
+}
+
+async fn with_reference(mut set: Value, extension: &Extension) -> Value {
+    let uid = extension.get().await.metadata.uid.expect("a UID");
+    let mut owner = owner(&extension.name, &uid);
+    // What blocks the deletion of its owner takes a right that admission asks for anyway.
+    owner["blockOwnerDeletion"] = json!(false);
+    set["metadata"]["ownerReferences"] = json!([owner]);
+    set
+}
+
+/// Says all that a revision of the extension says.
+async fn claiming(set: Value, extension: &Extension) -> Value {
+    with_reference(with_label(set, extension), extension).await
+}
+
+/// Names and states of the sets with the label of the extension.
+async fn states(extension: &Extension) -> Vec<(String, LifecycleState)> {
+    let revisions = extension.revisions().await.into_iter();
+    let state = |one: olm_api::ClusterObjectSet| {
+        (one.metadata.name.unwrap_or_default(), one.spec.lifecycle_state)
+    };
+    revisions.map(state).collect()
+}
+
+/// Upgrades to 1.1.0, which revision `number` holds then.
+async fn upgrades(extension: &Extension, number: i64) {
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    extension.installed("1.1.0").await;
+    let name = |number: i64| format!("{}-{number}", extension.name);
+    wait::until("the new revision has replaced the first", STEP, || async {
+        let found = states(extension).await;
+        let replaced = found.contains(&(name(1), LifecycleState::Archived))
+            && found.contains(&(name(number), LifecycleState::Active));
+        if replaced { Ok(()) } else { Err(found) }
+    })
+    .await;
+}
+
+/// Waits until a set has been rolled out.
+async fn succeeds(scene: &Scene, name: &str) {
+    wait::until(&format!("{name} is rolled out"), STEP, || async {
+        let found = scene.get("clusterobjectset", name).unwrap_or_default();
+        let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let succeeded = |one: &Value| one["type"] == "Succeeded" && one["status"] == "True";
+        if conditions.iter().any(succeeded) { Ok(()) } else { Err(found["status"].to_string()) }
+    })
+    .await;
+}
+
+// deploying.md 6.1
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_that_names_an_extension_takes_the_right_on_its_finalizers() {
+    let (scene, extension) = installed(cluster::with_controller().await, "claimed").await;
+    let tenant = tenant("tenant-claims").await;
+    let plain = set(&format!("{}-50", scene.name), 50, &tenant.name);
+    tenant.is_admitted("a set of his own", plain.clone()).await;
+    let refusal = format!(
+        "user \"tenant-claims\" may not make a ClusterObjectSet a revision of ClusterExtension \
+         \"{}\": grant verb \"update\" on clusterextensions/finalizers",
+        scene.name
+    );
+    let mut owned_only = with_reference(plain.clone(), &extension).await;
+    owned_only["metadata"]["ownerReferences"][0]["controller"] = json!(false);
+    for claim in [
+        with_label(plain.clone(), &extension),
+        with_reference(plain.clone(), &extension).await,
+        claiming(plain.clone(), &extension).await,
+        owned_only,
+    ] {
+        assert_refused(&tenant.asks(&claim), &refusal);
+    }
+    let mut both = claiming(plain.clone(), &extension).await;
+    both["metadata"]["labels"][label::OWNER_NAME] = json!("another");
+    assert_refused(&tenant.asks(&both), "cannot be a revision of two ClusterExtensions");
+    tenant.grant("update", FINALIZERS, Some(&scene.name), None);
+    tenant.is_admitted("with the right", claiming(plain, &extension).await).await;
+    extension.delete().await;
+}
+
+// applying.md 1.2, where nobody asks who makes a set
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_of_somebody_else_replaces_no_revision() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let options = ControllerOptions {
+        args: ["--webhook-certificates=self-signed", "--account-policy=warn"]
+            .map(str::to_owned)
+            .into(),
+        ..ControllerOptions::default()
+    };
+    let _controller = Controller::start(plane, options);
+    let (scene, extension) = installed(cluster.clone(), "replaced").await;
+    let tenant = tenant_of(cluster, "tenant-replaces").await;
+    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+        plane.kubectl(&["delete", kind, POLICY]);
+    }
+    let names = [format!("{}-50", scene.name), "tenant-set".to_owned()];
+    for name in &names {
+        let claim = claiming(set(name, 50, &tenant.name), &extension).await;
+        wait::until("nobody asks for a right", STEP, || async {
+            tenant.tries(&["create", "-f", "-"], &claim.to_string())
+        })
+        .await;
+        succeeds(&scene, name).await;
+    }
+    // What was rolled out last archives those before it at once.
+    let first = (format!("{}-1", scene.name), LifecycleState::Active);
+    assert!(states(&extension).await.contains(&first));
+    upgrades(&extension, 2).await;
+    let found = states(&extension).await;
+    for name in &names {
+        assert!(found.contains(&(name.clone(), LifecycleState::Active)), "{found:?}");
+    }
+    for name in names {
+        // Deleted by hand it goes, with what it applied: it holds nothing of the extension.
+        plane.kubectl(&["delete", "clusterobjectset", &name, "--timeout=60s"]);
+        let left = ["get", "configmap", &name, "-n", &tenant.name, "--ignore-not-found"];
+        assert_eq!(plane.kubectl(&left), "");
+    }
+    extension.delete().await;
+}
+
+// applying.md 3.4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_taken_is_passed_over() {
+    let (scene, extension) = installed(cluster::with_controller().await, "squatted").await;
+    let tenant = tenant("tenant-squats").await;
+    let mut archived = set(&format!("{}-2", scene.name), 2, &tenant.name);
+    archived["spec"]["lifecycleState"] = json!("Archived");
+    let active = set(&format!("{}-3", scene.name), 3, &tenant.name);
+    for squatted in [&archived, &active] {
+        wait::until("a set of his own", STEP, || async {
+            tenant.tries(&["create", "-f", "-"], &squatted.to_string())
+        })
+        .await;
+    }
+    succeeds(&scene, &format!("{}-3", scene.name)).await;
+    upgrades(&extension, 4).await;
+    let told = format!(
+        "ClusterObjectSets {0}-2 to {0}-3 are no revisions of this extension, so 4 is the next free \
+         number",
+        scene.name
+    );
+    wait::until("it is told", STEP, || async {
+        let events = scene.events("RevisionCreated");
+        if events.iter().any(|note| note.contains(&told)) { Ok(()) } else { Err(events) }
+    })
+    .await;
+    for number in [2, 3] {
+        let name = format!("{}-{number}", scene.name);
+        scene.cluster.plane.kubectl(&["delete", "clusterobjectset", &name]);
+    }
+    extension.delete().await;
+}
+
+// applying.md 3.4
+#[tokio::test(flavor = "multi_thread")]
+async fn the_greatest_number_stops_no_upgrade() {
+    let (scene, extension) = installed(cluster::with_controller().await, "greatest").await;
+    let tenant = tenant("tenant-greatest").await;
+    let plane = scene.cluster.plane;
+    let last = format!("{}-{MAX_REVISION}", scene.name);
+    let claim = |number: i64| claiming(set(&last, number, &tenant.name), &extension);
+    let above = claim(i64::MAX).await.to_string();
+    let refused = plane.try_kubectl(&["create", "-f", "-"], &above);
+    assert_refused(&refused, "should be less than or equal to");
+    let greatest = claim(MAX_REVISION).await.to_string();
+    plane.kubectl_with_input(&["create", "-f", "-"], &greatest);
+    succeeds(&scene, &last).await;
+    upgrades(&extension, 2).await;
+    plane.kubectl(&["delete", "clusterobjectset", &last]);
+    extension.delete().await;
+}
