@@ -171,7 +171,7 @@ impl BlobIndex {
     pub(super) fn meta(&self, blob: &BlobRef, json: String) -> Meta {
         let name = |number: u32| {
             let name = self.names.get(number as usize);
-            name.map(|name| name.to_string()).unwrap_or_default()
+            name.map(ToString::to_string).unwrap_or_default()
         };
         Meta { schema: name(blob.schema), package: name(blob.package), name: name(blob.name), json }
     }

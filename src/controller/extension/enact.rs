@@ -196,7 +196,7 @@ impl Attempt<'_> {
         };
         match made.revisions {
             Err(refusal) => enacted.refused = Some(failed(refusal)),
-            Ok(None) => enacted.look_again_within(self.restore_content().await),
+            Ok(None) => enacted.look_again_within(Box::pin(self.restore_content()).await),
             Ok(Some(revisions)) => {
                 self.ctx.revisions.wrote(self.extension.object, &revisions);
                 if let Some(newest) = revisions.last() {
@@ -339,7 +339,7 @@ impl Attempt<'_> {
     /// Makes anew the content that revisions have lost and still need: what is rendered from their
     /// bundle, if it is the same. Returns when to try again what could not be had.
     pub(super) async fn restore_content(&self) -> Option<Duration> {
-        let error = self.try_restore_content().await.err()?;
+        let error = Box::pin(self.try_restore_content()).await.err()?;
         let cause = Chain(&error).to_string();
         tracing::warn!(error = cause, "lost content of revisions stays lost");
         Some(jittered(WITHOUT_IMAGE))

@@ -224,14 +224,14 @@ mod tests {
             let (extension, registry) = (format!("e{number}"), format!("r{}", number / AT_ONCE));
             assert!(pulls.wait(&extension, "i", &registry, never()).await.is_none());
         }
-        let (began, mut begun) = oneshot::channel();
+        let (started, mut waiting) = oneshot::channel();
         let work = async move {
-            began.send(()).unwrap();
+            started.send(()).unwrap();
             Ok(6)
         };
         assert!(pulls.wait("another", "i", "another", work).await.is_none());
-        assert!(begun.try_recv().is_err());
+        assert!(waiting.try_recv().is_err());
         pulls.forget("e0");
-        begun.await.unwrap();
+        waiting.await.unwrap();
     }
 }

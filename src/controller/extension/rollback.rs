@@ -38,7 +38,7 @@ impl Attempt<'_> {
         // Whoever trusts a CA of ours follows it; nothing else of what was made changes.
         let follows = source == Some(CertificateSource::SelfSigned);
         let stays = back.is_made && recorded_generation(back.source) == generation;
-        let lost = if stays { self.restore_content().await } else { None };
+        let lost = if stays { Box::pin(self.restore_content()).await } else { None };
         if stays && (!follows || lost.is_some()) {
             return Ok(Enacted::kept(note, lost));
         }

@@ -99,7 +99,7 @@ impl Attempt<'_> {
         } else if !self.look_after_certificates(&remembered, &mut enacted).await? {
             return Ok(None);
         }
-        enacted.look_again_within(self.restore_content().await);
+        enacted.look_again_within(Box::pin(self.restore_content()).await);
         Ok(Some(enacted))
     }
 

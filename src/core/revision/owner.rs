@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 };
 use olm_api::keys::{annotation, finalizer, label, manager};
 use olm_api::{API_VERSION, ClusterObjectSet, MAX_REVISION};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Field managers of those who make revisions: this controller and upstream's, which writes with the
 /// first, and with the second where it creates.
@@ -121,8 +121,7 @@ pub fn keep_makers(metadata: &mut ObjectMeta) {
     entries.retain(has_number);
     let [outer, inner] = NUMBER;
     for entry in entries {
-        entry.fields_v1 =
-            Some(FieldsV1(json!({outer: {inner: Value::Object(Default::default())}})));
+        entry.fields_v1 = Some(FieldsV1(json!({outer: {inner: Value::Object(Map::default())}})));
     }
 }
 
