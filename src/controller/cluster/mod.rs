@@ -19,7 +19,7 @@ use kube::runtime::reflector::{Lookup, Store};
 pub use client::{authored, bounded, changes, named, stored};
 pub use connections::connect;
 pub use counted::counted;
-pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};
+pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, is_denied, message};
 pub use kinds::{Kind, Kinds};
 pub use watches::{Seen, Target, Watches};
 

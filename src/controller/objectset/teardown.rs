@@ -399,7 +399,8 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
             AccountError::NotFound(_) | AccountError::Name(_) => true,
             AccountError::Lookup(_) => false,
         },
-        ObjectSetError::Apply(err) => err.is_forbidden(),
+        // What admission refuses goes on being tried, whatever else fails.
+        ObjectSetError::Apply(err) => err.is_forbidden() && !err.is_denied(),
         ObjectSetError::Guard(_)
         | ObjectSetError::Ref(_)
         | ObjectSetError::Unlisted(_)

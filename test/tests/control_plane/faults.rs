@@ -240,3 +240,61 @@ async fn a_watch_that_is_refused_for_a_moment_is_not_given_up() {
     .await;
     extension.delete().await;
 }
+
+/// Has the API server refuse every deletion of the `ConfigMap` of a scene, and waits until it does.
+async fn refuse_deletion(scene: &Scene) {
+    let (plane, name) = (scene.cluster.plane, scene.package.config_map());
+    let inside = json!({"matchLabels": {"kubernetes.io/metadata.name": scene.name}});
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy", "metadata": {"name": scene.name},
+        "spec": {"failurePolicy": "Fail",
+            "matchConstraints": {"namespaceSelector": inside, "resourceRules": [{"apiGroups": [""],
+                "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"],
+                "resourceNames": [name]}]},
+            "validations": [{"expression": "false", "message": "not today", "reason": "Forbidden"}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": scene.name},
+        "spec": {"policyName": scene.name, "validationActions": ["Deny"]}});
+    for object in [policy, binding] {
+        plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    }
+    let dry = ["delete", "configmap", &name, "-n", &scene.name, "--dry-run=server"];
+    wait::until("deletions are refused", STEP, || async {
+        match plane.try_kubectl(&dry, "") {
+            Err(text) if text.contains("not today") => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+}
+
+// applying.md 7.4: the garbage collector would remove the rest without order, and be refused as well
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_that_admission_refuses_is_named_and_tried_until_it_is_let_pass() {
+    // The account of an uninstall has failed for good after three attempts within a minute.
+    const LONGER: Duration = Duration::from_secs(100);
+    let (stage, _turn) = stage().await;
+    let (scene, extension) = installed(stage, "denying", &[]).await;
+    refuse_deletion(&scene).await;
+    delete(&scene, "background");
+    let name = scene.package.config_map();
+    let begun = std::time::Instant::now();
+    let named = |text: &str| text.contains(&name) && text.contains("not today");
+    extension
+        .eventually("the object and the refusal are named", STEP, |extension| {
+            condition(extension, "Ready").is_some_and(|ready| named(&ready.message))
+        })
+        .await;
+    wait::until("it goes on longer than an account may fail", LONGER + STEP, || async {
+        assert!(!is_going(&scene, "configmap", &name));
+        let revision = scene.get("clusterobjectset", &format!("{}-1", scene.name));
+        assert!(revision.is_some(), "left to the garbage collector");
+        if begun.elapsed() > LONGER { Ok(()) } else { Err(begun.elapsed()) }
+    })
+    .await;
+    assert_eq!(scene.events("UninstallFallback"), [""; 0]);
+    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+        scene.cluster.plane.kubectl(&["delete", kind, &scene.name]);
+    }
+    extension.gone().await;
+}
