@@ -298,3 +298,43 @@ async fn a_removal_that_admission_refuses_is_named_and_tried_until_it_is_let_pas
     }
     extension.gone().await;
 }
+
+// applying.md 7.2: to wait, what the watch has brought is enough
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_that_waits_its_turn_does_not_list_the_others() {
+    let (stage, _turn) = stage().await;
+    let (mut scene, extension) = installed(stage, "waitsturn", &[FINALIZER]).await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+    scene.grant(&bundles);
+    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let (first, second) = (format!("{}-1", scene.name), format!("{}-2", scene.name));
+    let crd = scene.package.crd();
+    wait::until("the second revision has the CRD", STEP, || async {
+        let found = scene.get("customresourcedefinition", &crd).unwrap_or_default();
+        let number = found["metadata"]["annotations"][keys::annotation::REVISION].clone();
+        if number == "2" { Ok(()) } else { Err(number) }
+    })
+    .await;
+    delete(&scene, "background");
+    let says = |revision: &str, text: &str| {
+        let set = scene.get("clusterobjectset", revision).unwrap_or_default();
+        let status = set["status"].to_string();
+        if status.contains(text) { Ok(()) } else { Err(status) }
+    };
+    let turn = format!("waiting for revision {second}");
+    wait::until("the second waits for the instance", STEP, || async { says(&second, FINALIZER) })
+        .await;
+    wait::until("the first waits for the second", STEP, || async { says(&first, &turn) }).await;
+    let rule = stage.proxy.fail(Rule::list("clusterobjectsets").status(500));
+    wait::until("whoever acts cannot list revisions", STEP, || async {
+        let struck = stage.proxy.strikes(rule);
+        if struck >= 4 * TRIES { Ok(()) } else { Err(struck) }
+    })
+    .await;
+    says(&first, &turn).expect("it waits as before");
+    stage.proxy.stop(rule);
+    let none = r#"{"metadata":{"finalizers":null}}"#;
+    let args = ["patch", &crd, "one", "-n", &scene.name, "--type=merge", "-p", none];
+    scene.cluster.plane.kubectl(&args);
+    extension.gone().await;
+}
