@@ -6,6 +6,7 @@ mod connections;
 mod counted;
 mod error;
 mod kinds;
+mod restored;
 mod shared;
 mod watches;
 
@@ -21,6 +22,7 @@ pub use connections::connect;
 pub use counted::counted;
 pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, is_denied, message};
 pub use kinds::{Kind, Kinds};
+pub use restored::noticing;
 pub use watches::{Seen, Target, Watches};
 
 /// How long the first list of a watch is waited for before somebody asks the API server for himself.
