@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use olm_core::error::{Classify, Disposition};
+use olm_core::object::Identity;
 
-use crate::cluster::{MAX_RIGHTS_DELAY, message};
+use crate::cluster::{MAX_RIGHTS_DELAY, code, is_denied, message};
 
 /// Delay after a collision, a structural complaint or a missing kind or namespace.
 const FLAT_DELAY: Duration = Duration::from_secs(10);
@@ -43,16 +44,38 @@ pub enum ApplyError {
         text: String,
         /// The shortest of the causes' delays.
         disposition: Disposition,
+        /// What of the cluster said no.
+        refused: Refused,
     },
+}
+
+/// What of the cluster refused requests. A refusal of admission is one of these requests, not of the
+/// account: it may pass by itself, and more rights do not help.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Authorization: the account lacks a right, or is not known.
+    rights: bool,
+    /// Admission: a webhook or a policy.
+    admission: bool,
 }
 
 impl ApplyError {
     /// Joins the answers to several requests into one error.
     pub(super) fn from_answers(errors: &[kube::Error]) -> Self {
-        let mut texts: Vec<String> = errors.iter().map(message).collect();
-        texts.sort();
-        texts.dedup();
-        let dispositions = errors.iter().map(disposition);
+        Self::joined(errors.iter().map(|err| (message(err), err)).collect())
+    }
+
+    /// The same of removals, each with its object, which admission webhooks do not name.
+    pub(super) fn from_removals(errors: &[(Identity, kube::Error)]) -> Self {
+        let text = |(object, err): &(Identity, kube::Error)| {
+            let text = message(err);
+            if is_denied(err) { format!("removing {}: {text}", object.text()) } else { text }
+        };
+        Self::joined(errors.iter().map(|failed| (text(failed), &failed.1)).collect())
+    }
+
+    fn joined(errors: Vec<(String, &kube::Error)>) -> Self {
+        let dispositions = errors.iter().map(|(_, err)| disposition(err));
         let disposition = dispositions.min_by_key(|it| match it {
             Disposition::Wait(delay) => (0, *delay),
             Disposition::RetryWithin(limit) => (1, *limit),
@@ -60,12 +83,25 @@ impl ApplyError {
             Disposition::Terminal(_) => (3, Duration::ZERO),
         });
         let disposition = disposition.unwrap_or(Disposition::Retry);
-        Self::Api { text: texts.join("\n"), disposition }
+        let lacks_right = |err| matches!(code(err), 401 | 403) && !is_denied(err);
+        let refused = Refused {
+            rights: errors.iter().any(|(_, err)| lacks_right(err)),
+            admission: errors.iter().any(|(_, err)| is_denied(err)),
+        };
+        let mut texts: Vec<String> = errors.into_iter().map(|(text, _)| text).collect();
+        texts.sort();
+        texts.dedup();
+        Self::Api { text: texts.join("\n"), disposition, refused }
     }
 
-    /// Says whether it was a lack of rights, or of the account itself.
+    /// Says whether it was a lack of rights, or of the account itself; more rights may help.
     pub fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Api { disposition: Disposition::RetryWithin(_), .. })
+        matches!(self, Self::Api { refused: Refused { rights: true, .. }, .. })
+    }
+
+    /// Says whether admission refused any of it.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Api { refused: Refused { admission: true, .. }, .. })
     }
 }
 
@@ -130,5 +166,50 @@ mod tests {
             let error = ApplyError::from_answers(&errors);
             assert_eq!(error.disposition(), disposition, "{error}");
         }
+    }
+
+    fn forbidden(message: &str) -> kube::Error {
+        let status = Status::failure(message, "Forbidden").with_code(403);
+        kube::Error::Api(Box::new(status))
+    }
+
+    const NO_RIGHT: &str = "configmaps \"a\" is forbidden: User \"system:serviceaccount:ns:sa\" \
+         cannot delete resource \"configmaps\" in API group \"\" in the namespace \"ns\"";
+    const WEBHOOK: &str = "admission webhook \"w.example.com\" denied the request: not today";
+    const SILENT_WEBHOOK: &str =
+        "admission webhook \"w.example.com\" denied the request without explanation";
+    const POLICY: &str = "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding \
+         'b' denied request: not today";
+
+    // applying.md 7.4: who refuses a request says whether the account fails
+    #[rstest]
+    #[case::right(&[NO_RIGHT], (true, false))]
+    #[case::webhook(&[WEBHOOK], (false, true))]
+    #[case::silent_webhook(&[SILENT_WEBHOOK], (false, true))]
+    #[case::policy(&[POLICY], (false, true))]
+    #[case::both(&[NO_RIGHT, POLICY], (true, true))]
+    fn a_refusal_of_admission_is_not_a_lack_of_rights(
+        #[case] messages: &[&str],
+        #[case] want: (bool, bool),
+    ) {
+        let errors: Vec<_> = messages.iter().map(|message| forbidden(message)).collect();
+        let error = ApplyError::from_answers(&errors);
+        assert_eq!((error.is_forbidden(), error.is_denied()), want);
+    }
+
+    #[test]
+    fn a_removal_that_a_webhook_refuses_names_its_object() {
+        let object = Identity {
+            group: String::new(),
+            version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            namespace: "ns".to_owned(),
+            name: "a".to_owned(),
+        };
+        let named = |message| {
+            ApplyError::from_removals(&[(object.clone(), forbidden(message))]).to_string()
+        };
+        assert_eq!(named(WEBHOOK), format!("removing {}: {WEBHOOK}", object.text()));
+        assert_eq!(named(NO_RIGHT), NO_RIGHT);
     }
 }

@@ -93,18 +93,18 @@ impl Remover {
         let answers = join_bounded(removals.collect()).await;
         let mut removed = Removed::default();
         let mut errors = Vec::new();
-        for answer in answers {
+        for (content, answer) in group.iter().zip(answers) {
             match answer {
                 Ok(End::Gone) => {}
                 Ok(End::Remains(object)) => removed.remaining.push(object),
                 Ok(End::Kept(crd)) => removed.kept.push(crd),
-                Err(err) => errors.push(err),
+                Err(err) => errors.push((content.identity(), err)),
             }
         }
         if errors.is_empty() {
             return Ok(removed);
         }
-        Err(ApplyError::from_answers(&errors))
+        Err(ApplyError::from_removals(&errors))
     }
 
     /// Lets go of those of `crds` that the revision with this UID controls and that [`Self::crds`]

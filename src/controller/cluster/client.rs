@@ -143,7 +143,8 @@ async fn answer(client: Client, request: Request<Body>) -> Result<Response<Body>
     Ok(Response::from_parts(head, body))
 }
 
-fn is_watch(uri: &Uri) -> bool {
+/// Says whether a request is a watch, which stays.
+pub(super) fn is_watch(uri: &Uri) -> bool {
     let query = uri.query().unwrap_or_default();
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }

@@ -2,14 +2,17 @@
 //!
 //! Every watch is a request that stays. kube's own client speaks HTTP/1.1, where each of them takes a
 //! connection, its descriptor and its buffers; over HTTP/2 they share one, as those of client-go do.
-//! Who connects through a proxy keeps kube's client, which knows how.
+//! Requests about Leases share none with others, and what ends none with what stays: where a server
+//! or something in front of it carries less at once than [`STREAMS`], watches wait for watches, and
+//! nothing else does. Who connects through a proxy keeps kube's client, which knows how.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::body::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
@@ -21,6 +24,8 @@ use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 use tower_http::decompression::DecompressionLayer;
 use tower_http::timeout::ResponseBodyTimeoutLayer;
+
+use super::client::is_watch;
 
 /// Requests that a connection carries at once. kube-apiserver admits 100, and what is above its
 /// limit would wait until another ends, which a watch does not.
@@ -77,7 +82,30 @@ type Answer = UnsyncBoxBody<Bytes, BoxError>;
 /// As many connections as the requests that are under way need.
 struct Connections {
     connector: HttpsConnector<HttpConnector>,
-    open: Mutex<Vec<Connection>>,
+    open: Mutex<BTreeMap<Sort, Vec<Connection>>>,
+}
+
+/// Requests that share connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Sort {
+    /// They end soon.
+    Brief,
+    /// They stay.
+    Watch,
+    /// Reads and writes of Leases, which wait for nobody.
+    Lease,
+}
+
+impl Sort {
+    fn of(uri: &Uri) -> Self {
+        if is_watch(uri) {
+            Self::Watch
+        } else if uri.path().contains("/apis/coordination.k8s.io/") {
+            Self::Lease
+        } else {
+            Self::Brief
+        }
+    }
 }
 
 /// One connection over HTTP/2; over HTTP/1.1, which few servers insist on, one for each request.
@@ -96,7 +124,7 @@ impl Connections {
 
     /// Sends a request. It takes its room on the connection until its whole answer is read.
     async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
-        let (client, taken) = self.with_room();
+        let (client, taken) = self.with_room(Sort::of(request.uri()));
         let answer = client.request(request).await?;
         Ok(answer.map(|body| {
             let counted = body.map_frame(move |frame| {
@@ -107,10 +135,11 @@ impl Connections {
         }))
     }
 
-    /// Returns the first connection that can carry another request, so that those which were
-    /// opened for a rush fall idle and close.
-    fn with_room(&self) -> (Sender, Arc<()>) {
+    /// Returns the first connection that can carry another request of this sort, so that those which
+    /// were opened for a rush fall idle and close.
+    fn with_room(&self, sort: Sort) -> (Sender, Arc<()>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = open.entry(sort).or_default();
         let found = open.iter().find(|connection| connection.has_room());
         if let Some(Connection { client, taken }) = found {
             return (client.clone(), Arc::clone(taken));
@@ -141,16 +170,36 @@ mod tests {
     #[tokio::test]
     async fn a_full_connection_is_followed_by_another() {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let config = Config::new(http::Uri::from_static("https://127.0.0.1:1"));
+        let config = Config::new(Uri::from_static("https://127.0.0.1:1"));
         let connections = Connections::new(connector(&config).unwrap());
-        let count = || connections.open.lock().unwrap().len();
-        let mut taken: Vec<_> = (0..STREAMS).map(|_| connections.with_room().1).collect();
+        let count = || connections.open.lock().unwrap()[&Sort::Watch].len();
+        let taking = || connections.with_room(Sort::Watch).1;
+        let mut taken: Vec<_> = (0..STREAMS).map(|_| taking()).collect();
         assert_eq!(count(), 1);
-        let more = connections.with_room().1;
+        let more = taking();
         assert_eq!(count(), 2);
         taken.pop();
-        let again = connections.with_room().1;
+        let again = taking();
         assert_eq!(count(), 2);
         assert!(Arc::ptr_eq(&again, &taken[0]) && !Arc::ptr_eq(&again, &more));
+    }
+
+    // ours: behind a server that carries few requests at once, none waits for a watch to end
+    #[tokio::test]
+    async fn a_watch_shares_its_connection_with_watches_only() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let config = Config::new(Uri::from_static("https://127.0.0.1:1"));
+        let connections = Connections::new(connector(&config).unwrap());
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/n/leases";
+        let requests = [
+            "/api/v1/secrets?watch=true".to_owned(),
+            "/api/v1/secrets".to_owned(),
+            format!("{leases}/a"),
+        ];
+        let taken = requests.map(|uri| connections.with_room(Sort::of(&uri.parse().unwrap())).1);
+        let watch = format!("{leases}?watch=true&fieldSelector=metadata.name%3Da");
+        let watch = connections.with_room(Sort::of(&watch.parse().unwrap())).1;
+        assert!(Arc::ptr_eq(&watch, &taken[0]));
+        assert!(!Arc::ptr_eq(&taken[0], &taken[1]) && !Arc::ptr_eq(&taken[1], &taken[2]));
     }
 }

@@ -82,6 +82,18 @@ pub fn message(err: &kube::Error) -> String {
     }
 }
 
+/// Says whether admission refused a request: a webhook or a policy, in the words of the API server.
+/// Their refusals have the status that they choose, often the 403 of a missing right.
+pub fn is_denied(err: &kube::Error) -> bool {
+    let kube::Error::Api(status) = err else {
+        return false;
+    };
+    let text = &status.message;
+    let webhook = text.starts_with("admission webhook \"");
+    let refuses = text.contains("\" denied the request");
+    webhook && refuses || text.contains(": ValidatingAdmissionPolicy '")
+}
+
 /// Returns the HTTP status of an answer, 0 when there was none.
 pub fn code(err: &kube::Error) -> u16 {
     match err {

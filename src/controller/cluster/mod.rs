@@ -6,6 +6,7 @@ mod connections;
 mod counted;
 mod error;
 mod kinds;
+mod restored;
 mod shared;
 mod stored_objects;
 mod watches;
@@ -20,8 +21,9 @@ use kube::runtime::reflector::{Lookup, Store};
 pub use client::{authored, bounded, changes, made, named, stored};
 pub use connections::connect;
 pub use counted::counted;
-pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};
+pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, is_denied, message};
 pub use kinds::{Kind, Kinds};
+pub use restored::noticing;
 pub use stored_objects::{COUNTED_EVERY, Resource, stored_objects};
 pub use watches::{Seen, Target, Watches};
 

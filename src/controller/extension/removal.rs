@@ -231,3 +231,15 @@ fn forget_bundles(extension: &ClusterExtension, ctx: &Context) {
         tracing::warn!(error = %Chain(&error), "unpacked bundles not removed");
     }
 }
+
+/// Removes the unpacked bundles of extensions that went while another process led, or none ran.
+pub(super) async fn forget_gone_bundles(ctx: &Context) {
+    let extensions = &ctx.seen.extensions;
+    if extensions.wait_until_ready().await.is_err() {
+        return;
+    }
+    let names = extensions.state().iter().map(|one| one.name_any()).collect();
+    if let Err(error) = ctx.bundles.retain_owners(&names) {
+        tracing::warn!(error = %Chain(&error), "unpacked bundles of removed extensions stay on disk");
+    }
+}

@@ -22,7 +22,7 @@ use olm_core::revision::Account;
 use olm_core::status::find;
 use serde::de::DeserializeOwned;
 
-use super::{Context, error_policy, reconcile};
+use super::{Context, error_policy, reconcile, removal};
 use crate::cluster;
 use crate::seen::SeenWriters;
 
@@ -105,7 +105,10 @@ pub async fn run(
     let woken = futures::stream::select(contents, dependents).flat_map(futures::stream::iter);
     let kept = {
         let ctx = Arc::clone(&ctx);
-        async move { ctx.discovery.keep_current(&ctx.refusals).await }
+        async move {
+            let gone = removal::forget_gone_bundles(&ctx);
+            tokio::join!(gone, ctx.discovery.keep_current(&ctx.refusals));
+        }
     };
     let by_account = {
         let (store, ctx) = (store.clone(), Arc::clone(&ctx));

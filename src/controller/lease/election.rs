@@ -54,6 +54,12 @@ pub enum Loss {
     /// Somebody else holds it, or somebody took our name off it.
     #[error("its holder is now {0:?}")]
     Taken(String),
+    /// The cluster is not the one that was seen before.
+    #[error(
+        "the API server went back to an earlier state, its etcd was restored from a backup; what \
+         this process knows is not true any more"
+    )]
+    WentBack,
 }
 
 /// One process and one Lease.

@@ -61,6 +61,10 @@ pub struct Elector {
     election: Election,
     /// The Lease as it was last read or written, if it is there.
     known: Option<Lease>,
+    /// The newest resource version it ever had.
+    newest: u64,
+    /// Whether the API server answered with an older one since.
+    went_back: bool,
     term: Term,
     metrics: Metrics,
     /// The holder that was last written into the log.
@@ -77,6 +81,8 @@ impl Elector {
             election: Election::new(candidacy.identity.clone(), fastrand::f64()),
             candidacy,
             known: None,
+            newest: 0,
+            went_back: false,
             term,
             metrics,
             named: None,
@@ -94,6 +100,9 @@ impl Elector {
         let mut events = self.events();
         self.metrics.leads(&self.candidacy.name, false);
         loop {
+            if self.went_back {
+                return Err(self.lose(Loss::WentBack));
+            }
             let now = term::uptime();
             match self.election.step(now) {
                 Step::Look => self.look().await,
@@ -103,11 +112,7 @@ impl Elector {
                         leading.send_replace(true);
                     }
                 }
-                Step::Lost(loss) => {
-                    self.term.end();
-                    self.metrics.leads(&self.candidacy.name, false);
-                    return Err(loss);
-                }
+                Step::Lost(loss) => return Err(self.lose(loss)),
                 Step::Wait(until) => tokio::select! {
                     () = &mut stop => break,
                     event = events.next() => self.hear(event),
@@ -117,6 +122,23 @@ impl Elector {
         }
         self.release().await;
         Ok(())
+    }
+
+    fn lose(&self, loss: Loss) -> Loss {
+        self.term.end();
+        self.metrics.leads(&self.candidacy.name, false);
+        loss
+    }
+
+    /// Keeps the Lease as it was read or written just now. Resource versions only grow, and none of
+    /// these answers comes from a cache: an older one is that of a backup.
+    fn know(&mut self, lease: Option<Lease>) {
+        let version = lease.as_ref().and_then(|lease| lease.metadata.resource_version.as_ref());
+        if let Some(version) = version.and_then(|version| version.parse().ok()) {
+            self.went_back |= version < self.newest;
+            self.newest = version.max(self.newest);
+        }
+        self.known = lease;
     }
 
     fn events(&self) -> BoxStream<'static, Event<Lease>> {
@@ -150,7 +172,7 @@ impl Elector {
         match answer {
             Ok(found) => {
                 let spec = found.as_ref().map(|lease| lease.spec.clone());
-                self.known = found;
+                self.know(found);
                 self.election.look(spec, now);
                 self.tell();
             }
@@ -169,7 +191,7 @@ impl Elector {
             Ok(lease) => {
                 let first = self.election.end().is_none();
                 self.election.written(lease.spec.clone(), sent, now);
-                self.known = Some(lease);
+                self.know(Some(lease));
                 self.term.extend(sent + election::DEADLINE);
                 self.metrics.renewed(&self.candidacy.name);
                 if first {

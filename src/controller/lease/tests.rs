@@ -402,3 +402,32 @@ proptest! {
         prop_assert!(tried);
     }
 }
+
+// deploying.md 4.1: who reads a Lease of a backup does not know this cluster any more
+#[tokio::test]
+async fn a_lease_that_went_back_ends_the_process() {
+    let answers = [("7", "us"), ("9", "us"), ("9", "us"), ("8", "them")];
+    let mut left = answers.into_iter();
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let (version, holder) = left.next().unwrap();
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "l", "resourceVersion": version},
+            "spec": held_by(holder, 137)});
+        let body = kube::client::Body::from(lease.to_string().into_bytes());
+        std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(body)))
+    });
+    let candidacy = Candidacy {
+        namespace: "n".to_owned(),
+        name: "l".to_owned(),
+        identity: "us".to_owned(),
+        manager: "m",
+    };
+    let client = Client::new(service, "n");
+    let mut elector = Elector::new(client, candidacy, Term::pending(), Metrics::default());
+    for (version, _) in answers {
+        assert!(!elector.went_back, "before {version}");
+        elector.look().await;
+    }
+    let lost = elector.run(watch::Sender::new(false), std::future::pending()).await;
+    assert_eq!(lost, Err(Loss::WentBack));
+}

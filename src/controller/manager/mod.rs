@@ -3,7 +3,8 @@
 //! Addresses are bound and folders opened before any controller starts, so that what is wrong with
 //! the configuration is said at once. What serves runs at once; what acts begins in its turn: when
 //! the rights of this process are limited and, with leader election, its lease is held. A part that
-//! ends by itself, or a lease that is lost, ends the process.
+//! ends by itself, or a lease that is lost, ends the process; so does an API server whose etcd was
+//! restored: the process that follows reads everything anew.
 
 mod catalogs;
 mod endpoints;
@@ -31,7 +32,7 @@ use tokio::time::Instant;
 
 use crate::args::{AccountAuth, Args, Component, TlsProfile};
 use crate::catalog::Published;
-use crate::cluster::{bounded, connect, counted};
+use crate::cluster::{bounded, connect, counted, noticing};
 use crate::credentials::RegistryCredentials;
 use crate::lease::Loss;
 use crate::parts::Parts;
@@ -71,6 +72,8 @@ struct Manager {
     /// What gate and extensions tell each other.
     platform: gate::Platform,
     shutdown: Signal,
+    /// Resolves when the API server went back to an earlier state.
+    gone_back: Signal,
     /// Resolves when the rights of this process are limited.
     limited: Signal,
     /// What the health of this process is judged by.
@@ -106,7 +109,7 @@ impl Manager {
         let profile = CurrentProfile::from(args.tls().context("--tls-custom-curves")?.profile);
         let metrics = Metrics::default();
         let watchdog = Watchdog::default();
-        let client = client(&args, metrics.clone()).await?;
+        let (client, gone_back) = noticing(client(&args, metrics.clone()).await?);
         let (certificates, files) = endpoints::certificates(&args, &profile)?;
         let config = PullConfig::from_env();
         let policy = &config.policy;
@@ -138,6 +141,7 @@ impl Manager {
         }
         Ok(Self {
             client,
+            gone_back: gone_back.boxed().shared(),
             limited,
             profile,
             certificates,
@@ -279,6 +283,7 @@ impl Manager {
                 Err(error) => bail!("a part of the controller failed: {error}"),
             },
             Some(ended) = self.elections.join_next() => return lost(ended),
+            () = self.gone_back.clone() => bail!("{}", Loss::WentBack),
         }
         tracing::info!("stopping");
         self.health.set_ready("started", false);

@@ -1,11 +1,11 @@
 //! What reconciles of ClusterObjectSets share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::channel::mpsc;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::runtime::events::EventType;
 use kube::runtime::reflector::Store;
 use kube::{Client, ResourceExt as _};
@@ -30,6 +30,10 @@ use crate::reconcile::Reconciler;
 use crate::revision::{Feed, KeptContents};
 use crate::seen::Seen;
 use crate::telemetry::{CONTROLLER_OBJECT_SET, Metrics};
+
+/// How long a process acts before it says of a roll-out that its time is over: as long as the shortest
+/// deadline. The status it finds may be that of a backup. A restart delays a deadline by no more.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What flags decide about ClusterObjectSets.
 #[derive(Debug, Clone)]
@@ -87,6 +91,8 @@ pub struct Context {
     pub(super) rbac: Arc<RbacWatch>,
     /// Kinds that revisions wait for.
     pub(super) unserved: UnservedKinds,
+    /// Until when nothing is said of deadlines; set when this process begins to act.
+    patient_until: OnceLock<Timestamp>,
 }
 
 impl Context {
@@ -120,6 +126,7 @@ impl Context {
             counts: Mutex::default(),
             rbac,
             unserved: UnservedKinds::default(),
+            patient_until: OnceLock::new(),
             client,
             revisions: feed.reader.clone(),
             contents: KeptContents::new(
@@ -153,6 +160,25 @@ impl Context {
         }
     }
 
+    /// Notes that this process acts from now on.
+    pub(super) fn begin(&self) {
+        let until = Timestamp::now().checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
+        self.patient_until.get_or_init(|| until);
+    }
+
+    /// Returns from when on this process says of a roll-out that its time is over.
+    pub(super) fn patient_until(&self) -> Timestamp {
+        self.patient_until.get().copied().unwrap_or(Timestamp::MIN)
+    }
+
+    /// Returns the time left until the roll-out of a revision is late.
+    pub(super) fn until_deadline(&self, set: &ClusterObjectSet) -> Option<Duration> {
+        let at = deadline(set)?.at.max(self.patient_until());
+        // A second more, so that the deadline has passed for certain when we look.
+        let left = Duration::try_from(at.duration_since(Timestamp::now())).ok()?;
+        Some(left + Duration::from_secs(1))
+    }
+
     /// Returns when to look again: after `polled` where some objects cannot be watched, else after
     /// `watched`; at the deadline, if that comes first.
     pub(super) fn next_look(
@@ -163,7 +189,7 @@ impl Context {
     ) -> Duration {
         let polls = self.watches.polls(&set.name_any());
         let next = jittered(if polls { polled } else { watched });
-        until_deadline(set).map_or(next, |left| next.min(left))
+        self.until_deadline(set).map_or(next, |left| next.min(left))
     }
 
     /// Drops what is remembered about a revision.
@@ -208,12 +234,4 @@ impl Context {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         failing.remove(&set.uid().unwrap_or_default());
     }
-}
-
-/// Returns the time left until the roll-out of a revision is late.
-pub(super) fn until_deadline(set: &ClusterObjectSet) -> Option<Duration> {
-    let left = deadline(set)?.at.duration_since(Timestamp::now());
-    // A second more, so that the deadline has passed for certain when we look.
-    let left = Duration::try_from(left).ok()?;
-    Some(left + Duration::from_secs(1))
 }

@@ -41,7 +41,6 @@ pub use error::ObjectSetError;
 use crate::cluster;
 use crate::reconcile::within;
 use crate::revision::Feed;
-use context::until_deadline;
 use enact::enact;
 use ended::Ended;
 use plan::plan;
@@ -69,6 +68,7 @@ pub async fn run(
     woken: Woken,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
+    ctx.begin();
     let api = Api::<Guarded>::all(ctx.client.clone());
     let Feed { reader, revisions, contents, contents_reader, told } = woken.feed;
     ctx.metrics.follow_revisions(reader.clone());
@@ -195,6 +195,6 @@ async fn conclude(ctx: &Context, ended: Ended) -> Result<Option<Duration>, Objec
 #[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
     let delay = ctx.reconciler.retry(&guarded.name_any(), err);
-    let deadline = guarded.0.as_ref().ok().and_then(until_deadline);
+    let deadline = guarded.0.as_ref().ok().and_then(|set| ctx.until_deadline(set));
     Action::requeue(deadline.map_or(delay, |left| delay.min(left)))
 }

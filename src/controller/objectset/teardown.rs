@@ -17,6 +17,7 @@ use olm_core::revision::{
     has_succeeded, is_marked_orphaned, orphan_mark, owner_name, removal_groups, states,
 };
 use olm_core::uninstall::UninstallPolicy;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::ended::Settled;
@@ -26,10 +27,9 @@ use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};
 use crate::cluster::{RequestError, message};
 use crate::revision::{
-    RefCause, RefError, delete_revision, own_params, read_secrets, remove_unowned_content, resolve,
-    salvage,
+    RefCause, RefError, delete_revision, known_siblings, own_params, read_secrets,
+    remove_unowned_content, resolve, salvage,
 };
-use serde_json::json;
 
 /// How often remaining objects are looked at when no watch reports their end.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -99,13 +99,21 @@ pub(super) async fn delete(
     if matches!(extension, ExtensionState::Alive(_)) {
         return hand_over(ctx, set, extension).await;
     }
+    let turn = |before: String| {
+        let text = format!("waiting for revision {before}");
+        Settled::again(Some(Outcome::Removing(text)), TURN)
+    };
+    // To wait, what the watch has brought is enough; what acts asks the API server.
+    let known = known_siblings(&ctx.revisions, set);
+    if let Some(before) = known.and_then(|all| predecessor(set, &all)) {
+        return Ok(turn(before));
+    }
     let policy = ctx.uninstall_policy(set, extension);
     if let Some((outcome, next)) = ctx.uninstall_block(set, extension, policy).await? {
         return Ok(Settled::again(Some(outcome), next));
     }
-    if let Some(before) = predecessor(ctx, set).await? {
-        let text = format!("waiting for revision {before}");
-        return Ok(Settled::again(Some(Outcome::Removing(text)), TURN));
+    if let Some(before) = predecessor(set, &ctx.list_siblings(set).await?) {
+        return Ok(turn(before));
     }
     match attempt(ctx, set, extension, policy).await {
         Err(err) if is_identity_failure(&err) => {
@@ -446,14 +454,10 @@ async fn describe(remover: &Remover, remaining: &[Object]) -> String {
     texts.join("\n")
 }
 
-/// Returns the revision that has to be taken down before this one: those never installed first,
-/// newest first, the installed one last.
-async fn predecessor(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-) -> Result<Option<String>, ObjectSetError> {
-    let all = ctx.list_siblings(set).await?;
-    let installed = states(&all).installed.and_then(|found| found.metadata.uid.clone());
+/// Returns which of all revisions of its extension has to be taken down before this one: those never
+/// installed first, newest first, the installed one last.
+fn predecessor(set: &ClusterObjectSet, all: &[ClusterObjectSet]) -> Option<String> {
+    let installed = states(all).installed.and_then(|found| found.metadata.uid.clone());
     let turn = |one: &ClusterObjectSet| {
         let last = installed.is_some() && one.metadata.uid == installed;
         (last, -one.spec.revision)
@@ -464,7 +468,7 @@ async fn predecessor(
         .filter(|one| one.metadata.uid != set.metadata.uid && has_finalizer(one))
         .filter(|one| one.metadata.deletion_timestamp.is_some())
         .find(|one| turn(one) < mine);
-    Ok(before.map(ClusterObjectSet::name_any))
+    before.map(ClusterObjectSet::name_any)
 }
 
 fn is_identity_failure(err: &ObjectSetError) -> bool {
@@ -474,7 +478,8 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
             AccountError::NotFound(_) | AccountError::Name(_) => true,
             AccountError::Lookup(_) => false,
         },
-        ObjectSetError::Apply(err) => err.is_forbidden(),
+        // What admission refuses goes on being tried, whatever else fails.
+        ObjectSetError::Apply(err) => err.is_forbidden() && !err.is_denied(),
         ObjectSetError::Guard(_)
         | ObjectSetError::Ref(_)
         | ObjectSetError::Unlisted(_)

@@ -58,7 +58,7 @@ pub async fn teardown_extension(
             Some((set, progressing.message.as_str()))
         })
         .collect();
-    // Each of them says the same.
+    // The first in turn says it; the others wait for it, or say the same.
     let blocked = |(_, text): &&(_, &str)| text.starts_with(BLOCKED);
     if let Some((_, text)) = progress.iter().find(blocked) {
         return Ok(Teardown::Blocked((*text).to_owned()));

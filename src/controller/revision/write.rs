@@ -156,7 +156,10 @@ async fn keep(
 ) -> Result<Option<Vec<ClusterObjectSet>>, WriteError> {
     let name = newest.name_any();
     if needs_patch(desired, newest) {
-        apply(&known.client, &rebuild(desired, newest)).await?;
+        let mut set = rebuild(desired, newest);
+        // One that is gone meanwhile is not made again.
+        set.metadata.uid = newest.uid();
+        apply(&known.client, &set).await?;
         tracing::info!(revision = name, "revision patched");
     }
     complete_content(known, desired, newest).await?;

@@ -10,7 +10,7 @@ use olm_api::{ClusterExtension, ClusterObjectSet};
 
 use super::Policy;
 use super::rollout::ongoing_rollout;
-use crate::revision::{BundleRecord, Origin, deadline, has_succeeded, recorded_generation, states};
+use crate::revision::{BundleRecord, Origin, has_succeeded, is_late, recorded_generation, states};
 use crate::status::{Note, find};
 
 /// An earlier revision whose content counts, whatever the catalogs say.
@@ -88,7 +88,7 @@ fn failed<'a>(
     newest: &'a ClusterObjectSet,
     now: Timestamp,
 ) -> Option<Return<'a>> {
-    let late = deadline(newest).is_some_and(|deadline| deadline.at <= now);
+    let late = is_late(newest, now);
     let is_return = Origin::of(newest).content_of.is_some();
     let source = states(revisions).installed?;
     (wanted.reverts && late && !is_return).then_some(Return {
@@ -217,7 +217,8 @@ mod tests {
                 "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"lifecycleState": "Active", "revision": number,
                 "collisionProtection": "Prevent", "progressDeadlineMinutes": 10},
-            "status": {"conditions": [condition("Succeeded", status), condition("Available", status)]},
+            "status": {"conditions":
+                ["Succeeded", "Available", "Progressing"].map(|type_| condition(type_, status))},
         }))
         .unwrap()
     }

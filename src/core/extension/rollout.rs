@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 
-use crate::revision::{BundleRecord, deadline, recorded_generation, states};
+use crate::revision::{BundleRecord, is_late, recorded_generation, states};
 
 /// Returns the bundle whose roll-out goes on, whatever the catalogs say.
 ///
@@ -22,13 +22,13 @@ pub(super) fn ongoing_rollout(
     let rolling = *states(revisions).rolling.last()?;
     let same_spec = recorded_generation(rolling)
         .is_none_or(|recorded| Some(recorded) == extension.metadata.generation);
-    let late = deadline(rolling).is_some_and(|deadline| deadline.at <= now);
-    (same_spec && !late).then(|| BundleRecord::of(rolling))
+    (same_spec && !is_late(rolling, now)).then(|| BundleRecord::of(rolling))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::object_set;
     use olm_api::keys::annotation;
     use serde_json::json;
 
@@ -54,8 +54,12 @@ mod tests {
             },
             "spec": {"lifecycleState": "Active", "revision": number,
                 "collisionProtection": "Prevent", "progressDeadlineMinutes": 10},
-            "status": {"conditions": [{"type": "Succeeded", "status": status, "reason": "Succeeded",
-                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+            "status": {"conditions": [
+                {"type": "Succeeded", "status": status, "reason": "Succeeded", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                {"type": "Progressing", "status": "True", "reason": "RollingOut", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            ]},
         }))
         .unwrap()
     }
@@ -85,7 +89,12 @@ mod tests {
 
     #[test]
     fn a_rollout_past_its_deadline_resolves_again() {
-        let revisions = [revision(1, "1.0.0", 1, false)];
+        let mut revisions = [revision(1, "1.0.0", 1, false)];
+        // Whether the time is over is said by whoever rolls it out, not by another clock.
+        assert!(ongoing_rollout(&extension(1), &revisions, at(LATE)).is_some());
+        let status = revisions[0].status.as_mut().unwrap();
+        let late = object_set::deadline_exceeded(10, "m");
+        late.put(&mut status.conditions, None, at(LATE));
         assert_eq!(ongoing_rollout(&extension(1), &revisions, at(LATE)), None);
     }
 }

@@ -63,7 +63,7 @@ pub use provider::{
     recorded_properties, served_kinds,
 };
 pub use record::{BundleRecord, recorded_generation};
-pub use report::{Deadline, Outcome, bundle_version, deadline, statements};
+pub use report::{Deadline, Outcome, bundle_version, deadline, is_late, statements};
 
 /// Lower-case hexadecimal digits of `bytes`.
 /// Returns the digest of bytes as images and plans have it.

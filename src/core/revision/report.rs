@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use olm_api::conditions::{Reason, types};
+use olm_api::conditions::{Reason, status, types};
 use olm_api::keys::annotation;
 use olm_api::{ClusterObjectSet, LifecycleState};
 
@@ -43,35 +43,65 @@ pub struct Deadline {
     pub at: Timestamp,
 }
 
-/// Returns the deadline of a revision, or `None` when it has none or needs none any more: it was
-/// rolled out once, is archived or is being deleted.
+/// Returns the deadline of a revision, or `None` when it has none, none yet, or needs none any more:
+/// nothing has been reported of it; it was rolled out once, is archived or is being deleted.
+///
+/// Its time begins when the controller first reports of it, by the controller's clock, which need
+/// not agree with that of the API server; never before it was created.
 ///
 /// Source: applying.md 3.8.
 pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
     let minutes = revision.spec.progress_deadline_minutes.filter(|minutes| *minutes > 0)?;
     let created = revision.metadata.creation_timestamp.as_ref()?.0;
+    let progressing = progressing(revision)?;
+    // That the time was over is what the condition changed for.
+    let began = if is_said(progressing) {
+        created
+    } else {
+        created.max(progressing.last_transition_time.0)
+    };
     let ended = has_succeeded(revision)
         || revision.spec.lifecycle_state == LifecycleState::Archived
         || revision.metadata.deletion_timestamp.is_some();
     if ended {
         return None;
     }
-    let at = created.checked_add(SignedDuration::from_mins(i64::from(minutes))).ok()?;
+    let at = began.checked_add(SignedDuration::from_mins(i64::from(minutes))).ok()?;
     Some(Deadline { minutes, at })
 }
 
-/// Returns the conditions after a reconcile; conditions not among them keep their value.
+/// Says whether a roll-out has failed for want of time. While it is worked on, its own reconciler
+/// says so; one that waits for a person is judged by its deadline alone.
+///
+/// Source: applying.md 3.8.
+pub fn is_late(revision: &ClusterObjectSet, now: Timestamp) -> bool {
+    let goes_on = progressing(revision).is_some_and(|found| found.status == status::TRUE);
+    !goes_on && deadline(revision).is_some_and(|deadline| deadline.at <= now)
+}
+
+fn progressing(revision: &ClusterObjectSet) -> Option<&Condition> {
+    find(&revision.status.as_ref()?.conditions, types::PROGRESSING)
+}
+
+fn is_said(progressing: &Condition) -> bool {
+    progressing.reason == Reason::ProgressDeadlineExceeded.as_str()
+}
+
+/// Returns the conditions after a reconcile; conditions not among them keep their value. No deadline
+/// passes before `patient_until`, unless that was said already.
 ///
 /// Source: applying.md 3.8.
 pub fn statements(
     revision: &ClusterObjectSet,
     outcome: &Outcome,
     now: Timestamp,
+    patient_until: Timestamp,
 ) -> Vec<Statement> {
     let version = bundle_version(revision);
     let late = |last: &str| {
         let Deadline { minutes, at } = deadline(revision)?;
-        (now >= at).then(|| texts::deadline_exceeded(minutes, last))
+        let judged = now >= patient_until || progressing(revision).is_some_and(is_said);
+        (now >= at && judged).then(|| texts::deadline_exceeded(minutes, last))
     };
     match outcome {
         Outcome::Complete => {
@@ -105,7 +135,7 @@ pub fn statements(
             std::iter::once(retrying(text)).chain(available).collect()
         }
         Outcome::Staying(outcome, text) => {
-            let mut all = statements(revision, outcome, now);
+            let mut all = statements(revision, outcome, now, patient_until);
             all.retain(|statement| statement.type_ != types::PROGRESSING);
             all.push(retrying(text));
             all

@@ -798,7 +798,45 @@ fn rolling_with_deadline() -> ClusterObjectSet {
     set.metadata.annotations =
         Some(BTreeMap::from([(annotation::BUNDLE_VERSION.into(), "1.0.2".into())]));
     set.spec.progress_deadline_minutes = Some(10);
+    reported(&mut set, &crate::status::object_set::rolling_out("1.0.2"), 0);
     set
+}
+
+/// Has this said of a revision at this second.
+fn reported(set: &mut ClusterObjectSet, statement: &crate::status::Statement, second: i64) {
+    let conditions = &mut set.status.as_mut().unwrap().conditions;
+    statement.put(conditions, None, Timestamp::from_second(second).unwrap());
+}
+
+fn progressing(set: &ClusterObjectSet, [second, patient_until]: [i64; 2]) -> String {
+    let [now, until] = [second, patient_until].map(|it| Timestamp::from_second(it).unwrap());
+    statements(set, &Outcome::RollingOut(None), now, until).remove(0).reason.as_str().to_owned()
+}
+
+// applying.md 3.8: neither another clock nor a restored backup ends the time of a roll-out at once
+#[test]
+fn the_time_of_a_roll_out_begins_with_the_first_report() {
+    let mut set = rolling_with_deadline();
+    set.status = Some(ClusterObjectSetStatus::default());
+    assert_eq!(progressing(&set, [100_000, 0]), "RollingOut");
+    reported(&mut set, &crate::status::object_set::rolling_out("1.0.2"), 600);
+    assert_eq!(progressing(&set, [1199, 0]), "RollingOut");
+    assert_eq!(progressing(&set, [1200, 0]), "ProgressDeadlineExceeded");
+}
+
+#[test]
+fn a_process_that_has_just_begun_says_of_no_roll_out_that_its_time_is_over() {
+    let mut set = rolling_with_deadline();
+    assert_eq!(progressing(&set, [4000, 4001]), "RollingOut");
+    assert_eq!(progressing(&set, [4001, 4001]), "ProgressDeadlineExceeded");
+    let late = crate::status::object_set::deadline_exceeded(10, "m");
+    reported(&mut set, &late, 4001);
+    // What was said stays said.
+    assert_eq!(progressing(&set, [4002, 5000]), "ProgressDeadlineExceeded");
+    let second = |second| Timestamp::from_second(second).unwrap();
+    assert!(is_late(&set, second(4002)));
+    set.spec.progress_deadline_minutes = Some(720);
+    assert!(!is_late(&set, second(4002)), "it has more time now");
 }
 
 // applying.md 3.8, e7, e8
@@ -825,7 +863,7 @@ fn rolling_with_deadline() -> ClusterObjectSet {
     "Progressing True Retrying removing revision resources that are not owned by another revision"])]
 fn conditions_of_a_pass(#[case] outcome: Outcome, #[case] second: i64, #[case] want: &[&str]) {
     let now = Timestamp::from_second(second).unwrap();
-    assert_eq!(texts(&statements(&rolling_with_deadline(), &outcome, now)), want);
+    assert_eq!(texts(&statements(&rolling_with_deadline(), &outcome, now, now)), want);
 }
 
 #[test]
@@ -834,7 +872,7 @@ fn failure_makes_known_availability_unknown() {
     let now = Timestamp::UNIX_EPOCH;
     let conditions = &mut set.status.as_mut().unwrap().conditions;
     crate::status::object_set::probes_succeeded().put(conditions, None, now);
-    let got = texts(&statements(&set, &Outcome::Failed("e".into()), now));
+    let got = texts(&statements(&set, &Outcome::Failed("e".into()), now, now));
     assert_eq!(got[1], "Available Unknown Reconciling e");
 }
 

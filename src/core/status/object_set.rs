@@ -161,6 +161,17 @@ pub struct Collision {
     pub owner: Option<OwnerReference>,
 }
 
+const COLLISIONS: &str = "revision object collisions";
+const OWNER: &str = "Conflicting Owner: ";
+const NOBODY: &str = "nil";
+
+/// Says whether a text is one of [`collisions`] with an object that nobody controls: somebody made it
+/// by hand, or restored it from a backup, where it has lost its owner. The user may have it adopted.
+pub fn may_be_adopted(text: &str) -> bool {
+    let unowned = |line: &str| line.strip_prefix(OWNER) == Some(NOBODY);
+    text.contains(COLLISIONS) && text.lines().any(unowned)
+}
+
 /// Text about objects of a phase, counted from 0, that have another owner.
 ///
 /// Clients look for `revision object collisions` and `Conflicting`.
@@ -169,19 +180,19 @@ pub fn collisions(phase: usize, collisions: &[Collision]) -> String {
         .iter()
         .map(|collision| {
             format!(
-                "Object {}\nAction: \"Collision\"\nConflicting Owner: {}",
+                "Object {}\nAction: \"Collision\"\n{OWNER}{}",
                 collision.object.text(),
                 owner_text(collision.owner.as_ref())
             )
         })
         .collect();
-    format!("revision object collisions in phase {phase}\n{}", each.join("\n\n"))
+    format!("{COLLISIONS} in phase {phase}\n{}", each.join("\n\n"))
 }
 
 /// Prints an owner reference as Go's generated types print themselves.
 fn owner_text(owner: Option<&OwnerReference>) -> String {
     let Some(owner) = owner else {
-        return "nil".to_owned();
+        return NOBODY.to_owned();
     };
     let flag = |flag: Option<bool>| flag.map_or_else(|| "nil".to_owned(), |on| format!("*{on}"));
     format!(

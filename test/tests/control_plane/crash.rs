@@ -76,3 +76,32 @@ async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothin
     nothing_is_doubled(&scene, &extension, 2).await;
     extension.delete().await;
 }
+
+// catalogs.md 5.1: nobody was there to remove the bundles of an extension that went meanwhile
+#[tokio::test(flavor = "multi_thread")]
+async fn bundles_of_extensions_that_went_meanwhile_leave_the_disk() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let mut controller =
+        tokio::task::spawn_blocking(move || Controller::start(plane, ControllerOptions::default()))
+            .await
+            .expect("the controller starts");
+    let bundles = [Bundle::new("1.0.0")];
+    let scene = Scene::set(cluster, "crashdisk", &bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    let unpacked = plane.addresses.dir.join("controller-state/bundles/bundles");
+    let (kept, gone) = (unpacked.join(&scene.name), unpacked.join("gone-meanwhile"));
+    let count = || std::fs::read_dir(&kept).expect("a folder for the extension").count();
+    assert_eq!(count(), 1);
+    controller.kill();
+    std::fs::create_dir(&gone).expect("a folder");
+    std::fs::write(gone.join("sha256-0"), "a bundle").expect("a file");
+    controller.restart(plane);
+    wait::until("the bundles of the other one are gone", STEP, || async {
+        if gone.exists() { Err(()) } else { Ok(()) }
+    })
+    .await;
+    assert_eq!(count(), 1);
+    extension.delete().await;
+}

@@ -240,3 +240,101 @@ async fn a_watch_that_is_refused_for_a_moment_is_not_given_up() {
     .await;
     extension.delete().await;
 }
+
+/// Has the API server refuse every deletion of the `ConfigMap` of a scene, and waits until it does.
+async fn refuse_deletion(scene: &Scene) {
+    let (plane, name) = (scene.cluster.plane, scene.package.config_map());
+    let inside = json!({"matchLabels": {"kubernetes.io/metadata.name": scene.name}});
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy", "metadata": {"name": scene.name},
+        "spec": {"failurePolicy": "Fail",
+            "matchConstraints": {"namespaceSelector": inside, "resourceRules": [{"apiGroups": [""],
+                "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"],
+                "resourceNames": [name]}]},
+            "validations": [{"expression": "false", "message": "not today", "reason": "Forbidden"}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": scene.name},
+        "spec": {"policyName": scene.name, "validationActions": ["Deny"]}});
+    for object in [policy, binding] {
+        plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    }
+    let dry = ["delete", "configmap", &name, "-n", &scene.name, "--dry-run=server"];
+    wait::until("deletions are refused", STEP, || async {
+        match plane.try_kubectl(&dry, "") {
+            Err(text) if text.contains("not today") => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+}
+
+// applying.md 7.4: the garbage collector would remove the rest without order, and be refused as well
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_that_admission_refuses_is_named_and_tried_until_it_is_let_pass() {
+    // The account of an uninstall has failed for good after three attempts within a minute.
+    const LONGER: Duration = Duration::from_secs(100);
+    let (stage, _turn) = stage().await;
+    let (scene, extension) = installed(stage, "denying", &[]).await;
+    refuse_deletion(&scene).await;
+    delete(&scene, "background");
+    let name = scene.package.config_map();
+    let begun = std::time::Instant::now();
+    let named = |text: &str| text.contains(&name) && text.contains("not today");
+    extension
+        .eventually("the object and the refusal are named", STEP, |extension| {
+            condition(extension, "Ready").is_some_and(|ready| named(&ready.message))
+        })
+        .await;
+    wait::until("it goes on longer than an account may fail", LONGER + STEP, || async {
+        assert!(!is_going(&scene, "configmap", &name));
+        let revision = scene.get("clusterobjectset", &format!("{}-1", scene.name));
+        assert!(revision.is_some(), "left to the garbage collector");
+        if begun.elapsed() > LONGER { Ok(()) } else { Err(begun.elapsed()) }
+    })
+    .await;
+    assert_eq!(scene.events("UninstallFallback"), [""; 0]);
+    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+        scene.cluster.plane.kubectl(&["delete", kind, &scene.name]);
+    }
+    extension.gone().await;
+}
+
+// applying.md 7.2: to wait, what the watch has brought is enough
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_that_waits_its_turn_does_not_list_the_others() {
+    let (stage, _turn) = stage().await;
+    let (mut scene, extension) = installed(stage, "waitsturn", &[FINALIZER]).await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+    scene.grant(&bundles);
+    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let (first, second) = (format!("{}-1", scene.name), format!("{}-2", scene.name));
+    let crd = scene.package.crd();
+    wait::until("the second revision has the CRD", STEP, || async {
+        let found = scene.get("customresourcedefinition", &crd).unwrap_or_default();
+        let number = found["metadata"]["annotations"][keys::annotation::REVISION].clone();
+        if number == "2" { Ok(()) } else { Err(number) }
+    })
+    .await;
+    delete(&scene, "background");
+    let says = |revision: &str, text: &str| {
+        let set = scene.get("clusterobjectset", revision).unwrap_or_default();
+        let status = set["status"].to_string();
+        if status.contains(text) { Ok(()) } else { Err(status) }
+    };
+    let turn = format!("waiting for revision {second}");
+    wait::until("the second waits for the instance", STEP, || async { says(&second, FINALIZER) })
+        .await;
+    wait::until("the first waits for the second", STEP, || async { says(&first, &turn) }).await;
+    let rule = stage.proxy.fail(Rule::list("clusterobjectsets").status(500));
+    wait::until("whoever acts cannot list revisions", STEP, || async {
+        let struck = stage.proxy.strikes(rule);
+        if struck >= 4 * TRIES { Ok(()) } else { Err(struck) }
+    })
+    .await;
+    says(&first, &turn).expect("it waits as before");
+    stage.proxy.stop(rule);
+    let none = r#"{"metadata":{"finalizers":null}}"#;
+    let args = ["patch", &crd, "one", "-n", &scene.name, "--type=merge", "-p", none];
+    scene.cluster.plane.kubectl(&args);
+    extension.gone().await;
+}

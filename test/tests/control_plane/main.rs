@@ -4,6 +4,7 @@
 mod accounts;
 mod additions;
 mod admission;
+mod backup;
 mod bad_input;
 mod catalog;
 mod catalog_holds;

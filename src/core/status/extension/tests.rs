@@ -1,6 +1,8 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rstest::rstest;
 
 use super::*;
+use crate::object::Identity;
 
 fn now() -> Timestamp {
     Timestamp::from_second(100).unwrap()
@@ -210,6 +212,30 @@ fn ready_names_the_object_a_roll_out_waits_for() {
         "False/RollingOut Revision 2.0.0 is rolling out.\n\
          Object Deployment.apps/v1 lamps/lamp: not available"
     );
+}
+
+// applying.md 2.4; decision 24
+#[rstest]
+#[case::restored_from_a_backup(None, true)]
+#[case::of_somebody_else(Some(OwnerReference::default()), false)]
+fn ready_names_the_way_out_of_a_collision_with_what_nobody_controls(
+    #[case] owner: Option<OwnerReference>,
+    #[case] named: bool,
+) {
+    let object = Identity {
+        group: "apps".to_owned(),
+        version: "v1".to_owned(),
+        kind: "Deployment".to_owned(),
+        namespace: "lamps".to_owned(),
+        name: "lamp".to_owned(),
+    };
+    let text = object_set::collisions(0, &[object_set::Collision { object, owner }]);
+    let says = conditions([retrying(&*text)]);
+    let revisions = Revisions { installed: None, rolling: vec![rolling(&says)] };
+    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    let ready = one(&status, types::READY);
+    assert!(ready.starts_with(&format!("False/Retrying {text}")), "{ready}");
+    assert_eq!(ready.contains("policy.olm.operatorframework.io/adopt: all"), named, "{ready}");
 }
 
 // api.md T18

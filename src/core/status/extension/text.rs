@@ -20,6 +20,15 @@ pub fn rolled_back() -> String {
     format!("updates wait until annotation {} is removed", policy::ROLLBACK_TO)
 }
 
+/// What can be done about objects that nobody controls (applying.md 2.4).
+pub fn adoptable() -> String {
+    format!(
+        "what has no owner, because it was restored from a backup or made by hand, is taken over with \
+         annotation {}: all, and belongs to the extension from then on",
+        policy::ADOPT
+    )
+}
+
 /// `Installed` is true.
 pub fn installed(image: &str) -> String {
     format!("Installed bundle {image} successfully")
