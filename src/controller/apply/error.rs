@@ -83,7 +83,7 @@ impl ApplyError {
             Disposition::Terminal(_) => (3, Duration::ZERO),
         });
         let disposition = disposition.unwrap_or(Disposition::Retry);
-        let lacks_right = |err| matches!(code(err), 401 | 403) && !is_denied(err);
+        let lacks_right = |err: &kube::Error| matches!(code(err), 401 | 403) && !is_denied(err);
         let refused = Refused {
             rights: errors.iter().any(|(_, err)| lacks_right(err)),
             admission: errors.iter().any(|(_, err)| is_denied(err)),

@@ -134,7 +134,7 @@ impl Elector {
     /// these answers comes from a cache: an older one is that of a backup.
     fn know(&mut self, lease: Option<Lease>) {
         let version = lease.as_ref().and_then(|lease| lease.metadata.resource_version.as_ref());
-        if let Some(version) = version.and_then(|version| version.parse().ok()) {
+        if let Some(version) = version.and_then(|version| version.parse::<u64>().ok()) {
             self.went_back |= version < self.newest;
             self.newest = version.max(self.newest);
         }

@@ -205,6 +205,8 @@ mod tests {
             json!({"type": type_, "status": status, "reason": "R", "message": format!("{type_} of {number}"),
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})
         };
+        let types = ["Succeeded", "Available", "Progressing"];
+        let conditions = types.map(|type_| condition(type_, status));
         let mut annotations = origin.annotations();
         let more = [
             (annotation::BUNDLE_NAME, format!("p.v{number}")),
@@ -217,8 +219,7 @@ mod tests {
                 "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"lifecycleState": "Active", "revision": number,
                 "collisionProtection": "Prevent", "progressDeadlineMinutes": 10},
-            "status": {"conditions":
-                ["Succeeded", "Available", "Progressing"].map(|type_| condition(type_, status))},
+            "status": {"conditions": conditions},
         }))
         .unwrap()
     }

@@ -805,7 +805,7 @@ fn rolling_with_deadline() -> ClusterObjectSet {
 /// Has this said of a revision at this second.
 fn reported(set: &mut ClusterObjectSet, statement: &crate::status::Statement, second: i64) {
     let conditions = &mut set.status.as_mut().unwrap().conditions;
-    statement.put(conditions, None, Timestamp::from_second(second).unwrap());
+    statement.clone().put(conditions, None, Timestamp::from_second(second).unwrap());
 }
 
 fn progressing(set: &ClusterObjectSet, [second, patient_until]: [i64; 2]) -> String {
