@@ -8,9 +8,10 @@ use olm_core::config::{Features, schema};
 use olm_core::error::quote;
 use olm_core::gate::max_openshift_text;
 use olm_core::object::Object;
+use olm_core::rbac::Powers;
 use olm_core::revision::is_optional_group;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::output::KeyValues;
 
@@ -46,6 +47,9 @@ pub(crate) struct Description {
     /// By deployment, how many webhooks of each type it serves; it needs a certificate for them.
     certificates: BTreeMap<String, BTreeMap<String, usize>>,
     accounts: BTreeMap<String, Rights>,
+    /// What the pods can do by another way than the rules of roles, one sentence each.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    powers: BTreeSet<String>,
     /// Constraints as properties in the form of a catalog.
     constraints: Vec<Value>,
     kinds: BTreeSet<RequiredKind>,
@@ -98,6 +102,7 @@ impl Description {
             max_open_shift_version: max_openshift(csv),
             certificates: certificates(csv),
             accounts: accounts(csv),
+            powers: powers(bundle),
             constraints,
             kinds: kinds(bundle),
         }
@@ -127,7 +132,8 @@ impl Description {
         let openshift = named("at most ", &self.max_open_shift_version);
         sheet.lines("OpenShift", openshift);
         sheet.lines("Certificates", self.certificates.iter().map(certificate_line));
-        sheet.lines("Rights", self.accounts.iter().map(rights_line));
+        let rights = self.accounts.iter().map(rights_line);
+        sheet.lines("Rights", rights.chain(self.powers.iter().cloned()));
         let constraints = self.constraints.iter();
         sheet.lines(
             "Constraints",
@@ -215,6 +221,20 @@ fn accounts(csv: &Csv) -> BTreeMap<String, Rights> {
         add(permission, true);
     }
     accounts
+}
+
+/// Returns what the pods of a bundle can do by another way than the rules of roles.
+fn powers(bundle: &Bundle) -> BTreeSet<String> {
+    let csv = &bundle.csv;
+    let permissions = csv.permissions.iter().chain(&csv.cluster_permissions);
+    let accounts = permissions
+        .map(|it| json!({"kind": "ServiceAccount", "metadata": {"name": it.service_account()}}));
+    let deployments = csv
+        .deployments
+        .iter()
+        .map(|it| json!({"kind": "Deployment", "metadata": {"name": it.name}, "spec": it.spec}));
+    let made: Vec<Object> = accounts.chain(deployments).filter_map(Object::from_value).collect();
+    Powers::of(bundle.others.iter().chain(&made)).others().clone()
 }
 
 /// Returns the powerful rights that a rule grants, in words.

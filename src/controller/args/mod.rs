@@ -220,9 +220,9 @@ pub struct Args {
     #[arg(long, value_parser = words::<KeepHelmReleases>(), default_value = "until-upgrade")]
     pub keep_helm_releases: KeepHelmReleases,
 
-    /// What deleting an extension does to its CRDs and their objects where neither annotation
-    /// policy.olm.operatorframework.io/uninstall nor the bundle says so: they go, CRDs stay with
-    /// their objects, or nothing goes while there are objects.
+    /// What deleting an extension does to its CRDs and their objects without annotation
+    /// policy.olm.operatorframework.io/uninstall: they go, CRDs stay with their objects, or nothing
+    /// goes while there are objects. A bundle can ask for more protection, not for less.
     #[arg(long, value_parser = words::<UninstallPolicy>(), default_value = "BlockIfInstances")]
     pub default_uninstall_policy: UninstallPolicy,
 

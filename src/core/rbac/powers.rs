@@ -141,10 +141,12 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Says whether an object of this kind, namespace and name is among `objects`.
+/// Says whether an object of this kind, namespace and name is among `objects`. Those of a bundle that
+/// was not rendered name no namespace yet.
 fn has(objects: &[&Object], (kind, namespace, name): (&str, &str, &str)) -> bool {
     objects.iter().any(|object| {
-        object.kind() == kind && object.namespace() == namespace && object.name() == name
+        let here = [namespace, ""].contains(&object.namespace());
+        object.kind() == kind && here && object.name() == name
     })
 }
 
