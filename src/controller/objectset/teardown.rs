@@ -74,7 +74,7 @@ pub(super) async fn delete(
     if !has_finalizer(set) {
         return Ok(Settled::at_rest(None));
     }
-    if let Some(text) = extension.removal_hold() {
+    if let Some(text) = extension.removal_hold(set) {
         return Ok(Settled::again(Some(Outcome::Removing(text)), HOLD));
     }
     if has_orphan_finalizer(&set.metadata) || extension.is_orphaning() {

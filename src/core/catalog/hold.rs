@@ -12,6 +12,7 @@ use olm_api::conditions::Reason;
 use olm_api::keys::policy;
 
 use super::diff::PackageDiff;
+use crate::annotations::{Carrier, UnsupportedKey, check_keys};
 use crate::error::quote;
 
 /// Changes that a text of a hold names.
@@ -26,13 +27,25 @@ pub struct CatalogPolicy {
     accepted: Option<String>,
 }
 
-/// An annotation of a ClusterCatalog that cannot be followed.
+/// An annotation of a ClusterCatalog that cannot be followed; what is served stays until it can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("annotation {annotation} is invalid: unknown value {}: must be {must_be}", quote(found))]
-pub struct CatalogPolicyError {
-    annotation: &'static str,
-    found: String,
-    must_be: &'static str,
+pub enum CatalogPolicyError {
+    /// It asks for what is not known.
+    #[error("{_0}: remove it, nothing newer is taken until then")]
+    Key(UnsupportedKey),
+    /// Its value is not one of those that are known.
+    #[error(
+        "annotation {annotation} is invalid: unknown value {}: must be {must_be}",
+        quote(found)
+    )]
+    Value {
+        /// Key of the annotation.
+        annotation: &'static str,
+        /// The value.
+        found: String,
+        /// What is known.
+        must_be: &'static str,
+    },
 }
 
 /// Why newer content is not taken.
@@ -49,6 +62,7 @@ pub enum Hold {
 impl CatalogPolicy {
     /// Reads the annotations of a ClusterCatalog.
     pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, CatalogPolicyError> {
+        check_keys(Carrier::Catalog, annotations).map_err(CatalogPolicyError::Key)?;
         Ok(Self {
             paused: word(annotations, policy::PAUSED, ["true", "false"], "true or false")?,
             minimum_age: minimum_age(annotations)?,
@@ -168,7 +182,9 @@ fn word(
     match annotations.get(annotation).map(String::as_str) {
         None => Ok(false),
         Some(found) if words.contains(&found) => Ok(found == words[0]),
-        Some(found) => Err(CatalogPolicyError { annotation, found: found.to_owned(), must_be }),
+        Some(found) => {
+            Err(CatalogPolicyError::Value { annotation, found: found.to_owned(), must_be })
+        }
     }
 }
 
@@ -182,7 +198,7 @@ fn minimum_age(
     let span = found.parse::<Span>().ok();
     let age = span.and_then(|span| span.to_duration(days).ok());
     let age = age.filter(SignedDuration::is_positive);
-    let invalid = || CatalogPolicyError {
+    let invalid = || CatalogPolicyError::Value {
         annotation: policy::MINIMUM_AGE,
         found: found.clone(),
         must_be: "a duration, for example 48h or 7d",
@@ -232,6 +248,17 @@ mod tests {
         let want =
             format!("annotation {annotation} is invalid: unknown value \"{value}\": must be");
         assert!(error.starts_with(&want), "{error}");
+    }
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        let misspelt = "policy.olm.operatorframework.io/quarantne";
+        assert_eq!(
+            of(&[(misspelt, "Suspicious")]).unwrap_err().to_string(),
+            "annotation \"policy.olm.operatorframework.io/quarantne\" is unknown: remove it, nothing \
+             newer is taken until then"
+        );
+        assert!(of(&[(policy::PULL_SECRET, "a"), ("example.com/quarantne", "b")]).is_ok());
     }
 
     #[test]
