@@ -5,18 +5,15 @@
 //! and what it would change. Out: why it is held. Source: applying.md 10.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use olm_api::conditions::Reason;
 use olm_api::keys::policy;
 
 use super::diff::PackageDiff;
+use super::named::{Named, short};
 use crate::annotations::{Carrier, UnsupportedKey, check_keys};
 use crate::error::quote;
-
-/// Changes that a text of a hold names.
-const MAX_NAMED: usize = 5;
 
 /// What the annotations of a ClusterCatalog say about newer content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,7 +99,8 @@ impl CatalogPolicy {
 
 /// Returns why content is held that changes packages so; nothing if no change is suspicious.
 pub fn suspects(changes: &[PackageDiff]) -> Option<Hold> {
-    let found: Vec<_> = changes.iter().flat_map(suspicious).collect();
+    let found = changes.iter().flat_map(suspicious);
+    let found: Vec<_> = found.map(|text| short(&text)).collect();
     (!found.is_empty()).then_some(Hold::Suspicious(found))
 }
 
@@ -124,7 +122,13 @@ fn suspicious(package: &PackageDiff) -> Vec<String> {
     });
     let images = package.changed_images.iter();
     let images = images.map(|image| format!("{name} {} has another image", image.version));
-    heads.chain(images).collect()
+    let changed = package.changed_versions.iter();
+    let changed = changed.map(|change| format!("{name} {}: {}", change.version, change.what));
+    let default = package.default_channel.iter().filter(|_| !package.is_new);
+    let default = default.map(|(before, after)| {
+        format!("{name}: default channel {} -> {}", quote(before), quote(after))
+    });
+    heads.chain(images).chain(changed).chain(default).collect()
 }
 
 impl Hold {
@@ -154,20 +158,6 @@ impl Hold {
                  {digest}",
                 Named(changes)
             ),
-        }
-    }
-}
-
-/// The first of many, and how many there are besides.
-struct Named<'a>(&'a [String]);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = &self.0[..self.0.len().min(MAX_NAMED)];
-        f.write_str(&named.join(", "))?;
-        match self.0.len() - named.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
         }
     }
 }
