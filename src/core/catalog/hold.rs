@@ -92,6 +92,19 @@ impl CatalogPolicy {
         self.quarantine && !self.accepts(digest)
     }
 
+    /// Says whether nothing newer is taken, whatever it is.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Returns what has to be done for held content to be taken.
+    pub fn way_out(&self, digest: &str) -> String {
+        if self.paused {
+            return format!("remove annotation {}", policy::PAUSED);
+        }
+        format!("set annotation {}: {digest}", policy::ACCEPT_IMAGE)
+    }
+
     fn accepts(&self, digest: &str) -> bool {
         self.accepted.as_deref() == Some(digest)
     }
