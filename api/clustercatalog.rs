@@ -155,6 +155,27 @@ pub struct ClusterCatalogStatus {
     /// when the newest is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<CatalogUpdateStatus>,
+
+    /// The content that was taken last and what for, ours: newer content is compared with it, also
+    /// after the catalog was switched off. Written by the controller alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<CatalogTakenStatus>,
+}
+
+/// Content of a catalog that was taken, and the reference that it was taken for.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogTakenStatus {
+    /// The reference that was wanted: `spec.source.image.ref`, or what the template gave. Only another
+    /// one is a decision about content.
+    #[serde(rename = "for")]
+    #[schemars(length(max = 1000))]
+    pub for_: String,
+
+    /// The image, by digest.
+    #[serde(rename = "ref")]
+    #[schemars(length(max = 1000))]
+    pub ref_: String,
 }
 
 /// Newer content of a catalog, and why it is not taken.

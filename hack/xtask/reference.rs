@@ -227,8 +227,10 @@ fn keys() -> String {
     let all = documented(KEYS);
     let mut text =
         "# Annotations, labels and other keys\n\nWhat the annotations that you set do is told in \
-                    [updates.md](updates.md). An unknown value stops the \
-                    extension; it is never replaced by a default.\n"
+                    [updates.md](updates.md). An unknown key below \
+                    `policy.olm.operatorframework.io/` or an unknown value stops the extension or the \
+                    ClusterObjectSet, and a ClusterCatalog keeps what it serves; it is never \
+                    replaced by a default.\n"
             .to_owned();
     for (section, title) in SECTIONS {
         let _ = write!(text, "\n## {title}\n\n| key | |\n|---|---|\n");
@@ -282,8 +284,8 @@ fn reasons() -> String {
 #[cfg(test)]
 mod tests {
     use olm_api::conditions::Reason;
-    use olm_core::annotations::UNDERSTOOD;
-    use strum::VariantNames as _;
+    use olm_core::annotations::Carrier;
+    use strum::{VariantArray as _, VariantNames as _};
 
     use super::*;
 
@@ -294,8 +296,8 @@ mod tests {
             assert!(reasons.iter().any(|it| it.value == *name), "{name}");
         }
         let keys = documented(KEYS);
-        for key in UNDERSTOOD {
-            assert!(keys.iter().any(|it| it.value == key), "{key}");
+        for key in Carrier::VARIANTS.iter().flat_map(|carrier| carrier.understood()) {
+            assert!(keys.iter().any(|it| it.value == *key), "{key}");
         }
     }
 

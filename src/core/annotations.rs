@@ -1,4 +1,4 @@
-//! Which policy annotations an extension may carry.
+//! Which policy annotations an object of a kind may carry.
 //!
 //! An unknown key may be one that protects data, so it is never ignored (applying.md 10).
 
@@ -9,27 +9,67 @@ use olm_api::keys::policy;
 use crate::error::quote;
 use crate::uninstall;
 
-/// Keys that are supported on a ClusterExtension.
-pub const UNDERSTOOD: [&str; 18] = [
-    policy::ACCEPT_IMAGE,
-    policy::ADOPT,
-    policy::APPROVE,
-    policy::CATALOG_MOVE,
-    policy::CLUSTER_PROXY,
-    policy::CRD_SAFETY_ALLOW,
-    policy::CRD_SAFETY_REASON,
-    policy::CREATE_NAMESPACE,
-    policy::FORCE,
-    policy::ON_FAILURE,
-    policy::OPERATOR_CONDITIONS,
-    policy::PAUSED,
-    policy::PERMISSION_INCREASE,
-    policy::ROLLBACK_TO,
-    policy::UNINSTALL,
-    policy::UPDATE_WINDOW,
-    policy::UPGRADE,
-    policy::USER_ROLES,
-];
+/// A kind whose objects carry policy annotations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::VariantArray)]
+pub enum Carrier {
+    /// ClusterExtensions.
+    Extension,
+    /// ClusterCatalogs.
+    Catalog,
+    /// ClusterObjectSets, made by the controller or by hand.
+    ObjectSet,
+}
+
+impl Carrier {
+    /// Returns the keys that are supported on objects of the kind.
+    pub fn understood(self) -> &'static [&'static str] {
+        match self {
+            Self::Extension => &[
+                policy::ACCEPT_IMAGE,
+                policy::ADOPT,
+                policy::APPROVE,
+                policy::CATALOG_MOVE,
+                policy::CLUSTER_PROXY,
+                policy::CRD_SAFETY_ALLOW,
+                policy::CRD_SAFETY_REASON,
+                policy::CREATE_NAMESPACE,
+                policy::FORCE,
+                policy::ON_FAILURE,
+                policy::OPERATOR_CONDITIONS,
+                policy::PAUSED,
+                policy::PERMISSION_INCREASE,
+                policy::ROLLBACK_TO,
+                policy::UNINSTALL,
+                policy::UPDATE_WINDOW,
+                policy::UPGRADE,
+                policy::USER_ROLES,
+            ],
+            Self::Catalog => &[
+                policy::ACCEPT_IMAGE,
+                policy::MINIMUM_AGE,
+                policy::PAUSED,
+                policy::PULL_SECRET,
+                policy::QUARANTINE,
+            ],
+            Self::ObjectSet => &[
+                policy::CRD_SAFETY_ALLOW,
+                policy::CRD_SAFETY_REASON,
+                policy::PAUSED,
+                policy::UNINSTALL,
+                policy::WEBHOOK_CERTIFICATES,
+            ],
+        }
+    }
+
+    /// Returns the name of the kind as kubectl takes it.
+    fn resource(self) -> &'static str {
+        match self {
+            Self::Extension => "clusterextension",
+            Self::Catalog => "clustercatalog",
+            Self::ObjectSet => "clusterobjectset",
+        }
+    }
+}
 
 /// A policy annotation that would be ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,25 +92,34 @@ impl UnsupportedKey {
     }
 }
 
-/// Fails on the first annotation with the policy prefix that is not supported, or says what is not.
-pub fn check_keys(annotations: &BTreeMap<String, String>) -> Result<(), UnsupportedKey> {
-    let mut policies = annotations
+/// Fails on the first annotation with the policy prefix that is not supported on a kind, or says what
+/// is not.
+pub fn check_keys(
+    carrier: Carrier,
+    annotations: &BTreeMap<String, String>,
+) -> Result<(), UnsupportedKey> {
+    let understood = carrier.understood();
+    let mut unknown = annotations
         .keys()
-        .filter(|key| key.starts_with(policy::PREFIX) && !UNDERSTOOD.contains(&key.as_str()));
-    match policies.next() {
+        .filter(|key| key.starts_with(policy::PREFIX) && !understood.contains(&key.as_str()));
+    match unknown.next() {
         None => Ok(uninstall::check_annotation(annotations)?),
         Some(key) => Err(UnsupportedKey::Unknown(key.clone())),
     }
 }
 
-/// Returns why nothing of the extension `name` is removed, and what to do, if its annotations ask
-/// for what this version cannot do.
-pub fn removal_hold(name: &str, annotations: &BTreeMap<String, String>) -> Option<String> {
-    let unsupported = check_keys(annotations).err()?;
-    let key = unsupported.key();
+/// Returns why nothing of the object `name` is removed, and what to do, if its annotations ask for
+/// what this version cannot do.
+pub fn removal_hold(
+    carrier: Carrier,
+    name: &str,
+    annotations: &BTreeMap<String, String>,
+) -> Option<String> {
+    let unsupported = check_keys(carrier, annotations).err()?;
+    let (resource, key) = (carrier.resource(), unsupported.key());
     Some(format!(
-        "nothing is removed: {unsupported}; to go on without it: kubectl annotate \
-         clusterextension {name} {key}-"
+        "nothing is removed: {unsupported}; to go on without it: kubectl annotate {resource} {name} \
+         {key}-"
     ))
 }
 
@@ -90,26 +139,38 @@ mod tests {
     }
 
     #[rstest]
-    #[case::somebody_elses("example.com/uninstall", None)]
-    #[case::understood(policy::PAUSED, None)]
-    #[case::unknown(
+    #[case::somebody_elses(Carrier::Extension, "example.com/uninstall", None)]
+    #[case::understood(Carrier::Extension, policy::PAUSED, None)]
+    #[case::misspelt(
+        Carrier::Extension,
         "policy.olm.operatorframework.io/uninstal",
-        Some("annotation \"policy.olm.operatorframework.io/uninstal\" is unknown")
+        Some("uninstal")
     )]
-    fn keys(#[case] key: &str, #[case] want: Option<&str>) {
-        let got = check_keys(&annotations(key)).err();
-        assert_eq!(got.map(|error| error.to_string()).as_deref(), want);
+    #[case::of_catalogs(Carrier::Catalog, policy::QUARANTINE, None)]
+    #[case::misspelt_on_a_catalog(
+        Carrier::Catalog,
+        "policy.olm.operatorframework.io/quarantne",
+        Some("quarantne")
+    )]
+    #[case::of_another_kind(Carrier::Catalog, policy::UNINSTALL, Some("uninstall"))]
+    #[case::recorded_by_the_controller(Carrier::ObjectSet, policy::WEBHOOK_CERTIFICATES, None)]
+    #[case::of_extensions_alone(Carrier::ObjectSet, policy::ADOPT, Some("adopt"))]
+    fn keys(#[case] carrier: Carrier, #[case] key: &str, #[case] unknown: Option<&str>) {
+        let got = check_keys(carrier, &annotations(key)).err().map(|error| error.to_string());
+        let want = unknown.map(|it| format!("annotation \"{}{it}\" is unknown", policy::PREFIX));
+        assert_eq!(got, want);
     }
 
     #[test]
     fn a_hold_says_the_way_out() {
-        assert_eq!(removal_hold("e", &annotations(policy::FORCE)), None);
-        let hold = removal_hold("e", &annotations(policy::UNINSTALL)).unwrap();
-        assert!(
-            hold.ends_with(
-                "kubectl annotate clusterextension e policy.olm.operatorframework.io/uninstall-"
-            ),
-            "{hold}"
-        );
+        let hold = |carrier, key| removal_hold(carrier, "e", &annotations(key));
+        assert_eq!(hold(Carrier::Extension, policy::FORCE), None);
+        let text = hold(Carrier::Extension, policy::UNINSTALL).unwrap();
+        let way_out =
+            "kubectl annotate clusterextension e policy.olm.operatorframework.io/uninstall-";
+        assert!(text.ends_with(way_out), "{text}");
+        let text = hold(Carrier::ObjectSet, policy::FORCE).unwrap();
+        let way_out = "kubectl annotate clusterobjectset e policy.olm.operatorframework.io/force-";
+        assert!(text.ends_with(way_out), "{text}");
     }
 }

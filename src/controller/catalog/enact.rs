@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use olm_api::ClusterCatalog;
 use olm_api::keys::{finalizer, label, policy};
-use olm_api::{CatalogUpdateStatus, ClusterCatalog};
 use olm_core::catalog::read;
 use olm_image::{ImageRef, PullError, Puller, Resolved, pull_catalog};
 use serde_json::json;
@@ -16,33 +16,39 @@ use super::error::CatalogError;
 use super::newer::{newest, wanted};
 use super::plan::{Memory, Plan, has_finalizer, waiting};
 use super::store::{Blob, Origin, Staged, StoreError, whole_seconds};
+use super::taken::Looked;
 
-/// Carries the plan out. Returns the newer content that is held back.
+/// Carries the plan out. Returns what was taken, and the newer content that is held back.
 pub(super) async fn enact(
     ctx: &Arc<Context>,
     catalog: &ClusterCatalog,
     plan: &Plan,
-) -> Result<Option<CatalogUpdateStatus>, CatalogError> {
+) -> Result<Looked, CatalogError> {
     match plan {
-        Plan::Keep => return Ok(waiting(catalog).cloned()),
+        Plan::Keep => {
+            let taken = ctx.memory(&catalog.name_any()).and_then(|memory| memory.taken);
+            return Ok(Looked { held: waiting(catalog).cloned(), taken });
+        }
         Plan::NoOp | Plan::Wait(_) => {}
         Plan::Disable => remove(ctx, catalog).await?.map_err(CatalogError::Remove)?,
         Plan::CleanUp => remove(ctx, catalog).await?.map_err(CatalogError::Finalizer)?,
         Plan::AddMetadata => add_metadata(ctx, catalog).await?,
         Plan::Fetch => {
             let image = wanted(ctx, catalog).await?;
-            let held = newest(ctx, catalog, &image).await?;
+            let looked = newest(ctx, catalog, &image).await?;
             let memory = Memory {
+                uid: catalog.metadata.uid.clone(),
                 image,
+                taken: looked.taken.clone(),
                 generation: catalog.metadata.generation,
                 polled: Instant::now(),
                 jitter: fastrand::f64(),
             };
             ctx.remember(&catalog.name_any(), Some(memory));
-            return Ok(held);
+            return Ok(looked);
         }
     }
-    Ok(None)
+    Ok(Looked::default())
 }
 
 /// Stores the content of an image as that of the catalog, if it is not what is stored already.

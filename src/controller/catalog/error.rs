@@ -40,18 +40,31 @@ pub enum CatalogError {
     #[error("source catalog content")]
     Pull(#[source] Box<PullError>),
     /// What is served is neither stored nor in the registry any more, and newer content is held.
-    #[error(
-        "what was served is gone, and newer content {newer} is held: to take it, set annotation \
-         {}: {newer}",
-        keys::policy::ACCEPT_IMAGE
-    )]
+    #[error("what was served is gone, and newer content {newer} is held: to take it, {way_out}")]
     Lost {
         /// Digest of the newer content.
         newer: String,
+        /// What has to be done for it to be taken.
+        way_out: String,
         /// Why it cannot be had.
         #[source]
         source: Box<PullError>,
     },
+    /// What is served is not stored any more, and another repository is wanted, whose content is held.
+    #[error(
+        "what was served is gone and was of another repository than {}, whose content is held: to \
+         take it, {way_out}",
+        quote(wanted)
+    )]
+    Elsewhere {
+        /// The reference that is wanted.
+        wanted: String,
+        /// What has to be done for its content to be taken.
+        way_out: String,
+    },
+    /// Content that newer content is to be compared with was removed by somebody else.
+    #[error("what is served was removed while newer content was compared with it")]
+    Removed,
     /// The Secret with the credentials for it may not be used.
     #[error("source catalog content")]
     PullSecret(#[source] PullSecretError),
@@ -99,6 +112,8 @@ impl Classify for CatalogError {
             Self::PullSecret(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
             Self::Replica(_)
             | Self::Lost { .. }
+            | Self::Elsewhere { .. }
+            | Self::Removed
             | Self::Version(_)
             | Self::Store(_)
             | Self::Remove(_)

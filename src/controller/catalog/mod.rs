@@ -15,6 +15,7 @@ mod newer;
 mod plan;
 mod report;
 pub mod store;
+mod taken;
 mod trust;
 mod writer;
 
@@ -133,8 +134,8 @@ async fn converge(
         (Ok(_), Plan::AddMetadata | Plan::NoOp | Plan::Wait(_)) => return Ok(None),
         (Ok(_), Plan::Disable) => Outcome::SwitchedOff,
         (Ok(_), Plan::CleanUp) => Outcome::Removed,
-        (Ok(held), Plan::Fetch | Plan::Keep) => match served {
-            Some(served) => Outcome::Served(served, held.as_ref()),
+        (Ok(looked), Plan::Fetch | Plan::Keep) => match served {
+            Some(served) => Outcome::Served(served, looked),
             // Removed by somebody else between two steps; the next pass fetches it.
             None => return Ok(Some(FIRST_DELAY_CATALOG)),
         },

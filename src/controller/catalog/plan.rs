@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use olm_api::conditions::Reason;
 use olm_api::keys::{finalizer, label};
-use olm_api::{AvailabilityMode, CatalogUpdateStatus, ClusterCatalog};
+use olm_api::{AvailabilityMode, CatalogTakenStatus, CatalogUpdateStatus, ClusterCatalog};
 use olm_core::catalog::hold::{CatalogPolicy, Hold};
 
 /// One part in so many of a poll interval is added at random, so that catalogs drift apart.
@@ -15,10 +15,14 @@ const JITTER_DIVISOR: u32 = 100;
 /// What is remembered of the last success, in this process only.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Memory {
+    /// Identity of the object: another one of the same name has taken nothing yet.
+    pub(super) uid: Option<String>,
     /// Generation it was for.
     pub(super) generation: Option<i64>,
     /// The image that was asked for.
     pub(super) image: String,
+    /// What was taken last.
+    pub(super) taken: Option<CatalogTakenStatus>,
     /// When the registry was asked last.
     pub(super) polled: Instant,
     /// Fraction from 0 to 1 that stretches this poll interval.
@@ -123,8 +127,9 @@ pub(super) fn waiting(catalog: &ClusterCatalog) -> Option<&CatalogUpdateStatus> 
     catalog.status.as_ref()?.update.as_ref()
 }
 
-/// Returns when newer content that is held may be taken; nothing where that is not a matter of
-/// time. What an annotation says that cannot be followed has to be reported at once.
+/// Returns when newer content that is held may be taken, or is held for another reason than the
+/// status says; nothing where that is not a matter of time. What an annotation says that cannot be
+/// followed has to be reported at once.
 pub(super) fn release(catalog: &ClusterCatalog, now: Timestamp) -> Option<Timestamp> {
     let Ok(policy) = CatalogPolicy::of(catalog.annotations()) else {
         return Some(now);
@@ -132,6 +137,7 @@ pub(super) fn release(catalog: &ClusterCatalog, now: Timestamp) -> Option<Timest
     let waiting = waiting(catalog)?;
     let digest = digest_of(&waiting.ref_);
     match policy.holds(digest, waiting.since.0, now) {
+        Some(hold) if hold.code().as_str() != waiting.reason => Some(now),
         Some(Hold::TooYoung(until)) => Some(until),
         Some(Hold::Paused | Hold::Suspicious(_)) => None,
         None => {
@@ -204,8 +210,10 @@ mod tests {
         Observed {
             stored: true,
             memory: Some(Memory {
+                uid: None,
                 generation: Some(generation),
                 image: "example.com/c:1".to_owned(),
+                taken: None,
                 polled: now.checked_sub(Duration::from_secs(age)).unwrap(),
                 jitter: 0.0,
             }),

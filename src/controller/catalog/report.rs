@@ -13,6 +13,7 @@ use olm_core::status::{self, Note, catalog as texts};
 
 use super::error::CatalogError;
 use super::store::{Content, Origin};
+use super::taken::Looked;
 
 /// Longest error text in a condition, in characters: enough for any cause, and far from the limit
 /// of the API (catalogs.md R11).
@@ -35,7 +36,7 @@ impl<'a> Served<'a> {
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
     /// Content is served as the spec wants it, or newer content is held.
-    Served(Served<'a>, Option<&'a CatalogUpdateStatus>),
+    Served(Served<'a>, &'a Looked),
     /// The content was removed because the catalog is switched off.
     SwitchedOff,
     /// The content was removed because the catalog is being deleted.
@@ -57,8 +58,9 @@ pub(super) fn report(
     let generation = catalog.metadata.generation;
     let name = catalog.metadata.name.as_deref().unwrap_or_default();
     match outcome {
-        Outcome::Served(served, held) => {
-            status.update = held.cloned();
+        Outcome::Served(served, looked) => {
+            status.update.clone_from(&looked.held);
+            status.taken.clone_from(&looked.taken);
             serve(&mut status, served.origin, base, name);
             texts::serving().put(&mut status.conditions, generation, now);
             examined(&mut status, served, name, generation, now);
@@ -118,6 +120,7 @@ fn serve(status: &mut ClusterCatalogStatus, origin: &Origin, base: &str, name: &
     status.last_unpacked = Some(Time(origin.unpacked));
 }
 
+/// Nothing is served. What was taken last is still what newer content is compared with.
 fn clear(status: &mut ClusterCatalogStatus) {
     status.resolved_source = None;
     status.urls = None;
@@ -223,7 +226,12 @@ mod tests {
     // catalogs.md R1
     #[test]
     fn success_names_source_address_and_time() {
-        let status = report(&catalog(), &Outcome::Served(served(&origin()), None), BASE, at(9));
+        let status = report(
+            &catalog(),
+            &Outcome::Served(served(&origin()), &Looked::default()),
+            BASE,
+            at(9),
+        );
         assert_eq!(status.resolved_source.as_ref().unwrap().image.ref_, "example.com/c@sha256:1");
         assert_eq!(status.urls.as_ref().unwrap().base, "https://catalogs.example/catalogs/acme");
         assert_eq!(status.last_unpacked.as_ref().unwrap().0, at(0));
@@ -245,10 +253,11 @@ mod tests {
     #[test]
     fn a_second_look_changes_nothing() {
         let mut catalog = catalog();
-        let status = report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(0));
+        let status =
+            report(&catalog, &Outcome::Served(served(&origin()), &Looked::default()), BASE, at(0));
         catalog.status = Some(status.clone());
         assert_eq!(
-            report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(60)),
+            report(&catalog, &Outcome::Served(served(&origin()), &Looked::default()), BASE, at(60)),
             status
         );
     }
@@ -267,8 +276,12 @@ mod tests {
         assert_eq!(said(&status, types::PROGRESSING), (TRUE, Reason::Retrying, text));
         assert_eq!(said(&status, types::READY), (FALSE, Reason::Retrying, text));
         // Content that was lost is another matter: the status said more before.
-        catalog.status =
-            Some(report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(0)));
+        catalog.status = Some(report(
+            &catalog,
+            &Outcome::Served(served(&origin()), &Looked::default()),
+            BASE,
+            at(0),
+        ));
         let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
         assert_eq!(said(&status, types::SERVING), (FALSE, Reason::Unavailable, text));
         assert!(status.resolved_source.is_some() && status.urls.is_some());
@@ -278,8 +291,12 @@ mod tests {
     #[test]
     fn old_content_is_served_while_a_newer_one_fails() {
         let mut catalog = catalog();
-        catalog.status =
-            Some(report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(0)));
+        catalog.status = Some(report(
+            &catalog,
+            &Outcome::Served(served(&origin()), &Looked::default()),
+            BASE,
+            at(0),
+        ));
         catalog.metadata.generation = Some(4);
         let error = disk("x");
         let status =
@@ -321,8 +338,12 @@ mod tests {
     #[test]
     fn switching_off_and_deleting_clear_the_status() {
         let mut catalog = catalog();
-        catalog.status =
-            Some(report(&catalog, &Outcome::Served(served(&origin()), None), BASE, at(0)));
+        catalog.status = Some(report(
+            &catalog,
+            &Outcome::Served(served(&origin()), &Looked::default()),
+            BASE,
+            at(0),
+        ));
         for (outcome, reason) in [
             (Outcome::SwitchedOff, Reason::UserSpecifiedUnavailable),
             (Outcome::Removed, Reason::Unavailable),
@@ -346,7 +367,7 @@ mod tests {
         assert_eq!(said(&status, types::CONTENT_VALID), (UNKNOWN, Reason::NotRead, nothing));
         let tally = Tally { errors: 1, ..Tally::default() };
         let bad = Served { findings: Some(&tally), ..served(&origin) };
-        let status = report(&catalog, &Outcome::Served(bad, None), BASE, at(0));
+        let status = report(&catalog, &Outcome::Served(bad, &Looked::default()), BASE, at(0));
         assert_eq!(
             said(&status, types::CONTENT_VALID),
             (FALSE, Reason::Findings, "1 error\nall: kubectl olm catalog lint acme")
@@ -367,7 +388,7 @@ mod tests {
         }
         let none = Tally::default();
         let good = Served { findings: Some(&none), ..bad };
-        let status = report(&edited, &Outcome::Served(good, None), BASE, at(2));
+        let status = report(&edited, &Outcome::Served(good, &Looked::default()), BASE, at(2));
         let (valid, reason, _) = said(&status, types::CONTENT_VALID);
         assert_eq!((valid, reason), (TRUE, Reason::NoFindings));
     }

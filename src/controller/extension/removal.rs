@@ -11,7 +11,7 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::events::EventType;
 use olm_api::conditions::{Reason, types};
 use olm_api::{ClusterExtension, keys};
-use olm_core::annotations::removal_hold;
+use olm_core::annotations::{Carrier, removal_hold};
 use olm_core::error::{Chain, Classify as _};
 use olm_core::revision::{
     Extension, has_orphan_finalizer, is_marked_orphaned, is_orphaned, orphan_mark,
@@ -67,7 +67,8 @@ async fn tear_down(
         // The change of the object brings the next reconcile.
         return Ok(None);
     }
-    if let Some(what) = removal_hold(&extension.name_any(), extension.annotations()) {
+    let (name, annotations) = (extension.name_any(), extension.annotations());
+    if let Some(what) = removal_hold(Carrier::Extension, &name, annotations) {
         hold(extension, ctx, what).await?;
         return Ok(Some(resync()));
     }

@@ -7,7 +7,8 @@ use kube::api::Patch;
 use kube::{Api, Client, ResourceExt};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{finalizer, label};
-use olm_core::annotations::is_paused;
+use olm_core::annotations::{Carrier, check_keys, is_paused};
+use olm_core::extension::PolicyError;
 use olm_core::guard::Policy;
 use olm_core::object::Identity;
 use olm_core::revision::{
@@ -148,6 +149,8 @@ async fn admit(
     set: &ClusterObjectSet,
     account: &Account,
 ) -> Result<Client, ObjectSetError> {
+    let checked = check_keys(Carrier::ObjectSet, set.annotations()).map_err(PolicyError::Key);
+    checked.map_err(|error| ObjectSetError::Blocked(error.to_string()))?;
     let guard = &ctx.settings.guard;
     guard.admit(Policy::ObjectSet, was_read(set)).await?;
     if !ctx.seen.has_account(account).await {

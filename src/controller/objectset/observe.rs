@@ -3,7 +3,7 @@
 use kube::core::DeserializeGuard;
 use kube::{Api, Resource as _, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
-use olm_core::annotations;
+use olm_core::annotations::{self, Carrier};
 use olm_core::revision::{Account, Kin, extension_reference, is_made_for, is_orphaned, owner_name};
 
 use super::{Context, ObjectSetError};
@@ -53,15 +53,18 @@ impl ExtensionState {
         }
     }
 
-    /// Returns why nothing of the extension is removed, if its annotations ask for what cannot be
-    /// done.
-    pub(super) fn removal_hold(&self) -> Option<String> {
-        match self {
+    /// Returns why nothing that a revision installed is removed, if the annotations that decide about
+    /// it ask for what cannot be done: those of its extension, else its own.
+    pub(super) fn removal_hold(&self, set: &ClusterObjectSet) -> Option<String> {
+        let (carrier, metadata) = match self {
             Self::Deleting(extension) | Self::Orphaning(extension) => {
-                annotations::removal_hold(&extension.name_any(), extension.annotations())
+                (Carrier::Extension, &extension.metadata)
             }
-            Self::None | Self::Alive(_) | Self::Gone => None,
-        }
+            Self::None | Self::Gone => (Carrier::ObjectSet, &set.metadata),
+            Self::Alive(_) => return None,
+        };
+        let name = metadata.name.as_deref().unwrap_or_default();
+        annotations::removal_hold(carrier, name, metadata.annotations.as_ref()?)
     }
 
     /// Says whether its annotations ask that nothing is applied.

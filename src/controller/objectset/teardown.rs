@@ -87,7 +87,7 @@ pub(super) async fn delete(
     if !has_finalizer(set) {
         return Ok(Settled::at_rest(None));
     }
-    if let Some(text) = extension.removal_hold() {
+    if let Some(text) = extension.removal_hold(set) {
         return Ok(Settled::again(Some(Outcome::Removing(text)), HOLD));
     }
     if is_marked_orphaned(&set.metadata) {

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::changed::{Stays, VersionChange, changes};
 use super::graph::behind_their_minor;
 use super::index::{Content, PackageIndex};
 use super::model::{Bundle, Channel};
@@ -26,6 +27,9 @@ pub struct PackageDiff {
     /// Whether nothing of the package is left.
     #[serde(skip)]
     pub is_gone: bool,
+    /// Whether there was nothing of the package.
+    #[serde(skip)]
+    pub is_new: bool,
     /// Versions that come, the lowest first.
     pub added: Vec<String>,
     /// Versions that go.
@@ -36,6 +40,8 @@ pub struct PackageDiff {
     pub heads: Vec<HeadMove>,
     /// Bundles whose image changes.
     pub changed_images: Vec<ImageChange>,
+    /// What else changes of versions that stay: edges to them, constraints, `olm.maxOpenShiftVersion`.
+    pub changed_versions: Vec<VersionChange>,
     /// Versions of before that nothing replaces or skips and that are no head: they get no update.
     pub stranded: Vec<String>,
     /// Versions that reached the newest patch of their minor version before and do not any more.
@@ -101,6 +107,12 @@ impl PackageDiff {
                 after: now.image.clone(),
             })
         });
+        let stays = before.iter().filter_map(|(version, bundle)| {
+            Some(Stays { version: version.as_str(), before: *bundle, after: *after.get(version)? })
+        });
+        let stays: Vec<_> = stays.collect();
+        let added = after.iter().filter(|(version, _)| !before.contains_key(*version));
+        let added = added.map(|(_, bundle)| bundle.name.as_str()).collect();
         let moved = old.default_channel != new.default_channel;
         let behind_before = behind(old);
         let z_stream = behind(new)
@@ -110,12 +122,14 @@ impl PackageDiff {
             name: name.to_owned(),
             unreadable: None,
             is_gone: after.is_empty() && !before.is_empty(),
+            is_new: before.is_empty() && !after.is_empty(),
             added: missing(&after, &before),
             removed: missing(&before, &after),
             default_channel: moved
                 .then(|| (old.default_channel.clone(), new.default_channel.clone())),
             heads: heads.collect(),
             changed_images: images.collect(),
+            changed_versions: changes(old, new, &stays, &added),
             stranded: stranded(old, new),
             z_stream: z_stream.collect(),
             deprecated: newly_deprecated(old, new),

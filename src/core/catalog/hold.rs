@@ -5,17 +5,15 @@
 //! and what it would change. Out: why it is held. Source: applying.md 10.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use olm_api::conditions::Reason;
 use olm_api::keys::policy;
 
 use super::diff::PackageDiff;
+use super::named::{Named, short};
+use crate::annotations::{Carrier, UnsupportedKey, check_keys};
 use crate::error::quote;
-
-/// Changes that a text of a hold names.
-const MAX_NAMED: usize = 5;
 
 /// What the annotations of a ClusterCatalog say about newer content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,13 +24,25 @@ pub struct CatalogPolicy {
     accepted: Option<String>,
 }
 
-/// An annotation of a ClusterCatalog that cannot be followed.
+/// An annotation of a ClusterCatalog that cannot be followed; what is served stays until it can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("annotation {annotation} is invalid: unknown value {}: must be {must_be}", quote(found))]
-pub struct CatalogPolicyError {
-    annotation: &'static str,
-    found: String,
-    must_be: &'static str,
+pub enum CatalogPolicyError {
+    /// It asks for what is not known.
+    #[error("{_0}: remove it, nothing newer is taken until then")]
+    Key(UnsupportedKey),
+    /// Its value is not one of those that are known.
+    #[error(
+        "annotation {annotation} is invalid: unknown value {}: must be {must_be}",
+        quote(found)
+    )]
+    Value {
+        /// Key of the annotation.
+        annotation: &'static str,
+        /// The value.
+        found: String,
+        /// What is known.
+        must_be: &'static str,
+    },
 }
 
 /// Why newer content is not taken.
@@ -49,6 +59,7 @@ pub enum Hold {
 impl CatalogPolicy {
     /// Reads the annotations of a ClusterCatalog.
     pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, CatalogPolicyError> {
+        check_keys(Carrier::Catalog, annotations).map_err(CatalogPolicyError::Key)?;
         Ok(Self {
             paused: word(annotations, policy::PAUSED, ["true", "false"], "true or false")?,
             minimum_age: minimum_age(annotations)?,
@@ -81,6 +92,19 @@ impl CatalogPolicy {
         self.quarantine && !self.accepts(digest)
     }
 
+    /// Says whether nothing newer is taken, whatever it is.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Returns what has to be done for held content to be taken.
+    pub fn way_out(&self, digest: &str) -> String {
+        if self.paused {
+            return format!("remove annotation {}", policy::PAUSED);
+        }
+        format!("set annotation {}: {digest}", policy::ACCEPT_IMAGE)
+    }
+
     fn accepts(&self, digest: &str) -> bool {
         self.accepted.as_deref() == Some(digest)
     }
@@ -88,7 +112,8 @@ impl CatalogPolicy {
 
 /// Returns why content is held that changes packages so; nothing if no change is suspicious.
 pub fn suspects(changes: &[PackageDiff]) -> Option<Hold> {
-    let found: Vec<_> = changes.iter().flat_map(suspicious).collect();
+    let found = changes.iter().flat_map(suspicious);
+    let found: Vec<_> = found.map(|text| short(&text)).collect();
     (!found.is_empty()).then_some(Hold::Suspicious(found))
 }
 
@@ -110,7 +135,13 @@ fn suspicious(package: &PackageDiff) -> Vec<String> {
     });
     let images = package.changed_images.iter();
     let images = images.map(|image| format!("{name} {} has another image", image.version));
-    heads.chain(images).collect()
+    let changed = package.changed_versions.iter();
+    let changed = changed.map(|change| format!("{name} {}: {}", change.version, change.what));
+    let default = package.default_channel.iter().filter(|_| !package.is_new);
+    let default = default.map(|(before, after)| {
+        format!("{name}: default channel {} -> {}", quote(before), quote(after))
+    });
+    heads.chain(images).chain(changed).chain(default).collect()
 }
 
 impl Hold {
@@ -144,20 +175,6 @@ impl Hold {
     }
 }
 
-/// The first of many, and how many there are besides.
-struct Named<'a>(&'a [String]);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = &self.0[..self.0.len().min(MAX_NAMED)];
-        f.write_str(&named.join(", "))?;
-        match self.0.len() - named.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
-    }
-}
-
 /// Reads an annotation that is one of two words; says whether it is the first.
 fn word(
     annotations: &BTreeMap<String, String>,
@@ -168,7 +185,9 @@ fn word(
     match annotations.get(annotation).map(String::as_str) {
         None => Ok(false),
         Some(found) if words.contains(&found) => Ok(found == words[0]),
-        Some(found) => Err(CatalogPolicyError { annotation, found: found.to_owned(), must_be }),
+        Some(found) => {
+            Err(CatalogPolicyError::Value { annotation, found: found.to_owned(), must_be })
+        }
     }
 }
 
@@ -182,7 +201,7 @@ fn minimum_age(
     let span = found.parse::<Span>().ok();
     let age = span.and_then(|span| span.to_duration(days).ok());
     let age = age.filter(SignedDuration::is_positive);
-    let invalid = || CatalogPolicyError {
+    let invalid = || CatalogPolicyError::Value {
         annotation: policy::MINIMUM_AGE,
         found: found.clone(),
         must_be: "a duration, for example 48h or 7d",
@@ -232,6 +251,17 @@ mod tests {
         let want =
             format!("annotation {annotation} is invalid: unknown value \"{value}\": must be");
         assert!(error.starts_with(&want), "{error}");
+    }
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        let misspelt = "policy.olm.operatorframework.io/quarantne";
+        assert_eq!(
+            of(&[(misspelt, "Suspicious")]).unwrap_err().to_string(),
+            "annotation \"policy.olm.operatorframework.io/quarantne\" is unknown: remove it, nothing \
+             newer is taken until then"
+        );
+        assert!(of(&[(policy::PULL_SECRET, "a"), ("example.com/quarantne", "b")]).is_ok());
     }
 
     #[test]

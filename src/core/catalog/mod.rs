@@ -1,6 +1,7 @@
 //! File-based catalogs: model, reading, package index, deprecations.
 
 mod canonical;
+mod changed;
 mod constraint;
 pub mod diff;
 mod fields;
@@ -10,6 +11,7 @@ pub mod ignore;
 mod index;
 pub mod lint;
 mod model;
+mod named;
 mod of_bundle;
 mod quick;
 pub mod read;

@@ -8,7 +8,7 @@ use olm_api::keys::policy;
 
 use super::approval::{Approval, is_digest};
 use super::window::{WindowError, Windows};
-use crate::annotations::{UnsupportedKey, check_keys};
+use crate::annotations::{Carrier, UnsupportedKey, check_keys};
 use crate::crd_safety::{WaiverError, Waivers};
 use crate::error::quote;
 use crate::render::Additions;
@@ -129,7 +129,7 @@ impl Policy {
         annotations: &BTreeMap<String, String>,
         updates: UpdatePolicy,
     ) -> Result<Self, PolicyError> {
-        check_keys(annotations).map_err(PolicyError::Key)?;
+        check_keys(Carrier::Extension, annotations).map_err(PolicyError::Key)?;
         let upgrade = read(annotations, policy::UPGRADE, |text| Ok(text.parse()?))?;
         let waivers =
             read(annotations, policy::CRD_SAFETY_ALLOW, |text| Ok(Waivers::parse(text)?))?;

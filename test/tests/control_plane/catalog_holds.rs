@@ -77,6 +77,20 @@ impl Moving {
         self.plane.kubectl(&args);
     }
 
+    /// Changes the spec, and waits until that was acted on.
+    async fn edit(&self, spec: &Value) -> Value {
+        let change = json!({ "spec": spec }).to_string();
+        let args = ["patch", "clustercatalog", &self.name, "--type=merge", "-p", &change];
+        self.plane.kubectl(&args);
+        let what = format!("{} was looked at after {spec}", self.name);
+        let looked = |found: &Value| {
+            let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+            let mut ready = conditions.filter(|it| it["type"] == "Ready");
+            ready.any(|it| it["observedGeneration"] == found["metadata"]["generation"])
+        };
+        self.until(&what, looked).await
+    }
+
     async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         wait::until(what, POLLED, || async {
             let args = ["get", "clustercatalog", &self.name, "-o", "json"];
@@ -178,6 +192,74 @@ async fn content_that_takes_something_away_is_looked_at_first() {
     message.await;
     catalog.annotate(ACCEPT, Some(&without_head));
     catalog.serves(&without_head).await;
+    catalog.delete();
+}
+
+// catalogs.md 2.4
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_stays_held_whatever_else_is_edited() {
+    let catalog = Moving::with("edited", &["1.0.0", "1.1.0"]).await;
+    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
+    let first = first.as_str().and_then(|it| it.rsplit_once('@')).expect("a digest").1;
+    catalog.annotate(QUARANTINE, Some("Suspicious"));
+    let without_head = catalog.push(&["1.0.0"]).await;
+    let edits = [
+        json!({"priority": 7}),
+        json!({"source": {"image": {"pollIntervalMinutes": 60}}}),
+        json!({"availabilityMode": "Unavailable"}),
+    ];
+    for spec in edits {
+        catalog.edit(&spec).await;
+        if spec["availabilityMode"].is_string() {
+            catalog.edit(&json!({"availabilityMode": "Available"})).await;
+        }
+        catalog.holds(&without_head, "Suspicious", first).await;
+    }
+
+    // Another reference is a decision.
+    let tag = catalog.tag().replace(":latest", ":other");
+    let other = catalog.push_as(&tag, &["1.0.0"]).await;
+    catalog.edit(&json!({"source": {"image": {"ref": tag}}})).await;
+    let found = catalog.serves(&other).await;
+    assert_eq!(found["status"]["taken"]["for"], tag);
+    catalog.delete();
+}
+
+// catalogs.md 2.4
+#[tokio::test(flavor = "multi_thread")]
+async fn another_repository_is_not_taken_while_the_catalog_is_paused() {
+    let catalog = Moving::with("elsewhere", &["1.0.0", "1.1.0"]).await;
+    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
+    let first = first.as_str().and_then(|it| it.rsplit_once('@')).expect("a digest").1;
+    catalog.annotate(PAUSED, Some("true"));
+    let tag = format!("{}/{}-other:latest", catalog.plane.addresses.registry, catalog.name);
+    let other = catalog.push_as(&tag, &["2.0.0"]).await;
+    catalog.edit(&json!({"source": {"image": {"ref": tag}}})).await;
+    catalog.holds(&other, "Paused", first).await;
+    catalog.annotate(QUARANTINE, Some("Suspicious"));
+    catalog.annotate(PAUSED, None);
+    catalog.serves(&other).await;
+    catalog.delete();
+}
+
+// applying.md 10
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_annotation_keeps_what_is_served() {
+    const MISSPELT: &str = "policy.olm.operatorframework.io/quarantne";
+    let catalog = Moving::with("misspelt", &["1.0.0"]).await;
+    catalog.annotate(MISSPELT, Some("Suspicious"));
+    let second = catalog.push(&["1.0.0", "1.1.0"]).await;
+    let refused = |found: &Value| {
+        let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+        let mut blocked = conditions.filter(|it| it["reason"] == "Blocked");
+        blocked.any(|it| it["message"].to_string().contains("is unknown: remove it"))
+    };
+    catalog.until("it is refused", refused).await;
+    let found = catalog.edit(&json!({"priority": 7})).await;
+    let served = found["status"]["resolvedSource"].to_string();
+    assert!(refused(&found) && !served.contains(&second) && served.contains('@'), "{found}");
+    catalog.annotate(MISSPELT, None);
+    catalog.serves(&second).await;
     catalog.delete();
 }
 

@@ -159,6 +159,27 @@ fn our_operations(object: &Value) -> Vec<&str> {
     ours.filter_map(|entry| entry["operation"].as_str()).collect()
 }
 
+// applying.md 10
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_policy_annotation_blocks_a_revision_and_its_removal() {
+    const MISSPELT: &str = "policy.olm.operatorframework.io/uninstal";
+    let stage = Stage::set("misspelt", &["cm"]).await;
+    stage.revise(1, &[vec![stage.config_map("cm", "wanted")]]);
+    stage.succeeds(1).await;
+    let (name, set) = (stage.revision(1), "clusterobjectset");
+    stage.kubectl(&["annotate", set, &name, &format!("{MISSPELT}=RetainCRDs")]);
+    let text = stage.shows(1, "Progressing", ("False", "Blocked"), STEP).await;
+    assert!(text.contains("is unknown: remove it, nothing is changed until then"), "{text}");
+
+    stage.kubectl(&["delete", set, &name, "--wait=false"]);
+    let text = stage.shows(1, "Progressing", ("True", "Retrying"), STEP).await;
+    let way_out = format!("kubectl annotate clusterobjectset {name} {MISSPELT}-");
+    assert!(text.starts_with("nothing is removed: ") && text.ends_with(&way_out), "{text}");
+    assert!(stage.get("configmap", "cm").is_some());
+    stage.kubectl(&["annotate", set, &name, &format!("{MISSPELT}-")]);
+    stage.eventually("it is gone", STEP, || stage.get(set, &name).is_none()).await;
+}
+
 // applying.md 3.6, d6, d8 on rung 2
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_created_and_drift_is_repaired() {

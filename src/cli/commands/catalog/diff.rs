@@ -146,6 +146,9 @@ fn plain_lines(package: &PackageDiff) -> String {
     if let Some(error) = &package.unreadable {
         lines.push(format!("error: cannot be used: {error}"));
     }
+    for change in &package.changed_versions {
+        lines.push(format!("{}: {}", change.version, change.what));
+    }
     let lists = [
         ("stranded", &package.stranded, "nothing replaces or skips them"),
         ("z-stream", &package.z_stream, "the newest patch is not reached any more"),

@@ -159,11 +159,12 @@ fn a_difference_that_could_hurt_ends_the_program_with_1() {
     assert_eq!((code, text.as_str()), (0, "teapot: head stable 1.1.0 -> 1.2.0; added 1.2.0\n"));
     let (code, text, _) = catalog(root, &["diff", "old", "bad"]);
     assert_eq!(code, 1);
-    insta::assert_snapshot!(text, @r"
+    insta::assert_snapshot!(text, @r#"
     teapot: head stable 1.1.0 -> 1.2.0; added 1.2.0; removed 1.0.0
+      1.1.0: edges in channel "stable": replaces "teapot.v1.0.0" is gone
       error: stranded: 1.0.0 (nothing replaces or skips them)
       error: 1.1.0 has another image: quay.io/pots/teapot@sha256:2222222222222222222222222222222222222222222222222222222222222222 -> quay.io/pots/teapot@sha256:4444444444444444444444444444444444444444444444444444444444444444
-    ");
+    "#);
     let (code, _, errors) = catalog(root, &["diff", "old", "./absent"]);
     assert_eq!(code, 1);
     assert!(errors.starts_with("error: ./absent: "), "{errors}");

@@ -1,0 +1,313 @@
+//! What changes of the versions of a package that stay: where updates to them come from, what they
+//! require, and on which OpenShift they run.
+//!
+//! In: the package before and after. Out: each change in words. What a new version brings along is no
+//! change of another: it may take an edge over from the head before it, and a new channel may repeat
+//! edges that are known.
+//!
+//! Source: catalogs.md 2.4.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_api::keys::property;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::index::PackageIndex;
+use super::model::{Bundle, Entry};
+use super::named::{Named, short};
+use crate::error::quote;
+use crate::version::{SkipRange, VersionRelease};
+
+/// A version that stays and is not what it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct VersionChange {
+    /// The version.
+    pub version: String,
+    /// What changes, in words.
+    pub what: String,
+}
+
+/// A version before and after.
+pub(super) struct Stays<'a> {
+    /// The version.
+    pub(super) version: &'a str,
+    /// Its bundle before.
+    pub(super) before: &'a Bundle,
+    /// Its bundle after.
+    pub(super) after: &'a Bundle,
+}
+
+/// Returns what changes of the versions that stay; `added` are the names of the bundles of those that
+/// are new.
+pub(super) fn changes(
+    old: &PackageIndex,
+    new: &PackageIndex,
+    stays: &[Stays<'_>],
+    added: &BTreeSet<&str>,
+) -> Vec<VersionChange> {
+    let taken_over = TakenOver::of(new, added);
+    let of_version = |stays: &Stays<'_>| {
+        let mut found = edges(old, new, stays, &taken_over);
+        found.extend(constraints(stays));
+        found.extend(max_openshift(stays));
+        let version = stays.version.to_owned();
+        found.into_iter().map(move |what| VersionChange { version: version.clone(), what })
+    };
+    stays.iter().flat_map(of_version).collect()
+}
+
+/// What a version may follow: the field of its entry, and what that says.
+type Edge<'a> = (&'static str, &'a str);
+
+const SKIP_RANGE: &str = "skipRange";
+
+fn edges_of<'a>(package: &'a PackageIndex, bundle: &str) -> BTreeMap<&'a str, BTreeSet<Edge<'a>>> {
+    let mut found: BTreeMap<&str, BTreeSet<Edge<'_>>> = BTreeMap::new();
+    for (channel, entry) in package.entries_of(bundle) {
+        found.entry(channel).or_default().extend(edges_in(entry));
+    }
+    found
+}
+
+fn edges_in(entry: &Entry) -> impl Iterator<Item = Edge<'_>> {
+    let replaces = Some(entry.replaces.as_str()).filter(|name| !name.is_empty());
+    let skips = entry.skips.iter().map(|name| ("skips", name.as_str()));
+    let range = entry.skip_range.as_ref().map(|range| (SKIP_RANGE, range.text.as_str()));
+    replaces.map(|name| ("replaces", name)).into_iter().chain(skips).chain(range)
+}
+
+/// Returns the edges to a version that come or go, one text for each channel.
+fn edges(
+    old: &PackageIndex,
+    new: &PackageIndex,
+    stays: &Stays<'_>,
+    taken_over: &TakenOver<'_>,
+) -> Vec<String> {
+    let before = edges_of(old, &stays.before.name);
+    let after = edges_of(new, &stays.after.name);
+    let anywhere: BTreeSet<Edge<'_>> = before.values().flatten().copied().collect();
+    let none = BTreeSet::new();
+    let channels: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
+    let in_channel = |channel: &str| {
+        let (had, has) =
+            (before.get(channel).unwrap_or(&none), after.get(channel).unwrap_or(&none));
+        let known = if old.channels.contains_key(channel) { had } else { &anywhere };
+        let said = |(field, value): &Edge<'_>, how: &str| format!("{field} {} {how}", quote(value));
+        let come = has.difference(known).map(|edge| said(edge, "is new"));
+        let go = had.difference(has).filter(|edge| !taken_over.has(old, channel, **edge));
+        let all: Vec<_> = come.chain(go.map(|edge| said(edge, "is gone"))).collect();
+        let channel = quote(channel);
+        (!all.is_empty()).then(|| short(&format!("edges in channel {channel}: {}", Named(&all))))
+    };
+    channels.into_iter().filter_map(in_channel).collect()
+}
+
+/// What new versions follow, by channel.
+struct TakenOver<'a>(BTreeMap<&'a str, Followed<'a>>);
+
+#[derive(Default)]
+struct Followed<'a> {
+    names: BTreeSet<&'a str>,
+    ranges: Vec<&'a SkipRange>,
+}
+
+impl<'a> TakenOver<'a> {
+    fn of(new: &'a PackageIndex, added: &BTreeSet<&str>) -> Self {
+        let of_channel = |entries: &'a [Entry]| {
+            let mut followed = Followed::default();
+            for entry in entries.iter().filter(|entry| added.contains(entry.name.as_str())) {
+                followed.names.insert(&entry.replaces);
+                followed.names.extend(entry.skips.iter().map(String::as_str));
+                let range = entry.skip_range.as_ref();
+                followed.ranges.extend(range.and_then(|range| range.range.as_ref().ok()));
+            }
+            followed
+        };
+        let channels = new.channels.iter();
+        Self(channels.map(|(name, it)| (name.as_str(), of_channel(&it.entries))).collect())
+    }
+
+    /// Says whether a new version follows all that an edge of before led from.
+    fn has(&self, old: &PackageIndex, channel: &str, (field, value): Edge<'_>) -> bool {
+        let Some(followed) = self.0.get(channel) else {
+            return false;
+        };
+        let follows = |bundle: &Bundle| {
+            followed.names.contains(bundle.name.as_str())
+                || release(bundle).is_some_and(|release| followed.contains(release))
+        };
+        if field != SKIP_RANGE {
+            let mut named = old.bundles.iter().filter(|bundle| bundle.name == value);
+            return followed.names.contains(value) || named.any(follows);
+        }
+        // What is no range leads from nowhere.
+        let Ok(range) = value.parse::<SkipRange>() else {
+            return true;
+        };
+        let mut bundles = old.bundles.iter().filter(|bundle| {
+            release(bundle).is_some_and(|release| range.contains(&release.version))
+        });
+        bundles.all(follows)
+    }
+}
+
+impl Followed<'_> {
+    fn contains(&self, release: &VersionRelease) -> bool {
+        self.ranges.iter().any(|range| range.contains(&release.version))
+    }
+}
+
+fn release(bundle: &Bundle) -> Option<&VersionRelease> {
+    bundle.version(true).ok()
+}
+
+fn constraints(stays: &Stays<'_>) -> Option<String> {
+    fn declared(bundle: &Bundle) -> BTreeSet<(&str, &str)> {
+        let declared = bundle.dependencies();
+        declared.map(|property| (property.kind.as_str(), property.value.as_str())).collect()
+    }
+    let (before, after) = (declared(stays.before), declared(stays.after));
+    let kinds: BTreeSet<_> = before.symmetric_difference(&after).map(|(kind, _)| *kind).collect();
+    let kinds: Vec<_> = kinds.into_iter().collect();
+    (!kinds.is_empty()).then(|| format!("constraints change: {}", kinds.join(", ")))
+}
+
+fn max_openshift(stays: &Stays<'_>) -> Option<String> {
+    fn said(bundle: &Bundle) -> String {
+        let properties = bundle.properties.iter();
+        let values = properties.filter(|it| it.kind == property::MAX_OPENSHIFT_VERSION);
+        let values: Vec<_> = values.map(|it| it.value.as_str()).collect();
+        if values.is_empty() { "none".to_owned() } else { values.join(", ") }
+    }
+    let (before, after) = (said(stays.before), said(stays.after));
+    let max = property::MAX_OPENSHIFT_VERSION;
+    (before != after).then(|| short(&format!("{max} {before} -> {after}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::super::Content;
+    use super::super::diff::diff;
+    use super::super::hold::suspects;
+
+    fn bundle(version: &str, properties: &[(&str, Value)]) -> Value {
+        let mut all =
+            vec![json!({"type": "olm.package", "value": {"packageName": "p", "version": version}})];
+        all.extend(properties.iter().map(|(kind, value)| json!({"type": kind, "value": value})));
+        json!({"schema": "olm.bundle", "package": "p", "name": format!("v{version}"),
+            "image": format!("r/p:{version}"), "properties": all})
+    }
+
+    fn channel(name: &str, entries: &Value) -> Value {
+        json!({"schema": "olm.channel", "package": "p", "name": name, "entries": entries})
+    }
+
+    fn head(default: &str) -> Value {
+        json!({"schema": "olm.package", "name": "p", "defaultChannel": default})
+    }
+
+    fn content(blobs: &[Value]) -> Content {
+        let lines: Vec<_> = blobs.iter().map(ToString::to_string).collect();
+        Content::from_lines(lines.iter().map(String::as_str)).unwrap()
+    }
+
+    /// Two versions, the second replaces the first.
+    fn before() -> Vec<Value> {
+        vec![
+            head("c"),
+            channel("c", &json!([{"name": "v1.0.0"}, {"name": "v1.1.0", "replaces": "v1.0.0"}])),
+            bundle("1.0.0", &[]),
+            bundle(
+                "1.1.0",
+                &[
+                    ("olm.maxOpenShiftVersion", json!("4.19")),
+                    ("olm.gvk.required", json!({"group": "g", "version": "v1", "kind": "K"})),
+                ],
+            ),
+        ]
+    }
+
+    fn held(after: &[Value]) -> Option<String> {
+        let hold = suspects(&diff(&content(&before()), &content(after)))?;
+        let text = hold.text("sha256:a");
+        let text = text.strip_prefix("newer content sha256:a is not taken: ").unwrap();
+        Some(text.split_once("; to take it").unwrap().0.to_owned())
+    }
+
+    fn with(changes: &[(usize, Value)]) -> Vec<Value> {
+        let mut blobs = before();
+        for (at, blob) in changes {
+            if *at < blobs.len() {
+                blobs[*at] = blob.clone();
+            } else {
+                blobs.push(blob.clone());
+            }
+        }
+        blobs
+    }
+
+    const NEW: usize = usize::MAX;
+
+    #[rstest]
+    #[case::nothing(&[], None)]
+    #[case::skips(
+        &[(1, channel("c", &json!([{"name": "v1.0.0", "skips": ["v0.9.0"]},
+            {"name": "v1.1.0", "replaces": "v1.0.0"}])))],
+        Some("p 1.0.0: edges in channel \"c\": skips \"v0.9.0\" is new")
+    )]
+    #[case::replaces(
+        &[(1, channel("c", &json!([{"name": "v1.0.0"}, {"name": "v1.1.0", "replaces": "v0.9.0"}])))],
+        Some("p 1.1.0: edges in channel \"c\": replaces \"v0.9.0\" is new, replaces \"v1.0.0\" is gone")
+    )]
+    #[case::skip_range(
+        &[(1, channel("c", &json!([{"name": "v1.0.0"},
+            {"name": "v1.1.0", "replaces": "v1.0.0", "skipRange": ">=0.1.0 <1.1.0"}])))],
+        Some("p 1.1.0: edges in channel \"c\": skipRange \">=0.1.0 <1.1.0\" is new")
+    )]
+    #[case::max_openshift_and_constraint(
+        &[(3, bundle("1.1.0", &[("olm.maxOpenShiftVersion", json!("4.20"))]))],
+        Some("p 1.1.0: constraints change: olm.gvk.required, \
+            p 1.1.0: olm.maxOpenShiftVersion \"4.19\" -> \"4.20\"")
+    )]
+    #[case::default_channel(&[(0, head("d"))], Some("p: default channel \"c\" -> \"d\""))]
+    fn what_changes_of_a_version_that_stays_is_suspicious(
+        #[case] changes: &[(usize, Value)],
+        #[case] want: Option<&str>,
+    ) {
+        assert_eq!(held(&with(changes)).as_deref(), want);
+    }
+
+    #[rstest]
+    #[case::behind_the_head(channel("c", &json!([{"name": "v1.0.0"},
+        {"name": "v1.1.0", "replaces": "v1.0.0"}, {"name": "v1.2.0", "replaces": "v1.1.0"}])))]
+    #[case::that_takes_the_edges_over(channel("c", &json!([
+        {"name": "v1.2.0", "skips": ["v1.1.0", "v1.0.0"]}])))]
+    #[case::that_takes_them_over_by_range(channel("c", &json!([{"name": "v1.0.0"}, {"name": "v1.1.0"},
+        {"name": "v1.2.0", "skipRange": "<1.2.0"}])))]
+    fn a_new_version_alone_is_not(#[case] entries: Value) {
+        let new = bundle("1.2.0", &[("olm.maxOpenShiftVersion", json!("4.21"))]);
+        assert_eq!(held(&with(&[(1, entries), (NEW, new)])), None);
+    }
+
+    #[test]
+    fn a_new_channel_that_repeats_edges_is_not() {
+        let entries = json!([{"name": "v1.1.0", "replaces": "v1.0.0"}]);
+        assert_eq!(held(&with(&[(NEW, channel("d", &entries))])), None);
+        let other = json!([{"name": "v1.1.0", "replaces": "v0.1.0"}]);
+        assert!(held(&with(&[(NEW, channel("d", &other))])).is_some());
+    }
+
+    #[test]
+    fn texts_are_short_and_few() {
+        let long = "x".repeat(100_000);
+        let skips: Vec<_> = (0..100).map(|i| format!("{long}{i}")).collect();
+        let entries =
+            json!([{"name": "v1.0.0", "skips": skips}, {"name": "v1.1.0", "replaces": "v1.0.0"}]);
+        let text = held(&with(&[(1, channel("c", &entries))])).unwrap();
+        assert!(text.len() < 1000, "{}", text.len());
+    }
+}
