@@ -120,13 +120,13 @@ impl Look<'_> {
         let Some(hold) = hold else {
             return Ok(Looked::taken(self.image, reference));
         };
-        let held = CatalogUpdateStatus {
+        let waits = CatalogUpdateStatus {
             message: hold.text(digest),
             reason: hold.code().to_string(),
             since: Time(since),
             ref_: reference,
         };
-        Ok(Looked { held: Some(held), taken: Some(known.stays(self.image)) })
+        Ok(Looked { held: Some(waits), taken: Some(known.stays(self.image)) })
     }
 
     /// Stores again what is served if that was lost, from the registry. Where that has it no more,

@@ -108,7 +108,7 @@ impl PackageDiff {
             })
         });
         let stays = before.iter().filter_map(|(version, bundle)| {
-            Some(Stays { version: version.as_str(), before: *bundle, after: *after.get(version)? })
+            Some(Stays { version: version.as_str(), before: bundle, after: *after.get(version)? })
         });
         let stays: Vec<_> = stays.collect();
         let added = after.iter().filter(|(version, _)| !before.contains_key(*version));

@@ -216,7 +216,7 @@ async fn extension_goes_first(scene: &Scene, extension: &Extension) {
     let plane = scene.cluster.plane;
     scene.annotate(UNKNOWN, "true");
     plane.kubectl(&["delete", "clusterextension", &scene.name, "--wait=false"]);
-    extension.shows("Ready", "False", "Blocked", "unheard-of").await;
+    extension.shows("Ready", "False", "InvalidConfiguration", "unheard-of").await;
     let none = json!({"metadata": {"finalizers": null}});
     plane.requests().merge("clusterextension", "", &scene.name, &none);
     wait::until("the extension is gone", STEP, || async {
