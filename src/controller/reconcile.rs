@@ -6,6 +6,7 @@
 //! seconds (a revision) or a minute (an extension) although nothing triggered it; settled objects
 //! after ten hours, or after `--managed-resync-interval` where the account may not watch.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -288,14 +289,22 @@ impl Reconciler {
         let event = Event {
             type_,
             reason: reason.to_string(),
+            action: action(&note),
             note: Some(note),
-            action: "Reconcile".to_owned(),
             secondary: None,
         };
         if let Err(error) = self.recorder.publish(&event, &about.object_ref(&())).await {
             tracing::debug!(error = %Chain(&error), %reason, "event not written");
         }
     }
+}
+
+/// Returns the action of an Event with this note. Events that differ in their note alone are counted
+/// as one, under the first note, unless they are about different actions.
+fn action(note: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    note.hash(&mut hasher);
+    format!("Reconcile-{:016x}", hasher.finish())
 }
 
 /// Returns how the end of a reconcile is counted. What waits for a fixed time has failed as little
