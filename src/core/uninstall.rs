@@ -10,12 +10,11 @@ use strum::VariantNames as _;
 
 use crate::error::quote;
 use crate::object::Object;
-use crate::revision::recorded_properties;
 
 /// How every text begins that says why an uninstall does not start.
 pub const BLOCKED: &str = "uninstall blocked: ";
-/// The property with which the author of a bundle chooses.
-const PROPERTY: &str = "olm.uninstallPolicy";
+/// The property with which the author of a bundle asks for a policy.
+pub const PROPERTY: &str = "olm.uninstallPolicy";
 /// CRDs that a text names.
 const MAX_NAMED: usize = 10;
 
@@ -43,44 +42,34 @@ pub enum UninstallPolicy {
 }
 
 impl UninstallPolicy {
-    /// Returns what the annotations say, else the stricter of what the bundle's author says in its
-    /// `properties` (annotation `olm.properties` of the revision) and the administrator's default:
-    /// whoever supplies a bundle can add protection, and never take it away.
+    /// Returns what the annotations say, else the strictest of what the bundle's author asks for in its
+    /// properties and the administrator's default: whoever supplies a bundle can add protection, and
+    /// never take it away.
     ///
     /// An annotation with an unknown value protects the objects.
-    pub fn chosen(
-        annotations: &BTreeMap<String, String>,
-        properties: Option<&str>,
-        default: Self,
-    ) -> Self {
+    pub fn chosen(annotations: &BTreeMap<String, String>, asked: &[Self], default: Self) -> Self {
         if let Some(word) = annotations.get(policy::UNINSTALL) {
             return word.parse().unwrap_or(Self::BlockIfInstances);
         }
-        let properties = properties.map(recorded_properties).unwrap_or_default();
-        let words = properties
-            .iter()
-            .filter(|property| property.kind == PROPERTY)
-            .filter_map(|property| serde_json::from_str::<String>(&property.value).ok());
-        let chosen = words.filter_map(|word| word.parse().ok());
-        chosen.fold(default, Self::stricter)
+        asked.iter().copied().fold(default, Self::stricter)
     }
 
-    /// Returns the policy for a revision whose extension is gone, by the annotations and properties of
-    /// the revision itself: nobody deleted it as an extension is deleted, so only an annotation on the
+    /// Returns the policy for a revision whose extension is gone, by the annotations of the revision
+    /// itself and what its bundle asks for: nobody deleted it as an extension is deleted, so only an annotation on the
     /// revision lets users' objects go.
     pub fn without_extension(
         annotations: &BTreeMap<String, String>,
-        properties: Option<&str>,
+        asked: &[Self],
         default: Self,
     ) -> Self {
-        Self::chosen(annotations, properties, default.stricter(Self::BlockIfInstances))
+        Self::chosen(annotations, asked, default.stricter(Self::BlockIfInstances))
     }
 
     /// Returns what a revision records of the annotation of its extension, for the case that the
     /// extension goes first: what protects. That objects may go is never recorded.
     pub fn recorded(annotations: &BTreeMap<String, String>) -> Option<Self> {
         annotations.get(policy::UNINSTALL)?;
-        let chosen = Self::chosen(annotations, None, Self::default());
+        let chosen = Self::chosen(annotations, &[], Self::default());
         (chosen != Self::Delete).then_some(chosen)
     }
 
@@ -217,25 +206,22 @@ mod tests {
 
     // applying.md 7.3: the annotation wins; a property adds to the flag and takes nothing from it
     #[rstest]
-    #[case::nothing(None, None, DELETE, DELETE)]
-    #[case::flag(None, None, BLOCK, BLOCK)]
-    #[case::property(None, Some("\"RetainCRDs\""), DELETE, RETAIN)]
-    #[case::property_above_the_flag(None, Some("\"RetainCRDs\""), BLOCK, RETAIN)]
-    #[case::property_below_the_flag(None, Some("\"Delete\""), BLOCK, BLOCK)]
-    #[case::property_below_retaining(None, Some("\"BlockIfInstances\""), RETAIN, RETAIN)]
-    #[case::odd_property(None, Some("7"), DELETE, DELETE)]
-    #[case::both(Some("Delete"), Some("\"RetainCRDs\""), BLOCK, DELETE)]
-    #[case::odd_annotation(Some("delete"), None, DELETE, BLOCK)]
+    #[case::nothing(None, &[], DELETE, DELETE)]
+    #[case::flag(None, &[], BLOCK, BLOCK)]
+    #[case::property(None, &[RETAIN], DELETE, RETAIN)]
+    #[case::property_above_the_flag(None, &[RETAIN], BLOCK, RETAIN)]
+    #[case::property_below_the_flag(None, &[DELETE], BLOCK, BLOCK)]
+    #[case::property_below_retaining(None, &[BLOCK], RETAIN, RETAIN)]
+    #[case::strictest_property(None, &[DELETE, RETAIN, BLOCK], DELETE, RETAIN)]
+    #[case::both(Some("Delete"), &[RETAIN], BLOCK, DELETE)]
+    #[case::odd_annotation(Some("delete"), &[], DELETE, BLOCK)]
     fn policies(
         #[case] annotation: Option<&str>,
-        #[case] property: Option<&str>,
+        #[case] asked: &[UninstallPolicy],
         #[case] default: UninstallPolicy,
         #[case] want: UninstallPolicy,
     ) {
-        let properties = property
-            .map(|value| format!(r#"[{{"type": "olm.uninstallPolicy", "value": {value}}}]"#));
-        let got = UninstallPolicy::chosen(&annotated(annotation), properties.as_deref(), default);
-        assert_eq!(got, want);
+        assert_eq!(UninstallPolicy::chosen(&annotated(annotation), asked, default), want);
     }
 
     #[rstest]
@@ -254,13 +240,13 @@ mod tests {
         let record = UninstallPolicy::recorded(&annotated(annotation));
         assert_eq!(record, recorded);
         let on_revision = annotated(record.map(Into::into));
-        assert_eq!(UninstallPolicy::without_extension(&on_revision, None, default), want);
+        assert_eq!(UninstallPolicy::without_extension(&on_revision, &[], default), want);
     }
 
     #[test]
     fn an_annotation_on_the_revision_itself_lets_objects_go() {
         let annotations = annotated(Some("Delete"));
-        assert_eq!(UninstallPolicy::without_extension(&annotations, None, BLOCK), DELETE);
+        assert_eq!(UninstallPolicy::without_extension(&annotations, &[], BLOCK), DELETE);
     }
 
     #[test]

@@ -50,7 +50,10 @@ fn sample(line: &str) -> Option<(Resource, u64)> {
     let (group, plural) = match name {
         "apiserver_resource_objects" => (label("group")?, label("resource")?),
         // Before Kubernetes 1.34.
-        "apiserver_storage_objects" => label("resource")?.split_once('.')?,
+        "apiserver_storage_objects" => {
+            let (plural, group) = label("resource")?.split_once('.')?;
+            (group, plural)
+        }
         _ => return None,
     };
     // Large numbers are written with an exponent.

@@ -154,8 +154,7 @@ impl Context {
         &self,
         extension: &ClusterExtension,
     ) -> Result<Option<String>, TakeOverError> {
-        let policy =
-            UninstallPolicy::chosen(extension.annotations(), None, self.settings.uninstall);
+        let policy = UninstallPolicy::chosen(extension.annotations(), &[], self.settings.uninstall);
         let (name, secrets) = (extension.name_any(), self.helm_secrets());
         if policy == UninstallPolicy::Delete
             || is_orphaned(&extension.metadata)

@@ -10,10 +10,9 @@ use std::time::Duration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, ResourceExt as _};
 use olm_api::ClusterObjectSet;
-use olm_api::keys::annotation;
 use olm_core::error::Chain;
 use olm_core::object::Object;
-use olm_core::revision::Outcome;
+use olm_core::revision::{Outcome, asked_uninstall_policies};
 use olm_core::uninstall::{self, Instances, UninstallPolicy, cannot_stay};
 use tokio::time::Instant;
 
@@ -61,17 +60,15 @@ impl Context {
         extension: &ExtensionState,
     ) -> UninstallPolicy {
         let recorded = set.annotations();
-        let properties = recorded.get(annotation::PROPERTIES).map(String::as_str);
+        let asked = asked_uninstall_policies(recorded);
         let default = self.settings.uninstall;
         match extension {
-            ExtensionState::Gone => {
-                UninstallPolicy::without_extension(recorded, properties, default)
-            }
-            ExtensionState::None => UninstallPolicy::chosen(recorded, properties, default),
+            ExtensionState::Gone => UninstallPolicy::without_extension(recorded, &asked, default),
+            ExtensionState::None => UninstallPolicy::chosen(recorded, &asked, default),
             ExtensionState::Alive(extension)
             | ExtensionState::Deleting(extension)
             | ExtensionState::Orphaning(extension) => {
-                UninstallPolicy::chosen(extension.annotations(), properties, default)
+                UninstallPolicy::chosen(extension.annotations(), &asked, default)
             }
         }
     }

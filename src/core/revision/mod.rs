@@ -59,8 +59,8 @@ pub use plan::{
 };
 pub use probe::{Readiness, built_in, evaluate};
 pub use provider::{
-    CSVS_PATH, csv_provider, installed_by_owner, provider, recorded_constraints,
-    recorded_properties, served_kinds,
+    CSVS_PATH, asked_uninstall_policies, csv_provider, installed_by_owner, provider,
+    recorded_constraints, recorded_properties, served_kinds,
 };
 pub use record::{BundleRecord, recorded_generation};
 pub use report::{Deadline, Outcome, bundle_version, deadline, is_late, statements};

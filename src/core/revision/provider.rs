@@ -15,6 +15,7 @@ use super::phase::Phase;
 use super::plan::{sort, states};
 use crate::catalog::{Bundle, Property};
 use crate::resolve::{GroupVersionKind, Origin, Provider};
+use crate::uninstall::{self, UninstallPolicy};
 
 /// Longest list of constraints that is recorded, in bytes; a longer one is left out, and the bundle
 /// then does not hold back updates of others.
@@ -120,6 +121,17 @@ pub fn recorded_properties(text: &str) -> Vec<Property> {
         value: recorded.value.map_or("null", RawValue::get).to_owned(),
     };
     recorded.into_iter().map(property).collect()
+}
+
+/// Returns the uninstall policies that the properties of a revision ask for (annotation
+/// `olm.properties`); values that are none are left out.
+pub fn asked_uninstall_policies(annotations: &BTreeMap<String, String>) -> Vec<UninstallPolicy> {
+    let recorded = annotations.get(annotation::PROPERTIES).map(String::as_str);
+    let properties = recorded.map(recorded_properties).unwrap_or_default().into_iter();
+    let words = properties
+        .filter(|property| property.kind == uninstall::PROPERTY)
+        .filter_map(|property| serde_json::from_str::<String>(&property.value).ok());
+    words.filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Returns the installed revision of every extension that has one, by UID of the extension; what is
@@ -245,6 +257,18 @@ mod tests {
         installing["status"]["phase"] = json!("Installing");
         assert!(csv_provider(&installing).is_none());
         assert!(csv_provider(&json!({})).is_none());
+    }
+
+    #[test]
+    fn what_a_bundle_asks_for_at_its_end() {
+        let of = |value: &str| {
+            let text = format!(r#"[{{"type": "olm.uninstallPolicy", "value": {value}}}]"#);
+            asked_uninstall_policies(&[(annotation::PROPERTIES.to_owned(), text)].into())
+        };
+        assert_eq!(of("\"RetainCRDs\""), [UninstallPolicy::RetainCrds]);
+        assert_eq!(of("7"), []);
+        assert_eq!(of("\"retain\""), []);
+        assert_eq!(asked_uninstall_policies(&BTreeMap::new()), []);
     }
 
     #[test]
