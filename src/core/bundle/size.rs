@@ -13,6 +13,10 @@ pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 /// Most bytes of all files of `manifests/` together: 16 MiB.
 pub const MAX_MANIFESTS_BYTES: usize = 16 << 20;
 
+/// Most values of all files of `manifests/` together, judged by what separates them: 500,000. Each
+/// takes about a hundred bytes as often as it is held, however short its text is.
+pub const MAX_VALUES: usize = 500_000;
+
 /// A file, or all together, that is too large to be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
@@ -40,6 +44,17 @@ pub enum SizeError {
         /// Bytes of the manifests up to this one.
         bytes: usize,
     },
+    /// The manifests together have more values than [`MAX_VALUES`].
+    #[error(
+        "{file}: with this file the manifests of the bundle have about {values} values, more than \
+         {MAX_VALUES}"
+    )]
+    Values {
+        /// Path of the file, in byte order of the paths, that is too much.
+        file: String,
+        /// Values of the manifests up to this one, about.
+        values: usize,
+    },
 }
 
 /// Refuses files that would take too much memory once they are parsed.
@@ -48,12 +63,16 @@ pub enum SizeError {
 ///
 /// Source: catalogs.md 5.8.
 pub(super) fn check(files: &Files) -> Result<(), SizeError> {
-    let mut all: usize = 0;
+    let (mut all, mut values): (usize, usize) = (0, 0);
     let from = (Bound::Included(MANIFESTS.to_owned()), Bound::Unbounded);
     for (file, content) in files.range(from).take_while(|(path, _)| path.starts_with(MANIFESTS)) {
         all += content.len();
         if all > MAX_MANIFESTS_BYTES {
             return Err(SizeError::Manifests { file: file.clone(), bytes: all });
+        }
+        values += values_in(content);
+        if values > MAX_VALUES {
+            return Err(SizeError::Values { file: file.clone(), values });
         }
         check_documents(file, content)?;
     }
@@ -73,6 +92,16 @@ fn check_documents(file: &str, content: &[u8]) -> Result<(), SizeError> {
     large.map_or(Ok(()), |Part { line, bytes }| {
         Err(SizeError::Document { file: file.to_owned(), line, bytes })
     })
+}
+
+/// Returns about how many values a file has: a line has one, or as many as commas or colons part.
+fn values_in(content: &[u8]) -> usize {
+    let lines = content.split(|byte| *byte == b'\n');
+    let in_line = |line: &[u8]| {
+        let parts = |separator: u8| line.split(|byte| *byte == separator).count();
+        parts(b',').max(parts(b':') - 1)
+    };
+    lines.filter(|line| !line.trim_ascii_start().starts_with(b"#")).map(in_line).sum()
 }
 
 /// A part of a file that is read as one document.
@@ -235,6 +264,28 @@ mod tests {
              server takes"
         );
         assert_eq!(refusal(&with(&[(file, &text)])), want);
+    }
+
+    #[rstest]
+    #[case::lines("- 1\n- 2\n", 3)]
+    #[case::list("[1,2,3]", 3)]
+    #[case::map("{a: {b: {c: 1}}}", 3)]
+    #[case::comment("# a, b, c\n", 1)]
+    fn values_are_counted_by_what_separates_them(#[case] text: &str, #[case] want: usize) {
+        assert_eq!(values_in(text.as_bytes()), want);
+    }
+
+    #[test]
+    fn values_have_a_limit_however_short_they_are() {
+        let list = |values: usize| format!("a: [{}]", vec!["1"; values].join(","));
+        let mut files = with(&[]);
+        let others: usize = files.values().map(|content| values_in(content)).sum();
+        files.insert("manifests/x.yaml".to_owned(), list(MAX_VALUES - others).into_bytes());
+        check(&files).unwrap();
+        files.insert("manifests/x.yaml".to_owned(), list(MAX_VALUES).into_bytes());
+        let refused = check(&files).unwrap_err().to_string();
+        assert!(refused.starts_with("manifests/x.yaml: with this file"), "{refused}");
+        assert!(refused.ends_with("values, more than 500000"), "{refused}");
     }
 
     #[test]

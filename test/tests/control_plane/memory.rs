@@ -22,14 +22,17 @@ const MIB: usize = 1 << 20;
 /// For what takes a build without optimization long.
 const READ: Duration = Duration::from_mins(5);
 
-/// Returns a ConfigMap of so many bytes, in the form that takes the most memory for its length:
-/// many short keys, or a long list of numbers.
+/// Values of one large ConfigMap: four of them, and the other manifests, are just below the limit.
+const VALUES: usize = 124_000;
+
+/// Returns a ConfigMap of so many bytes and at most [`VALUES`] values, in the form that takes the most
+/// memory for its length: many short keys, or a long list of numbers.
 fn config_map(name: &str, bytes: usize, keys: bool) -> Vec<u8> {
     let mut text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
     text.push_str(if keys { "data:\n" } else { "data: {numbers: [" });
     let end = if keys { "" } else { "1]}\n" };
     // A comment fills what is left.
-    for number in 0.. {
+    for number in 0..VALUES {
         if text.len() + end.len() + 16 > bytes {
             break;
         }
@@ -187,7 +190,7 @@ async fn catalogs_past_the_limits_of_the_index_are_refused() {
         let image = format!("{}/memory/{name}:v1", cluster.registry);
         images::push_catalog(&image, Files::from([("configs/c.json".to_owned(), text)])).await;
         let catalog = Catalog::create(&cluster, &format!("memory-{name}"), &image).await;
-        let message = format!("error storing fbc: error reading \"configs/c.json\", {refusal}");
+        let message = format!("error storing fbc: error reading \"c.json\", {refusal}");
         catalog.says("True", "Retrying", &message).await;
         catalog.delete().await;
     }
