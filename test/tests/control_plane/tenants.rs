@@ -33,10 +33,10 @@ async fn installed(cluster: cluster::Cluster, suffix: &str) -> (Scene, Extension
 /// `ConfigMaps` there.
 async fn tenant(name: &str) -> Person {
     let cluster = cluster::shared().await;
-    tenant_of(cluster, name).await
+    tenant_of(cluster, name)
 }
 
-async fn tenant_of(cluster: cluster::Cluster, name: &str) -> Person {
+fn tenant_of(cluster: cluster::Cluster, name: &str) -> Person {
     let requests = cluster.plane.requests();
     let rbac = "rbac.authorization.k8s.io";
     let metadata = json!({"name": "mine", "namespace": name});
@@ -162,7 +162,7 @@ async fn a_set_of_somebody_else_replaces_no_revision() {
     };
     let _controller = Controller::start(plane, options);
     let (scene, extension) = installed(cluster.clone(), "replaced").await;
-    let tenant = tenant_of(cluster, "tenant-replaces").await;
+    let tenant = tenant_of(cluster, "tenant-replaces");
     for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
         plane.kubectl(&["delete", kind, POLICY]);
     }
