@@ -24,7 +24,7 @@ pub use counted::counted;
 pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, is_denied, message};
 pub use kinds::{Kind, Kinds};
 pub use restored::noticing;
-pub use stored_objects::{COUNTED_EVERY, Resource, stored_objects};
+pub use stored_objects::{MAX_AGE, Resource, stored_objects};
 pub use watches::{Seen, Target, Watches};
 
 /// How long the first list of a watch is waited for before somebody asks the API server for himself.

@@ -9,9 +9,9 @@ use futures::{AsyncBufReadExt as _, TryStreamExt as _};
 use http::Request;
 use kube::Client;
 
-/// A count is at most this old: each API server counts every minute, with a jitter of a fifth
-/// (`--etcd-count-metric-poll-period`).
-pub const COUNTED_EVERY: Duration = Duration::from_secs(75);
+/// A count is at most this old: each API server counts every minute
+/// (`--etcd-count-metric-poll-period`) and up to 1.2 times as much later, so after 132 s at most.
+pub const MAX_AGE: Duration = Duration::from_secs(150);
 
 /// The API group and the plural of a kind.
 pub type Resource = (String, String);

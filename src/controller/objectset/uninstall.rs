@@ -19,11 +19,13 @@ use tokio::time::Instant;
 use super::observe::ExtensionState;
 use super::{Context, ObjectSetError};
 use crate::apply::{Crds, Remover};
-use crate::cluster::{COUNTED_EVERY, RequestError, Resource, message, stored_objects};
+use crate::cluster::{MAX_AGE, RequestError, Resource, message, stored_objects};
 use crate::revision::controlled_crds;
 
 /// How often the objects are counted that an uninstall waits for; nobody may watch them.
 const BLOCKED_LOOK: Duration = Duration::from_secs(30);
+/// How long it counts that the account itself has counted none.
+const REMEMBERED: Duration = Duration::from_mins(1);
 /// How often they are counted until the numbers are young enough.
 const COUNTED_AGAIN: Duration = Duration::from_secs(10);
 
@@ -145,7 +147,7 @@ impl Context {
         let now = Instant::now();
         let before = self.counts().get(uid).copied();
         let since = match before {
-            Some(Counts::Zero(at)) if now.duration_since(at) < COUNTED_EVERY => {
+            Some(Counts::Zero(at)) if now.duration_since(at) < REMEMBERED => {
                 return Counted::Remembered;
             }
             Some(Counts::Unknown(since)) => since,
@@ -168,11 +170,11 @@ impl Context {
         // An old zero counts when there was nothing else for as long as numbers may be old.
         let since = if empty { since } else { now };
         self.counts().insert(uid.to_owned(), Counts::Unknown(since));
-        let left = COUNTED_EVERY.saturating_sub(now.duration_since(since));
+        let left = MAX_AGE.saturating_sub(now.duration_since(since));
         if empty && !left.is_zero() {
             return Counted::Aging(format!(
                 "no instances of its CRDs are known, but the account cannot count them ({why}); the \
-                 API server's own numbers may be a minute old and are read again for {} s",
+                 API server's own numbers may be two minutes old and are read again for {} s",
                 left.as_secs()
             ));
         }
