@@ -48,6 +48,11 @@ const CHOSEN: [(&str, &str, &str); 11] = [
         "additive: the newer content that is held; upstream's CRDs prune it",
     ),
     (
+        "clustercatalogs",
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/taken",
+        "additive: the image that what is served was taken for; upstream's CRDs prune it",
+    ),
+    (
         "clusterextensions",
         "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/observedGeneration",
         "additive: kstatus reads no condition's own; upstream's CRDs prune it",
