@@ -10,7 +10,7 @@ use serde_json::Value;
 const KINDS: [&str; 3] = ["clusterextensions", "clustercatalogs", "clusterobjectsets"];
 
 /// Intended differences: the file, the path, and why.
-const CHOSEN: [(&str, &str, &str); 11] = [
+const CHOSEN: [(&str, &str, &str); 12] = [
     (
         "clusterextensions",
         "/metadata/annotations/controller-gen.kubebuilder.io/version",
