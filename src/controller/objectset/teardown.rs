@@ -232,11 +232,6 @@ async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionSta
             Settled::at_rest(None).finished()
         }
         Err(err) => {
-            if is_absent(&err)
-                && let Ok(settled) = leave_to_release(ctx, set, &err).await
-            {
-                return settled;
-            }
             let cause = Chain(&err).to_string();
             tracing::warn!(error = cause, "objects not released yet, nothing is removed");
             let way_out = match &err {
