@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, ControlPlane, SYSTEM_NAMESPACE};
 use crate::extension::Extension;
-use crate::package::{Bundle, Entry, Files, Package};
+use crate::package::{Bundle, Entry, Files, Package, chain};
 use crate::{images, paths, wait};
 
 /// The service account that every scene installs with.
@@ -83,6 +83,17 @@ impl Scene {
             self.package.add_property(&mut files, version, property);
         }
         self.publish_catalog(files).await;
+    }
+
+    /// Pushes these files as the bundle of version 1.0.0, serves a catalog with it alone, and makes the
+    /// namespace and a service account with the rights that such a bundle usually needs.
+    pub async fn publish_files(&mut self, files: Files) {
+        let image = format!("{}/{}-bundle:v1.0.0", self.cluster.registry, self.name);
+        images::push_bundle(&image, files).await;
+        let pushed = BTreeMap::from([("1.0.0".to_owned(), image)]);
+        self.publish_catalog(self.package.catalog_files(&chain(&["1.0.0"]), &pushed)).await;
+        self.create_namespace();
+        self.grant(&[Bundle::new("1.0.0")]);
     }
 
     /// Pushes `bundles` and returns the image of each version.

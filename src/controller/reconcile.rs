@@ -286,25 +286,25 @@ impl Reconciler {
         reason: Reason,
         note: String,
     ) {
-        let event = Event {
-            type_,
-            reason: reason.to_string(),
-            action: action(&note),
-            note: Some(note),
-            secondary: None,
-        };
+        let event = event(type_, reason, note);
         if let Err(error) = self.recorder.publish(&event, &about.object_ref(&())).await {
             tracing::debug!(error = %Chain(&error), %reason, "event not written");
         }
     }
 }
 
-/// Returns the action of an Event with this note. Events that differ in their note alone are counted
-/// as one, under the first note, unless they are about different actions.
-fn action(note: &str) -> String {
+/// Returns an Event. Those that differ in their note alone would be counted as one, under the first
+/// note, if they were about the same action.
+pub fn event(type_: EventType, reason: Reason, note: String) -> Event {
     let mut hasher = DefaultHasher::new();
     note.hash(&mut hasher);
-    format!("Reconcile-{:016x}", hasher.finish())
+    Event {
+        type_,
+        reason: reason.to_string(),
+        action: format!("Reconcile-{:016x}", hasher.finish()),
+        note: Some(note),
+        secondary: None,
+    }
 }
 
 /// Returns how the end of a reconcile is counted. What waits for a fixed time has failed as little

@@ -55,8 +55,8 @@ impl UninstallPolicy {
     }
 
     /// Returns the policy for a revision whose extension is gone, by the annotations of the revision
-    /// itself and what its bundle asks for: nobody deleted it as an extension is deleted, so only an annotation on the
-    /// revision lets users' objects go.
+    /// itself and what its bundle asks for: nobody deleted it as an extension is deleted, so only an
+    /// annotation on the revision lets users' objects go.
     pub fn without_extension(
         annotations: &BTreeMap<String, String>,
         asked: &[Self],

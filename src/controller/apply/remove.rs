@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use kube::Client;
 use kube::api::ListParams;
+use kube::{Client, Resource as _};
+use olm_api::ClusterObjectSet;
 use olm_api::keys::{annotation, label};
 use olm_core::object::Object;
 use olm_core::revision::{
@@ -108,7 +109,8 @@ impl Remover {
     }
 
     /// Lets go of those of `crds` that the revision with this UID controls and that [`Self::crds`]
-    /// keeps, and leaves the others alone. Returns the names of those it let go of.
+    /// keeps, for itself and all other revisions: none that owns one lives on. Leaves the others
+    /// alone. Returns the names of those it let go of.
     pub async fn keep_data(&self, uid: &str, crds: &[Object]) -> Result<Vec<String>, ApplyError> {
         let keeping = crds.iter().map(|crd| self.keep_one(uid, crd));
         let answers = join_bounded(keeping.collect()).await;
@@ -133,7 +135,8 @@ impl Remover {
             let Some(owner) = self.reason_to_keep(found).await? else {
                 return Ok(None);
             };
-            match endpoint.replace(found, &let_stay(found, &retained(found, uid, owner))).await {
+            let metadata = without_revisions(retained(found, uid, owner));
+            match endpoint.replace(found, &let_stay(found, &metadata)).await {
                 Ok(_) => return Ok(Some(found.name().to_owned())),
                 Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => attempt += 1,
                 Err(err) if code(&err) == 404 => return Ok(None),
@@ -381,6 +384,15 @@ fn let_stay(found: &Object, metadata: &Map<String, Value>) -> Vec<(String, Value
         parts.push(("/spec/conversion".to_owned(), json!({"strategy": "None"})));
     }
     parts
+}
+
+/// Takes the references to revisions off: one that is gone already would let the garbage collector
+/// delete the object.
+fn without_revisions(mut metadata: Map<String, Value>) -> Map<String, Value> {
+    if let Some(Value::Array(references)) = metadata.get_mut("ownerReferences") {
+        references.retain(|it| it["kind"] != *ClusterObjectSet::kind(&()));
+    }
+    metadata
 }
 
 /// The parts of the metadata that say whose an object is.

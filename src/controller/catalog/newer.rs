@@ -129,7 +129,7 @@ impl Look<'_> {
         Ok(Looked { held: Some(waits), taken: Some(known.stays(self.image)) })
     }
 
-    /// Stores again what is served if that was lost, from the registry. Where that has it no more,
+    /// Stores again what is served if that was lost, from the registry. Where it is not there any more,
     /// nothing is served until newer content is accepted.
     async fn keep(&self, known: &Known, newer: &str) -> Result<(), CatalogError> {
         if self.ctx.holds(self.catalog, &known.reference) {

@@ -1,7 +1,7 @@
 //! Notices that the API server went back in time: its etcd was restored from a backup under this
 //! process.
 //!
-//! Watches hear nothing of that, and what is in memory is of a cluster that is no more. Resource
+//! Watches are not told, and what is in memory describes a cluster that does not exist any more. Resource
 //! versions only grow, and a list that names none is a consistent read, whichever API server of a
 //! cluster answers it; so one with a lower version than an answer before it tells. Only lists of
 //! our own kinds count: they are in the etcd of the API server, while other APIs may count anew.
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    // deploying.md 4.1: what is in memory is of a cluster that is no more
+    // deploying.md 4.1: what is in memory describes a cluster that does not exist any more
     #[tokio::test]
     async fn a_list_that_is_older_than_the_one_before_is_noticed() {
         let version = Arc::new(AtomicU64::new(7));

@@ -13,7 +13,7 @@ use crate::revision::{known_siblings, list_siblings};
 /// The ClusterExtension a revision belongs to, as it is now.
 #[derive(Debug, Clone)]
 pub(super) enum ExtensionState {
-    /// The set is no revision of one.
+    /// The set is not a revision of one.
     None,
     /// It is there.
     Alive(Box<ClusterExtension>),
@@ -76,7 +76,7 @@ impl ExtensionState {
 
 impl Context {
     /// Looks up the extension of a revision: by owner reference; by label only to find out that
-    /// the reference was taken off. A set that is no revision of the extension it names belongs to
+    /// the reference was taken off. A set that is not a revision of the extension it names belongs to
     /// none. For a revision that is rolled out, an extension that the watch knows to live is taken as
     /// it was seen.
     pub(super) async fn extension(

@@ -48,6 +48,13 @@ const ABSENT: Patience =
 const RELEASE_LOOK: Duration = Duration::from_secs(2);
 /// How often a removal is looked at that waits for a person; the extension's change wakes it.
 const HOLD: Duration = Duration::from_mins(5);
+/// Why a CRD stays: on archiving, on an uninstall, and when a revision is deleted by hand.
+const NOT_PART: &str = "is not part of the new version; it is kept, because objects of it exist or \
+     cannot be counted, and nobody maintains it any more";
+const AS_THE_POLICY_ASKS: &str = "is kept with its objects, as the uninstall policy asks; an extension \
+     of the same name takes it up again";
+const BY_HAND: &str = "is kept with its objects although its revision was deleted; the next revision \
+     takes it up again";
 /// Objects that a message names.
 const MAX_NAMED: usize = 10;
 
@@ -182,9 +189,9 @@ async fn hand_over(
     Ok(settled.reporting(Outcome::Archiving))
 }
 
-/// Lets go of the CRDs that nobody but this revision owns and that have objects, or may have some:
-/// with its end the garbage collector would delete them, and every object of theirs. The next
-/// revision of the extension takes them up.
+/// Lets go of the CRDs of this revision that no other one owns which lives on, and that have objects, or
+/// may have some: with its end the garbage collector would delete them, and every object of theirs.
+/// The next revision of the extension takes them up.
 async fn keep_data(
     ctx: &Context,
     set: &ClusterObjectSet,
@@ -196,8 +203,9 @@ async fn keep_data(
         return Ok(());
     }
     let siblings = ctx.list_siblings(set).await?;
-    let others: Vec<String> =
-        siblings.iter().filter_map(ResourceExt::uid).filter(|it| *it != uid).collect();
+    // Of several that are deleted together, none keeps a CRD for the others.
+    let lives = |it: &&ClusterObjectSet| it.metadata.deletion_timestamp.is_none();
+    let others: Vec<String> = siblings.iter().filter(lives).filter_map(ResourceExt::uid).collect();
     crds.retain(|crd| !others.iter().any(|other| has_owner(crd, other)));
     if crds.is_empty() {
         return Ok(());
@@ -207,7 +215,7 @@ async fn keep_data(
     let mut remover = remover(ctx, &account)?;
     remover.crds = Crds::KeptWithInstances(owner_name(set).map(str::to_owned));
     let kept = remover.keep_data(&uid, &crds).await?;
-    tell_kept(ctx, set, Purpose::ByHand(extension), &kept).await;
+    tell_kept(ctx, set, (extension, BY_HAND), &kept).await;
     Ok(())
 }
 
@@ -285,8 +293,6 @@ enum Purpose<'a> {
     Archive(&'a ExtensionState),
     /// Everything goes, but for CRDs that are to stay; this extension is told which.
     Uninstall(&'a ExtensionState, UninstallPolicy),
-    /// Somebody deleted a revision that was never rolled out; this extension is told what is kept.
-    ByHand(&'a ExtensionState),
 }
 
 /// Removes what a revision controls. Returns what the first unfinished group waits for.
@@ -319,14 +325,14 @@ async fn take_down(
     }
     let groups = match purpose {
         Purpose::Archive(_) => archive_groups(&phases),
-        Purpose::Uninstall(..) | Purpose::ByHand(_) => removal_groups(&phases),
+        Purpose::Uninstall(..) => removal_groups(&phases),
     };
     let remains = remove(ctx, set, account, &groups, purpose).await?;
     match purpose {
         Purpose::Archive(_) if remains.is_none() && !unlisted.is_empty() => {
             Err(ObjectSetError::Unlisted(unlisted))
         }
-        Purpose::Archive(_) | Purpose::Uninstall(..) | Purpose::ByHand(_) => Ok(remains),
+        Purpose::Archive(_) | Purpose::Uninstall(..) => Ok(remains),
     }
 }
 
@@ -351,12 +357,16 @@ async fn remove(
     remover.crds = match purpose {
         Purpose::Archive(_) => Crds::KeptWithInstances(owner),
         Purpose::Uninstall(_, UninstallPolicy::RetainCrds) => Crds::Kept(owner),
-        Purpose::Uninstall(..) | Purpose::ByHand(_) => Crds::Removed,
+        Purpose::Uninstall(..) => Crds::Removed,
     };
     let uid = set.uid().unwrap_or_default();
     for group in groups {
         let Removed { remaining, kept } = remove_group(ctx, &remover, &uid, group).await?;
-        tell_kept(ctx, set, purpose, &kept).await;
+        let (extension, why) = match purpose {
+            Purpose::Archive(extension) => (extension, NOT_PART),
+            Purpose::Uninstall(extension, _) => (extension, AS_THE_POLICY_ASKS),
+        };
+        tell_kept(ctx, set, (extension, why), &kept).await;
         if !remaining.is_empty() {
             return Ok(Some(describe(&remover, &remaining).await));
         }
@@ -365,24 +375,12 @@ async fn remove(
 }
 
 /// Tells which CRDs stay for the data they hold.
-async fn tell_kept(ctx: &Context, set: &ClusterObjectSet, purpose: Purpose<'_>, kept: &[String]) {
-    let (extension, why) = match purpose {
-        Purpose::Archive(extension) => (
-            extension,
-            "is not part of the new version; it is kept, because objects of it exist or cannot be \
-             counted, and nobody maintains it any more",
-        ),
-        Purpose::Uninstall(extension, _) => (
-            extension,
-            "is kept with its objects, as the uninstall policy says; an extension of the same name \
-             takes it up again",
-        ),
-        Purpose::ByHand(extension) => (
-            extension,
-            "is kept with its objects although its revision was deleted; the next revision takes it \
-             up again",
-        ),
-    };
+async fn tell_kept(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    (extension, why): (&ExtensionState, &str),
+    kept: &[String],
+) {
     for crd in kept {
         tracing::warn!(crd, "kept without the revision that made it");
         let note = format!("{crd} {why}; kubectl delete crd {crd} removes it with its objects");
@@ -572,7 +570,7 @@ async fn await_release(
             .map_err(RequestError::doing("having the garbage collector release objects"))?;
         return Ok(again);
     }
-    let note = "what was installed stays: the service account that could remove it is gone";
+    let note = "what was installed stays: the service account cannot remove it";
     let event = (EventType::Warning, Reason::UninstallFallback, note.to_owned());
     ctx.event(set, extension, event).await;
     Ok(Settled::at_rest(None).finished())

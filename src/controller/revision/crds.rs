@@ -8,8 +8,8 @@ use kube::{Client, ResourceExt as _};
 
 use crate::cluster::RequestError;
 
-/// Returns the names of the CRDs whose controller has one of these UIDs, without those that are being
-/// deleted.
+/// Returns the names of the CRDs that are of these owners, by UID, without those that are being deleted:
+/// one of them is its controller, or is its owner while nobody is its controller.
 pub async fn controlled_crds(
     client: &Client,
     owners: &BTreeSet<String>,
@@ -20,9 +20,11 @@ pub async fn controlled_crds(
     let lives = listed.items.into_iter();
     let lives = lives.filter(|crd| crd.metadata.deletion_timestamp.is_none());
     let theirs = lives.filter(|crd| {
-        let references = crd.metadata.owner_references.iter().flatten();
-        let mut controllers = references.filter(|it| it.controller == Some(true));
-        controllers.any(|it| owners.contains(&it.uid))
+        let references = crd.metadata.owner_references.as_deref().unwrap_or_default();
+        match references.iter().find(|it| it.controller == Some(true)) {
+            Some(controller) => owners.contains(&controller.uid),
+            None => references.iter().any(|it| owners.contains(&it.uid)),
+        }
     });
     Ok(theirs.map(|crd| crd.name_any()).collect())
 }

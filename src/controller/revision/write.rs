@@ -77,8 +77,8 @@ fn same_references(
 ///
 /// `change` comes from [`plan_revision`] with the same `revisions`. A new revision is written in an
 /// order that survives a crash at any point: content Secrets, ClusterObjectSet, owner references
-/// of the Secrets, and the deletion of archived revisions beyond those that are kept. An unchanged one is patched where annotations, probes or deadline differ, and
-/// its Secrets are completed.
+/// of the Secrets, and the deletion of archived revisions beyond those that are kept. An unchanged
+/// one is patched where annotations, probes or deadline differ, and its Secrets are completed.
 pub async fn write_revision(
     known: &KnownRevisions,
     desired: &Desired,
@@ -130,8 +130,8 @@ async fn create(
     Ok(Some(left.cloned().chain([set]).collect()))
 }
 
-/// Returns number and name of the next revision: the first that no set has, for a name may be that of
-/// a set which is no revision of the extension.
+/// Returns number and name of the next revision: the first that is free, for a set that is not a
+/// revision of the extension may have such a name.
 async fn free_number(
     known: &KnownRevisions,
     extension: &str,
@@ -144,7 +144,7 @@ async fn free_number(
         if !taken.map_err(RequestError::doing("looking for the name of a new revision"))? {
             return Ok((number, name));
         }
-        tracing::warn!(set = name, "no revision of the extension, its number is passed over");
+        tracing::warn!(set = name, "not a revision of the extension, its number is passed over");
         number = number_after(number)?;
     }
 }

@@ -21,13 +21,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::events::{EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 use olm_api::conditions::Reason;
 use olm_core::error::Chain;
 use tokio::sync::watch;
 
 use crate::cluster::RequestError;
+use crate::reconcile::event;
 use crate::server::health::Health;
 use crate::server::tls::{Certificates, TlsError};
 use crate::telemetry::Metrics;
@@ -84,13 +85,8 @@ pub fn serving(
 /// Says that a CA took the place of one that was lost or could not be used.
 async fn tell_replaced(client: &Client, secret: &Secret, why: &str) {
     tracing::warn!(why, "the serving CA is replaced");
-    let event = Event {
-        type_: EventType::Warning,
-        reason: Reason::ServingAuthorityReplaced.to_string(),
-        note: Some(format!("the serving CA is replaced by a new one: {why}")),
-        action: "Reconcile".to_owned(),
-        secondary: None,
-    };
+    let note = format!("the serving CA is replaced by a new one: {why}");
+    let event = event(EventType::Warning, Reason::ServingAuthorityReplaced, note);
     let recorder = Recorder::new(client.clone(), Reporter::from("olm-controller"));
     if let Err(error) = recorder.publish(&event, &secret.object_ref(&())).await {
         tracing::debug!(error = %Chain(&error), "event not written");

@@ -92,8 +92,7 @@ pub fn is_made_for(metadata: &ObjectMeta, extension: &str, number: Option<i64>) 
     same && (writers.peek().is_none() || writers.any(|writer| MAKERS.contains(&writer)))
 }
 
-/// Returns the number in the name of a revision of the extension; nothing of one that no revision
-/// has.
+/// Returns the number in the name of a revision of the extension; nothing if it is not such a name.
 fn number_in(name: &str, extension: &str) -> Option<i64> {
     let text = name.strip_prefix(extension)?.strip_prefix('-')?;
     let number: i64 = text.parse().ok()?;

@@ -193,7 +193,7 @@ pub fn next_number(revisions: &[ClusterObjectSet]) -> Result<i64, RevisionError>
 /// Returns the number after this one.
 ///
 /// # Errors
-/// Fails when no revision may have it.
+/// Fails when it is greater than the greatest number.
 pub fn number_after(number: i64) -> Result<i64, RevisionError> {
     let next = number.checked_add(1).filter(|next| *next <= MAX_REVISION);
     next.ok_or(RevisionError::NoNumber(number))
@@ -206,9 +206,9 @@ pub fn passed_over(before: &[ClusterObjectSet], made: &ClusterObjectSet) -> Opti
     let (first, number) = (next_number(before).ok()?, made.spec.revision);
     let text = match number.checked_sub(first)? {
         ..1 => return None,
-        1 => format!("ClusterObjectSet {owner}-{first} is no revision"),
+        1 => format!("ClusterObjectSet {owner}-{first} is not a revision"),
         _ => {
-            format!("ClusterObjectSets {owner}-{first} to {owner}-{} are no revisions", number - 1)
+            format!("ClusterObjectSets {owner}-{first} to {owner}-{} are not revisions", number - 1)
         }
     };
     Some(format!("{text} of this extension, so {number} is the next free number"))

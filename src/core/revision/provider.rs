@@ -135,7 +135,7 @@ pub fn asked_uninstall_policies(annotations: &BTreeMap<String, String>) -> Vec<U
 }
 
 /// Returns the installed revision of every extension that has one, by UID of the extension; what is
-/// no revision of an extension is skipped.
+/// not a revision of an extension is skipped.
 pub fn installed_by_owner(
     revisions: impl IntoIterator<Item = ClusterObjectSet>,
 ) -> BTreeMap<String, ClusterObjectSet> {

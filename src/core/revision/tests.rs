@@ -703,12 +703,12 @@ fn numbers_that_others_have_are_told() {
     let of_this = "of this extension, so";
     assert_eq!(
         told(&[1], 3),
-        Some(format!("ClusterObjectSet e-2 is no revision {of_this} 3 is the next free number"))
+        Some(format!("ClusterObjectSet e-2 is not a revision {of_this} 3 is the next free number"))
     );
     assert_eq!(
         told(&[1], 5),
         Some(format!(
-            "ClusterObjectSets e-2 to e-4 are no revisions {of_this} 5 is the next free number"
+            "ClusterObjectSets e-2 to e-4 are not revisions {of_this} 5 is the next free number"
         ))
     );
 }

@@ -82,10 +82,7 @@ async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothin
 async fn bundles_of_extensions_that_went_meanwhile_leave_the_disk() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    let mut controller =
-        tokio::task::spawn_blocking(move || Controller::start(plane, ControllerOptions::default()))
-            .await
-            .expect("the controller starts");
+    let mut controller = Controller::start(plane, ControllerOptions::default());
     let bundles = [Bundle::new("1.0.0")];
     let scene = Scene::set(cluster, "crashdisk", &bundles, &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 const STEP: Duration = Duration::from_mins(1);
 const ADOPT: &str = "policy.olm.operatorframework.io/adopt";
+const PAUSED: &str = "policy.olm.operatorframework.io/paused";
 const UNINSTALL: &str = "policy.olm.operatorframework.io/uninstall";
 const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
 /// An annotation that holds every removal.
@@ -106,6 +107,46 @@ async fn a_stuck_installation_that_is_deleted_by_hand_keeps_users_objects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_stuck_revisions_that_are_deleted_together_keep_users_objects() {
+    let mut second = Bundle::new("1.1.0").broken();
+    second.data.insert("depth".to_owned(), "20".to_owned());
+    let bundles = [Bundle::new("1.0.0").broken(), second];
+    let cluster = cluster::with_controller().await;
+    let scene = Scene::set(cluster, "handboth", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    applied(&scene, &scene.package.deployment(), 1).await;
+    let crd = scene.package.crd();
+    let one = make_instance(&scene, &crd);
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    applied(&scene, &scene.package.deployment(), 2).await;
+    // No revision comes to the rescue before the garbage collector has looked.
+    scene.annotate(PAUSED, "true");
+    extension.shows("Paused", "True", "Paused", "nothing is applied").await;
+    // The earlier one goes last: it must not count as somebody who keeps the CRD.
+    let requests = scene.cluster.plane.requests();
+    let names = [1, 2].map(|number| format!("{}-{number}", scene.name));
+    let finalizers = |all: Value| json!({"metadata": {"finalizers": all}});
+    let first = scene.get(REVISION, &names[0]).expect("it is there");
+    let mut held = first["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    held.push(json!("example.com/held"));
+    requests.merge(REVISION, "", &names[0], &finalizers(json!(held)));
+    let args = ["delete", REVISION, &names[0], &names[1], "--wait=false"];
+    scene.cluster.plane.kubectl(&args);
+    revision_is_gone(&scene, 2).await;
+    requests.merge(REVISION, "", &names[0], &finalizers(Value::Null));
+    revision_is_gone(&scene, 1).await;
+    wait::until("the garbage collector has removed the rest", STEP, || async {
+        scene.get("deployment", &scene.package.deployment()).map_or(Ok(()), Err)
+    })
+    .await;
+    assert_eq!(uid(&scene, &crd, "one"), one, "its object stays");
+    scene.annotate(PAUSED, "");
+    belongs_to(&scene, &crd, 1).await;
+    assert_eq!(uid(&scene, &crd, "one"), one, "its object is the same");
+    clean_up(&scene, &extension).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_adopted_crd_keeps_its_objects_when_the_stuck_revision_is_deleted() {
     let bundles = [Bundle::new("1.0.0").broken()];
     let cluster = cluster::with_controller().await;
@@ -129,11 +170,11 @@ async fn an_adopted_crd_keeps_its_objects_when_the_stuck_revision_is_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crd_that_a_stuck_upgrade_brings_keeps_its_objects() {
-    let mut cluster = Scene::empty(cluster::with_controller().await, "handupgrade");
+    let mut scene = Scene::empty(cluster::with_controller().await, "handupgrade");
     let group = "new.handupgrade.example.com";
     let crd = format!("buoys.{group}");
     let manifest = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND, "metadata": {"name": crd},
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": crd},
         "spec": {"group": group, "scope": "Namespaced",
             "names": {"kind": "Buoy", "listKind": "BuoyList", "plural": "buoys", "singular": "buoy"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
@@ -141,8 +182,7 @@ async fn a_crd_that_a_stuck_upgrade_brings_keeps_its_objects() {
             }}]},
     });
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken().with_manifest(manifest)];
-    cluster.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let scene = cluster;
+    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     scene.create_namespace();
     scene.grant(&bundles);
     let extension = scene.install(json!({"version": "1.0.0"})).await;
@@ -162,8 +202,6 @@ async fn a_crd_that_a_stuck_upgrade_brings_keeps_its_objects() {
     clean_up(&scene, &extension).await;
     scene.cluster.plane.kubectl(&["delete", CRD, &crd]);
 }
-
-const CRD_KIND: &str = "CustomResourceDefinition";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_its_account_a_stuck_revision_waits_rather_than_lose_data() {

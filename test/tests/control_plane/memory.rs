@@ -1,14 +1,13 @@
 //! What images hold cannot take the controller past the memory that its Deployment gives it:
 //! neither the worst that is accepted nor what is refused for its size (catalogs.md 5.8).
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use olm_api::ClusterExtension;
 use olm_test::cluster::{self, Cluster, Controller, ControllerOptions};
 use olm_test::extension::{Extension, condition};
-use olm_test::package::{Bundle, Files, chain};
+use olm_test::package::{Bundle, Files};
 use olm_test::scene::Scene;
 use olm_test::usage::Usage;
 use olm_test::{images, wait};
@@ -52,15 +51,9 @@ fn config_map(name: &str, bytes: usize, keys: bool) -> Vec<u8> {
 /// an account that may do everything.
 async fn install(cluster: &Cluster, suffix: &str, extra: Files) -> (Scene, Extension) {
     let mut scene = Scene::empty(cluster.clone(), suffix);
-    let image = format!("{}/{}-bundle:v1", scene.cluster.registry, scene.name);
     let mut files = scene.package.bundle_files(&Bundle::new("1.0.0"));
     files.extend(extra);
-    images::push_bundle(&image, files).await;
-    let pushed = BTreeMap::from([("1.0.0".to_owned(), image)]);
-    let catalog = scene.package.catalog_files(&chain(&["1.0.0"]), &pushed);
-    scene.publish_catalog(catalog).await;
-    scene.create_namespace();
-    scene.grant(&[Bundle::new("1.0.0")]);
+    scene.publish_files(files).await;
     let account = format!("--serviceaccount={}:installer", scene.name);
     let bind = ["create", "clusterrolebinding", &scene.name, "--clusterrole=cluster-admin"];
     scene.cluster.plane.kubectl(&[&bind[..], &[account.as_str()]].concat());

@@ -209,7 +209,7 @@ async fn a_name_that_is_taken_is_passed_over() {
     succeeds(&scene, &format!("{}-3", scene.name)).await;
     upgrades(&extension, 4).await;
     let told = format!(
-        "ClusterObjectSets {0}-2 to {0}-3 are no revisions of this extension, so 4 is the next free \
+        "ClusterObjectSets {0}-2 to {0}-3 are not revisions of this extension, so 4 is the next free \
          number",
         scene.name
     );

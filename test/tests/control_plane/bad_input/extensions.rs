@@ -1,12 +1,10 @@
 //! Extensions that cannot be installed as they are, and the changes that fix them.
 
-use std::collections::BTreeMap;
-
+use olm_test::audit;
 use olm_test::cluster::{self, Cluster};
 use olm_test::extension::{Extension, condition, is};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::{audit, images};
 use serde_json::json;
 
 use super::{controller_is_well, nothing_installed, says, status_writes};
@@ -26,15 +24,9 @@ fn reported_once(cluster: &Cluster, extension: &Extension) {
 async fn bundle_without_a_csv_is_refused() {
     let cluster = cluster::with_controller().await;
     let mut scene = Scene::empty(cluster, "nocsv");
-    let image = format!("{}/{}-bundle:v1", scene.cluster.registry, scene.name);
     let mut files = scene.package.bundle_files(&Bundle::new("1.0.0"));
     files.remove("manifests/csv.yaml").expect("it had a CSV");
-    images::push_bundle(&image, files).await;
-    let pushed = BTreeMap::from([("1.0.0".to_owned(), image)]);
-    let catalog = scene.package.catalog_files(&chain(&["1.0.0"]), &pushed);
-    scene.publish_catalog(catalog).await;
-    scene.create_namespace();
-    scene.grant(&[Bundle::new("1.0.0")]);
+    scene.publish_files(files).await;
 
     let extension = scene.install(json!({})).await;
     let found = says(
