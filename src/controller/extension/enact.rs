@@ -21,9 +21,10 @@ use olm_core::status::{Note, Statement};
 use olm_image::Resolved;
 
 use super::Attempt;
-use super::certificates::{Certificates, is_rolled_out};
+use super::certificates::Certificates;
 use super::content::Content;
 use super::error::{ContentError, ExtensionError};
+use super::observe::is_rolled_out;
 use crate::account::Known;
 use crate::backoff::jittered;
 use crate::revision::{complete_content, newest, plan_revision, without_content, write_revision};

@@ -16,6 +16,7 @@ mod moved;
 mod namespace;
 mod observe;
 mod operator;
+mod outcome;
 mod permissions;
 mod platform;
 mod proxy;
@@ -63,6 +64,7 @@ pub use pull_state::PullState;
 pub use pulls::{Pulls, ended};
 pub use refusals::Refusals;
 pub use removal::OrphaningSeen;
+pub use settled::Settled;
 pub use takeover::Before;
 pub use turns::Turns;
 pub use watch::{Triggers, content_changes, run};
@@ -81,7 +83,7 @@ use crate::telemetry::Metrics;
 use content::Extras;
 use enact::Enacted;
 use moved::Moved;
-use report::Outcome;
+use outcome::Outcome;
 
 /// Longest time a reconcile may take before it is reported as failed; the care for certificates and
 /// the report come after that. Pulls do not count: they go on without it.
@@ -156,8 +158,10 @@ pub struct Context {
     pub orphaning: OrphaningSeen,
     /// Counts resolutions.
     pub metrics: Metrics,
-    /// Contents rendered last, and what of them need not be rendered again.
+    /// Contents rendered last.
     pub rendered: Rendered,
+    /// Extensions that need not be rendered again.
+    pub settled: Settled,
     /// Issues certificates of webhooks.
     pub issuer: Issuer,
     /// The release of the platform, which bundles may hold.
@@ -197,7 +201,7 @@ impl Context {
         self.pull_state.forget(&name);
         self.digests.forget(&name);
         self.images.forget(&name);
-        self.rendered.settled.forget(&name);
+        self.settled.forget(&name);
     }
 
     /// Returns the extensions whose bundle the present credentials and files may be enough for, and

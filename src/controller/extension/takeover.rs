@@ -22,7 +22,7 @@ use olm_core::uninstall::{UninstallPolicy, left_to_helm};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use super::certificates::is_rolled_out;
+use super::observe::is_rolled_out;
 use super::{Attempt, Context};
 use crate::cluster::{RequestError, code};
 use crate::revision::{WriteError, controlled_crds, write_revision};

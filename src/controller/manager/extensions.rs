@@ -89,6 +89,7 @@ impl Manager {
             turns: extension::Turns::default(),
             metrics: self.metrics.clone(),
             rendered: extension::Rendered::default(),
+            settled: extension::Settled::default(),
             platform: self.platform.clone(),
             before: extension::Before::default(),
             client: client.clone(),

@@ -17,10 +17,8 @@ use crate::object::{Identity, Object};
 use super::missing::{Held, Missing, RoleKey};
 use super::permission::{Permission, Permissions};
 use super::resource::{Resource, Resources, Scope};
-use super::rule::PolicyRule;
+use super::rule::{PolicyRule, RBAC, role_plural};
 
-/// The API group of roles and bindings.
-pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 /// OpenShift's older API for the same objects.
 const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
 /// The API group of `ClusterExtension`.
@@ -503,10 +501,6 @@ impl RoleReference<'_> {
 
 fn is_rbac(group: &str) -> bool {
     group == RBAC || group == OPENSHIFT_RBAC
-}
-
-pub(super) fn role_plural(kind: &str) -> &'static str {
-    if kind == "Role" { "roles" } else { "clusterroles" }
 }
 
 fn rules_of(role: &Object) -> impl Iterator<Item = PolicyRule> {
