@@ -119,7 +119,8 @@ fn after_character(code: &str) -> &str {
 fn literal<'a>(before: &str, code: &'a str) -> (String, &'a str) {
     let plain = before.trim_end_matches('#');
     if plain.ends_with('r') {
-        let end = format!("\"{}", &before[plain.len()..]);
+        let hashes = &before[plain.len()..];
+        let end = format!("\"{hashes}");
         let (text, after) = code.split_once(end.as_str()).unwrap_or((code, ""));
         return (text.to_owned(), after);
     }
