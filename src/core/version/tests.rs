@@ -22,7 +22,7 @@ fn in_skip_range(range: &str, candidate: &str) -> bool {
     range.contains(&version(candidate))
 }
 
-// resolution.md 2.6
+// resolution.md 2
 #[rstest]
 #[case::full_version_is_exact("1.2.3", "1.2.4", false)]
 #[case::partial_version_is_a_series("1.2", "1.2.9", true)]
@@ -77,7 +77,7 @@ fn skip_range_contains(#[case] range: &str, #[case] candidate: &str, #[case] wan
     assert_eq!(in_skip_range(range, candidate), want);
 }
 
-// resolution.md U7
+// resolution.md 1.6
 #[rstest]
 #[case::prefix("<v1.1.0")]
 #[case::comma(">=1.0.0, <1.1.0")]
@@ -110,7 +110,7 @@ fn versions_are_ordered_by_precedence() {
     }
 }
 
-// resolution.md V2, 4.2
+// resolution.md 4.2
 #[rstest]
 #[case("1.0.0", "1.0.0")]
 #[case("1.0.0+2", "1.0.0+2")]

@@ -61,7 +61,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Returns the code of every source file below `folders`: without tests and without comments.
-fn code(folders: &[&str]) -> BTreeMap<PathBuf, String> {
+pub(crate) fn code(folders: &[&str]) -> BTreeMap<PathBuf, String> {
     let mut files = Vec::new();
     for folder in folders {
         sources(&paths::repository().join(folder), &mut files);

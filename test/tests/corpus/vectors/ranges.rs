@@ -1,4 +1,4 @@
-//! `version-ranges.json` and `ranges-generated.jsonl`: resolution.md C1 and C2.
+//! `version-ranges.json` and `ranges-generated.jsonl`: resolution.md 2, 4.
 
 use std::cmp::Ordering;
 
