@@ -66,6 +66,7 @@ impl<W: Write> Write for Screen<W> {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::escape::escaped;
     use super::*;
     use crate::output::{write_json, write_yaml};
 

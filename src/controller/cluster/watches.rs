@@ -29,8 +29,7 @@ use tokio::time::Instant;
 
 use super::kinds::Kind;
 use super::shared::SharedWatches;
-pub use super::wake::News;
-use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, WORKED, Wake, is_refusal, lock};
+use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, News, WORKED, Wake, is_refusal, lock};
 use super::{FIRST_LIST, version};
 use crate::backoff::WatchDelays;
 

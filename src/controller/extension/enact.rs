@@ -16,7 +16,9 @@ use olm_core::extension::{
 use olm_core::object::Object;
 use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
 use olm_core::render::CertificateRequest;
-use olm_core::revision::{BundleRecord, Change, Desired, Origin, changed_by, passed_over, states};
+use olm_core::revision::{
+    BundleRecord, Change, Desired, Origin, changed_by, is_rolled_out, passed_over, states,
+};
 use olm_core::status::{Note, Statement};
 use olm_image::Resolved;
 
@@ -24,7 +26,6 @@ use super::Attempt;
 use super::certificates::Certificates;
 use super::content::Content;
 use super::error::{ContentError, ExtensionError};
-use super::observe::is_rolled_out;
 use crate::account::Known;
 use crate::backoff::jittered;
 use crate::revision::{complete_content, newest, plan_revision, without_content, write_revision};

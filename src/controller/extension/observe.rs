@@ -7,9 +7,7 @@ use kube::core::DeserializeGuard;
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_core::extension::ValidExtension;
 use olm_core::guard::Policy;
-use olm_core::revision::{
-    Account, has_succeeded, next_number, recorded_account, revision_name, states,
-};
+use olm_core::revision::{Account, next_number, recorded_account, revision_name};
 
 use super::Context;
 use super::error::ExtensionError;
@@ -88,9 +86,4 @@ async fn account(
         .await
         .map_err(|error| ExtensionError::Account(ApiError(error)))?;
     Err(ExtensionError::AccountMissing { namespace_exists: namespace.is_some(), account })
-}
-
-/// Says whether the newest revision is rolled out, and none besides is under way.
-pub(super) fn is_rolled_out(revisions: &[ClusterObjectSet]) -> bool {
-    states(revisions).rolling.is_empty() && revisions.last().is_some_and(has_succeeded)
 }

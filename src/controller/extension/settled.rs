@@ -11,14 +11,13 @@ use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use olm_api::ClusterObjectSet;
 use olm_core::render::{CertificateNeeds, CertificateProvider, CertificateRequest};
-use olm_core::revision::BundleRecord;
+use olm_core::revision::{BundleRecord, is_rolled_out};
 use olm_image::Resolved;
 
 use super::Attempt;
 use super::content::{Place, Request};
 use super::enact::Enacted;
 use super::error::ContentError;
-use super::observe::is_rolled_out;
 
 /// What is remembered, by the name of the extension.
 #[derive(Debug, Default)]

@@ -16,13 +16,12 @@ use olm_api::keys::{label, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet, ClusterObjectSetStatus};
 use olm_core::error::{Classify, Disposition};
 use olm_core::helm::{self, HelmError, Index, KeepHelmReleases};
-use olm_core::revision::{Change, bundle_version, has_succeeded, is_orphaned};
+use olm_core::revision::{Change, bundle_version, has_succeeded, is_orphaned, is_rolled_out};
 use olm_core::status::object_set::migrated;
 use olm_core::uninstall::{UninstallPolicy, left_to_helm};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use super::observe::is_rolled_out;
 use super::{Attempt, Context};
 use crate::cluster::{RequestError, code};
 use crate::revision::{WriteError, controlled_crds, write_revision};
