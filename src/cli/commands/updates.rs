@@ -8,6 +8,7 @@ use std::io::Write;
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::{ClusterExtension, UpdateStatus};
+use olm_core::extension::said;
 use olm_core::resolve::{Catalog, CatalogError, CatalogProblem, Selector};
 use serde_json::{Value, json};
 
@@ -159,7 +160,7 @@ async fn looked_up(
 ) -> anyhow::Result<Option<UpdateStatus>> {
     let snapshot = cluster.snapshot_of(extension).await?;
     let answer = cluster.answer(extension, &snapshot).await?;
-    let said = cluster.said(extension, &snapshot, Some(&answer)).await?;
+    let said = said(extension, &snapshot.question, Some(&answer));
     if let Some(differs) = said.and_then(|said| said.differs) {
         output::notice(&format!("note: {}: {differs}", extension.name_any()));
     }
