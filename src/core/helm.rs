@@ -50,19 +50,6 @@ const RECORDED: [&str; 5] = [
     annotation::BUNDLE_RELEASE,
 ];
 
-/// How long a release is kept beside the revisions: with it, upstream's Helm applier can go on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
-#[strum(serialize_all = "kebab-case")]
-pub enum KeepHelmReleases {
-    /// Until another version of the bundle is rolled out.
-    #[default]
-    UntilUpgrade,
-    /// As long as the extension.
-    Always,
-    /// Until a revision of ours is rolled out.
-    Never,
-}
-
 /// Why a release cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum HelmError {

@@ -12,7 +12,6 @@ use clap::Parser;
 use olm_api::keys;
 use olm_core::gate::MinorRelease;
 use olm_core::guard::AccountPolicy;
-use olm_core::helm::KeepHelmReleases;
 use olm_core::preflight::RbacPreflight;
 use olm_core::resolve::{Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
@@ -213,12 +212,6 @@ pub struct Args {
     /// Extensions worked on at the same time.
     #[arg(long, default_value_t = 4)]
     pub max_concurrent_reconciles: u16,
-
-    /// How long the release of an extension that upstream's Helm applier installed is kept: until
-    /// another version of its bundle is rolled out, as long as the extension, or until it is taken
-    /// over.
-    #[arg(long, value_parser = words::<KeepHelmReleases>(), default_value = "until-upgrade")]
-    pub keep_helm_releases: KeepHelmReleases,
 
     /// What deleting an extension does to its CRDs and their objects without annotation
     /// policy.olm.operatorframework.io/uninstall: they go, CRDs stay with their objects, or nothing
