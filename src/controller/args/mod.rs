@@ -160,10 +160,6 @@ pub struct Args {
     #[arg(long)]
     pub cluster_proxy: bool,
 
-    /// How the rights of a service account are taken on.
-    #[arg(long, value_enum, default_value_t = AccountAuth::Impersonate)]
-    pub service_account_auth: AccountAuth,
-
     /// Account of extensions and revisions that name none, as NAMESPACE/NAME.
     #[arg(long)]
     pub default_service_account: Option<Account>,
