@@ -34,7 +34,6 @@ pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod status;
 pub(crate) mod tree;
-pub(crate) mod updates;
 pub(crate) mod upgrade;
 pub(crate) mod version;
 pub(crate) mod why;

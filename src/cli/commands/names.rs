@@ -9,8 +9,7 @@ use clap::Command;
 use super::completion::candidates::flag;
 
 /// The words of another name, what they stand for, and what is added at the end.
-const OTHER: [(&[&str], &[&str], &[&str]); 11] = [
-    (&["updates"], &["status", "--updates"], &[]),
+const OTHER: [(&[&str], &[&str], &[&str]); 10] = [
     (&["tree"], &["status"], &["--output=tree"]),
     (&["preview", "uninstall"], &["delete", "--dry-run"], &[]),
     (&["crd-check"], &["crd", "check"], &[]),
@@ -27,7 +26,7 @@ const ARCHIVES: [&str; 2] = ["support-bundle", "must-gather"];
 
 /// What somebody is told who writes `update`.
 pub(super) const UPDATE: &str =
-    "\"update\" is \"upgrade\" (move an extension) or \"updates\" (what could move)";
+    "\"update\" is \"upgrade\" (move an extension) or \"status\" (what could move)";
 
 /// Returns the words of a command line, the program first, with a command of the help in the place of
 /// another name.
@@ -80,7 +79,6 @@ mod tests {
 
     // plugin.md U2
     #[rstest]
-    #[case("updates quay -o json", "status --updates quay -o json")]
     #[case("tree quay", "status quay --output=tree")]
     #[case("preview uninstall quay", "delete --dry-run quay")]
     #[case("crd-check cluster dir", "crd check cluster dir")]

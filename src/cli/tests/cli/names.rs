@@ -36,7 +36,7 @@ fn another_name_prints_the_same(#[case] name: &str, #[case] stands_for: &str) {
 #[rstest]
 #[case(
     "update quay",
-    "\"update\" is \"upgrade\" (move an extension) or \"updates\" (what could move)"
+    "\"update\" is \"upgrade\" (move an extension) or \"status\" (what could move)"
 )]
 #[case("instal quay", "install")]
 #[case("statsu", "status")]
