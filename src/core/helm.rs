@@ -23,8 +23,6 @@ use crate::revision::{Account, Desired, Extension, RevisionError, built_in, phas
 
 /// Type of an index Secret.
 pub const INDEX_TYPE: &str = "operatorframework.io/index.v1";
-/// Type of a chunk Secret.
-pub const CHUNK_TYPE: &str = "operatorframework.io/chunk.v1";
 /// Selects the index Secrets of every release.
 pub const INDEX_SELECTOR: &str = "owner=operator-controller,type=index";
 /// Label of an index Secret: name of the release, which is that of the ClusterExtension.
