@@ -36,7 +36,7 @@ pub(crate) fn delete(plane: &ControlPlane, actor: &Actor, life: &Life) {
     let extension = format!("/apis/olm.operatorframework.io/v1/clusterextensions/{name}");
     let namespace = format!("/api/v1/namespaces/{name}");
     let account = format!("{namespace}/serviceaccounts/{ACCOUNT}");
-    for path in [vec![extension], bindings, vec![account, namespace]].concat() {
+    for path in [vec![extension, account], bindings, vec![namespace]].concat() {
         let deleted = requests.send(Method::DELETE, &path, "application/json", None);
         deleted.unwrap_or_else(|error| panic!("{path}: {error}"));
     }
@@ -48,8 +48,8 @@ pub(crate) async fn left(world: &World) -> Result<Vec<String>, String> {
     let found = State::read(&world.client).await?.without(&world.tenant.keys());
     let may_stay = |key: &str| {
         let retained = world.actors.iter().any(|actor| {
-            let (kind, name) = key.split_once(" /").unwrap_or_default();
-            actor.retains && !kind.contains('/') && name.contains(actor.name())
+            let name = key.split_once(" /").map_or("", |(_, name)| name);
+            actor.retains && name.contains(actor.name())
         });
         world.belongs_to_users(key) || (retained && !state::is_ours(key))
     };

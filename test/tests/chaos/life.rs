@@ -182,13 +182,16 @@ impl Life {
         let client = &self.client;
         let (extensions, crds, catalogs) = (self.clone(), self.clone(), self.clone());
         let started = [
-            tokio::spawn(follow(Api::all(client.clone()), move |found, gone| {
-                extensions.look_at_extension(found, gone);
-            })),
-            tokio::spawn(follow(Api::all(client.clone()), move |found, gone| {
+            tokio::spawn(follow(
+                Api::<ClusterExtension>::all(client.clone()),
+                move |found, gone| {
+                    extensions.look_at_extension(found, gone);
+                },
+            )),
+            tokio::spawn(follow(Api::<Crd>::all(client.clone()), move |found, gone| {
                 crds.look_at_crd(found, gone);
             })),
-            tokio::spawn(follow(Api::all(client.clone()), move |found, _| {
+            tokio::spawn(follow(Api::<ClusterCatalog>::all(client.clone()), move |found, _| {
                 catalogs.look_at_catalog(found);
             })),
         ];

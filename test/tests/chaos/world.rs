@@ -158,9 +158,12 @@ impl World {
             self.have_objects(stage).await;
             let state = self.quiet().await;
             if stage == Stage::Uninstall {
-                let left = state.keys_beyond(&self.undisturbed[&Stage::Empty]).into_iter();
-                let left: Vec<_> = left.filter(|key| !self.belongs_to_users(key)).collect();
-                assert!(left.is_empty(), "left over: {left:#?}");
+                let mut lines = self.compared(&self.undisturbed[&Stage::Empty], &state);
+                lines.retain(|line| {
+                    let left = line.strip_prefix("left over: ");
+                    !left.is_some_and(|key| self.belongs_to_users(key))
+                });
+                assert!(lines.is_empty(), "{lines:#?}");
             }
             self.undisturbed.insert(stage, state);
             if stage == Stage::Orphan {
