@@ -3,13 +3,17 @@
 
 use std::time::Duration;
 
+use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams};
-use olm_api::keys::annotation;
+use olm_api::keys::{annotation, policy};
 use olm_api::{ClusterObjectSet, LifecycleState};
+use olm_test::extension::ROLLOUT;
 use olm_test::proxy::{Rule, RuleId};
 use olm_test::random::Random;
 use olm_test::{etcd, wait};
+use serde_json::json;
 
+use crate::life::Age;
 use crate::stage::Stage;
 use crate::world::World;
 
@@ -28,7 +32,9 @@ const SCARCE: [&str; 6] = [
 ];
 /// Most writes that pass before a quota refuses one, and most that it refuses.
 const ROOM: u64 = 3;
-const REFUSED: u64 = 5;
+const REFUSED: u64 = 3;
+/// Changes of a version after which there are as many revisions as are kept, and one that is installed.
+const CHANGES: usize = 6;
 
 impl World {
     /// Has the second tenant name a random extension, in some of all cases, before `stage` begins.
@@ -86,6 +92,44 @@ impl World {
         self.renumbered.insert(name.clone());
         self.remade.insert(name);
         Some("Revision of a stuck rollout, at rest".to_owned())
+    }
+
+    /// Gives one extension more revisions than are kept, and goes back to the oldest while a quota
+    /// refuses to write what takes its place: once in a world, because it takes many rollouts.
+    pub(crate) async fn step_back_far(&mut self) {
+        let actor = self.actors.last().expect("there are three");
+        let (name, extension) = (actor.name(), actor.extension(&self.client));
+        self.life.enters(name, Age::Expected);
+        drop(actor.scene.install(json!({"version": "1.0.0"})).await);
+        extension.installed("1.0.0").await;
+        for version in ["1.1.0", "1.0.0"].into_iter().cycle().take(CHANGES) {
+            let forced = json!({"version": version, "upgradeConstraintPolicy": "SelfCertified"});
+            extension.patch_catalog(forced).await;
+            extension.installed(version).await;
+        }
+        let revisions = extension.revisions().await;
+        let [oldest, .., newest] = revisions.as_slice() else { panic!("{revisions:?}") };
+        let number = oldest.spec.revision.to_string();
+        let version = oldest.annotations()[annotation::BUNDLE_VERSION].clone();
+        let next = format!("{name}-{}", newest.spec.revision + 1);
+        let rule = Rule::on(&["create", "patch"], "clusterobjectsets").named(&next);
+        let rule = self.proxy.fail(rule.over_quota().later(0, REFUSED));
+        actor.scene.annotate(policy::ROLLBACK_TO, &number);
+        wait::until("the content of the oldest revision is back", ROLLOUT, || async {
+            let revisions = extension.revisions().await;
+            let newest = revisions.last().map(|set| set.annotations().clone());
+            let back = newest.as_ref().and_then(|all| all.get(annotation::CONTENT_OF));
+            if back == Some(&number) { Ok(()) } else { Err(newest) }
+        })
+        .await;
+        assert!(self.proxy.strikes(rule) > 0, "the quota left room");
+        self.proxy.stop(rule);
+        extension.installed(&version).await;
+        self.nothing_was_lost().await;
+        self.life.leaves(name, actor.removed_crds());
+        self.delete(&extension, &DeleteParams::default()).await;
+        extension.gone().await;
+        self.clear_after(Stage::Uninstall).await;
     }
 
     /// Sets etcd back to before an upgrade, in the middle of it, and ends what was begun again.

@@ -44,8 +44,8 @@ pub(crate) async fn cast(cluster: &Cluster, suffix: &str) -> Vec<Actor> {
         ("b", [old.clone().with_deployments(2), with_crd(broken, "b", NEW)]),
         ("c", [large(old).with_deployments(3), large(new).with_deployments(2)]),
     ];
-    let mut actors = Vec::new();
-    for (letter, bundles) in casts {
+    // Most of it is waiting.
+    let making = casts.into_iter().map(|(letter, bundles)| async move {
         let entries = chain(&["1.0.0", "1.1.0"]);
         let name = format!("{suffix}{letter}");
         let scene = Scene::set(cluster.clone(), &name, &bundles, &entries).await;
@@ -53,9 +53,9 @@ pub(crate) async fn cast(cluster: &Cluster, suffix: &str) -> Vec<Actor> {
         cluster.plane.requests().create("namespace", "", &users);
         let kinds = kinds(&scene, &bundles);
         let (breaks, retains) = (letter == "b", letter == "a");
-        actors.push(Actor { scene, kinds, bundles, breaks, retains });
-    }
-    actors
+        Actor { scene, kinds, bundles, breaks, retains }
+    });
+    futures::future::join_all(making).await
 }
 
 /// Begin the groups of CRDs that only 1.0.0, and only 1.1.0 has.

@@ -100,6 +100,10 @@ async fn play(run: &Run, mut world: World, mut random: Random) {
         println!("{stage:?} again: equal, {:.1?}", started.elapsed());
     }
     world.rehearse(&[Stage::StepBack, Stage::Orphan]).await;
+    let started = Instant::now();
+    world.step_back_far().await;
+    Tally::count(&mut run.tally().acts, "quota of a step back to the oldest revision".to_owned());
+    println!("back to the oldest revision: held, {:.1?}", started.elapsed());
     world.disturb_requests(&mut random);
     while let Some(round) = run.next() {
         let (started, mut tally) = (Instant::now(), Tally::default());
@@ -160,7 +164,9 @@ async fn kills_faults_and_hands_change_no_end_and_no_life() {
     let lives = run.lives.lock().unwrap_or_else(PoisonError::into_inner);
     let verdicts: Vec<_> = lives.iter().map(Life::verdict).collect();
     let bad = verdicts.iter().filter(|verdict| verdict.is_bad()).count();
-    verdicts.into_iter().for_each(|verdict| tally.verdict.add(verdict));
+    for verdict in verdicts {
+        tally.verdict.add(verdict);
+    }
     tally.unequal = failed.saturating_sub(u64::try_from(bad).unwrap_or_default());
     println!("{tally}");
     assert_eq!(failed, 0, "worlds do not hold; what each lost, or how it differs, is above");

@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    async fn delete(&self, extension: &Extension, how: &DeleteParams) {
+    pub(crate) async fn delete(&self, extension: &Extension, how: &DeleteParams) {
         Api::<ClusterExtension>::all(self.client.clone())
             .delete(&extension.name, how)
             .await
@@ -381,7 +381,7 @@ impl World {
     }
 
     /// Fails when an object that a user made is not there any more, and has to be.
-    async fn nothing_was_lost(&self) {
+    pub(crate) async fn nothing_was_lost(&self) {
         for actor in &self.actors {
             for kind in &actor.kinds {
                 kind.look(actor.name(), &self.life).await;
