@@ -107,7 +107,8 @@ impl World {
             extension.patch_catalog(forced).await;
             extension.installed(version).await;
         }
-        let revisions = extension.revisions().await;
+        let mut revisions = extension.revisions().await;
+        revisions.retain(|set| set.metadata.deletion_timestamp.is_none());
         let [oldest, .., newest] = revisions.as_slice() else { panic!("{revisions:?}") };
         let number = oldest.spec.revision.to_string();
         let version = oldest.annotations()[annotation::BUNDLE_VERSION].clone();

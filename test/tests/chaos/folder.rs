@@ -14,7 +14,7 @@ use crate::stage::Stage;
 use crate::world::World;
 
 /// Deletes everything that `actor` stands on, and waits for nothing.
-pub(crate) fn delete(plane: &ControlPlane, actor: &Actor, life: &Life) {
+pub(crate) async fn delete(plane: &ControlPlane, actor: &Actor, life: &Life) {
     let name = actor.name();
     if actor.retains {
         actor.scene.annotate(policy::UNINSTALL, "RetainCRDs");
@@ -22,8 +22,11 @@ pub(crate) fn delete(plane: &ControlPlane, actor: &Actor, life: &Life) {
     } else {
         life.leaves(name, actor.removed_crds());
     }
-    // The operator goes with its namespace.
+    // The operator goes with its namespace, so nobody would process the finalizers of what may go.
     life.lets_operators_go(name);
+    for kind in actor.kinds.iter().filter(|kind| !life.known(name, &kind.crd).stays) {
+        kind.finish().await.expect("the object is there");
+    }
     let requests = plane.requests();
     let subject = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": name});
     let rbac = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";

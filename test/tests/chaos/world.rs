@@ -245,7 +245,7 @@ impl World {
                     self.life.enters(actor.name(), Age::Released);
                     self.delete(&extension, &DeleteParams::orphan()).await;
                 }
-                Stage::Folder => folder::delete(self.plane, actor, &self.life),
+                Stage::Folder => folder::delete(self.plane, actor, &self.life).await,
                 Stage::Empty => {}
             }
         }
