@@ -142,8 +142,6 @@ pub fn plan_digest(extension: ValidExtension<'_>, desired: &Desired) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use olm_api::{ClusterExtension, CollisionProtection};
 
     use olm_api::keys::policy;

@@ -216,7 +216,7 @@ impl Plan {
         if !demand.allows(&digest) {
             held_by.insert("approval");
         }
-        let is_approved = demand.approved() == Some(&digest);
+        let is_approved = demand.approved() == Some(digest.as_str());
         if !operator.added.is_empty() && waits(proposed) && !is_approved {
             held_by.insert("increase");
         }

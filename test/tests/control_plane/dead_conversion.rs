@@ -108,7 +108,7 @@ async fn objects_that_cannot_be_read_block_the_removal_and_go_when_that_is_decid
         let said = condition(&found, "Progressing").map(|it| it.message.clone());
         let names = |text: &String| {
             let out = format!("{POLICY}=RetainCRDs");
-            text.starts_with("uninstall blocked: ") && text.contains(&out)
+            text.contains("uninstall blocked: ") && text.contains(&out)
         };
         if said.as_ref().is_some_and(names) { Ok(()) } else { Err(said) }
     })
