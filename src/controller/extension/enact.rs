@@ -7,14 +7,13 @@ use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
 use olm_api::ClusterObjectSet;
 use olm_api::conditions::Reason;
-use olm_api::keys::{annotation, policy};
-use olm_core::crd_safety::Waivers;
+use olm_api::keys::{self, annotation};
 use olm_core::error::Chain;
-use olm_core::extension::{
-    Goal, PermissionIncrease, Policy, Source, desired, forced_step, retagged,
+use olm_core::extension::holds::{
+    self, CrdUpgrades, Facts, Hold, Judged, RbacPreflight, asks_for_approval,
 };
+use olm_core::extension::{Goal, Policy, Source, desired, forced_step, retagged};
 use olm_core::object::Object;
-use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{BundleRecord, Change, Desired, Origin, changed_by, passed_over, states};
 use olm_core::status::{Note, Statement};
@@ -38,7 +37,7 @@ pub(super) struct Enacted {
     pub(super) revisions: Option<Vec<ClusterObjectSet>>,
     /// What `Ready` explains, and a warning says.
     pub(super) notes: Vec<Note>,
-    /// Why nothing was made, if a check before it said so.
+    /// Why nothing was made, if something holds it.
     pub(super) refused: Option<ExtensionError>,
     /// Condition `PermissionsSufficient`, if somebody looked.
     pub(super) permissions: Option<Statement>,
@@ -73,11 +72,10 @@ impl Enacted {
 
 /// A revision and the certificates it needs.
 pub(super) struct Plan<'a> {
-    pub(super) waivers: &'a Waivers,
-    /// The plan that was approved, where one was.
-    pub(super) approved: Option<&'a str>,
+    pub(super) policy: &'a Policy,
+    pub(super) target: &'a BundleRecord,
     /// What is installed, where more rights than that gives have to be approved.
-    pub(super) installed: Option<Vec<Object>>,
+    pub(super) present: Option<Vec<Object>>,
     /// How it comes about.
     pub(super) origin: Origin,
     pub(super) desired: Desired,
@@ -90,7 +88,7 @@ pub(super) struct Plan<'a> {
 /// What came of writing a revision.
 pub(super) struct Made {
     /// The revisions afterwards, if there is another; or why none was written.
-    revisions: Result<Option<Vec<ClusterObjectSet>>, Refusal>,
+    revisions: Result<Option<Vec<ClusterObjectSet>>, Hold>,
     permissions: Option<Statement>,
     /// What the checks before it say.
     notes: Vec<Note>,
@@ -100,10 +98,10 @@ pub(super) struct Made {
 
 impl Made {
     /// Nothing was written.
-    fn refused(refusal: Refusal, permissions: Option<Statement>) -> Self {
+    fn held(hold: Hold, permissions: Option<Statement>) -> Self {
         Self {
-            notes: refusal.notes.clone(),
-            revisions: Err(refusal),
+            notes: vec![hold.note.clone()],
+            revisions: Err(hold),
             permissions,
             look_again: None,
             certificates_kept: false,
@@ -157,9 +155,9 @@ impl Attempt<'_> {
         let provider = certificates.provider();
         let requests = content.certificate_requests.clone();
         let plan = Plan {
-            waivers: &policy.waivers,
-            approved: self.approved_plan(target, policy),
-            installed: self.rights_before(target, policy).await.map_err(failed)?,
+            policy,
+            target,
+            present: self.rights_before(target, policy).await.map_err(failed)?,
             origin: goal.origin(self.revisions),
             desired: self.desired(target, &resolved, &content),
             requests: &requests,
@@ -169,7 +167,7 @@ impl Attempt<'_> {
         let made = self.write(plan).await.map_err(failed)?;
         // What is restored below waits for a turn of its own.
         drop(content);
-        let enacted = Box::pin(self.made(made, |refusal| failed(refusal.into()))).await;
+        let enacted = Box::pin(self.made(made, |hold| failed(hold.into()))).await;
         let quiet = enacted.permissions.is_none() && enacted.notes.is_empty();
         let changed = enacted.revisions.is_some() || enacted.refused.is_some();
         if let (true, false, Some(newest)) = (quiet, changed, newest) {
@@ -181,11 +179,11 @@ impl Attempt<'_> {
         Ok(enacted)
     }
 
-    /// Returns what came of a revision that was written, kept or refused, and announces a new one.
+    /// Returns what came of a revision that was written, kept or held, and announces a new one.
     pub(super) async fn made(
         &self,
         made: Made,
-        failed: impl FnOnce(Refusal) -> ExtensionError,
+        failed: impl FnOnce(Hold) -> ExtensionError,
     ) -> Enacted {
         let mut enacted = Enacted {
             notes: made.notes,
@@ -195,7 +193,7 @@ impl Attempt<'_> {
             ..Enacted::default()
         };
         match made.revisions {
-            Err(refusal) => enacted.refused = Some(failed(refusal)),
+            Err(hold) => enacted.refused = Some(failed(hold)),
             Ok(None) => enacted.look_again_within(Box::pin(self.restore_content()).await),
             Ok(Some(revisions)) => {
                 self.ctx.revisions.wrote(self.extension.object, &revisions);
@@ -208,16 +206,6 @@ impl Attempt<'_> {
         enacted
     }
 
-    /// Returns the plan by which a step to `target` was approved, if it was by one.
-    pub(super) fn approved_plan<'p>(
-        &self,
-        target: &BundleRecord,
-        policy: &'p Policy,
-    ) -> Option<&'p str> {
-        let installed = states(self.revisions).installed.map(BundleRecord::of);
-        policy.approved.as_ref()?.binding(target, installed.as_ref())
-    }
-
     /// Reads what is installed, if more rights than it gives have to be approved for `target`.
     pub(super) async fn rights_before(
         &self,
@@ -225,9 +213,10 @@ impl Attempt<'_> {
         policy: &Policy,
     ) -> Result<Option<Vec<Object>>, ContentError> {
         let installed = states(self.revisions).installed;
-        let step = |set: &&ClusterObjectSet| !BundleRecord::of(set).is_same_bundle(target);
-        let waits = policy.permission_increase == PermissionIncrease::RequireApproval;
-        match installed.filter(step).filter(|_| waits) {
+        let asks = |set: &&ClusterObjectSet| {
+            asks_for_approval(policy, Some(&BundleRecord::of(set)), target)
+        };
+        match installed.filter(asks) {
             Some(set) => {
                 let phases = self.stored(set).await?.into_iter();
                 Ok(Some(phases.flat_map(|phase| phase.objects).collect()))
@@ -250,9 +239,9 @@ impl Attempt<'_> {
     /// does not need.
     pub(super) async fn write(&self, plan: Plan<'_>) -> Result<Made, ContentError> {
         let Plan {
-            waivers,
-            approved,
-            installed,
+            policy,
+            target,
+            present,
             mut origin,
             mut desired,
             certificates,
@@ -262,7 +251,7 @@ impl Attempt<'_> {
         let provider = certificates.provider();
         if let Some(provider) = &provider {
             let source = provider.source().to_string();
-            let key = policy::WEBHOOK_CERTIFICATES.to_owned();
+            let key = keys::policy::WEBHOOK_CERTIFICATES.to_owned();
             desired.annotations.insert(key, source);
         }
         let (known, revisions) = (&self.ctx.revisions, self.revisions);
@@ -275,12 +264,10 @@ impl Attempt<'_> {
             self.leaving_crds(&desired, change),
         );
         let (live, leaving) = (live?, leaving?);
-        let checked = self.preflight(Proposal {
-            extension: self.extension,
-            desired: &desired,
-            change,
-            approved,
-            installed: installed.as_deref(),
+        let installed = states(revisions).installed.map(BundleRecord::of);
+        let checked = self.check(&Facts {
+            revision: Some((&desired, change)),
+            present: present.as_deref(),
             permissions: permissions.as_ref().map(|judgement| Judged {
                 judgement,
                 account: self.account,
@@ -289,19 +276,20 @@ impl Attempt<'_> {
             crds: live.as_ref().map(|live| CrdUpgrades {
                 live,
                 leaving: &leaving,
-                waivers,
+                waivers: &policy.waivers,
                 rules: self.ctx.settings.crd_rules,
                 now: Timestamp::now(),
             }),
+            ..Facts::of(self.extension, policy, target, installed.as_ref())
         });
         let permissions = permissions.map(|found| found.statement(self.account));
         let notes = match checked {
             Ok(notes) => notes,
-            Err(mut refusal) => {
+            Err(mut hold) => {
                 if let Some(live) = &live {
-                    self.add_evidence(&mut refusal, (&desired, live)).await;
+                    self.add_evidence(&mut hold, (&desired, live)).await;
                 }
-                return Ok(Made::refused(refusal, permissions));
+                return Ok(Made::held(hold, permissions));
             }
         };
         if change != Change::Unchanged {
@@ -327,10 +315,10 @@ impl Attempt<'_> {
         })
     }
 
-    /// Runs the checks of a revision, and notes what it waits for if one refuses it.
-    fn preflight(&self, proposal: Proposal<'_>) -> Result<Vec<Note>, Refusal> {
-        let checked = preflight::run(&proposal);
-        let awaits = checked.as_ref().err().map(|refusal| refusal.awaits);
+    /// Looks for what holds a revision, and notes what it waits for then.
+    fn check(&self, facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
+        let checked = holds::first(facts);
+        let awaits = checked.as_ref().err().and_then(|hold| hold.awaits);
         let name = self.extension.object.name_any();
         self.ctx.refusals.note(&name, awaits);
         checked
