@@ -5,14 +5,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
-use olm_api::ClusterObjectSet;
 use olm_api::conditions::Reason;
 use olm_api::keys::{self, annotation};
+use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::extension::holds::{
     self, CrdUpgrades, Facts, Hold, Judged, RbacPreflight, asks_for_approval,
 };
-use olm_core::extension::{Goal, Policy, Source, desired, forced_step, retagged};
+use olm_core::extension::{Goal, Policy, Source, desired, forced_step, plan_digest, retagged};
 use olm_core::object::Object;
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{BundleRecord, Change, Desired, Origin, changed_by, passed_over, states};
@@ -73,6 +73,7 @@ impl Enacted {
 /// A revision and the certificates it needs.
 pub(super) struct Plan<'a> {
     pub(super) policy: &'a Policy,
+    /// Its bundle.
     pub(super) target: &'a BundleRecord,
     /// What is installed, where more rights than that gives have to be approved.
     pub(super) present: Option<Vec<Object>>,
@@ -206,6 +207,37 @@ impl Attempt<'_> {
         enacted
     }
 
+    /// Says whether writing a revision of `target` takes the approval of its plan, whatever the extension
+    /// says.
+    async fn takes_approval(
+        &self,
+        (policy, target): (&Policy, &BundleRecord),
+        (desired, change): (&Desired, Change),
+    ) -> Result<bool, ContentError> {
+        if change == Change::Unchanged || !self.requires_approval().await? {
+            return Ok(false);
+        }
+        let plan = plan_digest(self.extension, desired);
+        let is_approved = policy.demand(target, None, true).allows(&plan);
+        Ok(is_approved || !self.carries_out(&plan, desired).await)
+    }
+
+    /// Says whether the newest revision carries out a plan already: at most the CA of webhooks, or what
+    /// may be taken over, is another one then.
+    async fn carries_out(&self, plan: &str, desired: &Desired) -> bool {
+        let is_active =
+            |set: &&ClusterObjectSet| set.spec.lifecycle_state == LifecycleState::Active;
+        let Some(newest) = newest(self.revisions).filter(is_active) else {
+            return false;
+        };
+        let Ok(phases) = self.stored(newest).await else {
+            return false;
+        };
+        let annotations = newest.annotations().clone();
+        let before = Desired { phases, annotations, ..desired.clone() };
+        plan_digest(self.extension, &before) == plan
+    }
+
     /// Reads what is installed, if more rights than it gives have to be approved for `target`.
     pub(super) async fn rights_before(
         &self,
@@ -258,14 +290,16 @@ impl Attempt<'_> {
         let change = plan_revision(known, &desired, revisions).await?;
         let ours = certificates.are_ours();
         let issued = if ours { requests } else { &[] };
-        let (permissions, live, leaving) = tokio::join!(
+        let (takes_approval, permissions, live, leaving) = tokio::join!(
+            self.takes_approval((policy, target), (&desired, change)),
             self.judge_permissions((&desired, change), issued, rights),
             self.live_crds(&desired, change),
             self.leaving_crds(&desired, change),
         );
-        let (live, leaving) = (live?, leaving?);
+        let (takes_approval, live, leaving) = (takes_approval?, live?, leaving?);
         let installed = states(revisions).installed.map(BundleRecord::of);
         let checked = self.check(&Facts {
+            takes_approval,
             revision: Some((&desired, change)),
             present: present.as_deref(),
             permissions: permissions.as_ref().map(|judgement| Judged {

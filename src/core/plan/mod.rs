@@ -51,6 +51,8 @@ pub struct Proposed<'a> {
     pub rights: Result<Judgement, String>,
     /// The CRDs on the cluster, or why they are not known.
     pub crds: Result<Crds, String>,
+    /// Whether every step has to be approved by its plan, or why that is not known.
+    pub requires_approval: Result<bool, String>,
     /// Which changes of CRDs are let pass.
     pub rules: Rules,
     /// What time it is.
@@ -129,7 +131,7 @@ pub struct Plan {
     /// What speaks against going back afterwards.
     pub rollback: Vec<CrdVerdict>,
     /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`, `rights`,
-    /// `increase`, `approval` (of another plan), `operator`, `rollback` (its roll-out failed and was
+    /// `increase`, `approval` (every step has to be approved, or another plan is), `operator`, `rollback` (its roll-out failed and was
     /// taken back), `content` (other content of the installed version that nobody accepted).
     pub held_by: BTreeSet<&'static str>,
     /// The same with its texts.
@@ -222,7 +224,8 @@ impl Plan {
         let text = |key| recorded(key).unwrap_or_default().to_owned();
         let operator = parts::granted(old.iter(), new());
         let digest = plan_digest(proposed.extension, desired);
-        let holds = holds(proposed);
+        let objects = changes::changes(old, &desired.phases);
+        let holds = holds(proposed, !objects.is_empty());
         Self {
             extension: desired.extension.name.clone(),
             from: before.map(|before| Step::of(&before.bundle, None)),
@@ -234,7 +237,7 @@ impl Plan {
             },
             catalog: proposed.course.catalog.clone(),
             forced: proposed.course.forced,
-            objects: changes::changes(old, &desired.phases),
+            objects,
             account: Account { missing: missing.unwrap_or_default() },
             operator,
             webhooks: Difference::between(&parts::webhooks(old.iter()), &parts::webhooks(new())),
@@ -341,13 +344,17 @@ fn upgrades<'a>(proposed: &'a Proposed<'_>, crds: &'a Crds) -> CrdUpgrades<'a> {
     }
 }
 
-fn holds(proposed: &Proposed<'_>) -> Vec<Hold> {
+/// Returns what holds the step; what changes nothing takes no approval.
+fn holds(proposed: &Proposed<'_>, changes: bool) -> Vec<Hold> {
     let before = proposed.before.as_ref();
     let rights = proposed.rights.as_ref().ok();
     let images = proposed.images.as_ref();
     let (policy, course) = (proposed.policy, proposed.course);
     let installed = before.map(|before| &before.bundle);
+    let is_step = changes || installed.is_none_or(|it| !it.is_same_bundle(&course.target));
+    let required = proposed.requires_approval.as_ref().is_ok_and(|required| *required);
     holds::all(&Facts {
+        takes_approval: required && is_step,
         offered: course.held.as_ref(),
         operator: proposed.operator.as_ref().ok().and_then(Option::as_deref),
         reverted: proposed.reverted.as_ref(),
@@ -368,6 +375,7 @@ fn unknown(proposed: &Proposed<'_>) -> Vec<Unknown> {
     let all = [
         ("account", proposed.rights.as_ref().err()),
         ("crds", proposed.crds.as_ref().err()),
+        ("heldBy", proposed.requires_approval.as_ref().err()),
         ("heldBy", proposed.operator.as_ref().err()),
     ];
     let unknown = all.into_iter().filter_map(|(what, why)| Some((what, why?)));

@@ -232,6 +232,7 @@ impl Step<'_> {
         let observed = observed.iter().flat_map(|status| &status.observed_phases);
         let observed: Vec<_> =
             observed.map(|phase| (phase.name.clone(), phase.digest.clone())).collect();
+        let required = cluster.requires_approval(extension).await;
         Ok(Plan::of(&Proposed {
             extension,
             policy: self.policy,
@@ -242,6 +243,7 @@ impl Step<'_> {
             crds: crds(client, self.desired, old).await,
             before,
             desired: self.desired,
+            requires_approval: required.map_err(|error| format!("{error:#}")),
             rules: state.controller().crd_rules(),
             now: Timestamp::now(),
             operator: self.operator,

@@ -212,6 +212,7 @@ mod tests {
             account: &account,
             rights: Ok(Judgement::default()),
             crds: Err("forbidden".to_owned()),
+            requires_approval: Ok(false),
             rules: Rules::Loosenings,
             now: "2026-12-31T12:00:00Z".parse().unwrap(),
             operator: Ok(None),

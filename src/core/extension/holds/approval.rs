@@ -5,27 +5,42 @@
 use olm_api::conditions::Reason;
 
 use super::{Awaited, Facts, Hold};
-use crate::extension::plan_digest;
+use crate::extension::{Demand, plan_digest};
 use crate::status::Note;
 
-/// Holds a revision whose plan is not the one that was approved; one that is there already is not
-/// held.
+/// Holds a revision whose plan is not the one that was approved, or not approved where every step has
+/// to be; one that is there already is not held.
 pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
-    let (Some(approved), Some(desired)) = (facts.approved(), facts.new_revision()) else {
+    let (demand, name) = (facts.demand(), facts.name());
+    let Some(desired) = facts.new_revision().filter(|_| demand != Demand::Nothing) else {
         return Ok(Vec::new());
     };
     let now = plan_digest(facts.extension, desired);
-    if approved == now {
+    if demand.allows(&now) {
         return Ok(Vec::new());
     }
-    let name = facts.name();
+    let (reason, message, what) = match demand {
+        Demand::Plan(approved) => (
+            Reason::PlanChanged,
+            format!("plan {approved} is approved, and now it is plan {now}"),
+            "what would be is",
+        ),
+        Demand::Nothing | Demand::Approval(_) => (
+            Reason::ApprovalRequired,
+            format!("every step has to be approved, and this one is not: plan {now}"),
+            "every step has to be approved, and this one is",
+        ),
+    };
+    let other = demand.approved();
+    let other = other.map(|approved| format!(", and approved is plan {approved}"));
     Err(Hold {
-        message: format!("plan {approved} is approved, and now it is plan {now}"),
+        message,
         note: Note {
-            reason: Reason::PlanChanged,
+            reason,
             message: format!(
-                "nothing is applied: what would be is plan {now}, and approved is plan {approved}; \
-                 kubectl olm plan {name} shows it, kubectl olm approve {name} approves it"
+                "nothing is applied: {what} plan {now}{}; kubectl olm plan {name} shows it, kubectl \
+                 olm approve {name} approves it",
+                other.unwrap_or_default()
             ),
         },
         awaits: Some(Awaited::Approval),

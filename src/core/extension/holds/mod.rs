@@ -17,7 +17,7 @@ use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, UpdateStatus};
 
 use super::content::retagged;
-use super::{Policy, ValidExtension};
+use super::{Demand, Policy, ValidExtension};
 use crate::annotations::is_paused;
 use crate::crd_safety::{Evidence, evidence_text};
 use crate::object::Object;
@@ -39,6 +39,8 @@ pub struct Facts<'a> {
     pub target: &'a BundleRecord,
     /// The installed one, if there is one.
     pub installed: Option<&'a BundleRecord>,
+    /// Whether an administrator requires that the plan of the step is approved.
+    pub takes_approval: bool,
     /// The step as the catalogs offer it, where they or the annotations keep it from being taken.
     pub offered: Option<&'a UpdateStatus>,
     /// Why the installed operator does not let itself be updated.
@@ -71,6 +73,7 @@ impl<'a> Facts<'a> {
             policy,
             target,
             installed,
+            takes_approval: false,
             offered: None,
             operator: None,
             reverted: None,
@@ -88,9 +91,9 @@ impl<'a> Facts<'a> {
         new.map(|(desired, _)| desired)
     }
 
-    /// Returns the plan by which the step was approved, if it was by one.
-    fn approved(&self) -> Option<&'a str> {
-        self.policy.approved.as_ref()?.binding(self.target, self.installed)
+    /// Returns which approval the step takes.
+    fn demand(&self) -> Demand<'a> {
+        self.policy.demand(self.target, self.installed, self.takes_approval)
     }
 
     fn name(&self) -> &'a str {
@@ -195,7 +198,7 @@ static HOLDERS: [Holder; 14] = [
         false,
         Some(("rbac", " --missing | kubectl apply -f -")),
     ),
-    by("approval", &[Reason::PlanChanged], true, Some(("approve", ""))),
+    by("approval", &[Reason::PlanChanged, Reason::ApprovalRequired], true, Some(("approve", ""))),
     by("increase", &[Reason::PermissionIncrease], true, Some(("approve", ""))),
     by("content", &[Reason::ContentChanged], false, None),
     by("rollback", &[Reason::RolledBack, Reason::RolloutReverted], false, Some(("upgrade", ""))),

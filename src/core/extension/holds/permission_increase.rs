@@ -30,7 +30,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
     let objects = desired.phases.iter().flat_map(|it| &it.objects);
     let added = Powers::of(objects).beyond(&Powers::of(installed.iter()));
     let plan = plan_digest(facts.extension, desired);
-    if added.is_empty() || facts.approved() == Some(plan.as_str()) {
+    if added.is_empty() || facts.demand().approved() == Some(plan.as_str()) {
         return Ok(Vec::new());
     }
     Err(Hold {

@@ -158,12 +158,26 @@ fn a_revision_that_is_there_is_not_held_by_what_it_holds() {
     assert_eq!(named, WORDS[..5]);
 }
 
-// plugin.md U39, U40
+const CHANGED: Option<Reason> = Some(Reason::PlanChanged);
+const REQUIRED: Option<Reason> = Some(Reason::ApprovalRequired);
+
+// plugin.md U39, U40; applying.md F11
 #[rstest]
-#[case::nobody_asked(None, true)]
-#[case::another(Some("sha256:0"), false)]
-#[case::the_same(Some(""), true)]
-fn only_the_approved_plan_is_written(#[case] approved: Option<&str>, #[case] passes: bool) {
+#[case::nobody_asked(None, false, Change::Upgrade, None)]
+#[case::another(Some("sha256:a"), false, Change::Upgrade, CHANGED)]
+#[case::nothing_is_written(Some("sha256:a"), false, Change::Unchanged, None)]
+#[case::the_same(Some(""), false, Change::Install, None)]
+#[case::required_at_first(None, true, Change::Install, REQUIRED)]
+#[case::required(None, true, Change::Upgrade, REQUIRED)]
+#[case::required_and_another(Some("sha256:a"), true, Change::Upgrade, REQUIRED)]
+#[case::required_and_given(Some(""), true, Change::Upgrade, None)]
+#[case::required_when_it_was_there(None, true, Change::Unchanged, None)]
+fn only_the_approved_plan_is_written(
+    #[case] approved: Option<&str>,
+    #[case] takes_approval: bool,
+    #[case] change: Change,
+    #[case] held: Option<Reason>,
+) {
     let (extension, target) = (extension(), record("2.0.0"));
     let (desired, valid) = (desired(&extension), ValidExtension::of(&extension).unwrap());
     let now = plan_digest(valid, &desired);
@@ -175,13 +189,16 @@ fn only_the_approved_plan_is_written(#[case] approved: Option<&str>, #[case] pas
         plan.iter().map(|plan| (policy::APPROVE, format!("2.0.0@{plan}"))).collect();
     let policy = policy_of(&annotations);
     let facts = Facts {
-        revision: Some((&desired, Change::Install)),
+        takes_approval,
+        revision: Some((&desired, change)),
         ..Facts::of(valid, &policy, &target, None)
     };
-    let held = first(&facts).err();
-    assert_eq!(held.is_none(), passes);
-    let both = format!("is plan {now}, and approved is plan {}; ", plan.unwrap_or_default());
-    assert!(held.is_none_or(|held| held.note.message.contains(&both)));
+    let note = first(&facts).err().map(|hold| hold.note);
+    assert_eq!(note.as_ref().map(|note| note.reason), held);
+    if let (Some(note), Some(plan)) = (note, plan) {
+        let both = format!("is plan {now}, and approved is plan {plan}; ");
+        assert!(note.message.contains(&both), "{note:?}");
+    }
 }
 
 // plugin.md 1.4
