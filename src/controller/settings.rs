@@ -34,6 +34,7 @@ pub fn of(args: &Args) -> ControllerSettings {
         webhook_certificates: args.certificates(),
         missing_optional_kinds: args.missing_optional_kinds,
         crd_safety_compat: args.crd_safety_compat,
+        rbac_preflight: args.rbac_preflight,
         platform_version: args.platform_version,
         infer_platform_version: args.infer_platform_version,
         feature_gates: gates.collect::<BTreeMap<_, _>>(),
@@ -129,6 +130,7 @@ mod tests {
             "--webhook-certificates=service-ca",
             "--missing-optional-kinds=fail",
             "--crd-safety-compat",
+            "--rbac-preflight=report",
             "--feature-gates=ConstraintChecking=false",
         ];
         let settings = of(&Args::try_parse_from(args).unwrap());

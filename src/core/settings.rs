@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Features;
 use crate::crd_safety::Rules;
+use crate::extension::holds::RbacPreflight;
 use crate::gate::MinorRelease;
 use crate::render::CertificateSource;
 use crate::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
@@ -48,6 +49,8 @@ pub struct ControllerSettings {
     pub missing_optional_kinds: MissingOptionalKinds,
     /// Whether upgrades of CRDs are judged exactly as upstream does.
     pub crd_safety_compat: bool,
+    /// What is done about rights that an account lacks.
+    pub rbac_preflight: RbacPreflight,
     /// The OpenShift release that is judged by where there is no `ClusterVersion`.
     pub platform_version: Option<MinorRelease>,
     /// Whether that is taken from the version of Kubernetes.
@@ -217,6 +220,7 @@ impl Default for ControllerSettings {
             webhook_certificates: WebhookCertificates::default(),
             missing_optional_kinds: MissingOptionalKinds::default(),
             crd_safety_compat: false,
+            rbac_preflight: RbacPreflight::default(),
             platform_version: None,
             infer_platform_version: false,
             feature_gates: BTreeMap::new(),

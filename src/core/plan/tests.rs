@@ -84,6 +84,7 @@ fn plan(annotations: &Value, known: bool) -> Plan {
         desired: &desired(extension, &account, source),
         change: Change::Upgrade,
         account: &account,
+        enforced: true,
         rights: if known {
             Ok(Judgement { missing, ..Judgement::default() })
         } else {

@@ -211,6 +211,7 @@ mod tests {
             change: Change::Upgrade,
             account: &account,
             rights: Ok(Judgement::default()),
+            enforced: true,
             crds: Err("forbidden".to_owned()),
             rules: Rules::Loosenings,
             now: "2026-12-31T12:00:00Z".parse().unwrap(),
