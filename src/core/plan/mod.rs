@@ -49,6 +49,8 @@ pub struct Proposed<'a> {
     pub account: &'a revision::Account,
     /// The rights that the account lacks, or why they are not known.
     pub rights: Result<Judgement, String>,
+    /// Whether the step waits for them.
+    pub enforced: bool,
     /// The CRDs on the cluster, or why they are not known.
     pub crds: Result<Crds, String>,
     /// Whether every step has to be approved by its plan, or why that is not known.
@@ -364,7 +366,7 @@ fn holds(proposed: &Proposed<'_>, changes: bool) -> Vec<Hold> {
         permissions: rights.map(|judgement| Judged {
             judgement,
             account: proposed.account,
-            enforced: true,
+            enforced: proposed.enforced,
         }),
         crds: proposed.crds.as_ref().ok().map(|crds| upgrades(proposed, crds)),
         ..Facts::of(proposed.extension, policy, &course.target, installed)

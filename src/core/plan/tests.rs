@@ -88,6 +88,7 @@ fn plan_where(annotations: &Value, known: bool, requires_approval: Result<bool, 
         desired: &desired(extension, &account, source),
         change: Change::Upgrade,
         account: &account,
+        enforced: true,
         rights: if known {
             Ok(Judgement { missing, ..Judgement::default() })
         } else {

@@ -11,7 +11,7 @@ use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::extension::holds::{Judgement, definitions};
+use olm_core::extension::holds::{Judgement, RbacPreflight, definitions};
 use olm_core::extension::{
     Course, Policy, Source, StepRights, ValidExtension, desired, going_back, issued_again,
     recorded_issuer,
@@ -240,6 +240,7 @@ impl Step<'_> {
             change: changed(self.desired, newest, &observed),
             account,
             rights: missing(client, state, account, &rights).await,
+            enforced: state.controller().rbac_preflight == RbacPreflight::Enforce,
             crds: crds(client, self.desired, old).await,
             before,
             desired: self.desired,

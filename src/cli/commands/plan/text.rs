@@ -211,6 +211,7 @@ mod tests {
             change: Change::Upgrade,
             account: &account,
             rights: Ok(Judgement::default()),
+            enforced: true,
             crds: Err("forbidden".to_owned()),
             requires_approval: Ok(false),
             rules: Rules::Loosenings,

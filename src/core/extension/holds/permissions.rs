@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use olm_api::conditions::{Reason, types};
+use serde::{Deserialize, Serialize};
 
 use super::{Awaited, Facts, Hold};
 use crate::rbac::{Permissions, RoleKey, report, structured};
@@ -12,7 +13,19 @@ use crate::revision::Account;
 use crate::status::{MESSAGE_LIMIT, Note, Statement};
 
 /// What is done about rights that an account lacks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum RbacPreflight {
     /// The revision is not written before they are there.
