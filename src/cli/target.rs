@@ -8,11 +8,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::ResourceExt as _;
-use olm_api::keys::{annotation, policy};
+use olm_api::keys::annotation;
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::{Bundle, Files};
 use olm_core::error::{Chain, quote};
-use olm_core::extension::ValidExtension;
+use olm_core::extension::{ValidExtension, recorded_issuer};
 use olm_core::render::{Additions, CertificateSource};
 use olm_core::revision::{Account, BundleRecord, states};
 use olm_image::reference::ImageRef;
@@ -338,16 +338,12 @@ async fn add_extension(
         Err(error) if upgrade.is_some() || loaded.sources.is_empty() => return Err(error),
         Err(error) => notice(&format!("note: only what is installed counts: {error:#}")),
     }
-    let source = revisions.iter().rev().find_map(|set| {
-        let recorded = set.annotations().get(policy::WEBHOOK_CERTIFICATES)?;
-        recorded.parse().ok()
-    });
     let settings = cluster.state().await?.controller();
     loaded.extension = Some(Installation {
         account: settings.accounts().of_extension(extension),
         namespace: valid.spec.namespace.clone(),
         inline: valid.inline_config(),
-        certificates: source.or_else(|| settings.certificates()),
+        certificates: recorded_issuer(&revisions).or_else(|| settings.certificates()),
         additions: snapshot.question.policy.additions.clone(),
         installed: now.installed.map(|set| BundleRecord::of(set).name),
         name,

@@ -35,6 +35,7 @@ pub fn of(args: &Args) -> ControllerSettings {
         missing_optional_kinds: args.missing_optional_kinds,
         require_approval: args.require_approval,
         crd_safety_compat: args.crd_safety_compat,
+        rbac_preflight: args.rbac_preflight,
         platform_version: args.platform_version,
         infer_platform_version: args.infer_platform_version,
         feature_gates: gates.collect::<BTreeMap<_, _>>(),
@@ -131,6 +132,7 @@ mod tests {
             "--missing-optional-kinds=fail",
             "--require-approval",
             "--crd-safety-compat",
+            "--rbac-preflight=report",
             "--feature-gates=ConstraintChecking=false",
         ];
         let settings = of(&Args::try_parse_from(args).unwrap());

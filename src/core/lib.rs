@@ -17,7 +17,6 @@ pub mod helm;
 pub mod object;
 pub mod operator_condition;
 pub mod plan;
-pub mod preflight;
 pub mod rbac;
 pub mod removed_apis;
 pub mod render;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Features;
 use crate::crd_safety::Rules;
+use crate::extension::holds::RbacPreflight;
 use crate::gate::MinorRelease;
 use crate::render::CertificateSource;
 use crate::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
@@ -50,6 +51,8 @@ pub struct ControllerSettings {
     pub require_approval: bool,
     /// Whether upgrades of CRDs are judged exactly as upstream does.
     pub crd_safety_compat: bool,
+    /// What is done about rights that an account lacks.
+    pub rbac_preflight: RbacPreflight,
     /// The OpenShift release that is judged by where there is no `ClusterVersion`.
     pub platform_version: Option<MinorRelease>,
     /// Whether that is taken from the version of Kubernetes.
@@ -220,6 +223,7 @@ impl Default for ControllerSettings {
             missing_optional_kinds: MissingOptionalKinds::default(),
             require_approval: false,
             crd_safety_compat: false,
+            rbac_preflight: RbacPreflight::default(),
             platform_version: None,
             infer_platform_version: false,
             feature_gates: BTreeMap::new(),

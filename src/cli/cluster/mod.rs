@@ -40,6 +40,7 @@ use content::CatalogTransport;
 pub(crate) use content::{CatalogAccess, Whole, owner};
 
 use crate::connection::{Global, dry};
+use crate::managed;
 use crate::output::{self, Hinted, Outcome};
 use crate::settings::{Settings, SettingsFlags};
 
@@ -54,6 +55,8 @@ pub(crate) struct Cluster {
     flags: SettingsFlags,
     settings: OnceCell<Settings>,
     state: OnceCell<ClusterState>,
+    /// What is installed, with the kinds that it defines.
+    providers: OnceCell<Arc<Vec<Provider>>>,
 }
 
 /// What the answer about any extension depends on.
@@ -61,22 +64,16 @@ pub(crate) struct ClusterState {
     settings: Settings,
     /// Every catalog, by name.
     pub(crate) catalogs: Vec<ClusterCatalog>,
-    /// What the cluster runs, serves and has installed.
+    /// What the cluster runs, serves and has installed, without the kinds that this defines.
     environment: Environment,
+    /// The installed revisions by the names of their extensions, which are the first providers.
+    installed: Vec<(String, ClusterObjectSet)>,
 }
 
 impl ClusterState {
     /// Returns what the controller decides by.
     pub(crate) fn controller(&self) -> &ControllerSettings {
         &self.settings.controller
-    }
-
-    /// Returns what else is installed and would break without an extension.
-    pub(crate) fn dependents(&self, extension: &str) -> Vec<Breakage> {
-        resolve::dependents(&Environment {
-            resolving: extension.to_owned(),
-            ..self.environment.clone()
-        })
     }
 
     /// Returns the version of Kubernetes.
@@ -164,6 +161,15 @@ impl ExtensionSnapshot {
     pub(crate) fn catalogs(&self) -> Vec<Catalog<'_>> {
         self.catalogs.iter().map(Served::as_catalog).collect()
     }
+
+    /// Says whether the answer depends on what is installed, with the kinds that this defines.
+    fn counts_installed(&self) -> bool {
+        let (catalogs, question) = (self.catalogs(), &self.question);
+        let environment = question.environment(&catalogs, &self.options, &self.environment);
+        let needs = question.needs(&catalogs, &self.options);
+        let step = || question.resolve(&catalogs, &environment, &self.options);
+        needs.cluster && (needs.installed || question.replaces(&step()))
+    }
 }
 
 impl Cluster {
@@ -188,6 +194,7 @@ impl Cluster {
             flags: settings.clone(),
             settings: OnceCell::new(),
             state: OnceCell::new(),
+            providers: OnceCell::new(),
         })
     }
 
@@ -347,12 +354,44 @@ impl Cluster {
         // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
         let served: Vec<_> = served.collect();
         let catalogs = stream::iter(served).buffered(AT_ONCE).collect().await;
-        Ok(ExtensionSnapshot {
-            options: question.options(state.controller().resolution()),
-            question,
-            catalogs,
-            environment: Environment { resolving: name.to_owned(), ..state.environment.clone() },
-        })
+        let options = question.options(state.controller().resolution());
+        let environment = Environment { resolving: name.to_owned(), ..state.environment.clone() };
+        let mut snapshot = ExtensionSnapshot { question, catalogs, environment, options };
+        if snapshot.counts_installed() {
+            snapshot.environment.providers = self.providers(state).await;
+        }
+        Ok(snapshot)
+    }
+
+    /// Returns what is installed with the kinds that it defines; read once.
+    async fn providers(&self, state: &ClusterState) -> Knowledge<Arc<Vec<Provider>>> {
+        let Knowledge::Known(known) = &state.environment.providers else {
+            return state.environment.providers.clone();
+        };
+        let reading = state.installed.iter().map(|(name, set)| async move {
+            // As the controller: what cannot be read defines nothing.
+            let phases = managed::content(&self.client, set).await.unwrap_or_default();
+            revision::provider(name, set, revision::served_kinds(&phases))
+        });
+        // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
+        let reading: Vec<_> = reading.collect();
+        let read = || async move {
+            let classic = known.iter().skip(state.installed.len()).cloned();
+            let mut all: Vec<_> = stream::iter(reading).buffered(AT_ONCE).collect().await;
+            all.extend(classic);
+            Arc::new(all)
+        };
+        Knowledge::Known(self.providers.get_or_init(read).await.clone())
+    }
+
+    /// Returns what else is installed and would break without an extension.
+    pub(crate) async fn dependents(&self, extension: &str) -> anyhow::Result<Vec<Breakage>> {
+        let state = self.state().await?;
+        Ok(resolve::dependents(&Environment {
+            resolving: extension.to_owned(),
+            providers: self.providers(state).await,
+            ..state.environment.clone()
+        }))
     }
 
     /// Returns the head of every package by the name of its catalog, and which catalogs could not be
@@ -408,18 +447,15 @@ impl Cluster {
         let catalogs = Self::catalogs(&self.client).await?;
         let settings = self.settings().await?;
         settings.say();
-        Ok(ClusterState {
-            environment: self.environment(settings).await?,
-            settings: settings.clone(),
-            catalogs,
-        })
+        let (environment, installed) = self.environment(settings).await?;
+        Ok(ClusterState { environment, installed, settings: settings.clone(), catalogs })
     }
 
-    /// Reads the state that constraints are judged by.
-    ///
-    /// Kinds that installed extensions define are known from what is served: the content of
-    /// revisions is in Secrets, which few callers may read.
-    async fn environment(&self, settings: &Settings) -> anyhow::Result<Environment> {
+    /// Reads the state that constraints are judged by, and the installed revisions.
+    async fn environment(
+        &self,
+        settings: &Settings,
+    ) -> anyhow::Result<(Environment, Vec<(String, ClusterObjectSet)>)> {
         let version = self.client.apiserver_version().await;
         let version = version.context("reading the version of the cluster")?;
         let core = self.client.list_core_api_versions_aggregated().await;
@@ -433,16 +469,15 @@ impl Cluster {
             .list(&ListParams::default())
             .await
             .context("listing ClusterObjectSets")?;
-        let installed = revision::installed_by_owner(revisions.items);
+        let mut by_owner = revision::installed_by_owner(revisions.items);
         let extensions = self.extensions().await?;
-        let providers = extensions
+        let installed: Vec<_> = extensions
             .iter()
             .filter(|extension| extension.metadata.deletion_timestamp.is_none())
-            .filter_map(|extension| {
-                let name = extension.name_any();
-                let revision = installed.get(&extension.uid()?)?;
-                Some(revision::provider(&name, revision, BTreeSet::new()))
-            });
+            .filter_map(|it| Some((it.name_any(), by_owner.remove(&it.uid()?)?)))
+            .collect();
+        let providers = installed.iter();
+        let providers = providers.map(|(name, set)| revision::provider(name, set, BTreeSet::new()));
         let classic = if settings.controller.counts_classic() {
             self.classic_providers().await
         } else {
@@ -456,12 +491,13 @@ impl Cluster {
                 Knowledge::Unreadable
             }
         };
-        Ok(Environment {
+        let environment = Environment {
             resolving: String::new(),
             kube_version: Version::of_kubernetes(&version.git_version),
             served: Knowledge::Known(served.into()),
             providers,
-        })
+        };
+        Ok((environment, installed))
     }
 
     /// Reads what OLM Classic has installed; nothing where it is not.

@@ -10,6 +10,7 @@ use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
 use olm_api::keys::policy;
 use olm_core::extension::ValidExtension;
+use olm_core::extension::holds::is_approvable;
 use olm_core::plan::Plan;
 use serde_json::json;
 
@@ -22,8 +23,6 @@ use crate::settings::SettingsFlags;
 
 /// Digits of a digest that are enough to name a plan.
 const ENOUGH: usize = 8;
-/// What an approval releases; everything else that holds a plan goes on holding it.
-const RELEASED: [&str; 5] = ["policy", "window", "move", "increase", "approval"];
 
 /// Arguments of `approve`.
 #[derive(Debug, Args)]
@@ -126,14 +125,14 @@ async fn approve(
 
 /// Returns the command that releases a plan, if an approval does.
 pub(crate) fn release(plan: &Plan) -> Option<String> {
-    let waits = RELEASED.iter().any(|word| plan.held_by.contains(word));
+    let waits = plan.held_by.iter().any(|word| is_approvable(word));
     let digits = plan::short(&plan.digest);
     waits.then(|| format!("kubectl olm approve {} --plan {digits}", plan.extension))
 }
 
 fn released(name: &str, plan: &Plan) -> String {
     let held = plan.held_by.iter().copied();
-    let held: Vec<_> = held.filter(|word| !RELEASED.contains(word)).collect();
+    let held: Vec<_> = held.filter(|word| !is_approvable(word)).collect();
     let mut text =
         format!("{name}: {} is released by plan {}", plan.to.version, plan::short(&plan.digest));
     if !held.is_empty() {

@@ -14,12 +14,11 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt as _};
-use olm_api::conditions::{Reason, status, types};
+use olm_api::conditions::{status, types};
 use olm_api::keys::{annotation, label};
 use olm_api::{BundleMetadata, ClusterExtension, ClusterObjectSet, RevisionStatus, UpdateStatus};
-use olm_core::annotations::is_paused;
-use olm_core::extension::{ValidExtension, holder};
-use olm_core::preflight::NOT_APPROVED;
+use olm_core::extension::ValidExtension;
+use olm_core::extension::holds::reported;
 use olm_core::revision::{BundleRecord, Origin, states};
 use olm_core::status::find;
 use schemars::JsonSchema;
@@ -361,42 +360,17 @@ async fn watching(client: &Client, namespace: &str) -> anyhow::Result<BTreeSet<S
 
 /// `True`, or in one word why not.
 fn ready(extension: &ClusterExtension) -> &str {
-    let conditions = extension.status.as_ref();
-    let condition = |type_| conditions.and_then(|status| find(&status.conditions, type_));
-    let Some(ready) = condition(types::READY) else {
-        return "Unknown";
-    };
-    if ready.status == status::TRUE {
-        return status::TRUE;
-    }
-    let rights = condition(types::PERMISSIONS);
-    match rights.filter(|rights| rights.status == status::FALSE) {
-        Some(rights) if ready.reason == Reason::Retrying.as_str() => &rights.reason,
-        _ => &ready.reason,
+    let seen = extension.status.as_ref();
+    match seen.and_then(|seen| find(&seen.conditions, types::READY)) {
+        Some(ready) if ready.status == status::TRUE => status::TRUE,
+        Some(ready) => &ready.reason,
+        None => "Unknown",
     }
 }
 
-/// What holds an update, or the roll-out that is under way.
+/// What holds an update, or the rollout that is under way.
 fn held_by(extension: &ClusterExtension) -> Vec<&'static str> {
-    let mut held = Vec::new();
-    let seen = extension.status.as_ref();
-    let condition = |type_| seen.and_then(|status| find(&status.conditions, type_));
-    if is_paused(extension.annotations()) {
-        held.push("pause");
-    }
-    let progressing = condition(types::PROGRESSING).map(|found| found.message.as_str());
-    if progressing.is_some_and(|text| text.contains("validating upgrade for CRD")) {
-        held.push("crds");
-    }
-    if progressing.is_some_and(|text| text.contains(NOT_APPROVED)) {
-        held.push("approval");
-    }
-    if condition(types::PERMISSIONS).is_some_and(|it| it.status == status::FALSE) {
-        held.push("rights");
-    }
-    let update = seen.and_then(|status| status.update.as_ref());
-    held.extend(update.and_then(holder));
-    held
+    reported(extension).iter().map(|holder| holder.word).collect()
 }
 
 fn package(extension: &ClusterExtension) -> &str {
@@ -486,8 +460,7 @@ fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValues {
     );
     let held = held_by(extension);
     sheet.lines("Held by", (!held.is_empty()).then(|| held.join(", ")));
-    let todo = todo(extension, &held);
-    sheet.lines("Do", todo);
+    sheet.lines("Do", todo(extension));
     sheet.lines(
         "Revisions",
         details.revisions.iter().rev().map(|set| {
@@ -502,16 +475,9 @@ fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValues {
 }
 
 /// Commands that lead on.
-fn todo(extension: &ClusterExtension, held: &[&str]) -> Vec<String> {
+fn todo(extension: &ClusterExtension) -> Vec<String> {
     let name = extension.name_any();
-    let of = |held: &&str| match *held {
-        "pause" => Some(format!("kubectl olm resume {name}")),
-        "rights" => Some(format!("kubectl olm rbac {name} --missing | kubectl apply -f -")),
-        "version" | "policy" | "rollback" => Some(format!("kubectl olm upgrade {name}")),
-        "catalog" | "constraints" => Some(format!("kubectl olm why {name}")),
-        _ => None,
-    };
-    held.iter().filter_map(of).collect()
+    reported(extension).iter().filter_map(|holder| holder.command(&name)).collect()
 }
 
 /// What is installed, whether it is well, what could be newer and what holds it: `kubectl olm status`.
@@ -599,7 +565,6 @@ fn row(extension: &ClusterExtension) -> Row {
     let found = seen.and_then(|status| find(&status.conditions, types::READY));
     let spec = extension.spec.as_ref();
     let account = spec.and_then(|spec| spec.service_account.as_ref());
-    let held_by = held_by(extension);
     let package = |valid: ValidExtension<'_>| valid.filter.package_name.clone();
     Row {
         name: extension.name_any(),
@@ -614,8 +579,8 @@ fn row(extension: &ClusterExtension) -> Row {
             since: found.map(|found| found.last_transition_time.0.to_string()),
         },
         update: seen.and_then(|status| status.update.clone()),
-        todo: todo(extension, &held_by),
-        held_by,
+        todo: todo(extension),
+        held_by: held_by(extension),
         revisions: seen.map(|status| status.active_revisions.clone()),
         catalog: None,
         provides: None,
@@ -657,7 +622,7 @@ mod tests {
                     "conditions": [condition("Ready", "True", "Succeeded", "")]}}),
             json!({"metadata": {"name": "poor", "creationTimestamp": made}, "spec": spec,
                 "status": {"conditions": [
-                    condition("Ready", "False", "Retrying", "lacks rights"),
+                    condition("Ready", "False", "PermissionsMissing", "lacks rights"),
                     condition("PermissionsSufficient", "False", "PermissionsMissing", "x")]}}),
             json!({"metadata": {"name": "new"}}),
         ]

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use olm_api::keys;
+use olm_core::extension::holds::RbacPreflight;
 use olm_core::gate::MinorRelease;
 use olm_core::guard::AccountPolicy;
-use olm_core::preflight::RbacPreflight;
 use olm_core::resolve::{Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
 use olm_core::settings::{

@@ -7,8 +7,8 @@ use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
 use olm_api::conditions::Reason;
-use olm_api::keys::policy;
 use olm_core::error::Chain;
+use olm_core::extension::recorded_issuer;
 use olm_core::render::{
     CertificateNeeds, CertificateProvider, CertificateRequest, CertificateSource, Served,
     choose_certificates,
@@ -63,15 +63,6 @@ impl Certificates {
     }
 }
 
-/// Returns the source recorded last.
-fn recorded(revisions: &[ClusterObjectSet]) -> Option<CertificateSource> {
-    let mut newest_first = revisions.iter().rev();
-    newest_first.find_map(|revision| {
-        let text = revision.annotations().get(policy::WEBHOOK_CERTIFICATES)?;
-        text.parse().ok()
-    })
-}
-
 /// Asks what the cluster offers.
 async fn served(client: &Client) -> Result<Served, CertificateError> {
     let failed = |err| RequestError::doing("asking which APIs are served")(err);
@@ -100,7 +91,7 @@ impl Attempt<'_> {
             return Ok(Certificates::Unneeded);
         }
         let asked = self.ctx.settings.certificates;
-        let recorded = recorded(self.revisions);
+        let recorded = recorded_issuer(self.revisions);
         let served = match asked.or(recorded) {
             Some(_) => Served::default(),
             None => served(&self.ctx.client).await?,
@@ -162,7 +153,7 @@ impl Attempt<'_> {
         needed: &[CertificateRequest],
         rolled_out: bool,
     ) -> Result<bool, CertificateError> {
-        if recorded(self.revisions) != Some(CertificateSource::SelfSigned) {
+        if recorded_issuer(self.revisions) != Some(CertificateSource::SelfSigned) {
             return Ok(false);
         }
         let needed = match provider {
@@ -179,7 +170,7 @@ impl Attempt<'_> {
     /// Keeps what was issued before although nothing could be resolved or rendered. Returns when to
     /// look again.
     pub(super) async fn keep_certificates(&self) -> Option<Duration> {
-        if recorded(self.revisions) != Some(CertificateSource::SelfSigned) {
+        if recorded_issuer(self.revisions) != Some(CertificateSource::SelfSigned) {
             return None;
         }
         let (owner, now) = (self.owner(), Timestamp::now());

@@ -20,7 +20,7 @@ use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::preflight::Awaited;
+use olm_core::extension::holds::Awaited;
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
 use olm_core::revision::{CSVS_PATH, csv_provider, installed_by_owner, provider};
 use olm_core::version::Version;

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
 use olm_api::conditions::Reason;
-use olm_api::keys::{annotation, policy};
+use olm_api::keys::{self, annotation};
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
-use olm_core::extension::{
-    Demand, Goal, PermissionIncrease, Policy, Source, desired, forced_step, plan_digest, retagged,
+use olm_core::extension::holds::{
+    self, CrdUpgrades, Facts, Hold, Judged, RbacPreflight, asks_for_approval,
 };
+use olm_core::extension::{Goal, Policy, Source, desired, forced_step, plan_digest, retagged};
 use olm_core::object::Object;
-use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{
     BundleRecord, Change, Desired, Origin, changed_by, is_rolled_out, passed_over, states,
@@ -39,7 +39,7 @@ pub(super) struct Enacted {
     pub(super) revisions: Option<Vec<ClusterObjectSet>>,
     /// What `Ready` explains, and a warning says.
     pub(super) notes: Vec<Note>,
-    /// Why nothing was made, if a check before it said so.
+    /// Why nothing was made, if something holds it.
     pub(super) refused: Option<ExtensionError>,
     /// Condition `PermissionsSufficient`, if somebody looked.
     pub(super) permissions: Option<Statement>,
@@ -78,7 +78,7 @@ pub(super) struct Plan<'a> {
     /// Its bundle.
     pub(super) target: &'a BundleRecord,
     /// What is installed, where more rights than that gives have to be approved.
-    pub(super) installed: Option<Vec<Object>>,
+    pub(super) present: Option<Vec<Object>>,
     /// How it comes about.
     pub(super) origin: Origin,
     pub(super) desired: Desired,
@@ -91,7 +91,7 @@ pub(super) struct Plan<'a> {
 /// What came of writing a revision.
 pub(super) struct Made {
     /// The revisions afterwards, if there is another; or why none was written.
-    revisions: Result<Option<Vec<ClusterObjectSet>>, Refusal>,
+    revisions: Result<Option<Vec<ClusterObjectSet>>, Hold>,
     permissions: Option<Statement>,
     /// What the checks before it say.
     notes: Vec<Note>,
@@ -101,10 +101,10 @@ pub(super) struct Made {
 
 impl Made {
     /// Nothing was written.
-    fn refused(refusal: Refusal, permissions: Option<Statement>) -> Self {
+    fn held(hold: Hold, permissions: Option<Statement>) -> Self {
         Self {
-            notes: refusal.notes.clone(),
-            revisions: Err(refusal),
+            notes: vec![hold.note.clone()],
+            revisions: Err(hold),
             permissions,
             look_again: None,
             certificates_kept: false,
@@ -160,7 +160,7 @@ impl Attempt<'_> {
         let plan = Plan {
             policy,
             target,
-            installed: self.rights_before(target, policy).await.map_err(failed)?,
+            present: self.rights_before(target, policy).await.map_err(failed)?,
             origin: goal.origin(self.revisions),
             desired: self.desired(target, &resolved, &content),
             requests: &requests,
@@ -170,7 +170,7 @@ impl Attempt<'_> {
         let made = self.write(plan).await.map_err(failed)?;
         // What is restored below waits for a turn of its own.
         drop(content);
-        let enacted = Box::pin(self.made(made, |refusal| failed(refusal.into()))).await;
+        let enacted = Box::pin(self.made(made, |hold| failed(hold.into()))).await;
         let quiet = enacted.permissions.is_none() && enacted.notes.is_empty();
         let changed = enacted.revisions.is_some() || enacted.refused.is_some();
         if let (true, false, Some(newest)) = (quiet, changed, newest) {
@@ -182,11 +182,11 @@ impl Attempt<'_> {
         Ok(enacted)
     }
 
-    /// Returns what came of a revision that was written, kept or refused, and announces a new one.
+    /// Returns what came of a revision that was written, kept or held, and announces a new one.
     pub(super) async fn made(
         &self,
         made: Made,
-        failed: impl FnOnce(Refusal) -> ExtensionError,
+        failed: impl FnOnce(Hold) -> ExtensionError,
     ) -> Enacted {
         let mut enacted = Enacted {
             notes: made.notes,
@@ -196,7 +196,7 @@ impl Attempt<'_> {
             ..Enacted::default()
         };
         match made.revisions {
-            Err(refusal) => enacted.refused = Some(failed(refusal)),
+            Err(hold) => enacted.refused = Some(failed(hold)),
             Ok(None) => enacted.look_again_within(Box::pin(self.restore_content()).await),
             Ok(Some(revisions)) => {
                 self.ctx.revisions.wrote(self.extension.object, &revisions);
@@ -209,20 +209,19 @@ impl Attempt<'_> {
         enacted
     }
 
-    /// Returns which approval writing a revision of `target` takes.
-    async fn demand<'p>(
+    /// Says whether writing a revision of `target` takes the approval of its plan, whatever the extension
+    /// says.
+    async fn takes_approval(
         &self,
-        (policy, target): (&'p Policy, &BundleRecord),
+        (policy, target): (&Policy, &BundleRecord),
         (desired, change): (&Desired, Change),
-    ) -> Result<Demand<'p>, ContentError> {
-        let installed = states(self.revisions).installed.map(BundleRecord::of);
-        let demand = |required| policy.demand(target, installed.as_ref(), required);
+    ) -> Result<bool, ContentError> {
         if change == Change::Unchanged || !self.requires_approval().await? {
-            return Ok(demand(false));
+            return Ok(false);
         }
         let plan = plan_digest(self.extension, desired);
-        let is_step = demand(true).allows(&plan) || !self.carries_out(&plan, desired).await;
-        Ok(demand(is_step))
+        let is_approved = policy.demand(target, None, true).allows(&plan);
+        Ok(is_approved || !self.carries_out(&plan, desired).await)
     }
 
     /// Says whether the newest revision carries out a plan already: at most the CA of webhooks, or what
@@ -248,9 +247,10 @@ impl Attempt<'_> {
         policy: &Policy,
     ) -> Result<Option<Vec<Object>>, ContentError> {
         let installed = states(self.revisions).installed;
-        let step = |set: &&ClusterObjectSet| !BundleRecord::of(set).is_same_bundle(target);
-        let waits = policy.permission_increase == PermissionIncrease::RequireApproval;
-        match installed.filter(step).filter(|_| waits) {
+        let asks = |set: &&ClusterObjectSet| {
+            asks_for_approval(policy, Some(&BundleRecord::of(set)), target)
+        };
+        match installed.filter(asks) {
             Some(set) => {
                 let phases = self.stored(set).await?.into_iter();
                 Ok(Some(phases.flat_map(|phase| phase.objects).collect()))
@@ -275,7 +275,7 @@ impl Attempt<'_> {
         let Plan {
             policy,
             target,
-            installed,
+            present,
             mut origin,
             mut desired,
             certificates,
@@ -285,26 +285,25 @@ impl Attempt<'_> {
         let provider = certificates.provider();
         if let Some(provider) = &provider {
             let source = provider.source().to_string();
-            let key = policy::WEBHOOK_CERTIFICATES.to_owned();
+            let key = keys::policy::WEBHOOK_CERTIFICATES.to_owned();
             desired.annotations.insert(key, source);
         }
         let (known, revisions) = (&self.ctx.revisions, self.revisions);
         let change = plan_revision(known, &desired, revisions).await?;
         let ours = certificates.are_ours();
         let issued = if ours { requests } else { &[] };
-        let (demand, permissions, live, leaving) = tokio::join!(
-            self.demand((policy, target), (&desired, change)),
+        let (takes_approval, permissions, live, leaving) = tokio::join!(
+            self.takes_approval((policy, target), (&desired, change)),
             self.judge_permissions((&desired, change), issued, rights),
             self.live_crds(&desired, change),
             self.leaving_crds(&desired, change),
         );
-        let (demand, live, leaving) = (demand?, live?, leaving?);
-        let checked = self.preflight(Proposal {
-            extension: self.extension,
-            desired: &desired,
-            change,
-            demand,
-            installed: installed.as_deref(),
+        let (takes_approval, live, leaving) = (takes_approval?, live?, leaving?);
+        let installed = states(revisions).installed.map(BundleRecord::of);
+        let checked = self.check(&Facts {
+            takes_approval,
+            revision: Some((&desired, change)),
+            present: present.as_deref(),
             permissions: permissions.as_ref().map(|judgement| Judged {
                 judgement,
                 account: self.account,
@@ -317,15 +316,16 @@ impl Attempt<'_> {
                 rules: self.ctx.settings.crd_rules,
                 now: Timestamp::now(),
             }),
+            ..Facts::of(self.extension, policy, target, installed.as_ref())
         });
         let permissions = permissions.map(|found| found.statement(self.account));
         let notes = match checked {
             Ok(notes) => notes,
-            Err(mut refusal) => {
+            Err(mut hold) => {
                 if let Some(live) = &live {
-                    self.add_evidence(&mut refusal, (&desired, live)).await;
+                    self.add_evidence(&mut hold, (&desired, live)).await;
                 }
-                return Ok(Made::refused(refusal, permissions));
+                return Ok(Made::held(hold, permissions));
             }
         };
         if change != Change::Unchanged {
@@ -351,10 +351,10 @@ impl Attempt<'_> {
         })
     }
 
-    /// Runs the checks of a revision, and notes what it waits for if one refuses it.
-    fn preflight(&self, proposal: Proposal<'_>) -> Result<Vec<Note>, Refusal> {
-        let checked = preflight::run(&proposal);
-        let awaits = checked.as_ref().err().map(|refusal| refusal.awaits);
+    /// Looks for what holds a revision, and notes what it waits for then.
+    fn check(&self, facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
+        let checked = holds::first(facts);
+        let awaits = checked.as_ref().err().and_then(|hold| hold.awaits);
         let name = self.extension.object.name_any();
         self.ctx.refusals.note(&name, awaits);
         checked

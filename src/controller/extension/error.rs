@@ -6,9 +6,9 @@ use olm_api::conditions::Reason;
 use olm_api::keys;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
+use olm_core::extension::holds::{Awaited, Hold};
 use olm_core::extension::{DecisionError, PolicyError, RollbackError};
 use olm_core::operator_condition::NotUpgradeable;
-use olm_core::preflight::{Awaited, Refusal};
 use olm_core::render::RenderError;
 use olm_core::resolve::ResolveError;
 use olm_core::revision::{Account, RevisionError};
@@ -165,6 +165,18 @@ impl ExtensionError {
         matches!(**cause, ContentError::Pull(_) | ContentError::PullSecret(_))
     }
 
+    /// Returns the reason of what holds the step, if something does.
+    pub(super) fn held_by(&self) -> Option<Reason> {
+        match self {
+            Self::Operator(_) => Some(Reason::OperatorNotUpgradeable),
+            Self::Bundle { cause, .. } => match &**cause {
+                ContentError::Held(hold) => Some(hold.note.reason),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The newer bundle cannot be had, and what is installed stays.
     pub(super) fn held(error: ResolveError) -> Self {
         Self::Decision(error.into())
@@ -207,9 +219,9 @@ pub enum ContentError {
     /// The content of the revision to go back to cannot be read.
     #[error(transparent)]
     Stored(#[from] RefError),
-    /// A check refuses it.
+    /// Something holds it.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Held(#[from] Hold),
     /// The revision cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -297,10 +309,12 @@ impl Classify for ContentError {
             Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
             // The Secret may be labelled at any time; the cluster changed so that the check passes.
             Self::PullSecret(_) => Disposition::RetryWithin(REPAIRABLE),
-            Self::Refused(refusal) => match refusal.awaits {
-                Awaited::CustomResourceDefinitions => Disposition::RetryWithin(REPAIRABLE),
+            Self::Held(hold) => match hold.awaits {
                 // Asking costs many requests, and a change of rights or of the approval calls.
-                Awaited::Permissions | Awaited::Approval => Disposition::Wait(REPAIRABLE),
+                Some(Awaited::Permissions | Awaited::Approval) => Disposition::Wait(REPAIRABLE),
+                Some(Awaited::CustomResourceDefinitions) | None => {
+                    Disposition::RetryWithin(REPAIRABLE)
+                }
             },
             // The end of the pull calls.
             Self::Pulling(_) => Disposition::Wait(PULLING),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::{Client, ResourceExt};
 use olm_core::crd_safety::{Evidence, Resource, evidence};
 use olm_core::error::Chain;
+use olm_core::extension::holds::{Hold, definitions, is_enforced};
 use olm_core::object::Object;
-use olm_core::preflight::{Refusal, definitions, is_enforced};
 use olm_core::revision::{Change, Desired};
 use olm_core::uninstall::Instances;
 use serde_json::Value;
@@ -82,15 +82,15 @@ impl Attempt<'_> {
         Ok(leaving)
     }
 
-    /// Adds to a refusal what the objects of its CRDs say about it. They are read as the account;
-    /// what it may not read is said.
+    /// Adds to a hold what the objects of its CRDs say about it. They are read as the account; what it
+    /// may not read is said.
     pub(super) async fn add_evidence(
         &self,
-        refusal: &mut Refusal,
+        hold: &mut Hold,
         (desired, live): (&Desired, &BTreeMap<String, Value>),
     ) {
         let mut found = BTreeMap::new();
-        for name in refusal.crds.iter().take(JUDGED_CRDS) {
+        for name in hold.crds.iter().take(JUDGED_CRDS) {
             let new = definitions(desired).find(|crd| crd.name() == name);
             let (Some(new), Some(old)) = (new, live.get(name)) else {
                 continue;
@@ -103,7 +103,7 @@ impl Attempt<'_> {
             found.insert(name.clone(), judged);
         }
         if !found.is_empty() {
-            refusal.add_evidence(&found);
+            hold.add_evidence(&found);
         }
     }
 

@@ -45,10 +45,10 @@ use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys};
 use olm_core::config::Features;
 use olm_core::crd_safety::Rules;
 use olm_core::error::{Chain, Classify as _};
+use olm_core::extension::holds::RbacPreflight;
 use olm_core::extension::{
     Goal, Policy, Question, Return, ValidExtension, going_back, reverted, settled_on,
 };
-use olm_core::preflight::RbacPreflight;
 use olm_core::render::CertificateSource;
 use olm_core::resolve::Options;
 use olm_core::revision::{Account, AccountRule, BundleRecord, Origin, states};

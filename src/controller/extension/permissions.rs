@@ -3,14 +3,13 @@
 //! Nobody is asked in a reconcile that writes nothing, unless rights were missing before or the answer
 //! for this generation was lost, with the process or with a status that somebody else wrote first.
 
-use std::collections::HashSet;
-
 use kube::ResourceExt as _;
 use olm_api::conditions::{status, types};
 use olm_api::{ClusterObjectSet, LifecycleState};
+use olm_core::extension::StepRights;
+use olm_core::extension::holds::{Judgement, RbacPreflight};
 use olm_core::object::Object;
-use olm_core::preflight::{Judgement, RbacPreflight};
-use olm_core::rbac::{BundleObjects, missing, outline};
+use olm_core::rbac::{Held, outline};
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{Change, Desired, OPTIONAL_GROUPS};
 use olm_core::status::find;
@@ -51,17 +50,11 @@ impl Attempt<'_> {
         if !asked {
             return None;
         }
-        let objects = desired.phases.iter().flat_map(|phase| &phase.objects);
-        let secrets = certificates.iter().map(CertificateRequest::secret_object);
-        let objects: Vec<Object> = objects.map(outline).chain(secrets).collect();
-        let leaving = self.leaving(&objects).await;
+        let present = self.present().await;
+        let step = StepRights::of(self.extension, desired, certificates, &present);
         let unserved = self.unserved().await;
-        let bundle = BundleObjects { name: &desired.extension.name, objects: &objects };
-        let namespace = &self.extension.spec.namespace;
-        let judgement = ctx.reviews.judge(self.account, known, |held| {
-            missing(&bundle, namespace, &leaving, &unserved, held)
-        });
-        let judgement = judgement.await;
+        let missing = |held: &Held<'_>| step.missing(&unserved, held);
+        let judgement = ctx.reviews.judge(self.account, known, missing).await;
         let waiter = Waiter::Extension(self.extension.object.name_any());
         if judgement.missing.is_empty() {
             ctx.rbac.forget(&waiter);
@@ -84,16 +77,10 @@ impl Attempt<'_> {
         })
     }
 
-    /// Returns what the present revisions have and the next one has not; nothing of one whose
-    /// content cannot be read.
-    async fn leaving(&self, next: &[Object]) -> Vec<Object> {
+    /// Returns what the active revisions have; nothing of one whose content cannot be read.
+    async fn present(&self) -> Vec<Object> {
         let ctx = self.ctx;
-        let identity = |object: &Object| {
-            let texts = [object.group(), object.kind(), object.namespace(), object.name()];
-            texts.map(str::to_owned)
-        };
-        let mut known: HashSet<_> = next.iter().map(identity).collect();
-        let mut leaving = Vec::new();
+        let mut present = Vec::new();
         let active = |state| state == LifecycleState::Active;
         for set in self.revisions.iter().filter(|set| active(set.spec.lifecycle_state)) {
             let namespace = &ctx.settings.system_namespace;
@@ -102,13 +89,9 @@ impl Attempt<'_> {
                 continue;
             };
             let objects = content.phases.into_iter().flat_map(|phase| phase.objects);
-            leaving.extend(
-                objects
-                    .map(|resolved| outline(&resolved.object))
-                    .filter(|object| known.insert(identity(object))),
-            );
+            present.extend(objects.map(|resolved| outline(&resolved.object)));
         }
-        leaving
+        present
     }
 
     /// Returns the groups of optional kinds that the cluster does not serve: their objects wait.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use futures::channel::mpsc;
-use olm_core::preflight::Awaited;
+use olm_core::extension::holds::Awaited;
 
 /// What extensions wait for, by name.
 pub struct Refusals {

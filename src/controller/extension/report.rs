@@ -9,7 +9,7 @@ use olm_api::{
 };
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::extension::Notice;
-use olm_core::preflight::RbacPreflight;
+use olm_core::extension::holds::RbacPreflight;
 use olm_core::revision::{BundleRecord, bundle_version, states};
 use olm_core::status::extension::{self, Catalogs, Installed, Revision, Revisions, paused};
 use olm_core::status::{remove_condition, sanitize};
@@ -119,7 +119,10 @@ fn ended(error: Option<&ExtensionError>) -> extension::Outcome {
     match error.disposition() {
         Disposition::Terminal(reason) => extension::Outcome::Terminal(reason, text),
         Disposition::Retry | Disposition::RetryWithin(_) | Disposition::Wait(_) => {
-            extension::Outcome::Retry(text)
+            match error.held_by() {
+                Some(reason) => extension::Outcome::Held(reason, text),
+                None => extension::Outcome::Retry(text),
+            }
         }
     }
 }

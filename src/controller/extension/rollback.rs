@@ -5,10 +5,10 @@
 
 use kube::ResourceExt as _;
 use olm_api::ClusterObjectSet;
-use olm_api::keys::{annotation, policy};
-use olm_core::extension::{Policy, Return, Source, desired};
+use olm_api::keys::annotation;
+use olm_core::extension::{Policy, Return, Source, desired, issued_again, recorded_issuer};
 use olm_core::object::Object;
-use olm_core::render::{CertificateSource, called_services, trust};
+use olm_core::render::{CertificateSource, trust};
 use olm_core::revision::{BundleRecord, Phase, recorded_generation};
 
 use super::Attempt;
@@ -33,8 +33,7 @@ impl Attempt<'_> {
         };
         let note = back.note();
         let generation = self.extension.object.metadata.generation;
-        let source = back.source.annotations().get(policy::WEBHOOK_CERTIFICATES);
-        let source = source.and_then(|source| source.parse().ok());
+        let source = recorded_issuer(std::slice::from_ref(back.source));
         // Whoever trusts a CA of ours follows it; nothing else of what was made changes.
         let follows = source == Some(CertificateSource::SelfSigned);
         let stays = back.is_made && recorded_generation(back.source) == generation;
@@ -44,7 +43,7 @@ impl Attempt<'_> {
         }
         let mut phases = self.stored(back.source).await.map_err(failed)?;
         let objects: Vec<Object> = phases.iter().flat_map(|it| it.objects.clone()).collect();
-        let requests = if follows { called_services(&objects) } else { Vec::new() };
+        let requests = issued_again(back.source, &objects);
         let certificates = self.certificates_of(source, &requests).await;
         let certificates = certificates.map_err(|error| failed(error.into()))?;
         renew_trust(&mut phases, &certificates);
@@ -59,7 +58,7 @@ impl Attempt<'_> {
             policy,
             target: &target,
             // A version that is gone back to may have more rights than what is installed.
-            installed: self.rights_before(&target, policy).await.map_err(failed)?,
+            present: self.rights_before(&target, policy).await.map_err(failed)?,
             origin: back.origin(),
             desired: desired(self.extension, self.account, source),
             requests: &requests,
@@ -67,7 +66,7 @@ impl Attempt<'_> {
             rights: Known::default(),
         };
         let made = self.write(plan).await.map_err(failed)?;
-        let mut enacted = Box::pin(self.made(made, |refusal| failed(refusal.into()))).await;
+        let mut enacted = Box::pin(self.made(made, |hold| failed(hold.into()))).await;
         enacted.notes.push(note);
         Ok(enacted)
     }

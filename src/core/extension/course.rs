@@ -1,7 +1,6 @@
 //! Where an extension would go if whoever holds it let it go.
 
 use olm_api::UpdateStatus;
-use olm_api::conditions::Reason;
 
 use super::decide::{DecisionError, Question};
 use crate::resolve::{Catalog, Environment, Options, Resolution, Selected, Warning, resolve};
@@ -16,28 +15,8 @@ pub struct Course {
     pub catalog: Option<String>,
     /// Whether no edge of the catalog allows it.
     pub forced: bool,
-    /// What holds it, as [`holder`] says.
-    pub held: Option<&'static str>,
-}
-
-/// Returns what holds a newer version, in one word; a pause has a condition of its own.
-///
-/// Source: plugin.md 1.4.
-pub fn holder(update: &UpdateStatus) -> Option<&'static str> {
-    let is = |reason: Reason| update.reason == reason.as_str();
-    let constraints =
-        [Reason::ConstraintInvalid, Reason::ConstraintUnmet, Reason::ConstraintUnknown];
-    match () {
-        () if is(Reason::Paused) => None,
-        () if is(Reason::RolledBack) => Some("rollback"),
-        () if is(Reason::Pinned) => Some("version"),
-        () if is(Reason::OutsideWindow) => Some("window"),
-        () if is(Reason::OtherCatalogHeld) => Some("move"),
-        () if is(Reason::OperatorNotUpgradeable) => Some("operator"),
-        () if is(Reason::NotSuccessor) => Some("catalog"),
-        () if constraints.into_iter().any(is) => Some("constraints"),
-        () => Some("policy"),
-    }
+    /// How the catalogs offer it, where it is held.
+    pub held: Option<UpdateStatus>,
 }
 
 impl Question {
@@ -62,13 +41,13 @@ impl Question {
         }
         let resolution = self.resolve(catalogs, environment, options);
         let answer = self.answer(catalogs, environment, options, &resolution);
-        let held = answer.update.as_ref().filter(|_| self.stays(&resolution));
-        if let Some((version, word)) = held.and_then(|it| Some((it.version.clone()?, holder(it)))) {
+        let held = answer.update.filter(|held| held.version.is_some() && self.stays(&resolution));
+        if let Some(held) = held {
             let mut exactly = self.request();
-            exactly.filter.version = Some(version);
+            exactly.filter.version.clone_from(&held.version);
             exactly.home = None;
             let released = resolve(&exactly, catalogs, environment, options).result?;
-            return Ok(self.step(&released, options, word));
+            return Ok(self.step(&released, options, held));
         }
         let goal = answer.goal?;
         let catalog = resolution.result.as_ref().ok();
@@ -86,18 +65,13 @@ impl Question {
         selected.map_or(true, |selected| Some(&selected.bundle.name) == installed)
     }
 
-    fn step(
-        &self,
-        selected: &Selected<'_>,
-        options: &Options,
-        held: Option<&'static str>,
-    ) -> Course {
+    fn step(&self, selected: &Selected<'_>, options: &Options, held: UpdateStatus) -> Course {
         let package = &self.filter.package_name;
         Course {
             target: BundleRecord::selected(selected, package, options.release_support),
             catalog: Some(selected.catalog.to_owned()),
             forced: selected.warnings.contains(&Warning::ForcedStep),
-            held,
+            held: Some(held),
         }
     }
 }

@@ -22,12 +22,12 @@ use serde_json::Value;
 pub use changes::{Action, FieldChange, ObjectChange, differences};
 
 use crate::crd_safety::{Definition, Rules, compare};
-use crate::extension::{Course, Demand, PermissionIncrease, Policy, ValidExtension, plan_digest};
+use crate::extension::holds::{self, CrdUpgrades, Facts, Hold, Judged, Judgement, definitions};
+use crate::extension::{Course, Policy, ValidExtension, plan_digest};
 use crate::object::Object;
-use crate::preflight::{CrdUpgrades, definitions, is_enforced};
-use crate::rbac::{Permissions, lines};
-use crate::revision::{BundleRecord, Desired, Phase};
-use crate::status::Said;
+use crate::rbac::lines;
+use crate::revision::{self, BundleRecord, Change, Desired, Phase};
+use crate::status::{Note, Said};
 use crate::uninstall::Instances;
 
 /// What a plan is made from.
@@ -43,8 +43,14 @@ pub struct Proposed<'a> {
     pub before: Option<Before<'a>>,
     /// The revision as it would be written.
     pub desired: &'a Desired,
+    /// What writing it changes.
+    pub change: Change,
+    /// Who writes it.
+    pub account: &'a revision::Account,
     /// The rights that the account lacks, or why they are not known.
-    pub missing: Result<Permissions, String>,
+    pub rights: Result<Judgement, String>,
+    /// Whether the step waits for them.
+    pub enforced: bool,
     /// The CRDs on the cluster, or why they are not known.
     pub crds: Result<Crds, String>,
     /// Whether every step has to be approved by its plan, or why that is not known.
@@ -53,6 +59,13 @@ pub struct Proposed<'a> {
     pub rules: Rules,
     /// What time it is.
     pub now: Timestamp,
+    /// Why the installed operator does not let itself be updated, or why that is not known.
+    pub operator: Result<Option<String>, String>,
+    /// What is said of the rollout of this bundle, where it was taken back.
+    pub reverted: Option<Note>,
+    /// Digest of the image that the newest revision of this bundle was made of, and of the one that is
+    /// offered.
+    pub images: Option<(String, String)>,
 }
 
 /// The installed revision.
@@ -123,6 +136,9 @@ pub struct Plan {
     /// `increase`, `approval` (every step has to be approved, or another plan is), `operator`, `rollback` (its roll-out failed and was
     /// taken back), `content` (other content of the installed version that nobody accepted).
     pub held_by: BTreeSet<&'static str>,
+    /// The same with its texts.
+    #[serde(skip)]
+    pub holds: Vec<Hold>,
     /// What is not known, and why.
     pub unknown: Vec<Unknown>,
     /// What it was made from instead of what could not be read, a sentence each.
@@ -205,21 +221,13 @@ impl Plan {
         let old: &[Object] = before.map_or(&[], |before| &before.objects);
         let new = || desired.phases.iter().flat_map(|phase| &phase.objects);
         let crds = verdicts(proposed);
-        let missing = proposed.missing.clone().unwrap_or_default();
+        let missing = proposed.rights.as_ref().map(|rights| lines(&rights.missing));
         let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
         let text = |key| recorded(key).unwrap_or_default().to_owned();
         let operator = parts::granted(old.iter(), new());
         let digest = plan_digest(proposed.extension, desired);
         let objects = changes::changes(old, &desired.phases);
-        let mut held_by = held_by(proposed, &crds, &missing);
-        let demand = demand(proposed, !objects.is_empty());
-        if !demand.allows(&digest) {
-            held_by.insert("approval");
-        }
-        let is_approved = demand.approved() == Some(digest.as_str());
-        if !operator.added.is_empty() && waits(proposed) && !is_approved {
-            held_by.insert("increase");
-        }
+        let holds = holds(proposed, !objects.is_empty());
         Self {
             extension: desired.extension.name.clone(),
             from: before.map(|before| Step::of(&before.bundle, None)),
@@ -232,7 +240,7 @@ impl Plan {
             catalog: proposed.course.catalog.clone(),
             forced: proposed.course.forced,
             objects,
-            account: Account { missing: lines(&missing) },
+            account: Account { missing: missing.unwrap_or_default() },
             operator,
             webhooks: Difference::between(&parts::webhooks(old.iter()), &parts::webhooks(new())),
             gate: Gate {
@@ -241,7 +249,8 @@ impl Plan {
             },
             images: Difference::between(&parts::images(old.iter()), &parts::images(new())),
             rollback: way_back(old, desired, proposed.rules),
-            held_by,
+            held_by: holds.iter().map(Hold::word).collect(),
+            holds,
             crds,
             unknown: unknown(proposed),
             notes: Vec::new(),
@@ -288,13 +297,7 @@ fn verdicts(proposed: &Proposed<'_>) -> Vec<CrdVerdict> {
     let Ok(crds) = &proposed.crds else {
         return Vec::new();
     };
-    let upgrades = CrdUpgrades {
-        live: &crds.live,
-        leaving: &crds.leaving,
-        waivers: &proposed.policy.waivers,
-        rules: proposed.rules,
-        now: proposed.now,
-    };
+    let upgrades = upgrades(proposed, crds);
     let found = upgrades.findings(proposed.desired).into_iter();
     let found = found.filter(|(_, findings)| !findings.is_empty());
     found
@@ -333,43 +336,50 @@ fn way_back(old: &[Object], desired: &Desired, rules: Rules) -> Vec<CrdVerdict> 
 
 const CRD: &str = "CustomResourceDefinition";
 
-fn held_by(
-    proposed: &Proposed<'_>,
-    crds: &[CrdVerdict],
-    missing: &Permissions,
-) -> BTreeSet<&'static str> {
-    let refused = crds.iter().any(|crd| !crd.findings.is_empty());
-    let reasons = [
-        (proposed.policy.paused, "pause"),
-        (refused && is_enforced(proposed.extension), "crds"),
-        (!missing.is_empty(), "rights"),
-    ];
-    let holding = reasons.into_iter().filter(|(holds, _)| *holds);
-    let holding = holding.map(|(_, word)| word);
-    holding.chain(proposed.course.held).collect()
+fn upgrades<'a>(proposed: &'a Proposed<'_>, crds: &'a Crds) -> CrdUpgrades<'a> {
+    CrdUpgrades {
+        live: &crds.live,
+        leaving: &crds.leaving,
+        waivers: &proposed.policy.waivers,
+        rules: proposed.rules,
+        now: proposed.now,
+    }
 }
 
-/// Returns which approval the step takes; where nothing would change there is none.
-fn demand<'a>(proposed: &Proposed<'a>, changes: bool) -> Demand<'a> {
-    let before = proposed.before.as_ref().map(|before| &before.bundle);
-    let target = &proposed.course.target;
-    let is_step = changes || before.is_none_or(|before| !before.is_same_bundle(target));
-    let required = proposed.requires_approval.as_ref().is_ok_and(|required| *required);
-    proposed.policy.demand(target, before, required && is_step)
-}
-
-/// Says whether more rights than the installed revision gives wait for the approval of their plan.
-fn waits(proposed: &Proposed<'_>) -> bool {
+/// Returns what holds the step; what changes nothing takes no approval.
+fn holds(proposed: &Proposed<'_>, changes: bool) -> Vec<Hold> {
     let before = proposed.before.as_ref();
-    let is_step = before.is_some_and(|it| !it.bundle.is_same_bundle(&proposed.course.target));
-    let asks = proposed.policy.permission_increase == PermissionIncrease::RequireApproval;
-    is_step && asks
+    let rights = proposed.rights.as_ref().ok();
+    let images = proposed.images.as_ref();
+    let (policy, course) = (proposed.policy, proposed.course);
+    let installed = before.map(|before| &before.bundle);
+    let is_step = changes || installed.is_none_or(|it| !it.is_same_bundle(&course.target));
+    let required = proposed.requires_approval.as_ref().is_ok_and(|required| *required);
+    holds::all(&Facts {
+        takes_approval: required && is_step,
+        offered: course.held.as_ref(),
+        operator: proposed.operator.as_ref().ok().and_then(Option::as_deref),
+        reverted: proposed.reverted.as_ref(),
+        images: images.map(|(recorded, offered)| (recorded.as_str(), offered.as_str())),
+        revision: Some((proposed.desired, proposed.change)),
+        present: before.map(|before| before.objects.as_slice()),
+        permissions: rights.map(|judgement| Judged {
+            judgement,
+            account: proposed.account,
+            enforced: proposed.enforced,
+        }),
+        crds: proposed.crds.as_ref().ok().map(|crds| upgrades(proposed, crds)),
+        ..Facts::of(proposed.extension, policy, &course.target, installed)
+    })
 }
 
 fn unknown(proposed: &Proposed<'_>) -> Vec<Unknown> {
-    let account = proposed.missing.as_ref().err().map(|why| ("account", why));
-    let crds = proposed.crds.as_ref().err().map(|why| ("crds", why));
-    let approval = proposed.requires_approval.as_ref().err().map(|why| ("heldBy", why));
-    let all = account.into_iter().chain(crds).chain(approval);
-    all.map(|(what, why)| Unknown { what, why: why.clone() }).collect()
+    let all = [
+        ("account", proposed.rights.as_ref().err()),
+        ("crds", proposed.crds.as_ref().err()),
+        ("heldBy", proposed.requires_approval.as_ref().err()),
+        ("heldBy", proposed.operator.as_ref().err()),
+    ];
+    let unknown = all.into_iter().filter_map(|(what, why)| Some((what, why?)));
+    unknown.map(|(what, why)| Unknown { what, why: why.clone() }).collect()
 }

@@ -1,10 +1,11 @@
-use olm_api::ClusterExtension;
 use olm_api::keys::policy;
+use olm_api::{ClusterExtension, UpdateStatus};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::extension::{Source, desired};
+use crate::rbac::Permissions;
 use crate::resolve::UpdatePolicy;
 use crate::revision::{self, phases};
 
@@ -78,11 +79,21 @@ fn plan_where(annotations: &Value, known: bool, requires_approval: Result<bool, 
             target: after.clone(),
             catalog: Some("acme".to_owned()),
             forced: false,
-            held: Some("policy"),
+            held: Some(UpdateStatus {
+                reason: "NextMajorHeld".to_owned(),
+                ..UpdateStatus::default()
+            }),
         },
         before: Some(Before { bundle: before, properties: None, objects: objects(1) }),
         desired: &desired(extension, &account, source),
-        missing: if known { Ok(missing) } else { Err("forbidden".to_owned()) },
+        change: Change::Upgrade,
+        account: &account,
+        enforced: true,
+        rights: if known {
+            Ok(Judgement { missing, ..Judgement::default() })
+        } else {
+            Err("forbidden".to_owned())
+        },
         crds: if known {
             Ok(Crds {
                 live: [("kettles.example.com".to_owned(), live)].into(),
@@ -94,6 +105,9 @@ fn plan_where(annotations: &Value, known: bool, requires_approval: Result<bool, 
         requires_approval,
         rules: Rules::Loosenings,
         now: "2026-12-31T12:00:00Z".parse().unwrap(),
+        operator: Ok(None),
+        reverted: None,
+        images: None,
     })
 }
 

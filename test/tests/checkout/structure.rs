@@ -194,7 +194,7 @@ fn objects_of_a_bundle_never_pass_through_typed_structs() {
     let folders = [
         "src/core/bundle",
         "src/core/config",
-        "src/core/preflight",
+        "src/core/extension/holds",
         "src/core/render",
         "src/core/revision",
         "src/core/rbac",

@@ -20,7 +20,7 @@ fn crd(scene: &str) -> String {
 }
 
 /// A CRD whose objects may be this deep.
-fn definition(suffix: &str, maximum: Option<u32>) -> Value {
+pub(crate) fn definition(suffix: &str, maximum: Option<u32>) -> Value {
     let depth = maximum.map_or_else(
         || json!({"type": "integer"}),
         |maximum| json!({"type": "integer", "maximum": maximum}),

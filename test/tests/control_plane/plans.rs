@@ -88,7 +88,7 @@ async fn what_is_applied_is_what_was_approved() {
     scene.publish(&moved, &chain(&all)).await;
     scene.annotate(PAUSED, "");
     let held = format!("and approved is plan {}; kubectl olm plan {name} shows", digest(&first));
-    extension.shows("Ready", "False", "Retrying", &held).await;
+    extension.shows("Ready", "False", "PlanChanged", &held).await;
     assert_eq!(extension.revisions().await.len(), 1);
     assert!(scene.events("PlanChanged")[0].contains(digest(&first)));
     let (code, _, errors) = olm(&scene, &["approve", &name, "--plan", digits]);
@@ -117,7 +117,7 @@ async fn more_rights_wait_for_the_approval_of_their_plan() {
     extension.installed("1.0.0").await;
     scene.annotate(INCREASE, "RequireApproval");
     extension.patch_catalog(json!({"version": null})).await;
-    extension.shows("Ready", "False", "Retrying", "gives the operator more rights").await;
+    extension.shows("Ready", "False", "PermissionIncrease", "gives the operator more rights").await;
     let held = plan(&scene);
     assert_eq!(held["heldBy"], json!(["increase"]));
     let (_, why, _) = olm(&scene, &["why", &scene.name]);

@@ -192,7 +192,7 @@ async fn a_step_back_to_more_rights_waits_for_the_approval_of_its_plan() {
     let (code, text, errors) = olm(&scene, &["rollback", &name, "--yes", "--no-wait"]);
     assert_eq!(code, Some(0), "{text}{errors}");
     assert!(errors.contains(&format!("kubectl olm approve {name} --plan ")), "{errors}");
-    extension.shows("Ready", "False", "Retrying", "gives the operator more rights").await;
+    extension.shows("Ready", "False", "PermissionIncrease", "gives the operator more rights").await;
     assert_eq!(extension.revisions().await.len(), 2, "nothing is written");
     assert!(scene.get("clusterrole", "regained-reader").is_none());
     assert_eq!(olm_test::extension::installed_version(&extension.get().await), Some("1.1.0"));

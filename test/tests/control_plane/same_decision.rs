@@ -4,6 +4,7 @@
 //! Source: plugin.md 5.
 
 use std::collections::BTreeMap;
+use std::slice;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -13,11 +14,12 @@ use olm_api::keys::name::CONTROLLER_CONFIG;
 use olm_api::keys::{annotation, manager, policy};
 use olm_test::cluster::{self, Cluster, ControlPlane, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, condition, installed_version};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::{Scene, serve};
-use olm_test::{images, plugin};
+use olm_test::package::{Bundle, Package, chain};
+use olm_test::scene::{ACCOUNT, Scene, serve};
+use olm_test::{images, plugin, wait};
 use serde_json::{Value, json};
 
+use crate::crd_safety::definition;
 use crate::flags::start;
 use crate::halves::half;
 use crate::moving::upstream;
@@ -188,6 +190,14 @@ enum State {
     Needs,
     /// The next version gives its operator more rights.
     MoreRights,
+    /// The next version has an object that the account may not write.
+    Lacks,
+    /// The next version leaves out an object that the account may not remove.
+    Leaves,
+    /// The next version has a webhook, and the account may not write the Secret of its certificate.
+    Secrets,
+    /// The next version narrows a CRD.
+    Narrows,
     /// The next version is installed.
     Newer,
     /// The next version was rolled out, failed, and was taken back.
@@ -204,10 +214,12 @@ struct Row {
     state: State,
     /// Whether the next version is to be installed, so that no row passes because nothing happens.
     moves: bool,
+    /// What holds it, where that is compared.
+    held: Option<&'static str>,
 }
 
 fn row(name: &'static str, next: &'static str, moves: bool) -> Row {
-    Row { name, next, annotations: Vec::new(), state: State::Served, moves }
+    Row { name, next, annotations: Vec::new(), state: State::Served, moves, held: None }
 }
 
 impl Row {
@@ -221,15 +233,36 @@ impl Row {
         self
     }
 
+    fn held_by(mut self, word: &'static str) -> Self {
+        self.held = Some(word);
+        self
+    }
+
+    fn bundles(&self) -> [Bundle; 2] {
+        let (first, next) = (Bundle::new("1.0.0"), Bundle::new(self.next));
+        let narrowed = |maximum| definition(self.name, maximum);
+        match self.state {
+            State::MoreRights => {
+                let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1",
+                    "kind": "ClusterRole", "metadata": {"name": format!("more-{}", self.name)},
+                    "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
+                [first, next.with_manifest(role)]
+            }
+            State::Lacks => [first, next.with_second_config_map()],
+            State::Leaves => [first.with_second_config_map(), next],
+            State::Secrets => {
+                [first, next.with_webhook(Package::new(self.name).validating_webhook())]
+            }
+            State::Narrows => {
+                [first.with_manifest(narrowed(None)), next.with_manifest(narrowed(Some(10)))]
+            }
+            _ => [first, next],
+        }
+    }
+
     /// Installs the first version, with the next one in sight.
     async fn set(&self, cluster: &Cluster) -> (Scene, Extension) {
-        let mut next = Bundle::new(self.next);
-        if self.state == State::MoreRights {
-            next = next.with_manifest(json!({"apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "ClusterRole", "metadata": {"name": format!("more-{}", self.name)},
-                "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}));
-        }
-        let bundles = [Bundle::new("1.0.0"), next];
+        let bundles = self.bundles();
         let versions = ["1.0.0", self.next];
         let entries = match self.state {
             State::Elsewhere => chain(&versions[..1]),
@@ -246,7 +279,14 @@ impl Row {
         let mut scene = Scene::empty(cluster.clone(), self.name);
         scene.publish_with(&bundles, &entries, &needs).await;
         scene.create_namespace();
-        scene.grant(&bundles);
+        match self.state {
+            State::Lacks => scene.grant(&bundles[..1]),
+            State::Leaves => bundles.iter().for_each(|one| scene.grant(slice::from_ref(one))),
+            State::Secrets => {
+                scene.grant_with(&bundles, &["--webhook-certificates=cert-manager"]);
+            }
+            _ => scene.grant(&bundles),
+        }
         shelve(&scene);
         let extension = install(&scene, "1.0.0").await;
         if self.state == State::Newer {
@@ -268,7 +308,21 @@ impl Row {
     async fn change(&self, scene: &mut Scene, extension: &Extension) {
         let plane = scene.cluster.plane;
         match self.state {
-            State::Served | State::Needs | State::MoreRights | State::Newer | State::TakenBack => {}
+            State::Leaves => {
+                let name = format!("olm:{0}:{ACCOUNT}:{0}.v1.0.0", scene.name);
+                for kinds in ["clusterrole,clusterrolebinding", "role,rolebinding"] {
+                    let object = [kinds, &name, "--ignore-not-found", "-n", &scene.name];
+                    plane.kubectl(&[&["delete"][..], &object].concat());
+                }
+            }
+            State::Served
+            | State::Needs
+            | State::MoreRights
+            | State::Lacks
+            | State::Secrets
+            | State::Narrows
+            | State::Newer
+            | State::TakenBack => {}
             State::Altered(accepted) => {
                 let mut bundle = Bundle::new("1.0.0");
                 bundle.data.insert("depth".to_owned(), "20".to_owned());
@@ -391,6 +445,10 @@ impl Told {
         same("the row", if row.moves { row.next } else { "1.0.0" }, installed);
         same("why", self.by_why(), installed);
         same("plan", self.by_plan(), installed);
+        if let Some(word) = row.held {
+            let plan = self.plan.clone().unwrap_or_default();
+            same("held by", &plan["heldBy"].to_string(), &json!([word]).to_string());
+        }
         if let State::Altered(accepted) = row.state {
             let plan = self.plan.clone().unwrap_or_default();
             let holds = plan["heldBy"].to_string();
@@ -456,6 +514,14 @@ async fn same(cluster: &Cluster, group: &str, flags: &[&str], rows: Vec<Row>) ->
         let after = extension.eventually("decided", DECIDED, is_decided).await;
         let revisions = extension.revisions().await.len();
         differs.extend(told.compare(row, &after, revisions));
+        if let Some(word) = row.held {
+            let (_, status, _) = olm(plane, &["status", &scene.name, "-o", "json"]);
+            let status: Value = serde_json::from_str(&status).expect("JSON");
+            let held = &status["extensions"][0]["heldBy"];
+            if *held != json!([word]) {
+                differs.push(format!("{}: held by {word}, and status says {held}", row.name));
+            }
+        }
         // And it says so.
         let again = Told::of(plane, &scene.name).why.unwrap_or_default();
         let said = &again["controller"]["differs"];
@@ -490,14 +556,14 @@ async fn the_controller_does_what_the_plugin_said_about_upgrade_policies() {
     let another_plan = format!("1.1.0@sha256:{}", "0".repeat(64));
     let rows = vec![
         row("plain", "1.1.0", true),
-        row("none", "1.0.1", false).with(policy::UPGRADE, "None"),
+        row("none", "1.0.1", false).with(policy::UPGRADE, "None").held_by("policy"),
         row("patch", "1.0.1", true).with(policy::UPGRADE, "PatchOnly"),
-        row("patchminor", "1.1.0", false).with(policy::UPGRADE, "PatchOnly"),
-        row("minormajor", "2.0.0", false).with(policy::UPGRADE, "MinorOnly"),
+        row("patchminor", "1.1.0", false).with(policy::UPGRADE, "PatchOnly").held_by("policy"),
+        row("minormajor", "2.0.0", false).with(policy::UPGRADE, "MinorOnly").held_by("policy"),
         row("any", "2.0.0", true).with(policy::UPGRADE, "Any"),
         row("approved", "2.0.0", true).with(policy::APPROVE, "2.0.0"),
-        row("otherplan", "1.1.0", false).with(policy::APPROVE, &another_plan),
-        row("window", "1.1.0", false).with(policy::UPDATE_WINDOW, &closed),
+        row("otherplan", "1.1.0", false).with(policy::APPROVE, &another_plan).held_by("approval"),
+        row("window", "1.1.0", false).with(policy::UPDATE_WINDOW, &closed).held_by("window"),
         row("windowapproved", "1.1.0", true)
             .with(policy::UPDATE_WINDOW, &closed)
             .with(policy::APPROVE, "1.1.0"),
@@ -508,7 +574,7 @@ async fn the_controller_does_what_the_plugin_said_about_upgrade_policies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_does_what_the_plugin_said_about_annotations() {
     let rows = vec![
-        row("paused", "1.1.0", false).with(policy::PAUSED, "true"),
+        row("paused", "1.1.0", false).with(policy::PAUSED, "true").held_by("pause"),
         row("resumed", "1.1.0", true).with(policy::PAUSED, "false"),
         row("word", "1.1.0", false).with(policy::UPGRADE, "Sometimes"),
         row("key", "1.1.0", false).with("policy.olm.operatorframework.io/unheard-of", "true"),
@@ -519,7 +585,8 @@ async fn the_controller_does_what_the_plugin_said_about_annotations() {
         row("failureback", "1.1.0", true).with(policy::ON_FAILURE, "Rollback"),
         row("takenback", "1.1.0", false)
             .with(policy::ON_FAILURE, "Rollback")
-            .while_is(State::TakenBack),
+            .while_is(State::TakenBack)
+            .held_by("rollback"),
         row("triedagain", "1.1.0", true)
             .with(policy::ON_FAILURE, "Keep")
             .while_is(State::TakenBack),
@@ -530,7 +597,7 @@ async fn the_controller_does_what_the_plugin_said_about_annotations() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_does_what_the_plugin_said_about_catalogs() {
     let rows = vec![
-        row("altered", "1.1.0", false).while_is(State::Altered(false)),
+        row("altered", "1.1.0", false).while_is(State::Altered(false)).held_by("content"),
         row("accepted", "1.1.0", false).while_is(State::Altered(true)),
         row("disabled", "1.1.0", false).while_is(State::Disabled),
         row("unreadable", "1.1.0", false).while_is(State::Unreadable(10)),
@@ -539,16 +606,30 @@ async fn the_controller_does_what_the_plugin_said_about_catalogs() {
         row("elsewhere", "1.1.0", true).while_is(State::Elsewhere),
         row("elsewhereheld", "1.1.0", false)
             .with(policy::CATALOG_MOVE, "Hold")
-            .while_is(State::Elsewhere),
+            .while_is(State::Elsewhere)
+            .held_by("move"),
         row("deprecated", "1.1.0", false).while_is(State::Deprecated),
         row("needs", "1.1.0", false).while_is(State::Needs),
         row("needsforced", "1.1.0", true).with(policy::FORCE, "constraints").while_is(State::Needs),
         row("rights", "1.1.0", true).while_is(State::MoreRights),
         row("rightsheld", "1.1.0", false)
             .with(policy::PERMISSION_INCREASE, "RequireApproval")
-            .while_is(State::MoreRights),
+            .while_is(State::MoreRights)
+            .held_by("increase"),
     ];
     decides_alike("catalogs", &[], rows).await;
+}
+
+// applying.md 5.1, 6
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_does_what_the_plugin_said_about_rights_and_crds() {
+    let rows = vec![
+        row("lacks", "1.1.0", false).while_is(State::Lacks).held_by("rights"),
+        row("leaves", "1.1.0", false).while_is(State::Leaves).held_by("rights"),
+        row("secrets", "1.1.0", false).while_is(State::Secrets).held_by("rights"),
+        row("narrows", "1.1.0", false).while_is(State::Narrows).held_by("crds"),
+    ];
+    decides_alike("rights", &[], rows).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

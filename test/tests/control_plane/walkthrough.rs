@@ -107,7 +107,7 @@ async fn walk(cluster: Cluster) -> (Controller, Extension, Scene) {
     let resumed = plugin::answer(plane, &["resume", &name]);
     assert_eq!(resumed.0, Some(0), "{resumed:?}");
     let held = format!("approved is plan {}", digest(&approved));
-    extension.shows("Ready", "False", "Retrying", &held).await;
+    extension.shows("Ready", "False", "PlanChanged", &held).await;
     assert_eq!(extension.revisions().await.len(), 1);
     wait_for_verdict(&client, "False", "buoy-walkgated.v1.0.0").await;
 

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::rbac::made::{account_of, made, shared_with};
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster, ClusterState};
+use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::{DryRun, Global};
 use crate::output::{Outcome, agreed, notice};
 use crate::settings::SettingsFlags;
@@ -151,9 +151,8 @@ pub(crate) async fn run(
 async fn going(cluster: &Cluster, args: &DeleteArgs) -> anyhow::Result<Vec<String>> {
     let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
     if args.cascade {
-        let state = cluster.state().await;
-        let state = state.with_context(|| format!("what depends on {} is not known", args.name))?;
-        dependents_first(state, &args.name, &mut order, &mut seen);
+        let found = dependents_first(cluster, &args.name, &mut order, &mut seen).await;
+        found.with_context(|| format!("what depends on {} is not known", args.name))?;
     } else {
         order.push(args.name.clone());
     }
@@ -161,21 +160,22 @@ async fn going(cluster: &Cluster, args: &DeleteArgs) -> anyhow::Result<Vec<Strin
 }
 
 /// Adds an extension after those that would break without it, and theirs.
-fn dependents_first(
-    state: &ClusterState,
+async fn dependents_first(
+    cluster: &Cluster,
     name: &str,
     order: &mut Vec<String>,
     seen: &mut BTreeSet<String>,
-) {
+) -> anyhow::Result<()> {
     if !seen.insert(name.to_owned()) {
-        return;
+        return Ok(());
     }
-    for dependent in state.dependents(name) {
+    for dependent in cluster.dependents(name).await? {
         if let Origin::ClusterExtension(dependent) = &dependent.origin {
-            dependents_first(state, dependent, order, seen);
+            Box::pin(dependents_first(cluster, dependent, order, seen)).await?;
         }
     }
     order.push(name.to_owned());
+    Ok(())
 }
 
 /// Shows what would break without an extension, and does not go with it.
@@ -185,8 +185,8 @@ async fn show_dependents(
     going: &[String],
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let state = match cluster.state().await {
-        Ok(state) => state,
+    let dependents = match cluster.dependents(&extension.name_any()).await {
+        Ok(dependents) => dependents,
         Err(error) => {
             notice(&format!("note: what depends on it is not known: {error:#}"));
             return Ok(());
@@ -196,7 +196,6 @@ async fn show_dependents(
         Origin::ClusterExtension(name) => going.contains(name),
         Origin::ClusterServiceVersion(_) => false,
     };
-    let dependents = state.dependents(&extension.name_any());
     for dependent in dependents.iter().filter(|it| !goes(&it.origin)) {
         writeln!(out, "  its removal {dependent}")?;
     }

@@ -7,25 +7,29 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
-use olm_api::keys::{annotation, policy};
+use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
+use olm_core::extension::holds::{Judgement, RbacPreflight, definitions};
 use olm_core::extension::{
-    Course, Policy, Source, ValidExtension, desired, going_back, retagged, said,
+    Course, Policy, Source, StepRights, ValidExtension, desired, going_back, issued_again,
+    recorded_issuer, retagged, said,
 };
 use olm_core::object::Object;
-use olm_core::plan::{Before, Crds, Plan, Proposed, Unknown};
-use olm_core::preflight::definitions;
-use olm_core::rbac::{BundleObjects, Permissions};
+use olm_core::plan::{Before, Crds, Plan, Proposed};
+use olm_core::rbac::{Held, Permissions};
 use olm_core::render::{
     Additions, CertificateProvider, CertificateRequest, CertificateSource, ProxyVariables,
     RolePlacement, Served, Settings, certificate_needs, choose_certificates, handover,
     render_configured,
 };
 use olm_core::resolve::{Knowledge, ServedKinds};
-use olm_core::revision::{Account, BundleRecord, Desired, Origin, Phase, phases, states};
+use olm_core::revision::{
+    Account, BundleRecord, Desired, Origin, Phase, compare as changed, phases, states,
+};
 use olm_core::rights::OPENSHIFT;
+use olm_core::status::Note;
 use olm_core::uninstall::Instances;
 
 use crate::bundle_source::load_image;
@@ -123,30 +127,25 @@ pub(crate) async fn make(
         None => None,
         Some(set) => Some(renderer.before(cluster.own_client(), set).await?),
     };
+    let question = &snapshot.question;
+    let operator = cluster.operator(question, valid, &course.target).await;
+    // What is gone back to keeps what it was made of.
+    let newest = revisions.last().filter(|_| question.policy.rollback_to.is_none());
+    let same = newest.filter(|set| BundleRecord::of(set).is_same_bundle(&course.target));
+    let recorded = same.and_then(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
     let step = Step {
         course: &course,
-        policy: &snapshot.question.policy,
+        policy: &question.policy,
         desired: &desired,
         requests: &content.requests,
+        operator: operator
+            .map(|held| held.map(|held| held.to_string()))
+            .map_err(|error| format!("{error:#}")),
+        reverted: cluster.taken_back(extension, question, &course.target).await?,
+        images: recorded.map(|recorded| (recorded.clone(), digest.clone())),
     };
-    let mut plan = step.judged(cluster, valid, &account, before).await?;
-    match cluster.operator(&snapshot.question, valid, &course.target).await {
-        Ok(held) => plan.held_by.extend(held.map(|_| "operator")),
-        Err(error) => plan.unknown.push(Unknown { what: "heldBy", why: format!("{error:#}") }),
-    }
-    let question = &snapshot.question;
-    let back = cluster.taken_back(extension, question, &course.target);
-    plan.held_by.extend(back.await?.map(|_| "rollback"));
-    if question.policy.rollback_to.is_none() {
-        let newest = revisions.last();
-        let same = newest.filter(|set| BundleRecord::of(set).is_same_bundle(&course.target));
-        let recorded = same.and_then(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
-        let changed = retagged(&question.policy, recorded.map(String::as_str), &digest);
-        plan.held_by.extend(changed.map(|_| "content"));
-    }
-    plan.notes = renderer.notes;
-    plan.controller = said;
-    Ok(plan)
+    let plan = step.judged(cluster, valid, &account, (&revisions, before)).await?;
+    Ok(Plan { notes: renderer.notes, controller: said, ..plan })
 }
 
 /// Makes the plan of going back to a revision, of what it holds.
@@ -187,8 +186,17 @@ pub(crate) async fn back(
             Some(Before::of(installed, held))
         }
     };
-    let step = Step { course: &course, policy: &policy, desired: &desired, requests: &[] };
-    step.judged(cluster, valid, &account, before).await
+    let objects: Vec<Object> = phases.iter().flat_map(|phase| phase.objects.clone()).collect();
+    let step = Step {
+        course: &course,
+        policy: &policy,
+        desired: &desired,
+        requests: &issued_again(set, &objects),
+        operator: Ok(None),
+        reverted: None,
+        images: None,
+    };
+    step.judged(cluster, valid, &account, (&revisions, before)).await
 }
 
 /// A step, before the cluster is asked about it.
@@ -197,31 +205,51 @@ struct Step<'a> {
     policy: &'a Policy,
     desired: &'a Desired,
     requests: &'a [CertificateRequest],
+    operator: Result<Option<String>, String>,
+    reverted: Option<Note>,
+    images: Option<(String, String)>,
 }
 
 impl Step<'_> {
     async fn judged(
-        &self,
+        self,
         cluster: &Cluster,
         extension: ValidExtension<'_>,
         account: &Account,
-        before: Option<Before<'_>>,
+        (revisions, before): (&[ClusterObjectSet], Option<Before<'_>>),
     ) -> Result<Plan, Missing> {
         let (client, state) = (cluster.own_client(), cluster.state().await?);
         let old: &[Object] = before.as_ref().map_or(&[], |before| &before.objects);
-        let needed = (self.desired, self.requests);
+        let mut present = old.to_vec();
+        for set in states(revisions).rolling {
+            // As the controller: what cannot be read does not count.
+            let phases = managed::content(client, set).await.unwrap_or_default();
+            present.extend(phases.into_iter().flat_map(|phase| phase.objects));
+        }
+        let rights = StepRights::of(extension, self.desired, self.requests, &present);
+        let newest = revisions.last();
+        let observed = newest.and_then(|set| set.status.as_ref());
+        let observed = observed.iter().flat_map(|status| &status.observed_phases);
+        let observed: Vec<_> =
+            observed.map(|phase| (phase.name.clone(), phase.digest.clone())).collect();
         let required = cluster.requires_approval(extension).await;
         Ok(Plan::of(&Proposed {
             extension,
             policy: self.policy,
             course: self.course,
-            missing: missing(client, state, account, needed).await,
+            change: changed(self.desired, newest, &observed),
+            account,
+            rights: missing(client, state, account, &rights).await,
+            enforced: state.controller().rbac_preflight == RbacPreflight::Enforce,
             crds: crds(client, self.desired, old).await,
             before,
             desired: self.desired,
             requires_approval: required.map_err(|error| format!("{error:#}")),
             rules: state.controller().crd_rules(),
             now: Timestamp::now(),
+            operator: self.operator,
+            reverted: self.reverted,
+            images: self.images,
         }))
     }
 }
@@ -233,14 +261,10 @@ impl<'a> Renderer<'a> {
         snapshot: &'a ExtensionSnapshot,
         revisions: &[ClusterObjectSet],
     ) -> anyhow::Result<Self> {
-        let recorded = revisions.iter().rev().find_map(|set| {
-            let recorded = set.annotations().get(policy::WEBHOOK_CERTIFICATES)?;
-            recorded.parse().ok()
-        });
         Ok(Self {
             extension,
             state,
-            recorded,
+            recorded: recorded_issuer(revisions),
             served: issuers(&snapshot.environment.served)?,
             additions: &snapshot.question.policy.additions,
             proxy: ProxyVariables::default(),
@@ -360,19 +384,19 @@ async fn missing(
     client: &Client,
     state: &ClusterState,
     account: &Account,
-    (desired, requests): (&Desired, &[CertificateRequest]),
-) -> Result<Permissions, String> {
-    let objects = desired.phases.iter().flat_map(|phase| &phase.objects);
-    let secrets = requests.iter().map(CertificateRequest::secret_object);
-    let objects: Vec<Object> = objects.cloned().chain(secrets).collect();
-    let question = Question {
-        bundles: &[BundleObjects { name: &desired.extension.name, objects: &objects }],
-        account,
-        granted: &Permissions::default(),
-        unserved: &state.unserved(),
-    };
-    let found = compare(client, &question).await;
-    found.map(|found| found.missing).map_err(|error| format!("{error:#}"))
+    step: &StepRights<'_>,
+) -> Result<Judgement, String> {
+    let unserved = state.unserved();
+    let missing = |held: &Held<'_>| step.missing(&unserved, held);
+    let granted = &Permissions::default();
+    let found = compare(client, &Question { missing: &missing, account, granted }).await;
+    let found = found.map_err(|error| format!("{error:#}"))?;
+    Ok(Judgement {
+        missing: found.missing,
+        errors: found.errors,
+        wildcard_name: found.wildcard_name,
+        ..Judgement::default()
+    })
 }
 
 /// Reads the CRDs that a revision would replace, and those that it does not have any more.

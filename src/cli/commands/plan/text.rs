@@ -138,14 +138,15 @@ pub(super) fn write_fields(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use olm_api::ClusterExtension;
+    use olm_api::conditions::Reason;
+    use olm_api::{ClusterExtension, UpdateStatus};
     use olm_core::crd_safety::Rules;
+    use olm_core::extension::holds::Judgement;
     use olm_core::extension::{Course, Policy, Source, ValidExtension, desired};
     use olm_core::object::Object;
     use olm_core::plan::{Before, Proposed};
-    use olm_core::rbac::Permissions;
     use olm_core::resolve::UpdatePolicy;
-    use olm_core::revision::{Account, BundleRecord, phases};
+    use olm_core::revision::{Account, BundleRecord, Change, phases};
 
     use super::*;
     use crate::web;
@@ -200,15 +201,24 @@ mod tests {
                 target: after.clone(),
                 catalog: Some("acme".to_owned()),
                 forced: true,
-                held: Some("policy"),
+                held: Some(UpdateStatus {
+                    reason: Reason::NextMajorHeld.to_string(),
+                    ..UpdateStatus::default()
+                }),
             },
             before: Some(Before { bundle: before, properties: None, objects: objects(1) }),
             desired: &desired(extension, &account, source),
-            missing: Ok(Permissions::default()),
+            change: Change::Upgrade,
+            account: &account,
+            rights: Ok(Judgement::default()),
+            enforced: true,
             crds: Err("forbidden".to_owned()),
             requires_approval: Ok(false),
             rules: Rules::Loosenings,
             now: "2026-12-31T12:00:00Z".parse().unwrap(),
+            operator: Ok(None),
+            reverted: None,
+            images: None,
         })
     }
 

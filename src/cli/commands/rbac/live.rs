@@ -14,8 +14,7 @@ use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use olm_core::error::Chain;
 use olm_core::rbac::{
-    Account, BundleObjects, Grant, Held, Permission, Permissions, RbacObjects, has_wildcard_name,
-    missing,
+    Account, Grant, Held, Missing, Permission, Permissions, RbacObjects, has_wildcard_name,
 };
 use olm_core::rights::access_review;
 use serde::de::DeserializeOwned;
@@ -44,12 +43,11 @@ pub(crate) struct Findings {
 
 /// What is to be found out.
 pub(crate) struct Question<'a> {
-    pub(crate) bundles: &'a [BundleObjects<'a>],
+    /// What an account lacks that holds this much.
+    pub(crate) missing: &'a (dyn Fn(&Held<'_>) -> Missing + Sync),
     pub(crate) account: &'a Account,
     /// Everything that generated roles grant for the bundles.
     pub(crate) granted: &'a Permissions,
-    /// Groups of optional kinds that the cluster does not serve.
-    pub(crate) unserved: &'a [&'a str],
 }
 
 /// Compares what an account holds with what it needs.
@@ -99,30 +97,22 @@ where
     Ok(listed.items)
 }
 
-/// Returns what the account lacks by RBAC for any of the bundles.
+/// Returns what the account lacks by RBAC.
 fn lacking(
     asked: &Question<'_>,
     cluster: &RbacObjects,
     held: &Permissions,
     errors: &mut BTreeSet<String>,
 ) -> Permissions {
-    let mut lacking = Permissions::default();
-    for bundle in asked.bundles {
-        let judge = |roles: &BTreeMap<_, _>| {
-            let held = Held { rights: held, roles };
-            let namespace = &asked.account.namespace;
-            missing(bundle, namespace, &[], asked.unserved, &held)
-        };
-        let unread = judge(&BTreeMap::new()).unread_roles.into_iter();
-        let read = unread.map(|role| {
-            let rules = cluster.rules(&role).map(<[_]>::to_vec);
-            (role, rules)
-        });
-        let mut found = judge(&read.collect());
-        lacking.extend(&found.rights);
-        errors.append(&mut found.errors);
-    }
-    lacking.reduced()
+    let judge = |roles: &BTreeMap<_, _>| (asked.missing)(&Held { rights: held, roles });
+    let unread = judge(&BTreeMap::new()).unread_roles.into_iter();
+    let read = unread.map(|role| {
+        let rules = cluster.rules(&role).map(<[_]>::to_vec);
+        (role, rules)
+    });
+    let mut found = judge(&read.collect());
+    errors.append(&mut found.errors);
+    found.rights.reduced()
 }
 
 /// Returns what of some rights no authorizer gives the account, as far as the caller may ask.

@@ -21,8 +21,8 @@ use olm_api::keys::name;
 use olm_core::error::quote;
 use olm_core::object::Object;
 use olm_core::rbac::{
-    Account, BundleObjects, Options, Permissions, PolicyRule, Subject, impersonate_manifests,
-    lines, manifests, missing_manifests, required, use_manifests,
+    Account, BundleObjects, Held, Missing, Options, Permissions, PolicyRule, Subject,
+    impersonate_manifests, lines, manifests, missing, missing_manifests, required, use_manifests,
 };
 use olm_core::revision::NotNamespaced;
 use schemars::JsonSchema;
@@ -347,12 +347,13 @@ async fn look(
     let needed = required(&bundles, &account.namespace, &options(&args.grants, subjects))?;
     let granted = needed.all();
     let compared = async {
-        let question = Question {
-            bundles: &bundles,
-            account,
-            granted: &granted,
-            unserved: &cluster.state().await?.unserved(),
+        let unserved = cluster.state().await?.unserved();
+        // What leaves with an upgrade is among them: the installed bundle is one of an extension's.
+        let each = |held: &Held<'_>| {
+            let lacks = |it| missing(it, &account.namespace, &[], &unserved, held);
+            bundles.iter().map(lacks).fold(Missing::default(), Missing::and)
         };
+        let question = Question { missing: &each, account, granted: &granted };
         compare(cluster.own_client(), &question).await
     };
     let found = match compared.await {

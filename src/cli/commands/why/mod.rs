@@ -12,14 +12,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
-use olm_api::conditions::Reason as Code;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::explain::{Headline, Report, explain_target};
-use olm_core::extension::{self, Demand, PermissionIncrease, Question, ValidExtension, said};
-use olm_core::preflight::{increase, unapproved};
+use olm_core::extension::{self, Question, said};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::revision::BundleRecord;
-use olm_core::status::{Note, Said};
+use olm_core::status::Said;
 use olm_core::yaml;
 use serde_json::Value;
 
@@ -244,15 +242,13 @@ impl Inquiry {
         })
     }
 
-    /// Finds out what holds the bundle that is chosen, where annotations of the extension ask for it:
-    /// that nothing is changed, that its roll-out failed, its operator, the rights that it would get,
-    /// or the plan that was approved.
+    /// Finds out what holds the bundle that is chosen and not installed.
     async fn holds(
         &self,
         cluster: &Cluster,
         catalogs: &[Catalog<'_>],
     ) -> anyhow::Result<Vec<Headline>> {
-        let (question, policy) = (&self.question, &self.question.policy);
+        let question = &self.question;
         let environment = question.environment(catalogs, &self.options, &self.environment);
         let resolution = question.resolve(catalogs, &environment, &self.options);
         let Ok(selected) = &resolution.result else {
@@ -267,48 +263,23 @@ impl Inquiry {
         if is_there && other.all(|other| other.is_same_bundle(&target)) {
             return Ok(Vec::new());
         }
-        let headline = |note: Note| Headline { code: note.reason, text: note.message };
         let still = question.stands_still();
         let mut holds: Vec<_> =
             still.map(|(code, text)| Headline { code, text }).into_iter().collect();
         if is_there {
             return Ok(holds);
         }
-        let name = self.extension.as_deref().unwrap_or_default();
-        let extension = cluster.extension(name).await?;
-        let valid = ValidExtension::of(&extension).context("it names no package")?;
-        let required = cluster.requires_approval(valid).await.unwrap_or_else(|error| {
-            output::notice(&format!("note: whether it has to be approved is not known: {error:#}"));
-            false
-        });
-        let demand = policy.demand(&target, installed, required);
-        let asks = policy.permission_increase == PermissionIncrease::RequireApproval
-            && installed.is_some();
-        let back = cluster.taken_back(&extension, question, &target).await?;
-        holds.extend(back.map(headline));
-        match cluster.operator(question, valid, &target).await {
-            Ok(held) => holds.extend(held.map(|held| Headline {
-                code: Code::OperatorNotUpgradeable,
-                text: held.to_string(),
-            })),
-            Err(error) => output::notice(&format!("note: what holds it is not known: {error:#}")),
-        }
-        if !asks && demand == Demand::Nothing {
-            return Ok(holds);
-        }
+        let extension = cluster.extension(self.extension.as_deref().unwrap_or_default()).await?;
         match plan::make(cluster, &extension, Some(&target.version)).await {
             Ok(plan) => {
-                if plan.held_by.contains("approval") {
-                    holds.push(headline(unapproved(name, &plan.digest, demand)));
-                }
-                if plan.held_by.contains("increase") {
-                    holds.push(headline(increase(name, &plan.digest, &plan.operator.added)));
-                }
+                let notes = plan.holds.into_iter().map(|hold| hold.note);
+                let stands = holds.first().map(|headline| headline.code);
+                let notes = notes.filter(|note| Some(note.reason) != stands);
+                holds.extend(notes.map(|note| Headline { code: note.reason, text: note.message }));
             }
-            Err(missing) => output::notice(&format!(
-                "note: whether its plan waits for an approval is not known: {}",
-                missing.why
-            )),
+            Err(missing) => {
+                output::notice(&format!("note: what holds it is not known: {}", missing.why));
+            }
         }
         Ok(holds)
     }

@@ -24,7 +24,7 @@ use k8s_openapi::api::rbac::v1::{self as rbac, ClusterRole, Role};
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use olm_core::error::Chain;
-use olm_core::preflight::Judgement;
+use olm_core::extension::holds::Judgement;
 use olm_core::rbac::{
     Held, Missing, Permission, Permissions, PolicyRule, RoleKey, has_wildcard_name,
 };

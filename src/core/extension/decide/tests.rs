@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::catalog::Content;
 use crate::error::Chain;
+use crate::extension::holds::holder;
 use crate::resolve::{CatalogProblem, UpdatePolicy};
 
 /// A catalog of package `kettle`, whose versions replace each other in this order.
@@ -265,7 +266,8 @@ fn the_course_is_what_is_taken_or_held(
     let options = question.options(Options::default());
     let course = question.course(&catalogs, &Environment::default(), &options);
     let course = course.unwrap();
-    assert_eq!((course.target.version.as_str(), course.held), (target, held));
+    let by = course.held.map(|held| holder(held.reason.parse().unwrap()).word);
+    assert_eq!((course.target.version.as_str(), by), (target, held));
     assert_eq!(course.catalog.as_deref(), Some("acme"));
 }
 

@@ -51,6 +51,18 @@ pub struct Missing {
     pub errors: BTreeSet<String>,
 }
 
+impl Missing {
+    /// Adds what the account lacks to install another bundle.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.rights.extend(&other.rights);
+        self.alternatives.extend(&other.alternatives);
+        self.unread_roles.extend(other.unread_roles);
+        self.errors.extend(other.errors);
+        self
+    }
+}
+
 /// Says whether a right that is missing would be held if a name `*` stood for every name, which
 /// it does not.
 pub fn has_wildcard_name(held: &Permissions, missing: &Permissions) -> bool {

@@ -51,6 +51,8 @@ pub enum Outcome {
     Settled,
     /// An error that is retried, as text.
     Retry(String),
+    /// A step that something holds, as text: `Progressing` says that it is retried, `Ready` the reason.
+    Held(Reason, String),
     /// An error that needs somebody to act: the reason, and the text.
     Terminal(Reason, String),
 }
@@ -119,7 +121,11 @@ pub fn summarize(
     let notes = notes.chain(waits.and_then(adoptable));
     let notes = notes.chain(pass.notes.iter().cloned());
     let notes: Vec<Note> = notes.chain(read.and_then(deferred)).collect();
-    extension_ready(conditions, pass.generation, &notes).put(conditions, pass.generation, now);
+    let mut ready = extension_ready(conditions, pass.generation, &notes);
+    if let Outcome::Held(reason, _) = pass.outcome {
+        ready.reason = reason;
+    }
+    ready.put(conditions, pass.generation, now);
     status
 }
 
@@ -180,7 +186,7 @@ fn progressing(
     now: Timestamp,
 ) {
     let statement = match &pass.outcome {
-        Outcome::Retry(error) => retrying(error),
+        Outcome::Retry(error) | Outcome::Held(_, error) => retrying(error),
         Outcome::Terminal(reason, error) => terminal(*reason, error),
         Outcome::Settled => {
             let installed = revisions.installed.as_ref().map(|one| &one.revision);

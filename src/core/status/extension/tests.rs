@@ -273,6 +273,10 @@ fn ready_explains_what_progressing_may_not() {
     failing.notes = &notes;
     let status = summarize(None, &failing, now());
     assert_eq!(one(&status, types::READY), "False/Retrying boom\n2.0.0 is held");
+    failing.outcome = Outcome::Held(Reason::PermissionsMissing, "boom".to_owned());
+    let status = summarize(None, &failing, now());
+    assert_eq!(one(&status, types::PROGRESSING), "True/Retrying boom");
+    assert_eq!(one(&status, types::READY), "False/PermissionsMissing boom\n2.0.0 is held");
 
     let steady = conditions([object_set::rolled_out("1.0.0"), object_set::probes_succeeded()]);
     let revisions = Revisions { installed: Some(installed_revision(&steady)), rolling: Vec::new() };

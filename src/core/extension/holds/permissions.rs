@@ -5,14 +5,27 @@
 use std::collections::BTreeSet;
 
 use olm_api::conditions::{Reason, types};
+use serde::{Deserialize, Serialize};
 
-use super::{Awaited, Proposal, Refusal};
+use super::{Awaited, Facts, Hold};
 use crate::rbac::{Permissions, RoleKey, report, structured};
-use crate::revision::{Account, Change};
+use crate::revision::Account;
 use crate::status::{MESSAGE_LIMIT, Note, Statement};
 
 /// What is done about rights that an account lacks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum RbacPreflight {
     /// The revision is not written before they are there.
@@ -78,27 +91,26 @@ pub struct Judged<'a> {
     pub enforced: bool,
 }
 
-/// Refuses a revision whose account lacks rights, and tells what to do; a revision that is there
-/// already is not refused.
-pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
-    let Some(judged) = proposal.permissions else {
+/// Holds a revision whose account lacks rights, and tells what to do; one that is there already is
+/// not held.
+pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
+    let Some(judged) = facts.permissions else {
         return Ok(Vec::new());
     };
     let Some(report) = judged.judgement.report() else {
         return Ok(Vec::new());
     };
-    let name = proposal.extension.object.metadata.name.as_deref();
-    let advice = judged.judgement.advice(name.unwrap_or_default(), judged.account);
-    let note = |message| vec![Note { reason: Reason::PermissionsMissing, message }];
-    if judged.enforced && proposal.change != Change::Unchanged {
-        return Err(Refusal {
+    let advice = judged.judgement.advice(facts.name(), judged.account);
+    let note = |message| Note { reason: Reason::PermissionsMissing, message };
+    if judged.enforced && facts.new_revision().is_some() {
+        return Err(Hold {
             message: report,
-            awaits: Awaited::Permissions,
-            notes: note(advice),
+            note: note(advice),
+            awaits: Some(Awaited::Permissions),
             crds: Vec::new(),
         });
     }
-    Ok(note(format!("{advice}\n{report}")))
+    Ok(vec![note(format!("{advice}\n{report}"))])
 }
 
 const WILDCARD: &str = "; a rule of its has resourceNames [\"*\"], which RBAC takes for an object \

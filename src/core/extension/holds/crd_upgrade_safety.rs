@@ -10,7 +10,7 @@ use olm_api::conditions::Reason;
 use olm_api::keys::policy;
 use serde_json::Value;
 
-use super::{Awaited, Proposal, Refusal};
+use super::{Awaited, Facts, Hold};
 use crate::crd_safety::{
     Definition, Finding, MAX_LINES, Rules, Waivers, compare, error_text, list,
 };
@@ -70,13 +70,16 @@ pub fn definitions(desired: &Desired) -> impl Iterator<Item = &Object> {
     })
 }
 
-pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
-    let Some(crds) = proposal.crds else {
+/// Holds a revision whose CRDs could make stored objects invalid, unless that is let pass; one that is
+/// there already is not held.
+pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
+    let crds = facts.crds.filter(|_| is_enforced(facts.extension));
+    let (Some(crds), Some(desired)) = (crds, facts.new_revision()) else {
         return Ok(Vec::new());
     };
     let (mut errors, mut allow, mut waived) = (Vec::new(), BTreeSet::new(), Vec::new());
     let mut refused = Vec::new();
-    for (name, findings) in crds.findings(proposal.desired) {
+    for (name, findings) in crds.findings(desired) {
         let covered = |finding: &Finding| crds.waivers.cover(&name, finding, crds.now);
         let (passing, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(covered);
         let checks = findings.iter().map(|finding| <&str>::from(finding.check));
@@ -95,10 +98,10 @@ pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
         let note = Note { reason: Reason::CrdUpgradeWaived, message };
         return Ok(if waived.is_empty() { Vec::new() } else { vec![note] });
     }
-    Err(Refusal {
+    Err(Hold {
         message: errors.join("\n"),
-        awaits: Awaited::CustomResourceDefinitions,
-        notes: vec![Note { reason: Reason::CrdUpgradeRefused, message: advice(&allow) }],
+        note: Note { reason: Reason::CrdUpgradeRefused, message: advice(&allow) },
+        awaits: Some(Awaited::CustomResourceDefinitions),
         crds: refused,
     })
 }
@@ -122,8 +125,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::extension::{Demand, Source, desired};
-    use crate::preflight::run;
+    use crate::extension::holds::first;
+    use crate::extension::{Policy, Source, desired};
+    use crate::resolve::UpdatePolicy;
     use crate::revision::{Account, BundleRecord, Change, Phase};
 
     fn crd(name: &str, pattern: &str) -> Value {
@@ -144,7 +148,7 @@ mod tests {
 
     /// Checks a revision with CRDs `a` and `b` that narrow the live `a`; `b` is not there.
     /// It leaves out CRD `gone`, which has so many objects.
-    fn checked_without(leaving: u64, waivers: &str) -> Result<Vec<Note>, Refusal> {
+    fn checked_without(leaving: u64, waivers: &str) -> Result<Vec<Note>, Hold> {
         let extension = extension(None);
         let objects = ["a", "b"].map(|name| Object::from_value(crd(name, "x")).unwrap());
         let phases = [Phase { name: "crds".to_owned(), objects: objects.into() }];
@@ -161,13 +165,10 @@ mod tests {
         let source =
             Source { bundle: &bundle, digest: "sha256:a", properties: None, phases: &phases };
         let live = BTreeMap::from([("a".to_owned(), crd("a", ""))]);
-        run(&Proposal {
-            extension,
-            desired: &desired(extension, &account, source),
-            change: Change::Upgrade,
-            demand: Demand::Nothing,
-            installed: None,
-            permissions: None,
+        let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::MinorOnly).unwrap();
+        let desired = desired(extension, &account, source);
+        first(&Facts {
+            revision: Some((&desired, Change::Upgrade)),
             crds: Some(CrdUpgrades {
                 live: &live,
                 leaving: &[("gone".to_owned(), Instances::Counted(leaving))].into(),
@@ -175,24 +176,25 @@ mod tests {
                 rules: Rules::Loosenings,
                 now: "2026-12-31T12:00:00Z".parse().unwrap(),
             }),
+            ..Facts::of(extension, &policy, &bundle, None)
         })
     }
 
-    fn checked(waivers: &str) -> Result<Vec<Note>, Refusal> {
+    fn checked(waivers: &str) -> Result<Vec<Note>, Hold> {
         checked_without(0, waivers)
     }
 
     // applying.md g7
     #[test]
     fn a_crd_with_objects_is_not_left_out_unasked() {
-        let refusal = checked_without(2, "a:pattern").unwrap_err();
+        let hold = checked_without(2, "a:pattern").unwrap_err();
         assert_eq!(
-            refusal.message,
+            hold.message,
             "validating upgrade for CRD \"gone\": definitionRemoval: not part of the new version, \
              and 2 objects of it exist"
         );
         let way_out = "crd-safety-allow=gone:definitionRemoval and ";
-        assert!(refusal.notes[0].message.contains(way_out), "{refusal:?}");
+        assert!(hold.note.message.contains(way_out), "{hold:?}");
         assert!(checked_without(2, "pattern, gone:definitionRemoval").is_ok());
         assert!(checked_without(0, "pattern").is_ok());
     }
@@ -215,10 +217,10 @@ mod tests {
     // api.md 4.4 row 30, applying.md g2 and decision 30
     #[test]
     fn an_unsafe_upgrade_is_refused_with_the_way_out() {
-        let refusal = checked("b:pattern, a:pattern@2026-12-30").unwrap_err();
-        assert_eq!(refusal.message, format!("validating upgrade for CRD \"a\": {LINE}"));
-        assert_eq!(refusal.awaits, Awaited::CustomResourceDefinitions);
-        let note = &refusal.notes[0];
+        let hold = checked("b:pattern, a:pattern@2026-12-30").unwrap_err();
+        assert_eq!(hold.message, format!("validating upgrade for CRD \"a\": {LINE}"));
+        assert_eq!(hold.awaits, Some(Awaited::CustomResourceDefinitions));
+        let note = &hold.note;
         assert_eq!(note.reason, Reason::CrdUpgradeRefused);
         let way_out = "policy.olm.operatorframework.io/crd-safety-allow=a:pattern and ";
         assert!(note.message.contains(way_out), "{}", note.message);

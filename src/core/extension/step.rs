@@ -1,0 +1,153 @@
+//! The rights that a step takes of the account: for what it brings and for what it takes away, the
+//! Secrets with the certificates of webhooks included.
+//!
+//! Source: applying.md 5.1.
+
+use std::collections::HashSet;
+
+use olm_api::ClusterObjectSet;
+use olm_api::keys::policy;
+
+use super::ValidExtension;
+use crate::object::Object;
+use crate::rbac::{BundleObjects, Held, Missing, missing, outline};
+use crate::render::{CertificateRequest, CertificateSource, called_services};
+use crate::revision::Desired;
+
+/// A step of an extension, as far as that decides which rights it takes.
+#[derive(Debug, Clone)]
+pub struct StepRights<'a> {
+    extension: &'a str,
+    namespace: &'a str,
+    arriving: Vec<Object>,
+    leaving: Vec<Object>,
+}
+
+impl<'a> StepRights<'a> {
+    /// Returns those of writing `desired` and the certificates that the controller `issues` for it, in
+    /// place of the objects that the active revisions have at `present`.
+    pub fn of(
+        extension: ValidExtension<'a>,
+        desired: &'a Desired,
+        issues: &[CertificateRequest],
+        present: &[Object],
+    ) -> Self {
+        let objects = desired.phases.iter().flat_map(|phase| &phase.objects);
+        let secrets = issues.iter().map(CertificateRequest::secret_object);
+        let arriving: Vec<Object> = objects.map(outline).chain(secrets).collect();
+        let key = |object: &Object| {
+            let texts = [object.group(), object.kind(), object.namespace(), object.name()];
+            texts.map(str::to_owned)
+        };
+        let mut known: HashSet<_> = arriving.iter().map(key).collect();
+        let leaving = present.iter().filter(|object| known.insert(key(object)));
+        Self {
+            extension: &desired.extension.name,
+            namespace: &extension.spec.namespace,
+            leaving: leaving.map(outline).collect(),
+            arriving,
+        }
+    }
+
+    /// Returns what an account lacks that holds `held`, where the kinds of the groups `unserved` wait.
+    pub fn missing(&self, unserved: &[&str], held: &Held<'_>) -> Missing {
+        let bundle = BundleObjects { name: self.extension, objects: &self.arriving };
+        missing(&bundle, self.namespace, &self.leaving, unserved, held)
+    }
+}
+
+/// Returns who issues the certificates of webhooks, as the newest of the revisions that says so
+/// records it.
+pub fn recorded_issuer(revisions: &[ClusterObjectSet]) -> Option<CertificateSource> {
+    revisions.iter().rev().find_map(|set| {
+        let annotations = set.metadata.annotations.as_ref()?;
+        annotations.get(policy::WEBHOOK_CERTIFICATES)?.parse().ok()
+    })
+}
+
+/// Returns the certificates that the controller issues when it goes back to a revision with these
+/// objects: none where somebody else issued them.
+pub fn issued_again(set: &ClusterObjectSet, objects: &[Object]) -> Vec<CertificateRequest> {
+    match recorded_issuer(std::slice::from_ref(set)) {
+        Some(CertificateSource::SelfSigned) => called_services(objects),
+        Some(CertificateSource::CertManager | CertificateSource::ServiceCa) | None => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use olm_api::{ClusterExtension, CollisionProtection};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::rbac::{Permissions, PolicyRule, lines};
+    use crate::revision::{Extension, Phase};
+
+    fn named(kind: &str, name: &str) -> Object {
+        let object = json!({"apiVersion": "v1", "kind": kind,
+            "metadata": {"name": name, "namespace": "ns"}, "data": {"a": "b"}});
+        Object::from_value(object).unwrap()
+    }
+
+    fn recording(issuer: &str) -> ClusterObjectSet {
+        serde_json::from_value(json!({
+            "metadata": {"name": "e-1", "annotations": {policy::WEBHOOK_CERTIFICATES: issuer}},
+            "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent"},
+        }))
+        .unwrap()
+    }
+
+    // applying.md 5.1: what leaves and the Secrets of webhooks count
+    #[test]
+    fn a_step_takes_rights_for_what_comes_and_for_what_leaves() {
+        let extension: ClusterExtension = serde_json::from_value(json!({
+            "metadata": {"name": "e"}, "spec": {"namespace": "ns",
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}}))
+        .unwrap();
+        let desired = Desired {
+            extension: Extension::of(&extension),
+            phases: vec![Phase {
+                name: "configuration".to_owned(),
+                objects: vec![named("ConfigMap", "stays")],
+            }],
+            annotations: BTreeMap::new(),
+            probes: Vec::new(),
+            deadline_minutes: None,
+            collision_protection: CollisionProtection::Prevent,
+            is_migrated: false,
+        };
+        let hook = json!({"apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "h"},
+            "webhooks": [{"clientConfig": {"service": {"name": "s", "namespace": "ns"}}}]});
+        let hook = Object::from_value(hook).unwrap();
+        let issues = issued_again(&recording("self-signed"), std::slice::from_ref(&hook));
+        assert_eq!(issued_again(&recording("cert-manager"), &[hook]), []);
+        let [issued] = issues.as_slice() else { panic!("{issues:?}") };
+        let valid = ValidExtension::of(&extension).unwrap();
+        // Of two revisions, one of them rolled out.
+        let present = ["stays", "leaves", "leaves"].map(|name| named("ConfigMap", name));
+        let step = StepRights::of(valid, &desired, &issues, &present);
+        let mut rights = Permissions::default();
+        let lacks = |rights: &Permissions| {
+            lines(&step.missing(&[], &Held { rights, roles: &BTreeMap::new() }).rights)
+        };
+        let mut grant = |resource: &str, verbs: &Value, names: &Value| {
+            let rule = json!({"apiGroups": [""], "resources": [resource], "verbs": verbs,
+                "resourceNames": names});
+            rights.insert_rule("ns", &PolicyRule::from_value(&rule));
+            lacks(&rights)
+        };
+        grant("configmaps", &json!(["create"]), &json!([]));
+        grant("configmaps", &json!(["delete", "get", "patch"]), &json!(["stays"]));
+        grant("secrets", &json!(["create"]), &json!([]));
+        let both = grant("secrets", &json!(["get"]), &json!([]));
+        assert_eq!(both.len(), 2, "{both:?}");
+        let secret = json!([issued.secret]);
+        let leaves = grant("secrets", &json!(["delete", "get", "patch"]), &secret);
+        let [leaves] = leaves.as_slice() else { panic!("{leaves:?}") };
+        assert!(leaves.contains("leaves") && leaves.contains("Verbs:[delete,get]"), "{leaves}");
+        assert!(grant("configmaps", &json!(["delete", "get"]), &json!(["leaves"])).is_empty());
+    }
+}
