@@ -105,7 +105,7 @@ async fn approve(
     let written = changes::merge(cluster.own_client(), extension, change).await;
     if written.is_err() {
         notice(&format!(
-            "hint: who approves has verb approve on clusterextensions.olm.operatorframework.io {}",
+            "hint: approving needs verb approve on clusterextensions.olm.operatorframework.io {}",
             extension.name_any()
         ));
     }

@@ -137,9 +137,9 @@ fn steps(answer: &Answer) -> Vec<String> {
             .map(|csv| format!(" && kubectl delete clusterserviceversion -n {namespace} {csv}"));
         steps.push(format!(
             "Stop the operator of Classic; CRDs and their objects stay: kubectl delete \
-             subscription.{GROUP} -n {namespace} {name}{}. Where a CRD has a conversion webhook, look \
-             first whether its versions have the same schema, and set conversion strategy None; \
-             else do not go on",
+             subscription.{GROUP} -n {namespace} {name}{}. Where a CRD has a conversion webhook, \
+             check first that its versions have the same schema, and set conversion strategy None; \
+             else stop here",
             csv.unwrap_or_default()
         ));
         let extension = migration.extension.name();
@@ -151,7 +151,7 @@ fn steps(answer: &Answer) -> Vec<String> {
     if answer.migrations.iter().any(|migration| migration.follow.is_some()) {
         steps.push(
             "Apply what kubectl olm from-classic --follow printed before the first step: updates \
-             go on"
+             continue"
                 .to_owned(),
         );
     }

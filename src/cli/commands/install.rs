@@ -166,7 +166,7 @@ pub(crate) async fn run(
     }
     if let Err(error) = written {
         notice(&format!("error: {error:#}"));
-        notice("hint: have an administrator apply what the same command prints with -o yaml");
+        notice("hint: rerun with -o yaml and have an administrator apply it");
         return Ok(Outcome::Failed);
     }
     if args.no_wait || global.dry_run.is_some() {

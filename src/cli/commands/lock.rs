@@ -345,7 +345,7 @@ fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
             let image = now.as_ref().map_or("", |now| now.image.as_str());
             Some(format!(
                 "it runs {version} from another image, {image}; another content of a version is \
-                 no move: kubectl olm plan {name}"
+                 not a move: kubectl olm plan {name}"
             ))
         }
         Verdict::Same | Verdict::Behind | Verdict::Absent => None,

@@ -74,32 +74,32 @@ pub(crate) enum Command {
     Range(range::RangeArgs),
     /// Show what a bundle is and how it can be configured
     Show(show::ShowArgs),
-    /// Say what is wrong with a bundle and what it needs of a cluster
+    /// Validate a bundle and list its requirements
     LintBundle(lint_bundle::LintBundleArgs),
-    /// Say whether CRDs may follow others; rid one of an old stored version
+    /// Check CRD upgrades; migrate stored versions
     #[command(subcommand)]
     Crd(CrdCommand),
     /// Say which images bundles take, and whether they can be had from here
     Images(images::ImagesArgs),
-    /// Write down what a cluster runs, compare with it, and go there
+    /// Record, verify and restore installed versions
     #[command(subcommand)]
     Lock(lock::LockCommand),
     /// Print or apply an account with exactly the rights that bundles need, or say what one lacks
     Rbac(Box<rbac::RbacArgs>),
-    /// Say whether the cluster may be updated, and what lifts what is in the way
+    /// Say whether the cluster may be updated, and how to lift blockers
     ClusterUpgrade(cluster_upgrade::ClusterUpgradeArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
     /// Say which packages the catalogs of the cluster have
     Search(search::SearchArgs),
-    /// Say what is installed, whether it is well, what could be newer and what holds it
+    /// Show extensions: version, health, updates, blockers
     #[command(aliases = ["list", "get", "describe"])]
     Status(status::StatusArgs),
     /// Install a package, with an account that may install just that
     Install(Box<install::InstallArgs>),
-    /// Say what would change, and what stands in the way
+    /// Show what would change, and what blocks it
     Plan(Box<plan::PlanArgs>),
-    /// Release exactly one plan
+    /// Approve one exact plan
     Approve(Box<approve::ApproveArgs>),
     /// Move an extension to another version
     Upgrade(Box<upgrade::UpgradeArgs>),
@@ -107,7 +107,7 @@ pub(crate) enum Command {
     Rollback(rollback::RollbackArgs),
     /// Say what was installed when
     History(history::HistoryArgs),
-    /// Touch nothing of extensions for now: no update and no repair
+    /// Pause extensions: no updates, no drift repair
     #[command(alias = "suspend")]
     Pause(pause::PauseArgs),
     /// Go on with paused extensions
@@ -120,9 +120,9 @@ pub(crate) enum Command {
     Catalog(catalog::CatalogCommand),
     /// Say what Subscriptions of OLM Classic become, and what cannot be carried over
     FromClassic(from_classic::FromClassicArgs),
-    /// Look at all of it in a browser, read-only
+    /// Open a read-only web view
     Browse(browse::BrowseArgs),
-    /// Say whether this cluster is fit for extensions, and pack what whoever helps needs
+    /// Check the cluster; collect a support bundle
     Doctor(doctor::DoctorArgs),
     /// Complete commands in a shell, or through kubectl
     Completion(completion::CompletionArgs),

@@ -95,6 +95,6 @@ fn say(out: &mut dyn Write, name: &str, meanwhile: Option<&str>) -> std::io::Res
         Some(meanwhile) => {
             writeln!(out, "{name}: paused; {meanwhile} until: kubectl olm resume {name}")
         }
-        None => writeln!(out, "{name}: goes on"),
+        None => writeln!(out, "{name}: resumed"),
     }
 }

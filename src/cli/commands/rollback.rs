@@ -94,7 +94,7 @@ pub(crate) async fn run(
             awaits = approve::release(&plan);
         }
         // The controller checks the same.
-        Err(missing) => notice(&format!("note: what changes is not known: {}", missing.why)),
+        Err(missing) => notice(&format!("note: cannot compute the changes: {}", missing.why)),
     }
     let question = format!("Go back to revision {number} ({version})?");
     if !args.yes && !agreed(&question, "--yes does it")? {

@@ -64,7 +64,7 @@ pub(crate) struct StatusArgs {
     /// Say instead what could be newer, and why it is not
     #[arg(long, conflicts_with_all = ["check", "watch", "watching"])]
     updates: bool,
-    /// With --updates: look into the catalogs instead of the status
+    /// With --updates: read the catalogs instead of the status
     #[arg(long, requires = "updates")]
     from_catalogs: bool,
     #[command(flatten)]

@@ -151,7 +151,7 @@ fn catalog(change: &Value) -> Value {
 fn released(extension: &ClusterExtension) -> anyhow::Result<Edit> {
     let update = extension.status.as_ref().and_then(|status| status.update.as_ref());
     let Some(update) = update else {
-        anyhow::bail!("nothing newer is offered, or what is takes effect by itself");
+        anyhow::bail!("no update to release: none is available, or it is applied automatically");
     };
     let Some(version) = update.version.clone() else {
         anyhow::bail!("{}", update.message);

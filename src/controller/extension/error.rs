@@ -181,7 +181,7 @@ pub enum ContentError {
     #[error(transparent)]
     PullSecret(#[from] PullSecretError),
     /// Its image is being pulled.
-    #[error("pulling image {} takes long and goes on", quote(_0))]
+    #[error("still pulling image {}", quote(_0))]
     Pulling(String),
     /// Its files cannot be read.
     #[error(transparent)]
@@ -229,7 +229,7 @@ fn no_such_account(account: &Account, namespace_exists: bool) -> String {
 }
 
 impl ContentError {
-    /// Says whether a registry did not give what was asked for, which what runs does not need.
+    /// True if a registry failed; what is installed does not need it.
     pub(super) fn is_of_registry(&self) -> bool {
         matches!(self, Self::Pull(_) | Self::PullSecret(_) | Self::Pulling(_))
     }

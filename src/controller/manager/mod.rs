@@ -115,7 +115,7 @@ impl Manager {
         let policy = &config.policy;
         if !policy.required && !policy.file.exists() {
             let file = policy.file.display();
-            tracing::warn!(%file, "no signature policy: images are taken whoever signed them, or nobody");
+            tracing::warn!(%file, "no signature policy: image signatures are not verified");
         }
         let puller = Puller::new(PullConfig {
             certificates: CertificateDirs {

@@ -32,7 +32,7 @@ pub enum ObjectSetError {
     /// not list these kinds.
     #[error(
         "what only this revision installed stays: its content is gone, and its account may not list \
-         {}; it goes on when the content is back or the account may list them",
+         {}; it continues when the content is back or the account may list them",
         .0.join(", ")
     )]
     Unlisted(Vec<&'static str>),

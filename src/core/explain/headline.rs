@@ -105,7 +105,7 @@ impl Report<'_> {
                 parts
             }
             [Finding::PrereleaseNotRequested { .. }] => {
-                let what = format!("{label} is in the range but for being a prerelease");
+                let what = format!("{label} is a prerelease, which the range excludes");
                 let admit = self.suggestions().find_map(|suggestion| match suggestion {
                     Suggestion::ExcludedOnlyByPrerelease { suggested_version, .. } => {
                         Some(format!("to admit it: version \"{suggested_version}\""))

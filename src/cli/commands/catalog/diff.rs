@@ -151,7 +151,7 @@ fn plain_lines(package: &PackageDiff) -> String {
     }
     let lists = [
         ("stranded", &package.stranded, "nothing replaces or skips them"),
-        ("z-stream", &package.z_stream, "the newest patch is not reached any more"),
+        ("z-stream", &package.z_stream, "the newest patch is no longer reached"),
     ];
     for (word, list, why) in lists.into_iter().filter(|(_, list, _)| !list.is_empty()) {
         lines.push(format!("error: {word}: {} ({why})", list.join(", ")));

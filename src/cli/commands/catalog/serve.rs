@@ -259,7 +259,7 @@ async fn wait(
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
             notice(&format!(
-                "error: {name} is not served after {timeout} s; the controller goes on"
+                "error: timed out after {timeout} s: {name} is not served yet; the controller keeps trying"
             ));
             return Ok(Outcome::TimedOut);
         }

@@ -27,8 +27,7 @@ pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> 
             .map(|one| format!("{} ({})", one.name, limit_afterwards(one)))
             .collect();
         notice(&format!(
-            "note: {after} after it: in the way {} {}",
-            if names.len() == 1 { "is" } else { "are" },
+            "note: {after} after it: blocked by {}",
             names.join(", ")
         ));
     }
@@ -52,11 +51,11 @@ fn headline(found: &Findings) -> String {
     let blocking = found.blocking().count();
     let all = found.extensions.len();
     let extensions = if all == 1 { "extension" } else { "extensions" };
-    let verb = if blocking == 1 { "is" } else { "are" };
+    let verb = if blocking == 1 { "blocks" } else { "block" };
     match blocking {
-        0 => format!("cluster {version} -> {target}: none of {all} {extensions} is in the way"),
+        0 => format!("cluster {version} -> {target}: none of {all} {extensions} blocks it"),
         _ => format!(
-            "cluster {version} -> {target}: {blocking} of {all} {extensions} {verb} in the way"
+            "cluster {version} -> {target}: {blocking} of {all} {extensions} {verb} it"
         ),
     }
 }
@@ -79,7 +78,7 @@ fn lifted(one: &Extension) -> (String, String) {
     match lift {
         Lift::Version { version, supports, .. } => (
             format!("{version} ({supports})"),
-            command.unwrap_or_else(|| "comes by itself".to_owned()),
+            command.unwrap_or_else(|| "applied automatically".to_owned()),
         ),
         Lift::Removal => ("none".to_owned(), format!("remove it: {}", command.unwrap_or_default())),
         Lift::Unread(catalog) => {
@@ -171,7 +170,7 @@ struct Lifted {
     version: Option<String>,
     /// Newest OpenShift release that this version supports.
     supports: Option<String>,
-    /// What to type; null if it comes by itself.
+    /// What to type; null if it is applied automatically.
     command: Option<String>,
     /// The same in words.
     text: String,

@@ -365,7 +365,8 @@ async fn wait(
         }
         if begun.elapsed() >= Duration::from_secs(args.timeout) {
             notice(&format!(
-                "error: {name} is not gone after {} s; its removal goes on",
+                "error: timed out after {} s: {name} is still being removed; the controller keeps \
+                 trying",
                 args.timeout
             ));
             return Ok(Outcome::TimedOut);

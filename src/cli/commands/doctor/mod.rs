@@ -44,7 +44,7 @@ pub(crate) struct DoctorArgs {
     /// With --leave: give what this extension installed back to the Helm release that it had
     #[arg(long, value_name = "NAME", requires = "leave")]
     to_helm: Option<String>,
-    /// Say instead what stands in the way of taking this cluster over from upstream
+    /// Say instead what blocks taking this cluster over from upstream
     #[arg(long, conflicts_with_all = ["dump", "leave", "compare"])]
     take_over: bool,
     /// With --take-over: write what has to stay the same into this file

@@ -147,8 +147,8 @@ impl PlanArgs {
         }
         let namespace = match global.require_namespace() {
             Err(_) if is_word => bail!(
-                "there is no ClusterExtension {package:?}; a plan of a new one for package \
-                 {package} takes -n NAMESPACE"
+                "there is no ClusterExtension {package:?}; to plan a new extension of package \
+                 {package}, pass -n NAMESPACE"
             ),
             namespace => namespace?,
         };
