@@ -293,7 +293,8 @@ fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
         return Progress::Stopped(stopped.message.clone());
     }
     Progress::Going(
-        ready.map_or_else(|| "waiting for the controller".to_owned(), |ready| ready.message.clone()),
+        ready
+            .map_or_else(|| "waiting for the controller".to_owned(), |ready| ready.message.clone()),
     )
 }
 

@@ -77,7 +77,7 @@ impl Target {
 /// Where packages and extensions are looked up.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Lookup {
-    /// A catalog, and no cluster is asked anything: a directory or file of blobs, a catalog image, or
+    /// Use this catalog instead of the cluster: a directory or file of blobs, a catalog image, or
     /// the URL of a served catalog; may be repeated
     #[arg(id = "catalogs", long = "catalog", value_name = CATALOG_SYNTAX)]
     pub(crate) catalogs: Vec<CatalogFlag>,

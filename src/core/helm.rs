@@ -119,8 +119,9 @@ impl Index {
         let others: Vec<String> = match data.get(EXTRA_CHUNKS) {
             None => Vec::new(),
             Some(list) if list.is_empty() => Vec::new(),
-            Some(list) => serde_json::from_slice(list)
-                .map_err(|error| wrong(format!("{EXTRA_CHUNKS} is not a list of names: {error}")))?,
+            Some(list) => serde_json::from_slice(list).map_err(|error| {
+                wrong(format!("{EXTRA_CHUNKS} is not a list of names: {error}"))
+            })?,
         };
         if others.len() >= MAX_CHUNKS {
             let count = others.len() + 1;

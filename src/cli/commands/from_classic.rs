@@ -27,13 +27,13 @@ pub(crate) struct FromClassicArgs {
     /// Read objects from a file instead of the cluster, from standard input with "-"; repeatable
     #[arg(short, long, value_name = "FILE|-")]
     filename: Vec<PathBuf>,
-    /// Say what becomes of each field; on a terminal the default
+    /// Report how each field is converted; on a terminal the default
     #[arg(long, conflicts_with_all = ["print", "follow"])]
     report: bool,
     /// Print the objects and the steps, on a terminal too
     #[arg(long)]
     print: bool,
-    /// Print the extensions as they are to be afterwards: not pinned to a version
+    /// Print the final extensions, which are not pinned to a version
     #[arg(long)]
     follow: bool,
 }

@@ -64,33 +64,33 @@ pub(crate) struct Cli {
 /// One subcommand with its own flags.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say which bundle a ClusterExtension would get
+    /// Print the bundle that a ClusterExtension would get
     Resolve(resolve::ResolveArgs),
-    /// Say why a ClusterExtension gets the bundle it gets, or none
+    /// Explain why a ClusterExtension gets its bundle, or none
     Why(Box<why::WhyArgs>),
     /// Draw the update graph of a package
     Graph(graph::GraphArgs),
-    /// Say whether versions are inside a version range
+    /// Check versions against a version range
     Range(range::RangeArgs),
-    /// Show what a bundle is and how it can be configured
+    /// Show a bundle and how it can be configured
     Show(show::ShowArgs),
     /// Validate a bundle and list its requirements
     LintBundle(lint_bundle::LintBundleArgs),
     /// Check CRD upgrades; migrate stored versions
     #[command(subcommand)]
     Crd(CrdCommand),
-    /// Say which images bundles take, and whether they can be had from here
+    /// List the images of bundles; check that they can be pulled
     Images(images::ImagesArgs),
     /// Record, verify and restore installed versions
     #[command(subcommand)]
     Lock(lock::LockCommand),
-    /// Print or apply an account with exactly the rights that bundles need, or say what one lacks
+    /// Print, apply or check the rights that bundles need
     Rbac(Box<rbac::RbacArgs>),
-    /// Say whether the cluster may be updated, and how to lift blockers
+    /// Check whether the cluster may be updated, and how to lift blockers
     ClusterUpgrade(cluster_upgrade::ClusterUpgradeArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
-    /// Say which packages the catalogs of the cluster have
+    /// Search packages in the catalogs of the cluster
     Search(search::SearchArgs),
     /// Show extensions: version, health, updates, blockers
     #[command(aliases = ["list", "get", "describe"])]
@@ -103,22 +103,22 @@ pub(crate) enum Command {
     Approve(Box<approve::ApproveArgs>),
     /// Move an extension to another version
     Upgrade(Box<upgrade::UpgradeArgs>),
-    /// Go back to the content of an earlier revision
+    /// Roll back to the content of an earlier revision
     Rollback(rollback::RollbackArgs),
-    /// Say what was installed when
+    /// Show the history of installed versions
     History(history::HistoryArgs),
     /// Pause extensions: no updates, no drift repair
     #[command(alias = "suspend")]
     Pause(pause::PauseArgs),
-    /// Go on with paused extensions
+    /// Resume paused extensions
     Resume(pause::PauseArgs),
-    /// Say which data would go with an extension, and remove it
+    /// Delete an extension, after showing the data that goes with it
     #[command(alias = "uninstall")]
     Delete(delete::DeleteArgs),
-    /// Say which catalogs are served and how good they are; make catalogs
+    /// List, add, remove, check and build catalogs
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
-    /// Say what Subscriptions of OLM Classic become, and what cannot be carried over
+    /// Convert Subscriptions of OLM Classic to ClusterExtensions
     FromClassic(from_classic::FromClassicArgs),
     /// Open a read-only web view
     Browse(browse::BrowseArgs),
@@ -126,9 +126,9 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorArgs),
     /// Complete commands in a shell, or through kubectl
     Completion(completion::CompletionArgs),
-    /// Say which build this is
+    /// Print the version of this build
     Version(version::VersionArgs),
-    /// Say what may follow on a command line
+    /// Print completions of a command line
     #[command(name = "__complete", hide = true)]
     Complete(completion::CompleteArgs),
 }
@@ -136,7 +136,7 @@ pub(crate) enum Command {
 /// What is asked of CRDs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CrdCommand {
-    /// Say whether the CRDs of a bundle may follow others
+    /// Check an upgrade of CRDs to those of a bundle
     Check(crd_check::CrdCheckArgs),
     /// Store all objects of a CRD in its present version, and drop the others
     Migrate(crd_migrate::CrdMigrateArgs),
@@ -154,7 +154,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("Rights and safety", &["rbac", "crd", "images", "lock", "cluster-upgrade"]),
     ("Catalogs and bundles", &["catalog", "lint-bundle", "render", "from-classic"]),
-    ("Look and mend", &["browse", "doctor"]),
+    ("Troubleshoot", &["browse", "doctor"]),
     ("Other", &["resolve", "range", "version", "completion"]),
 ];
 

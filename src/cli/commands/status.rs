@@ -46,22 +46,22 @@ const EVENTS: usize = 5;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct StatusArgs {
-    /// Names of extensions; by default all of them. One name is answered in full
+    /// Names of extensions; by default all of them. One name shows all details
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Only those with these labels
+    /// Label selector
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "updates"])]
     selector: Option<String>,
     /// Exit with 1 unless all of them are ready
     #[arg(long)]
     check: bool,
-    /// Go on, and print a row for each change
+    /// Watch, and print a row for each change
     #[arg(short, long, conflicts_with = "check")]
     watch: bool,
-    /// Only those whose operators watch this namespace
+    /// Show only extensions whose operators watch this namespace
     #[arg(long, value_name = "NAMESPACE")]
     watching: Option<String>,
-    /// Say instead what could be newer, and why it is not
+    /// Show available updates and their blockers instead
     #[arg(long, conflicts_with_all = ["check", "watch", "watching"])]
     updates: bool,
     /// With --updates: read the catalogs instead of the status

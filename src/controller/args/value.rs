@@ -23,7 +23,7 @@ pub enum Component {
     Gate,
 }
 
-/// How the rights of a service account are taken on.
+/// Method to act with the rights of a service account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AccountAuth {
     /// Impersonation headers on the controller's own credentials.
@@ -58,7 +58,7 @@ pub enum TlsProfile {
     Cluster,
 }
 
-/// What happens to an uninstall whose account no longer works.
+/// Handling of an uninstall whose account no longer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum UninstallFallback {
     /// The garbage collector removes the objects, unordered.

@@ -259,7 +259,10 @@ mod tests {
         let catalogs = [catalog("a", 0, &content)];
         let mut free = question(&[]);
         free.filter.version = None;
-        assert_eq!(lift(&free, &catalogs), "1.1.0 (up to 4.19) lifts it and is applied automatically");
+        assert_eq!(
+            lift(&free, &catalogs),
+            "1.1.0 (up to 4.19) lifts it and is applied automatically"
+        );
         let mut paused = question(&[(policy::PAUSED, "true")]);
         paused.filter.version = None;
         assert_eq!(

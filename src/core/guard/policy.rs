@@ -47,7 +47,9 @@ impl Policy {
                 "anyone who can edit extensions can use the default service account; apply \
                  config/components/default-account"
             }
-            Self::Approve => "anyone who can edit extensions can approve versions; apply config/policy",
+            Self::Approve => {
+                "anyone who can edit extensions can approve versions; apply config/policy"
+            }
         }
     }
 }

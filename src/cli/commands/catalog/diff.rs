@@ -27,10 +27,10 @@ use crate::settings::SettingsFlags;
 /// Arguments of `catalog diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// What there is: directory, file or image; or the name of a catalog of the cluster
+    /// Present content: directory, file or image; or the name of a catalog of the cluster
     #[arg(value_name = "OLD|NAME")]
     old: String,
-    /// What would come; for a catalog of the cluster by default what its image is now
+    /// New content; for a catalog of the cluster by default that of its image now
     #[arg(value_name = "NEW")]
     new: Option<String>,
     /// Output format

@@ -26,10 +26,7 @@ pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> 
             .iter()
             .map(|one| format!("{} ({})", one.name, limit_afterwards(one)))
             .collect();
-        notice(&format!(
-            "note: {after} after it: blocked by {}",
-            names.join(", ")
-        ));
+        notice(&format!("note: {after} after it: blocked by {}", names.join(", ")));
     }
     for unknown in &found.unknown {
         notice(&format!("note: {} is not known: {}", unknown.what, unknown.why));
@@ -54,9 +51,7 @@ fn headline(found: &Findings) -> String {
     let verb = if blocking == 1 { "blocks" } else { "block" };
     match blocking {
         0 => format!("cluster {version} -> {target}: none of {all} {extensions} blocks it"),
-        _ => format!(
-            "cluster {version} -> {target}: {blocking} of {all} {extensions} {verb} it"
-        ),
+        _ => format!("cluster {version} -> {target}: {blocking} of {all} {extensions} {verb} it"),
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct DoctorArgs {
     /// With --dump: extensions to pack; by default all of them
     #[arg(value_name = "NAME", requires = "dump")]
     names: Vec<String>,
-    /// Also pack what was read, with logs and events, into this tar.gz
+    /// Write a support bundle, with logs and events, to this tar.gz
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
     /// Remove from all statuses what upstream would keep although it is not true any more, and say
@@ -44,7 +44,7 @@ pub(crate) struct DoctorArgs {
     /// With --leave: give what this extension installed back to the Helm release that it had
     #[arg(long, value_name = "NAME", requires = "leave")]
     to_helm: Option<String>,
-    /// Say instead what blocks taking this cluster over from upstream
+    /// Show instead what blocks taking this cluster over from upstream
     #[arg(long, conflicts_with_all = ["dump", "leave", "compare"])]
     take_over: bool,
     /// With --take-over: write what has to stay the same into this file
