@@ -48,7 +48,6 @@ use olm_core::error::{Chain, Classify as _};
 use olm_core::extension::{
     Goal, Policy, Question, Return, ValidExtension, going_back, reverted, settled_on,
 };
-use olm_core::helm::KeepHelmReleases;
 use olm_core::preflight::RbacPreflight;
 use olm_core::render::CertificateSource;
 use olm_core::resolve::Options;
@@ -106,8 +105,6 @@ pub struct Settings {
     pub rbac_preflight: RbacPreflight,
     /// What becomes of CRDs where nobody says so.
     pub uninstall: UninstallPolicy,
-    /// How long releases of Helm are kept.
-    pub keep_helm_releases: KeepHelmReleases,
     /// Whether objects of optional kinds wait until their kind is served.
     pub defer_optional_kinds: bool,
     /// Which changes of CRDs are let pass.

@@ -174,7 +174,6 @@ impl Manager {
             certificates: self.settings.certificates(),
             rbac_preflight: args.rbac_preflight,
             uninstall: args.default_uninstall_policy,
-            keep_helm_releases: args.keep_helm_releases,
             crd_rules: self.settings.crd_rules(),
             defer_optional_kinds: args.missing_optional_kinds == MissingOptionalKinds::Defer,
             concurrency: args.max_concurrent_reconciles,

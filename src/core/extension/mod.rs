@@ -25,6 +25,6 @@ pub use desired::{Source, desired, forced_step};
 pub use lift::{Lift, Step, counting};
 pub use policy::{CatalogMove, PermissionIncrease, Policy, PolicyError, ValueError};
 pub use rollback::{Return, RollbackError, going_back, reverted, settled_on};
-pub use said::{Input, last_change, said};
+pub use said::said;
 pub use valid::ValidExtension;
 pub use window::{WindowError, Windows};

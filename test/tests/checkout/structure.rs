@@ -437,3 +437,36 @@ fn every_crate_takes_the_lints_of_the_workspace() {
         );
     }
 }
+
+/// Flags of the controller, and how many of them at most are not under "Rarely needed". To raise one
+/// of these numbers is a decision: what is added has to be worth what everybody reads and maintains.
+const FLAGS: usize = 52;
+const COMMON_FLAGS: usize = 40;
+/// Commands of the plugin, those below another one counted each.
+const COMMANDS: usize = 38;
+/// Annotations that users set.
+const ANNOTATIONS: usize = 22;
+
+/// Returns how many lines of a document begin so; in the section with this heading, if one is named.
+fn rows(document: &str, section: Option<&str>, begin: &str) -> usize {
+    let path = paths::repository().join("docs").join(document);
+    let text = std::fs::read_to_string(path).expect("a document");
+    let mut inside = section.is_none();
+    let lines = text.lines().filter(|line| {
+        if let Some(heading) = line.strip_prefix("## ") {
+            inside = section.is_none_or(|section| section == heading);
+        }
+        inside && line.starts_with(begin)
+    });
+    lines.count()
+}
+
+/// The documents are generated from the code, which a test of xtask holds.
+#[test]
+fn flags_commands_and_annotations_are_counted() {
+    let flags = rows("flags.md", None, "| `--");
+    assert_eq!(flags, FLAGS);
+    assert!(flags - rows("flags.md", Some("Rarely needed"), "| `--") <= COMMON_FLAGS);
+    assert_eq!(rows("cli.md", None, "### `kubectl olm "), COMMANDS);
+    assert_eq!(rows("annotations.md", Some("Annotations that you set"), "| `"), ANNOTATIONS);
+}

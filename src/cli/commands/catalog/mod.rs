@@ -30,7 +30,6 @@ pub(crate) enum CatalogCommand {
     /// Remove a catalog; what was installed from it stays
     Remove(serve::RemoveArgs),
     /// Check the content of a catalog
-    #[command(alias = "validate")]
     Lint(lint::LintArgs),
     /// Print the blobs of catalogs and bundles
     Render(render::RenderArgs),
