@@ -375,7 +375,7 @@ fn ready(extension: &ClusterExtension) -> &str {
     }
 }
 
-/// What holds an update, or the roll-out that is under way.
+/// What holds an update, or the rollout that is under way.
 fn held_by(extension: &ClusterExtension) -> Vec<&'static str> {
     let mut held = Vec::new();
     let seen = extension.status.as_ref();
@@ -537,7 +537,7 @@ pub(crate) struct Row {
     ready: Ready,
     /// A newer version that is offered and not taken.
     update: Option<UpdateStatus>,
-    /// What holds the update, or the roll-out that is under way, a word each.
+    /// What holds the update, or the rollout that is under way, a word each.
     held_by: Vec<&'static str>,
     /// Commands that lead on.
     #[serde(rename = "do")]

@@ -40,7 +40,7 @@ const NO_ACCOUNT: &str = "spec.serviceAccount.name is not set and no default ser
     configured: set spec.serviceAccount.name, or start the controller with \
     --default-service-account=<namespace>/<name>";
 
-/// Why a pass over a ClusterExtension did not reach its end.
+/// Why a reconcile of a ClusterExtension did not reach its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtensionError {
     /// The revisions cannot be listed. `Progressing` shows this text without the cause.

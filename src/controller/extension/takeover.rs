@@ -191,7 +191,7 @@ impl Attempt<'_> {
             [only] if is_migrated(only) && !has_succeeded(only) => only.clone(),
             _ => return Ok(None),
         };
-        // It is what runs: its roll-out was Helm's.
+        // It is what runs: its rollout was Helm's.
         let mut status = made.status.clone().unwrap_or_default();
         migrated().put(&mut status.conditions, made.metadata.generation, Timestamp::now());
         let made = self.with_status(made, status).await?;

@@ -269,7 +269,7 @@ impl Manager {
         }
     }
 
-    /// Waits for the signal, then for passes, leases and servers to end.
+    /// Waits for the signal, then for reconciles, leases and servers to end.
     async fn wait(mut self) -> anyhow::Result<()> {
         tokio::select! {
             // A part that ends because of the signal has not failed.

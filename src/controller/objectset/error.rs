@@ -1,4 +1,4 @@
-//! Why a pass over a ClusterObjectSet ended early.
+//! Why a reconcile of a ClusterObjectSet ended early.
 
 use olm_api::conditions::Reason;
 use olm_core::error::{Classify, Disposition};
@@ -10,7 +10,7 @@ use crate::cluster::RequestError;
 use crate::reconcile::TooLong;
 use crate::revision::{RefCause, RefError};
 
-/// Why a pass over a ClusterObjectSet ended early.
+/// Why a reconcile of a ClusterObjectSet ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectSetError {
     /// It does not say as whom it is applied.

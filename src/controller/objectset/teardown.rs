@@ -35,7 +35,7 @@ use crate::revision::{
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How often a revision looks whether it is its turn.
 const TURN: Duration = Duration::from_secs(1);
-/// Most objects go within moments, so a pass waits this often, this long.
+/// Most objects go within moments, so a reconcile waits this often, this long.
 const QUICK_LOOKS: usize = 10;
 const QUICK_LOOK: Duration = Duration::from_millis(200);
 /// A removal is left to the garbage collector after three attempts over one minute of an account that

@@ -35,7 +35,7 @@ pub struct Policy {
     pub accepted_image: Option<String>,
     /// Number of the revision that is gone back to.
     pub rollback_to: Option<i64>,
-    /// Whether a roll-out whose time is over is taken back.
+    /// Whether a rollout whose time is over is taken back.
     pub reverts: bool,
     /// What becomes of an update, or a step back, whose operator gets more rights.
     pub permission_increase: PermissionIncrease,

@@ -118,7 +118,7 @@ pub struct Plan {
     /// What speaks against going back afterwards.
     pub rollback: Vec<CrdVerdict>,
     /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`, `rights`,
-    /// `increase`, `approval` (of another plan), `operator`, `rollback` (its roll-out failed and was
+    /// `increase`, `approval` (of another plan), `operator`, `rollback` (its rollout failed and was
     /// taken back), `content` (other content of the installed version that nobody accepted).
     pub held_by: BTreeSet<&'static str>,
     /// What is not known, and why.

@@ -244,9 +244,9 @@ impl Inquiry {
         })
     }
 
-    /// Finds out what holds the bundle that is chosen, where annotations of the extension ask for it:
-    /// that nothing is changed, that its roll-out failed, its operator, the rights that it would get,
-    /// or the plan that was approved.
+    /// Finds out what holds the bundle that is chosen, where annotations of the extension ask for
+    /// it: that nothing is changed, that its rollout failed, its operator, the rights that it would
+    /// get, or the plan that was approved.
     async fn holds(
         &self,
         cluster: &Cluster,
