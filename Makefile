@@ -188,7 +188,7 @@ test-alerts: ## Unit tests of the alerts; needs promtool (PROMTOOL=)
 	$(PROMTOOL) test rules test/alerts/alerts.yaml
 
 .PHONY: chaos
-chaos: built ## Kill the controller, fail its requests, delete by hand, take away what it needs (ROUNDS=10, WORLDS=1, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)
+chaos: built ## Kill the controller, fail its requests, delete by hand, act as another tenant, take away what it needs (ROUNDS=10, WORLDS=1, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)
 	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked --workspace --test chaos -- --nocapture
 
 .PHONY: silence

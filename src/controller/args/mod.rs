@@ -186,6 +186,13 @@ pub struct Args {
     #[arg(long, value_parser = words::<UpdatePolicy>(), default_value = "MinorOnly")]
     pub default_upgrade_policy: UpdatePolicy,
 
+    /// Require approval of the plan for each step of each extension: the first installation,
+    /// updates, steps back and changes of the configuration. Without the flag that holds for
+    /// extensions whose install namespace has label
+    /// policy.olm.operatorframework.io/require-approval.
+    #[arg(long)]
+    pub require_approval: bool,
+
     /// Behavior when a selected catalog cannot be read: nothing is resolved, as upstream (Strict),
     /// the others are used when the missing one cannot change the answer (Provable), or unless it
     /// has a higher priority (BestEffort).
