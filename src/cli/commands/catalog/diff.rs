@@ -43,7 +43,7 @@ pub(crate) struct DiffArgs {
 pub(crate) struct Changes {
     /// The packages that change.
     packages: Vec<PackageDiff>,
-    /// The extensions that no update would reach any more.
+    /// The extensions that no update would reach any longer.
     extensions: Vec<Stranded>,
 }
 

@@ -116,7 +116,7 @@ fn sentence(removed: &Removed) -> String {
     )
 }
 
-/// Whether a cluster may be updated, and what lifts what is in the way: `kubectl olm cluster-upgrade`.
+/// Whether a cluster may be updated, and how to lift blockers: `kubectl olm cluster-upgrade`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Verdict {
@@ -126,13 +126,13 @@ pub(crate) struct Verdict {
     target: Option<String>,
     /// The Kubernetes that is gone to.
     kubernetes: String,
-    /// Whether nothing that could be read is in the way.
+    /// Whether nothing that could be read blocks the update.
     upgradeable: bool,
     /// The extensions, by name.
     extensions: Vec<Judged>,
     /// The release after the one that is gone to.
     after: Option<After>,
-    /// Objects in API versions that the Kubernetes that is gone to does not serve any more.
+    /// Objects in API versions that the next Kubernetes no longer serves.
     removed_apis: Vec<RemovedApi>,
     /// What could not be read.
     unknown: Vec<Unknown>,
@@ -152,7 +152,7 @@ struct Judged {
     supports: Option<String>,
     /// Why it cannot be read.
     error: Option<String>,
-    /// Whether it is in the way.
+    /// Whether it blocks the update.
     in_the_way: bool,
     /// What lifts that.
     lift: Option<Lifted>,

@@ -57,7 +57,7 @@ enum Level {
 /// Whether a cluster is fit for extensions: `kubectl olm doctor`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Diagnosis {
-    /// What was looked at.
+    /// What was checked.
     rows: Vec<Row>,
 }
 
