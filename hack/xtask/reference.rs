@@ -242,8 +242,8 @@ fn keys() -> String {
     ];
     let all = documented(KEYS);
     let mut text =
-        "# Annotations, labels and other keys\n\nWhat the annotations that you set do is described in \
-                    [updates.md](updates.md). An unknown key below \
+        "# Annotations, labels and other keys\n\nWhat the annotations that you set do is described \
+                    in [updates.md](updates.md). An unknown key below \
                     `policy.olm.operatorframework.io/` or an unknown value stops the extension or the \
                     ClusterObjectSet, and a ClusterCatalog keeps what it serves; it is never \
                     replaced by a default.\n"

@@ -254,7 +254,8 @@ pub(crate) async fn wait_ready(
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
             notice(&format!(
-                "error: timed out after {timeout} s: {name} is not ready yet; the controller keeps trying"
+                "error: timed out after {timeout} s: {name} is not ready yet; the \
+                 controller keeps trying"
             ));
             return Ok(Outcome::TimedOut);
         }

@@ -118,7 +118,8 @@ pub fn removal_hold(
     let unsupported = check_keys(carrier, annotations).err()?;
     let (resource, key) = (carrier.resource(), unsupported.key());
     Some(format!(
-        "removal blocked: {unsupported}; to remove anyway: kubectl annotate {resource} {name} {key}-"
+        "removal blocked: {unsupported}; to remove anyway: kubectl annotate {resource} {name} \
+         {key}-"
     ))
 }
 

@@ -140,8 +140,8 @@ pub fn blocked(extension: Option<&str>, crds: &BTreeMap<String, Instances>) -> O
         None => format!("annotation {key}"),
     };
     Some(format!(
-        "{BLOCKED}{}; removal continues when they are gone, or: {annotate}=RetainCRDs keeps them and \
-         their CRDs, {annotate}=Delete removes them",
+        "{BLOCKED}{}; removal continues when they are gone, or: {annotate}=RetainCRDs keeps them \
+         and their CRDs, {annotate}=Delete removes them",
         parts.join(", ")
     ))
 }

@@ -53,7 +53,8 @@ pub(crate) async fn run(
         Format::Table => {
             table(&revisions).write(out)?;
             notice(
-                "note: BY is the last field manager of spec or policy; see the audit log for the user",
+                "note: BY is the last field manager of spec or policy; see the audit log for \
+                 the user",
             );
         }
     }

@@ -40,8 +40,8 @@ pub enum TakeOverError {
     Write(#[from] WriteError),
     /// Revisions of upstream v1.6 to v1.8 hold what is installed; nothing makes ours of them.
     #[error(
-        "{kind} {} of an earlier release hold what is installed and cannot be taken over; to continue: \
-         kubectl delete clusterextensionrevisions {} --cascade=orphan, and annotate the extension with \
+        "{kind} {} of an earlier release hold what is installed and cannot be taken over; to \
+         continue: kubectl delete clusterextensionrevisions {} --cascade=orphan, and annotate the extension with \
          {}=all, which takes over what they leave",
         .names.join(", "), .names.join(" "), policy::ADOPT, kind = EARLIER_KIND
     )]

@@ -41,7 +41,8 @@ impl Policy {
     pub fn without_it(self) -> &'static str {
         match self {
             Self::Extension | Self::ObjectSet => {
-                "anyone who can create these objects can use any service account; apply config/policy"
+                "anyone who can create these objects can use any service account; apply \
+                 config/policy"
             }
             Self::DefaultAccount => {
                 "anyone who can edit extensions can use the default service account; apply \

@@ -259,7 +259,8 @@ async fn wait(
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
             notice(&format!(
-                "error: timed out after {timeout} s: {name} is not served yet; the controller keeps trying"
+                "error: timed out after {timeout} s: {name} is not served yet; the \
+                 controller keeps trying"
             ));
             return Ok(Outcome::TimedOut);
         }
