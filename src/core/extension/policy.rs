@@ -72,7 +72,7 @@ pub enum CatalogMove {
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// It asks for what is not known, or not done.
-    #[error("{_0}: remove it; the extension is not reconciled until then")]
+    #[error("{_0}: remove it; nothing is reconciled until then")]
     Key(UnsupportedKey),
     /// Its value is not one of those that are known.
     #[error("annotation {annotation} is invalid")]

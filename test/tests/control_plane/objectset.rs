@@ -169,10 +169,7 @@ async fn an_unknown_policy_annotation_blocks_a_revision_and_its_removal() {
     let (name, set) = (stage.revision(1), "clusterobjectset");
     stage.kubectl(&["annotate", set, &name, &format!("{MISSPELT}=RetainCRDs")]);
     let text = stage.shows(1, "Progressing", ("False", "Blocked"), STEP).await;
-    assert!(
-        text.contains("is unknown: remove it; the extension is not reconciled until then"),
-        "{text}"
-    );
+    assert!(text.contains("is unknown: remove it; nothing is reconciled until then"), "{text}");
 
     stage.kubectl(&["delete", set, &name, "--wait=false"]);
     let text = stage.shows(1, "Progressing", ("True", "Retrying"), STEP).await;
