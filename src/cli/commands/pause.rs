@@ -1,4 +1,4 @@
-//! `kubectl olm pause` and `resume`: touch nothing for now, and go on.
+//! `kubectl olm pause` and `resume`: switch updates and drift repair off, and on again.
 
 use std::fmt::Debug;
 use std::io::Write;
@@ -32,7 +32,7 @@ pub(crate) struct PauseArgs {
     all: bool,
 }
 
-/// Pauses extensions and catalogs, or has them go on.
+/// Pauses or resumes extensions and catalogs.
 pub(crate) async fn run(
     args: PauseArgs,
     pause: bool,
