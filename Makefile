@@ -213,7 +213,7 @@ scale: built ## Measure many extensions: installed, at rest, and when the contro
 	EXTENSIONS=$(or $(EXTENSIONS),200) CATALOGS=$(or $(CATALOGS),10) REST_SECONDS=$(or $(REST_SECONDS),60) $(CONTROL_PLANE) --include-ignored --nocapture scale
 
 .PHONY: test-deadlines
-test-deadlines: built ## The tests that wait for the deadline of a roll-out, ten minutes at least (about 15 minutes)
+test-deadlines: built ## The tests that wait for the deadline of a rollout, ten minutes at least (about 15 minutes)
 	$(CONTROL_PLANE) --ignored a_roll_out_that_fails a_bad_update_on_the_way
 
 .PHONY: measure-pod

@@ -134,7 +134,7 @@ pub struct ClusterCatalogStatus {
     /// The state of the catalog. Serving: whether its content is served over HTTP. Progressing:
     /// whether it is at, or on its way to, the desired state; False means that it waits for
     /// somebody. Ready: both in one, for tools that wait. While a newer image cannot be read, the
-    /// content read before goes on being served.
+    /// content read before is still served.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -188,7 +188,7 @@ pub struct ClusterExtensionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<ConfigSource>,
 
-    /// Minutes after which a roll-out that has not finished is reported as failed, 10 to 720.
+    /// Minutes after which a rollout that has not finished is reported as failed, 10 to 720.
     /// Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 10, max = 720))]

@@ -58,7 +58,7 @@ pub struct ClusterObjectSetSpec {
         .message("phases is immutable"))]
     pub phases: Vec<Phase>,
 
-    /// Minutes after which a roll-out that has not finished is reported as failed, 10 to 720.
+    /// Minutes after which a rollout that has not finished is reported as failed, 10 to 720.
     /// Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 10, max = 720))]

@@ -128,7 +128,7 @@ pub enum Reason {
     PermissionIncrease,
     /// `Ready`, ours: an earlier revision is installed again, because the annotation says so.
     RolledBack,
-    /// `Ready`, ours: a roll-out failed, and what was installed before is installed again.
+    /// `Ready`, ours: a rollout failed, and what was installed before is installed again.
     RolloutReverted,
     /// `Ready`, ours: a newer bundle is of the next major version (decision 22).
     NextMajorHeld,

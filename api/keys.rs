@@ -73,10 +73,10 @@ pub mod annotation {
     /// ClusterObjectSet, ours: number of the earlier revision whose content it has
     /// (applying.md 10, F10).
     pub const CONTENT_OF: &str = "olm.operatorframework.io/content-of";
-    /// ClusterObjectSet, ours: the bundle whose failed roll-out it took the place of
+    /// ClusterObjectSet, ours: the bundle whose failed rollout it replaced
     /// (applying.md 10, F23).
     pub const REVERTED: &str = "olm.operatorframework.io/reverted";
-    /// ClusterObjectSet, ours: how that roll-out stood.
+    /// ClusterObjectSet, ours: the state of that rollout.
     pub const REVERTED_BECAUSE: &str = "olm.operatorframework.io/reverted-because";
     /// ClusterExtension being deleted, ours: what it installed is to stay; the value is its
     /// `deletionTimestamp` (applying.md 7.3).
@@ -149,7 +149,7 @@ pub mod policy {
     pub const CLUSTER_PROXY: &str = "policy.olm.operatorframework.io/cluster-proxy";
     /// `"true"`: the install namespace is made, as the account, where it is missing.
     pub const CREATE_NAMESPACE: &str = "policy.olm.operatorframework.io/create-namespace";
-    /// `Enabled`: the operator gets an OperatorCondition, and is heeded (applying.md 10).
+    /// `Enabled`: the operator gets an OperatorCondition, which is respected (applying.md 10).
     pub const OPERATOR_CONDITIONS: &str = "policy.olm.operatorframework.io/operator-conditions";
     /// `create` or `aggregate` (api.md 6.3).
     pub const USER_ROLES: &str = "policy.olm.operatorframework.io/user-roles";
@@ -180,7 +180,7 @@ pub mod policy {
     pub const PERMISSION_INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
-    /// `Rollback` or `Keep`: what becomes of a roll-out whose time is over (applying.md 10, F23).
+    /// `Rollback` or `Keep`: what happens to a rollout that timed out (applying.md 10, F23).
     pub const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
 }
 

@@ -20,8 +20,8 @@ const EXIT_CODES: &str = "\
 | 1 | no: nothing found, refused, held, findings; or the request failed |
 | 2 | wrong usage |
 | 3 | not known: something that counts could not be read |
-| 4 | `--timeout` is over; what the controller was told goes on |
-| 130 | interrupted; what the controller was told goes on |
+| 4 | timed out; the controller keeps trying |
+| 130 | interrupted; the controller keeps trying |
 ";
 
 /// Returns the generated files: their paths from the root of the repository, and their texts.
@@ -242,8 +242,8 @@ fn keys() -> String {
     ];
     let all = documented(KEYS);
     let mut text =
-        "# Annotations, labels and other keys\n\nWhat the annotations that you set do is told in \
-                    [updates.md](updates.md). An unknown key below \
+        "# Annotations, labels and other keys\n\nWhat the annotations that you set do is described \
+                    in [updates.md](updates.md). An unknown key below \
                     `policy.olm.operatorframework.io/` or an unknown value stops the extension or the \
                     ClusterObjectSet, and a ClusterCatalog keeps what it serves; it is never \
                     replaced by a default.\n"

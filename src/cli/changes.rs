@@ -165,7 +165,7 @@ where
         }
         seen = now.clone();
     }
-    bail!("{kind} {name} changed meanwhile: look again")
+    bail!("{kind} {name} was modified concurrently; rerun the command")
 }
 
 /// Reads how long to wait: seconds, or a number with `s`, `m` or `h`.
@@ -254,7 +254,8 @@ pub(crate) async fn wait_ready(
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
             notice(&format!(
-                "error: {name} is not ready after {timeout} s; the controller goes on"
+                "error: timed out after {timeout} s: {name} is not ready yet; the \
+                 controller keeps trying"
             ));
             return Ok(Outcome::TimedOut);
         }
@@ -293,7 +294,8 @@ fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
         return Progress::Stopped(stopped.message.clone());
     }
     Progress::Going(
-        ready.map_or_else(|| "not looked at yet".to_owned(), |ready| ready.message.clone()),
+        ready
+            .map_or_else(|| "waiting for the controller".to_owned(), |ready| ready.message.clone()),
     )
 }
 
@@ -335,7 +337,7 @@ mod tests {
     #[case::true_before(
         json!([["Ready", "True", "", 1]]),
         None,
-        Progress::Going("not looked at yet".into())
+        Progress::Going("waiting for the controller".into())
     )]
     #[case::another_version(
         json!([["Ready", "True", "fine", 2]]),

@@ -34,7 +34,7 @@ pub(crate) struct Global {
     /// Group to impersonate; may be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP")]
     pub(crate) impersonate_groups: Vec<String>,
-    /// Store nothing: say what would be written, with `server` as the API server judges it
+    /// Write nothing: print what would be written; with `server` the API server checks it
     #[arg(
         long,
         global = true,
@@ -45,7 +45,7 @@ pub(crate) struct Global {
         default_missing_value = "client"
     )]
     pub(crate) dry_run: Option<DryRun>,
-    /// Say nothing on stderr but errors
+    /// Print only errors on stderr
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// File with credentials for registries; by default that of `REGISTRY_AUTH_FILE`, else those of other tools

@@ -77,7 +77,7 @@ impl Target {
 /// Where packages and extensions are looked up.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Lookup {
-    /// A catalog, and no cluster is asked anything: a directory or file of blobs, a catalog image, or
+    /// Use this catalog instead of the cluster: a directory or file of blobs, a catalog image, or
     /// the URL of a served catalog; may be repeated
     #[arg(id = "catalogs", long = "catalog", value_name = CATALOG_SYNTAX)]
     pub(crate) catalogs: Vec<CatalogFlag>,
@@ -293,7 +293,7 @@ pub(crate) async fn or_near(
     let outcome = if unread.is_empty() { Outcome::Failed } else { Outcome::Unknown };
     let hint = if let Some((name, catalog)) = near(&package, &packages).first() {
         let (name, catalog) = (quote(name), quote(catalog));
-        Some(format!("package {name} of catalog {catalog} is near"))
+        Some(format!("did you mean package {name} of catalog {catalog}?"))
     } else {
         let why = unread.first().map(|(_, why)| why);
         why.map(|why| {
@@ -336,7 +336,7 @@ async fn add_extension(
             }
         }
         Err(error) if upgrade.is_some() || loaded.sources.is_empty() => return Err(error),
-        Err(error) => notice(&format!("note: only what is installed counts: {error:#}")),
+        Err(error) => notice(&format!("note: considering only the installed version: {error:#}")),
     }
     let settings = cluster.state().await?.controller();
     loaded.extension = Some(Installation {

@@ -73,7 +73,7 @@ pub async fn warn_of_leftovers(client: Client) {
              {UPSTREAMS_DEPRECATION}"
         ),
         Ok(None) => {}
-        Err(error) => tracing::debug!(error = %Chain(&error), "policies were not looked at"),
+        Err(error) => tracing::debug!(error = %Chain(&error), "policies were not checked"),
     }
 }
 

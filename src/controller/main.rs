@@ -35,7 +35,7 @@ struct CommandLine {
 /// What to do instead of running.
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Say which build this is
+    /// Print the version of this build
     Version(VersionArgs),
     /// Print every right that its own account needs, with the reason
     Rights(RightsArgs),

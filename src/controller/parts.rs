@@ -24,7 +24,7 @@ pub struct Parts {
 /// How long stopping may take (deploying.md 4.4).
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// Passes under way may take so long to end.
+    /// Reconciles under way may take so long to end.
     passes: Duration,
     /// Writes under way may take so long after that.
     writes: Duration,
@@ -75,7 +75,7 @@ impl Parts {
         }
     }
 
-    /// Lets passes under way end, and cuts between two writes those that take too long. Says
+    /// Lets reconciles under way end, and cuts between two writes those that take too long. Says
     /// whether nothing of them can be written any more.
     pub async fn stop_acting(&mut self, terms: &[Term]) -> bool {
         ended_by(&mut self.acting, Instant::now() + self.limits.passes).await;
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Stops and returns how long passes and answers took, and whether no write is left.
+    /// Stops and returns how long reconciles and answers took, and whether no write is left.
     async fn stopped(parts: &mut Parts, terms: &[Term]) -> (Duration, Duration, bool) {
         let started = Instant::now();
         let idle = parts.stop_acting(terms).await;

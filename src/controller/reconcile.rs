@@ -32,7 +32,7 @@ const AFTER_CONFLICT: Duration = Duration::from_millis(200);
 
 /// A reconcile took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("pass took longer than {} seconds", _0.as_secs())]
+#[error("reconcile took longer than {} seconds", _0.as_secs())]
 pub struct TooLong(pub Duration);
 
 /// When a reconcile, all its parts together, has taken too long.

@@ -1,8 +1,8 @@
 //! What this process wrote last into the status of each object.
 //!
-//! A pass works on a copy that a watch brought, and that may be older than the last write: a failure
-//! that was reported a moment ago is not in it. A status that equals that of the copy would then not
-//! be written, and the failure would stay.
+//! A reconcile works on a copy that a watch brought, and that may be older than the last write: a
+//! failure that was reported a moment ago is not in it. A status that equals that of the copy would
+//! then not be written, and the failure would stay.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};

@@ -118,7 +118,7 @@ pub fn removal_hold(
     let unsupported = check_keys(carrier, annotations).err()?;
     let (resource, key) = (carrier.resource(), unsupported.key());
     Some(format!(
-        "nothing is removed: {unsupported}; to go on without it: kubectl annotate {resource} {name} \
+        "removal blocked: {unsupported}; to remove anyway: kubectl annotate {resource} {name} \
          {key}-"
     ))
 }

@@ -100,12 +100,13 @@ impl Index {
         let wrong = |what: String| HelmError::Secret { secret: secret.to_owned(), what };
         let version = labels.get(VERSION).and_then(|text| text.parse().ok());
         let version =
-            version.ok_or_else(|| wrong(format!("label {} is no number", quote(VERSION))))?;
+            version.ok_or_else(|| wrong(format!("label {} is not a number", quote(VERSION))))?;
         let others: Vec<String> = match data.get(EXTRA_CHUNKS) {
             None => Vec::new(),
             Some(list) if list.is_empty() => Vec::new(),
-            Some(list) => serde_json::from_slice(list)
-                .map_err(|error| wrong(format!("{EXTRA_CHUNKS} is no list of names: {error}")))?,
+            Some(list) => serde_json::from_slice(list).map_err(|error| {
+                wrong(format!("{EXTRA_CHUNKS} is not a list of names: {error}"))
+            })?,
         };
         if others.len() >= MAX_CHUNKS {
             let count = others.len() + 1;
@@ -344,8 +345,8 @@ mod tests {
             let read = Index::read("s", &labels(version, DEPLOYED), &data(b"x", others));
             read.unwrap_err().to_string()
         };
-        assert_eq!(read("one", ""), "Secret s: label \"version\" is no number");
-        assert!(read("1", "x").starts_with("Secret s: extraChunks is no list of names: "));
+        assert_eq!(read("one", ""), "Secret s: label \"version\" is not a number");
+        assert!(read("1", "x").starts_with("Secret s: extraChunks is not a list of names: "));
         let many = serde_json::to_string(&["x"; 11]).unwrap();
         assert_eq!(read("1", &many), "Secret s: 12 chunks, 11 at most");
     }

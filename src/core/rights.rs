@@ -294,9 +294,9 @@ const WHAT_MAY_I: Right = Right::cluster(
     "Whether it may do everything, which stops it, and what of this table it may not.",
 );
 const WHOSE_TOKEN: Right =
-    Right::cluster(AUTHENTICATION, &["tokenreviews"], CREATE, "Who asks for the metrics.");
+    Right::cluster(AUTHENTICATION, &["tokenreviews"], CREATE, "Authenticate metrics clients.");
 const MAY_THEY: Right =
-    Right::cluster(AUTHORIZATION, &["subjectaccessreviews"], CREATE, "Whether they may read them.");
+    Right::cluster(AUTHORIZATION, &["subjectaccessreviews"], CREATE, "Authorize metrics clients.");
 const TAKE_LEASE: &str = "The leader Lease. A right to create has no name.";
 const PUBLISHED_CA: Right = Right::here(
     CORE,
@@ -340,7 +340,7 @@ const EXTENSIONS: &[Right] = &[
         OLM,
         &["clusterextensionrevisions"],
         &["list"],
-        "Revisions of upstream v1.6 to v1.8, which are named where they stand in the way.",
+        "Revisions of upstream v1.6 to v1.8, which are named where they block a takeover.",
     ),
     Right::cluster(
         OLM,
@@ -352,7 +352,7 @@ const EXTENSIONS: &[Right] = &[
         OLM,
         &["clusterextensions/status", "clusterobjectsets/status"],
         &["update"],
-        "What became of them.",
+        "Write status.",
     ),
     Right::cluster(
         OLM,
@@ -381,8 +381,8 @@ const EXTENSIONS: &[Right] = &[
     WHAT_MAY_I,
     WHOSE_TOKEN,
     Right {
-        reason: "Whether they may read them, and whether an account has a right that it seems to \
-                 lack.",
+        reason: "Authorize metrics clients, and check whether an account has a right that it seems \
+                 to lack.",
         ..MAY_THEY
     },
     Right::cluster(
@@ -508,7 +508,7 @@ const CATALOGS: &[Right] = &[
         &["list", "watch", "patch"],
         "Catalogs, their finalizers and labels.",
     ),
-    Right::cluster(OLM, &["clustercatalogs/status"], &["update"], "What became of them."),
+    Right::cluster(OLM, &["clustercatalogs/status"], &["update"], "Write status."),
     WHO_AM_I,
     WHAT_MAY_I,
     WHOSE_TOKEN,

@@ -140,8 +140,8 @@ pub fn blocked(extension: Option<&str>, crds: &BTreeMap<String, Instances>) -> O
         None => format!("annotation {key}"),
     };
     Some(format!(
-        "{BLOCKED}{}; it goes on when they are gone, or: {annotate}=RetainCRDs keeps them and their \
-         CRDs, {annotate}=Delete removes them",
+        "{BLOCKED}{}; removal continues when they are gone, or: {annotate}=RetainCRDs keeps them \
+         and their CRDs, {annotate}=Delete removes them",
         parts.join(", ")
     ))
 }
@@ -177,7 +177,7 @@ pub fn cannot_stay(crd: &Object) -> Option<String> {
     schemas.any(|schema| Some(schema) != first).then(|| {
         format!(
             "{BLOCKED}{} cannot be retained: its versions differ and are converted by a webhook \
-             that would go with the operator, so that its objects could not be read any more",
+             that would go with the operator, so that its objects could no longer be read",
             crd.name()
         )
     })

@@ -156,7 +156,7 @@ impl BundleCache {
         // An owner is the name of an object, so this only fails on an error of the caller.
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
         if owner.is_empty() || owner.starts_with('.') || !owner.bytes().all(plain) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "owner is no object name"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "owner is not an object name"));
         }
         Ok(self.base.join(owner))
     }

@@ -134,7 +134,7 @@ impl TryFrom<Members<Json>> for Requirement {
     fn try_from(Members(members): Members<Json>) -> Result<Self, String> {
         let kind = match members.get("type") {
             Some(Json::Text(kind)) => kind,
-            Some(Json::Other) => return Err("the type of a requirement is no string".to_owned()),
+            Some(Json::Other) => return Err("the type of a requirement is not a string".to_owned()),
             None => return Err("a requirement has no type".to_owned()),
         };
         let known = MEMBERS.iter().find(|(name, _)| name == kind);

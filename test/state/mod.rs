@@ -24,7 +24,7 @@ const OLM_GROUP: &str = "olm.operatorframework.io";
 /// Parts of the names of all field managers of ours.
 const OUR_MANAGERS: [&str; 2] = ["olm.operatorframework.io", "operator-controller"];
 const LONGEST_VALUE: usize = 160;
-/// Annotation in which the Deployment controller counts roll-outs.
+/// Annotation in which the Deployment controller counts rollouts.
 const ROLL_OUTS: &str = "deployment.kubernetes.io/revision";
 
 /// The state of a cluster: `Kind.group namespace/name` to the object, without random parts.
@@ -112,7 +112,7 @@ impl State {
         })
     }
 
-    /// Leaves out all that Kubernetes records about the roll-outs of an extension's Deployments: it
+    /// Leaves out all that Kubernetes records about the rollouts of an extension's Deployments: it
     /// starts again for one that was deleted by hand.
     #[must_use]
     pub fn without_roll_outs(self, extension: &str) -> Self {

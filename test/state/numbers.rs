@@ -32,7 +32,7 @@ pub(super) fn left_out(objects: &BTreeMap<String, Value>, extension: &str) -> St
         });
         if let Some((number, key)) = of_revision {
             if !archived.contains(number) {
-                // During a roll-out there are several active revisions; the last one counts.
+                // During a rollout there are several active revisions; the last one counts.
                 in_all_texts(&mut object, extension);
                 object["spec"]["revision"] = json!(ANY);
                 kept.insert(key, object);

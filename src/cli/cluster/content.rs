@@ -39,7 +39,7 @@ pub(crate) struct CatalogAccess {
     /// CA certificates of the catalog server, as a PEM file; no others are trusted then
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     pub(crate) catalog_ca: Option<PathBuf>,
-    /// Keep no content of catalogs on this machine, and take none that is kept
+    /// Do not use the local cache of catalog content
     #[arg(long, help_heading = "Connection")]
     pub(crate) no_cache: bool,
 }

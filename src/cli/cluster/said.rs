@@ -36,8 +36,8 @@ impl Cluster {
         Ok(answer)
     }
 
-    /// Returns what is said of a roll-out that failed and was taken back, if `target` is not tried again
-    /// because of it.
+    /// Returns what is said of a rollout that failed and was taken back, if `target` is not tried
+    /// again because of it.
     pub(crate) async fn taken_back(
         &self,
         extension: &ClusterExtension,

@@ -30,10 +30,10 @@ pub(crate) struct ApproveArgs {
     /// Name of the extension
     #[arg(value_name = "NAME")]
     name: String,
-    /// The plan as `plan` showed it, at least 8 digits of its digest; without it the plan is shown
+    /// Digest of the plan, at least 8 digits of it; without it the plan is shown
     #[arg(long, value_name = "DIGEST")]
     plan: Option<String>,
-    /// Release this version whatever its content is
+    /// Approve this version whatever its content is
     #[arg(long, value_name = "VERSION", conflicts_with = "plan")]
     version: Option<String>,
     /// Do not ask
@@ -116,7 +116,7 @@ async fn approve(
     let written = changes::merge(cluster.own_client(), extension, change).await;
     if written.is_err() {
         notice(&format!(
-            "hint: who approves has verb approve on clusterextensions.olm.operatorframework.io {}",
+            "hint: approving needs verb approve on clusterextensions.olm.operatorframework.io {}",
             extension.name_any()
         ));
     }

@@ -35,11 +35,11 @@ const PAGE: usize = 500;
 /// Flags of `crd check`.
 #[derive(Debug, Args)]
 pub(crate) struct CrdCheckArgs {
-    /// What is there: `cluster`, a YAML or JSON file with CRDs, or a bundle: the directory of an
+    /// Present CRDs: `cluster`, a YAML or JSON file with CRDs, or a bundle: the directory of an
     /// unpacked one, the reference of an image, `PACKAGE[@VERSION]`, or what an extension has
     #[arg(value_name = "cluster|FILE|TARGET")]
     old: String,
-    /// What is to follow; of an extension, what it would get
+    /// New CRDs; of an extension, those that it would get
     #[arg(value_name = "FILE|TARGET")]
     new: String,
     #[command(flatten)]

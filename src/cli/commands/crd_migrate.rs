@@ -185,7 +185,7 @@ async fn trim(
     let name = before.name_any();
     let now = crds.get(&name).await.with_context(|| format!("reading CRD {name}"))?;
     if now.uid() != before.uid() || storage(&now).as_deref() != Some(stored) {
-        bail!("CRD {name} changed meanwhile: run it again");
+        bail!("CRD {name} was modified concurrently; rerun the command");
     }
     let change = json!({
         "metadata": {"resourceVersion": now.resource_version()},

@@ -8,11 +8,11 @@ use clap::Command;
 /// A command, examples of it, and its exit codes.
 type Help = (&'static str, &'static [&'static str], &'static str);
 
-const WRITES: &str = "1 refused or failed, 4 --timeout is over";
+const WRITES: &str = "1 refused or failed, 4 timed out";
 const READS: &str = "3 the cluster cannot be asked";
 
 const HELP: [Help; 31] = [
-    ("search", &["search lamp"], "1 nothing matches, 3 that is not certain"),
+    ("search", &["search lamp"], "1 nothing matches, 3 the answer is incomplete"),
     ("show", &["show lamp-operator"], "1 it cannot be read"),
     ("graph", &["graph lamp"], "1 there is no such package"),
     ("why", &["why lamp", "why lamp 1.1.0"], READS),
@@ -52,11 +52,7 @@ const HELP: [Help; 31] = [
     ),
     ("images", &["images lamp -o name"], "1 with --check: one is not there; 3 one is not known"),
     ("lock write", &["lock write lamp"], READS),
-    (
-        "cluster-upgrade",
-        &["cluster-upgrade"],
-        "1 something is in the way, 3 something is not known",
-    ),
+    ("cluster-upgrade", &["cluster-upgrade"], "1 something blocks it, 3 something is unknown"),
     ("catalog list", &["catalog list"], READS),
     ("catalog add", &["catalog add lamps registry.example.com/lamps/catalog:v2 --yes"], WRITES),
     ("catalog remove", &["catalog remove more --yes"], WRITES),

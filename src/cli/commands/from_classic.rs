@@ -27,13 +27,13 @@ pub(crate) struct FromClassicArgs {
     /// Read objects from a file instead of the cluster, from standard input with "-"; repeatable
     #[arg(short, long, value_name = "FILE|-")]
     filename: Vec<PathBuf>,
-    /// Say what becomes of each field; on a terminal the default
+    /// Report how each field is converted; on a terminal the default
     #[arg(long, conflicts_with_all = ["print", "follow"])]
     report: bool,
     /// Print the objects and the steps, on a terminal too
     #[arg(long)]
     print: bool,
-    /// Print the extensions as they are to be afterwards: not pinned to a version
+    /// Print the final extensions, which are not pinned to a version
     #[arg(long)]
     follow: bool,
 }
@@ -137,9 +137,9 @@ fn steps(answer: &Answer) -> Vec<String> {
             .map(|csv| format!(" && kubectl delete clusterserviceversion -n {namespace} {csv}"));
         steps.push(format!(
             "Stop the operator of Classic; CRDs and their objects stay: kubectl delete \
-             subscription.{GROUP} -n {namespace} {name}{}. Where a CRD has a conversion webhook, look \
-             first whether its versions have the same schema, and set conversion strategy None; \
-             else do not go on",
+             subscription.{GROUP} -n {namespace} {name}{}. Where a CRD has a conversion webhook, \
+             check first that its versions have the same schema, and set conversion strategy None; \
+             else stop here",
             csv.unwrap_or_default()
         ));
         let extension = migration.extension.name();
@@ -151,7 +151,7 @@ fn steps(answer: &Answer) -> Vec<String> {
     if answer.migrations.iter().any(|migration| migration.follow.is_some()) {
         steps.push(
             "Apply what kubectl olm from-classic --follow printed before the first step: updates \
-             go on"
+             continue"
                 .to_owned(),
         );
     }

@@ -34,7 +34,7 @@ pub(crate) struct GraphArgs {
     /// The installed bundle
     #[arg(long, value_name = "NAME@VERSION", requires = "catalogs")]
     installed: Option<Installed>,
-    /// Show where OLM Classic would have gone
+    /// Show the update path that OLM Classic would take
     #[arg(long)]
     classic: bool,
     /// Draw every entry; by default long runs are drawn as one

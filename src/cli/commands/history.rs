@@ -52,7 +52,10 @@ pub(crate) async fn run(
         }
         Format::Table => {
             table(&revisions).write(out)?;
-            notice("note: BY is who last wrote spec or policy; who that was, the audit log tells");
+            notice(
+                "note: BY is the last field manager of spec or policy; see the audit log for \
+                 the user",
+            );
         }
     }
     Ok(Outcome::Done)

@@ -43,7 +43,7 @@ pub(crate) struct ImagesArgs {
     /// credentials of this machine
     #[arg(long)]
     check: bool,
-    /// With --check: the platform they have to have an image for, as linux/arm64
+    /// With --check: platform that each image must have, for example linux/arm64
     #[arg(long, value_name = "OS/ARCHITECTURE", value_parser = platform, requires = "check")]
     platform: Option<Platform>,
     #[command(flatten)]

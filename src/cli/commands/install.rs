@@ -41,32 +41,32 @@ const DIFFERENCES: usize = 5;
 /// Arguments of `install`.
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// The package, and which of its versions may be installed
+    /// Package, and the range of versions that may be installed
     #[arg(value_name = "PACKAGE[@RANGE]")]
     package: String,
     /// Name of the extension; by default that of the package
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Make the namespace
+    /// Create the namespace
     #[arg(long)]
     create_namespace: bool,
     /// Name of the service account; by default that of the extension and "-installer"
     #[arg(long, value_name = "NAME")]
     service_account: Option<String>,
-    /// Which rights the account gets: exactly those of this bundle, those that stay the same between
+    /// Rights of the account: exactly those of this bundle, those that stay the same between
     /// versions, or none
     #[arg(long, value_enum, default_value_t)]
     rights: Rights,
     /// A channel to follow; repeatable; by default all of them
     #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<String>,
-    /// The catalog that counts, or labels of those that do; by default all of them
+    /// Catalog to use, or labels of catalogs; by default all of them
     #[arg(long, value_name = "CATALOG|KEY=VALUE,...")]
     catalog_selector: Option<String>,
-    /// Whether updates must follow the paths of the catalog
+    /// Upgrade constraint policy: require the update paths of the catalog, or not
     #[arg(long, value_enum, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// How far automatic updates go
+    /// Scope of automatic updates
     #[arg(long, value_parser = UpdatePolicy::VARIANTS.to_vec())]
     upgrade_policy: Option<String>,
     /// Take over existing objects of these kinds that nobody controls, or of all kinds
@@ -87,7 +87,7 @@ pub(crate) struct InstallArgs {
     /// Do not wait until it is ready
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait
+    /// Time to wait
     #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
     timeout: u64,
 }
@@ -166,7 +166,7 @@ pub(crate) async fn run(
     }
     if let Err(error) = written {
         notice(&format!("error: {error:#}"));
-        notice("hint: have an administrator apply what the same command prints with -o yaml");
+        notice("hint: rerun with -o yaml and have an administrator apply it");
         return Ok(Outcome::Failed);
     }
     if args.no_wait || global.dry_run.is_some() {

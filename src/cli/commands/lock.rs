@@ -34,11 +34,11 @@ use crate::target::pinned;
 /// What is done with a lock.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockCommand {
-    /// Print what extensions run, by version and digest
+    /// Print the installed versions and digests as a lock file
     Write(WriteArgs),
-    /// Say whether this cluster runs what a file says
+    /// Check this cluster against a lock file
     Check(FileArgs),
-    /// Move extensions to what a file says, where the catalogs offer just that
+    /// Move extensions to the versions of a lock file, where the catalogs offer them
     Apply(FileArgs),
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct WriteArgs {
 /// Arguments of `lock check` and `lock apply`.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// What `lock write` printed
+    /// File that `lock write` printed
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// With apply: do not ask
@@ -345,7 +345,7 @@ fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
             let image = now.as_ref().map_or("", |now| now.image.as_str());
             Some(format!(
                 "it runs {version} from another image, {image}; another content of a version is \
-                 no move: kubectl olm plan {name}"
+                 not a move: kubectl olm plan {name}"
             ))
         }
         Verdict::Same | Verdict::Behind | Verdict::Absent => None,

@@ -60,68 +60,68 @@ pub(crate) struct Cli {
 /// One subcommand with its own flags.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say which bundle a ClusterExtension would get
+    /// Print the bundle that a ClusterExtension would get
     Resolve(resolve::ResolveArgs),
-    /// Say why a ClusterExtension gets the bundle it gets, or none
+    /// Explain why a ClusterExtension gets its bundle, or none
     Why(Box<why::WhyArgs>),
     /// Draw the update graph of a package
     Graph(graph::GraphArgs),
-    /// Say whether versions are inside a version range
+    /// Check versions against a version range
     Range(range::RangeArgs),
-    /// Show what a bundle is and how it can be configured
+    /// Show a bundle and how it can be configured
     Show(show::ShowArgs),
-    /// Say what is wrong with a bundle and what it needs of a cluster
+    /// Validate a bundle and list its requirements
     LintBundle(lint_bundle::LintBundleArgs),
-    /// Say whether CRDs may follow others; rid one of an old stored version
+    /// Check CRD upgrades; migrate stored versions
     #[command(subcommand)]
     Crd(CrdCommand),
-    /// Say which images bundles take, and whether they can be had from here
+    /// List the images of bundles; check that they can be pulled
     Images(images::ImagesArgs),
-    /// Write down what a cluster runs, compare with it, and go there
+    /// Record, verify and restore installed versions
     #[command(subcommand)]
     Lock(lock::LockCommand),
-    /// Print or apply an account with exactly the rights that bundles need, or say what one lacks
+    /// Print, apply or check the rights that bundles need
     Rbac(Box<rbac::RbacArgs>),
-    /// Say whether the cluster may be updated, and what lifts what is in the way
+    /// Check whether the cluster may be updated, and how to lift blockers
     ClusterUpgrade(cluster_upgrade::ClusterUpgradeArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
-    /// Say which packages the catalogs of the cluster have
+    /// Search packages in the catalogs of the cluster
     Search(search::SearchArgs),
-    /// Say what is installed, whether it is well, what could be newer and what holds it
+    /// Show extensions: version, health, updates, blockers
     Status(status::StatusArgs),
     /// Install a package, with an account that may install just that
     Install(Box<install::InstallArgs>),
-    /// Say what would change, and what stands in the way
+    /// Show what would change, and what blocks it
     Plan(Box<plan::PlanArgs>),
-    /// Release exactly one plan
+    /// Approve one exact plan
     Approve(Box<approve::ApproveArgs>),
     /// Move an extension to another version
     Upgrade(Box<upgrade::UpgradeArgs>),
-    /// Go back to the content of an earlier revision
+    /// Roll back to the content of an earlier revision
     Rollback(rollback::RollbackArgs),
-    /// Say what was installed when
+    /// Show the history of installed versions
     History(history::HistoryArgs),
-    /// Touch nothing of extensions for now: no update and no repair
+    /// Pause extensions: no updates, no drift repair
     Pause(pause::PauseArgs),
-    /// Go on with paused extensions
+    /// Resume paused extensions
     Resume(pause::PauseArgs),
-    /// Say which data would go with an extension, and remove it
+    /// Delete an extension, after showing the data that goes with it
     Delete(delete::DeleteArgs),
-    /// Say which catalogs are served and how good they are; make catalogs
+    /// List, add, remove, check and build catalogs
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
-    /// Say what Subscriptions of OLM Classic become, and what cannot be carried over
+    /// Convert Subscriptions of OLM Classic to ClusterExtensions
     FromClassic(from_classic::FromClassicArgs),
-    /// Look at all of it in a browser, read-only
+    /// Open a read-only web view
     Browse(browse::BrowseArgs),
-    /// Say whether this cluster is fit for extensions, and pack what whoever helps needs
+    /// Check the cluster; collect a support bundle
     Doctor(doctor::DoctorArgs),
     /// Complete commands in a shell, or through kubectl
     Completion(completion::CompletionArgs),
-    /// Say which build this is
+    /// Print the version of this build
     Version(version::VersionArgs),
-    /// Say what may follow on a command line
+    /// Print completions of a command line
     #[command(name = "__complete", hide = true)]
     Complete(completion::CompleteArgs),
 }
@@ -129,7 +129,7 @@ pub(crate) enum Command {
 /// What is asked of CRDs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CrdCommand {
-    /// Say whether the CRDs of a bundle may follow others
+    /// Check an upgrade of CRDs to those of a bundle
     Check(crd_check::CrdCheckArgs),
     /// Store all objects of a CRD in its present version, and drop the others
     Migrate(crd_migrate::CrdMigrateArgs),
@@ -147,7 +147,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("Rights and safety", &["rbac", "crd", "images", "lock", "cluster-upgrade"]),
     ("Catalogs and bundles", &["catalog", "lint-bundle", "render", "from-classic"]),
-    ("Look and mend", &["browse", "doctor"]),
+    ("Troubleshoot", &["browse", "doctor"]),
     ("Other", &["resolve", "range", "version", "completion"]),
 ];
 

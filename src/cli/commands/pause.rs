@@ -1,4 +1,4 @@
-//! `kubectl olm pause` and `resume`: touch nothing for now, and go on.
+//! `kubectl olm pause` and `resume`: switch updates and drift repair off, and on again.
 
 use std::fmt::Debug;
 use std::io::Write;
@@ -32,7 +32,7 @@ pub(crate) struct PauseArgs {
     all: bool,
 }
 
-/// Pauses extensions and catalogs, or has them go on.
+/// Pauses or resumes extensions and catalogs.
 pub(crate) async fn run(
     args: PauseArgs,
     pause: bool,
@@ -95,6 +95,6 @@ fn say(out: &mut dyn Write, name: &str, meanwhile: Option<&str>) -> std::io::Res
         Some(meanwhile) => {
             writeln!(out, "{name}: paused; {meanwhile} until: kubectl olm resume {name}")
         }
-        None => writeln!(out, "{name}: goes on"),
+        None => writeln!(out, "{name}: resumed"),
     }
 }

@@ -17,10 +17,10 @@ pub(crate) struct RangeArgs {
     /// The version range
     #[arg(required_unless_present = "requests")]
     range: Option<String>,
-    /// Versions to look at
+    /// Versions to check
     #[arg(required_unless_present = "requests")]
     versions: Vec<String>,
-    /// The language of the range
+    /// Grammar of the range
     #[arg(long, value_enum, default_value_t)]
     grammar: Grammar,
     /// Answer many requests instead: JSON lines with `grammar`, `range`, `version`; `-` is stdin

@@ -51,11 +51,11 @@ pub(crate) struct Rendering {
     /// Namespace the operator watches; all of them when left out
     #[arg(long, value_name = "NAMESPACE")]
     watch_namespace: Option<String>,
-    /// Who issues the certificates of webhooks; `render` leaves them out without it, `rbac` grants
-    /// what any of them takes
+    /// Issuer of the certificates of webhooks; without it `render` leaves them out, and `rbac`
+    /// grants what any issuer needs
     #[arg(long, value_enum)]
     webhook_certificates: Option<WebhookCertificates>,
-    /// Where the rights of an operator that watches another namespace go
+    /// Placement of the rights of an operator that watches another namespace
     #[arg(long, value_enum, default_value_t)]
     role_placement: Placement,
     /// File with the configuration of the extension, as in `spec.config.inline`

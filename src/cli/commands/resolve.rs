@@ -46,7 +46,7 @@ pub(crate) struct ResolveArgs {
     /// Channel; may be repeated
     #[arg(long = "channel", value_name = "NAME")]
     channels: Vec<String>,
-    /// Whether the bundle must be a successor of the installed one
+    /// Upgrade constraint policy: require a successor of the installed bundle, or not
     #[arg(long, value_enum, value_name = "POLICY")]
     policy: Option<Policy>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(crate) struct ResolveArgs {
     output: Format,
 }
 
-/// Whether updates must follow the paths of the catalog.
+/// Upgrade constraint policy: require the update paths of the catalog, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Policy {
     /// Only successors follow

@@ -33,16 +33,16 @@ pub(crate) struct RollbackArgs {
     /// Name of the extension
     #[arg(value_name = "NAME")]
     name: String,
-    /// The revision to go back to, as `history` numbers them; by default the one before
+    /// Revision to roll back to, by its number in `history`; by default the one before
     #[arg(long, value_name = "REVISION")]
     to: Option<i64>,
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// Do not wait for the end
+    /// Do not wait until it is done
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait
+    /// Time to wait
     #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
     timeout: u64,
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub(crate) async fn run(
             awaits = approve::release(&plan);
         }
         // The controller checks the same.
-        Err(missing) => notice(&format!("note: what changes is not known: {}", missing.why)),
+        Err(missing) => notice(&format!("note: cannot compute the changes: {}", missing.why)),
     }
     let question = format!("Go back to revision {number} ({version})?");
     if !args.yes && !agreed(&question, "--yes does it")? {

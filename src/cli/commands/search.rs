@@ -52,10 +52,10 @@ pub(crate) struct SearchArgs {
     /// Show every channel instead of the default one
     #[arg(long)]
     channels: bool,
-    /// The catalog that is searched, or labels of those that are; by default all of them
+    /// Catalog to search, or labels of catalogs; by default all of them
     #[arg(long, value_name = "CATALOG|KEY=VALUE,...")]
     catalog_selector: Option<String>,
-    /// Only what can be installed; looks up every package that matches
+    /// Show only packages that can be installed; resolves every match
     #[arg(long)]
     installable: bool,
     #[command(flatten)]

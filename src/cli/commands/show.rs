@@ -36,7 +36,7 @@ pub(crate) struct ShowArgs {
     bundle: String,
     #[command(flatten)]
     lookup: Lookup,
-    /// Say what the catalogs know of a package, and pull nothing
+    /// Show what the catalogs know of a package; pull no image
     #[arg(long, conflicts_with = "schema")]
     no_pull: bool,
     /// List every bundle of a package

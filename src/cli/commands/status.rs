@@ -44,19 +44,19 @@ const EVENTS: usize = 5;
 /// Flags of `status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Names of extensions; by default all of them. One name is answered in full
+    /// Names of extensions; by default all of them. One name shows all details
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Only those with these labels
+    /// Label selector
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
     selector: Option<String>,
     /// Exit with 1 unless all of them are ready
     #[arg(long)]
     check: bool,
-    /// Go on, and print a row for each change
+    /// Watch, and print a row for each change
     #[arg(short, long, conflicts_with = "check")]
     watch: bool,
-    /// Only those whose operators watch this namespace
+    /// Show only extensions whose operators watch this namespace
     #[arg(long, value_name = "NAMESPACE")]
     watching: Option<String>,
     /// Output format
@@ -507,7 +507,7 @@ pub(crate) struct Row {
     ready: Ready,
     /// A newer version that is offered and not taken.
     update: Option<UpdateStatus>,
-    /// What holds the update, or the roll-out that is under way, a word each.
+    /// What holds the update, or the rollout that is under way, a word each.
     held_by: Vec<&'static str>,
     /// Commands that lead on.
     #[serde(rename = "do")]

@@ -28,22 +28,22 @@ pub(crate) struct UpgradeArgs {
     /// Name of the extension
     #[arg(value_name = "NAME")]
     name: String,
-    /// The version, or the range of versions, to go to; by default what `status` says is held
+    /// Version, or range of versions, to move to; by default the held update of `status`
     #[arg(long, value_name = "RANGE")]
     to: Option<String>,
     /// The channel to follow from now on; repeatable
     #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<String>,
-    /// Go there although no update path of the catalog leads there (`SelfCertified`, for this move)
+    /// Move without an update path in the catalog (`SelfCertified`, for this move)
     #[arg(long)]
     force: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// Do not wait for the end
+    /// Do not wait until it is done
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait
+    /// Time to wait
     #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
     timeout: u64,
     #[command(flatten)]
@@ -151,7 +151,7 @@ fn catalog(change: &Value) -> Value {
 fn released(extension: &ClusterExtension) -> anyhow::Result<Edit> {
     let update = extension.status.as_ref().and_then(|status| status.update.as_ref());
     let Some(update) = update else {
-        anyhow::bail!("nothing newer is offered, or what is takes effect by itself");
+        anyhow::bail!("no update to release: none is available, or it is applied automatically");
     };
     let Some(version) = update.version.clone() else {
         anyhow::bail!("{}", update.message);

@@ -8,7 +8,7 @@
 //! whoever named the account.
 //!
 //! In: the policies and their bindings, watched; the controller's own name, asked once. Out: an
-//! answer to every pass, a metric, and a warning. Source: deploying.md 6.2.
+//! answer to every reconcile, a metric, and a warning. Source: deploying.md 6.2.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! What was applied last, so that a pass over a settled revision writes nothing, and reads nothing that
-//! a watch knows to be unchanged.
+//! What was applied last, so that a reconcile of a settled revision writes nothing, and reads
+//! nothing that a watch knows to be unchanged.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::revision::{ResolvedObject, Revision};
 use crate::cluster::code;
 
-/// How often a write that met a concurrent one is decided anew within one pass.
+/// How often a write that met a concurrent one is decided anew within one reconcile.
 const MAX_ATTEMPTS: usize = 3;
 /// Managers whose fields a takeover makes ours: those a Helm installation left behind.
 const HELM_MANAGERS: [&str; 2] = [manager::OPERATOR_CONTROLLER, "helm"];

@@ -19,7 +19,7 @@ use super::endpoint::Endpoint;
 use super::error::ApplyError;
 use crate::cluster::{Kinds, code, join_bounded, message};
 
-/// How often a removal that met a concurrent write is decided anew within one pass.
+/// How often a removal that met a concurrent write is decided anew within one reconcile.
 const MAX_ATTEMPTS: usize = 3;
 /// How long a CRD is left alone after its clean-up failed before it is touched.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(3);

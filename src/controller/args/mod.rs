@@ -68,14 +68,14 @@ pub struct Args {
     #[arg(long, requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// Where the certificate of the catalog server and the metrics endpoint comes from: from
-    /// --tls-cert and --tls-key (files), from a CA that this program keeps itself in Secret
-    /// olm-serving-ca (self-signed), or nowhere, which means plain HTTP and no metrics (none). By
-    /// default files when --tls-cert is given, else none.
+    /// Source of the certificate of the catalog server and the metrics endpoint: --tls-cert and
+    /// --tls-key (files), a CA that this program keeps itself in Secret olm-serving-ca
+    /// (self-signed), or none, which means plain HTTP and no metrics (none). By default files when
+    /// --tls-cert is given, else none.
     #[arg(long, value_enum)]
     pub serving_certificates: Option<ServingCertificates>,
 
-    /// Which versions, suites and curves of TLS are offered, and taken when catalogs are fetched:
+    /// Versions, suites and curves of TLS that are offered, and accepted when catalogs are fetched:
     /// those of a profile of Mozilla, those of the --tls-custom flags, or those that OpenShift's
     /// `APIServer` `cluster` names. There are TLS 1.2 and 1.3 with AEAD suites and nothing older,
     /// whatever is asked for.
@@ -129,7 +129,7 @@ pub struct Args {
     #[arg(long, default_value = "8GiB", value_parser = bytes)]
     pub cache_limit: u64,
 
-    /// How often content of deleted catalogs is looked for.
+    /// Interval of the search for content of deleted catalogs.
     #[arg(long, default_value = "12h", value_parser = duration, help_heading = RARE)]
     pub gc_interval: Duration,
 
@@ -166,9 +166,9 @@ pub struct Args {
     #[arg(long)]
     pub default_service_account: Option<Account>,
 
-    /// What happens while the admission policies are not in force that ask whoever names an account
-    /// whether they may use it: nothing new is installed (require), the log and a metric say so
-    /// (warn), or nobody looks (off).
+    /// Behavior while the admission policies that check who may name an account are not in force:
+    /// nothing new is installed (require), the log and a metric say so (warn), or nothing is
+    /// checked (off).
     #[arg(long, value_parser = words::<AccountPolicy>(), default_value = "warn")]
     pub account_policy: AccountPolicy,
 
@@ -177,30 +177,30 @@ pub struct Args {
     #[arg(long)]
     pub forbidden_service_accounts: Option<AccountPatterns>,
 
-    /// Whether the account an extension names does the work, or the field is ignored, as upstream
-    /// v1.11 does.
+    /// Use the account that an extension names, or ignore the field, as upstream v1.11 does.
     #[arg(long, value_parser = words::<NamedServiceAccount>(), default_value = "use")]
     pub named_service_account: NamedServiceAccount,
 
-    /// What an automatic upgrade may change where no annotation says it: nothing, the patch
-    /// version, that and the minor version, or anything the catalog offers as a successor.
+    /// Scope of automatic upgrades without an annotation: nothing, the patch version, that and the
+    /// minor version, or anything the catalog offers as a successor.
     #[arg(long, value_parser = words::<UpdatePolicy>(), default_value = "MinorOnly")]
     pub default_upgrade_policy: UpdatePolicy,
 
-    /// Each step of each extension waits until its plan is approved: the first installation, updates,
-    /// steps back and changes of the configuration. Without the flag that holds for extensions whose
-    /// install namespace has label policy.olm.operatorframework.io/require-approval.
+    /// Require approval of the plan for each step of each extension: the first installation,
+    /// updates, steps back and changes of the configuration. Without the flag that holds for
+    /// extensions whose install namespace has label
+    /// policy.olm.operatorframework.io/require-approval.
     #[arg(long)]
     pub require_approval: bool,
 
-    /// What happens when a selected catalog cannot be read: nothing is resolved, as upstream
-    /// (Strict), the others are used when the missing one cannot change the answer (Provable), or
-    /// unless it has a higher priority (BestEffort).
+    /// Behavior when a selected catalog cannot be read: nothing is resolved, as upstream (Strict),
+    /// the others are used when the missing one cannot change the answer (Provable), or unless it
+    /// has a higher priority (BestEffort).
     #[arg(long, value_parser = words::<Unavailability>(), default_value = "Provable")]
     pub catalog_unavailability_policy: Unavailability,
 
-    /// What counts as installed when declared dependencies are judged: ClusterExtensions, which
-    /// always count, and the ClusterServiceVersions of OLM Classic that succeeded (csvs).
+    /// Objects that count as installed when declared dependencies are judged: ClusterExtensions,
+    /// which always count, and the ClusterServiceVersions of OLM Classic that succeeded (csvs).
     #[arg(
         long,
         value_parser = words::<ConstraintProvider>(),
@@ -210,7 +210,7 @@ pub struct Args {
     )]
     pub constraint_providers: Vec<ConstraintProvider>,
 
-    /// How often objects are looked at whose kind the account may not watch.
+    /// Interval of reads of objects whose kind the account may not watch.
     #[arg(long, default_value = "5m", value_parser = duration, help_heading = RARE)]
     pub managed_resync_interval: Duration,
 
@@ -218,27 +218,27 @@ pub struct Args {
     #[arg(long, default_value_t = 4)]
     pub max_concurrent_reconciles: u16,
 
-    /// What deleting an extension does to its CRDs and their objects without annotation
+    /// Effect of deleting an extension on its CRDs and their objects without annotation
     /// policy.olm.operatorframework.io/uninstall: they go, CRDs stay with their objects, or nothing
     /// goes while there are objects. A bundle can ask for more protection, not for less.
     #[arg(long, value_parser = words::<UninstallPolicy>(), default_value = "BlockIfInstances")]
     pub default_uninstall_policy: UninstallPolicy,
 
-    /// How long an uninstall waits for the instances of a CRD.
+    /// Time that an uninstall waits for the instances of a CRD.
     #[arg(long, default_value = "10m", value_parser = duration, help_heading = RARE)]
     pub uninstall_crd_timeout: Duration,
 
-    /// What happens to an uninstall whose account no longer works.
+    /// Handling of an uninstall whose account no longer works.
     #[arg(long, value_enum, default_value_t = UninstallFallback::Gc, help_heading = RARE)]
     pub uninstall_fallback: UninstallFallback,
 
-    /// What happens to objects of optional kinds the cluster does not serve: they are left out and
+    /// Handling of objects of optional kinds the cluster does not serve: they are left out and
     /// reported until the kind is served (defer), or errors like any other missing kind (fail).
     #[arg(long, value_parser = words::<MissingOptionalKinds>(), default_value = "defer")]
     pub missing_optional_kinds: MissingOptionalKinds,
 
-    /// What is done before a revision is written whose account lacks rights: it waits for them
-    /// (enforce), they are reported and it is written (report), or nobody looks (off).
+    /// Handling of a revision whose account lacks rights: it waits for them (enforce), they are
+    /// reported and it is written (report), or nothing is checked (off).
     #[arg(long, value_parser = words::<RbacPreflight>(), default_value = "enforce")]
     pub rbac_preflight: RbacPreflight,
 
@@ -247,15 +247,15 @@ pub struct Args {
     #[arg(long)]
     pub crd_safety_compat: bool,
 
-    /// Who issues the certificates of webhook servers; none refuses bundles with webhooks, and auto
+    /// Issuer of the certificates of webhook servers; none refuses bundles with webhooks, and auto
     /// is the service CA on OpenShift, cert-manager where it is served, else the controller itself.
     /// Without the flag auto, or what the feature gates `WebhookProviderCertManager` and
     /// `WebhookProviderOpenshiftServiceCA` say if one is given.
     #[arg(long, value_parser = words::<WebhookCertificates>())]
     pub webhook_certificates: Option<WebhookCertificates>,
 
-    /// Whether the verdict of the gate is written to `ClusterOperator` `olm`: always, never, or
-    /// unless another operator already does (auto).
+    /// Write the verdict of the gate to `ClusterOperator` `olm`: always, never, or unless another
+    /// operator already does (auto).
     #[arg(long, value_parser = words::<Manage>(), default_value = "auto")]
     pub manage_clusteroperator: Manage,
 

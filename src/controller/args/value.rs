@@ -49,7 +49,7 @@ pub enum TlsProfile {
     Cluster,
 }
 
-/// What happens to an uninstall whose account no longer works.
+/// Handling of an uninstall whose account no longer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum UninstallFallback {
     /// The garbage collector removes the objects, unordered.

@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How often it is looked whether the wait is over.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What passes of a follower share.
+/// What reconciles of a follower share.
 struct Follower {
     ctx: Arc<Context>,
     /// Another replica, as status.urls names it.
@@ -48,7 +48,7 @@ struct Follower {
     /// Since when the content of a catalog cannot be had.
     failing: Mutex<HashMap<String, Instant>>,
     backoff: Backoff<String>,
-    /// Told after each pass.
+    /// Told after each reconcile.
     passed: Notify,
 }
 
@@ -103,7 +103,7 @@ pub async fn follow(
         () = garbage::collect_regularly(Arc::clone(&ctx), gc_interval) => {}
         () = end => {}
     }
-    // A pass may be dropped anywhere, but what it writes on disk goes on.
+    // A reconcile may be dropped anywhere, but what it writes on disk goes on.
     ctx.written().await;
 }
 

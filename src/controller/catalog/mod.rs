@@ -58,7 +58,7 @@ const CONCURRENCY: u16 = 4;
 /// How often the version of the API server is asked for where an image follows it.
 const LOOK: Duration = Duration::from_mins(10);
 
-/// Keeps all ClusterCatalogs until `shutdown` is done and running passes have ended.
+/// Keeps all ClusterCatalogs until `shutdown` is done and running reconciles have ended.
 ///
 /// Every `gc_interval`, and at start, content of catalogs that no longer exist is removed.
 pub async fn run(
@@ -139,7 +139,7 @@ async fn converge(
         (Ok(_), Plan::CleanUp) => Outcome::Removed,
         (Ok(looked), Plan::Fetch | Plan::Keep) => match served {
             Some(served) => Outcome::Served(served, looked),
-            // Removed by somebody else between two steps; the next pass fetches it.
+            // Removed by somebody else between two steps; the next reconcile fetches it.
             None => return Ok(Some(FIRST_DELAY_CATALOG)),
         },
     };

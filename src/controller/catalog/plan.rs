@@ -1,4 +1,4 @@
-//! What a pass over a ClusterCatalog does, decided from what was read. Pure.
+//! What a reconcile of a ClusterCatalog does, decided from what was read. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ pub(super) enum Plan {
     CleanUp,
     /// Others still hold the object that is being deleted, or nobody does.
     NoOp,
-    /// Put our finalizer and the label with the name on the object; the next pass goes on.
+    /// Put our finalizer and the label with the name on the object; the next reconcile continues.
     AddMetadata,
     /// Ask the registry.
     Fetch,
@@ -81,7 +81,7 @@ pub(super) enum Plan {
     Wait(Duration),
 }
 
-/// Decides what a pass does (catalogs.md 2.2 and 2.3).
+/// Decides what a reconcile does (catalogs.md 2.2 and 2.3).
 pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) -> Plan {
     let ours = has_finalizer(catalog);
     let deleting = catalog.metadata.deletion_timestamp.is_some();

@@ -1,4 +1,4 @@
-//! What the status of a ClusterCatalog says after a pass. Pure.
+//! What the status of a ClusterCatalog says after a reconcile. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -32,7 +32,7 @@ impl<'a> Served<'a> {
     }
 }
 
-/// How a pass ended.
+/// How a reconcile ended.
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
     /// Content is served as the spec wants it, or newer content is held.
@@ -45,7 +45,7 @@ pub(super) enum Outcome<'a> {
     Failed(&'a CatalogError, Option<Served<'a>>),
 }
 
-/// Returns the status after a pass. Conditions of unknown types stay as they are.
+/// Returns the status after a reconcile. Conditions of unknown types stay as they are.
 ///
 /// `base` is the address of the catalog server without a path.
 pub(super) fn report(

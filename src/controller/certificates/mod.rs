@@ -360,7 +360,7 @@ impl Issuer {
                 let old = Some(&stored);
                 store_authority(&self.authorities(), owner, &authority, old).await.map(drop)
             }
-            // It is replaced, with its record, by the next pass.
+            // It is replaced, with its record, by the next reconcile.
             Err(_) => Ok(()),
         }
     }

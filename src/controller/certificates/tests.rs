@@ -171,7 +171,7 @@ fn an_authority_survives_its_secret() {
 #[case::empty(|data: &mut Data| data.clear(), "its certificate cannot be read")]
 #[case::no_key(|data: &mut Data| drop(data.remove("ca.key")), "its key cannot be read")]
 #[case::other_key(other_key, "its certificates are not accepted")]
-#[case::garbage(|data: &mut Data| garbage(data, "ca.crt"), "its certificate is no text")]
+#[case::garbage(|data: &mut Data| garbage(data, "ca.crt"), "its certificate is not PEM")]
 fn an_unusable_authority_says_why(#[case] spoil: fn(&mut Data), #[case] want: &str) {
     let mut data = authority().data();
     spoil(&mut data);

@@ -52,7 +52,8 @@ struct Limits {
 
 /// Returns a client whose every request ends and whose writes fail outside of `term`.
 ///
-/// kube's own has no limit on reading, and one answer that never comes would hold a pass for ever.
+/// kube's own has no limit on reading, and one answer that never comes would hold a reconcile for
+/// ever.
 pub fn bounded(client: Client, term: Term) -> Client {
     let limits = Limits { read: REQUEST_LIMIT, write: WRITE_LIMIT };
     limited(client, limits, term)

@@ -1,11 +1,11 @@
 //! Watching managed objects, so that drift is repaired when it happens.
 //!
 //! Kinds that hold no secrets are watched by the controller itself (see [`super::shared`]). For all
-//! others there is one task per account, kind, namespace and selector. It watches the metadata of everything with
-//! our label; where the account may not, each object by name; where it may not do that either,
-//! nothing, and the revision polls. Events only wake a revision. Of the objects nothing is kept but
-//! their resource versions, so that a pass need not read what has not changed. All wake-ups leave
-//! through one bounded channel.
+//! others there is one task per account, kind, namespace and selector. It watches the metadata of
+//! everything with our label; where the account may not, each object by name; where it may not do
+//! that either, nothing, and the revision polls. Events only wake a revision. Of the objects
+//! nothing is kept but their resource versions, so that a reconcile need not read what has not
+//! changed. All wake-ups leave through one bounded channel.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;

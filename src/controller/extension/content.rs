@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use super::error::ContentError;
 
-/// Contents, or what bundles need certificates for, kept in memory, so that the passes of one
-/// roll-out render once.
+/// Contents, or what bundles need certificates for, kept in memory, so that the reconciles of one
+/// rollout render once.
 const KEPT: usize = 8;
 /// Most memory that contents may take, in bytes: 64 MiB. One that takes more is rendered again.
 const MAX_BYTES: usize = 64 << 20;
@@ -135,7 +135,7 @@ impl Rendered {
         self.contents.put(request, content, bytes);
     }
 
-    /// Forgets what was rendered for an extension, whose passes will be rare from now on.
+    /// Forgets what was rendered for an extension, whose reconciles will be rare from now on.
     pub(super) fn forget(&self, extension: &str) {
         self.contents.retain(|request| request.extension != extension);
     }

@@ -40,7 +40,7 @@ const NO_ACCOUNT: &str = "spec.serviceAccount.name is not set and no default ser
     configured: set spec.serviceAccount.name, or start the controller with \
     --default-service-account=<namespace>/<name>";
 
-/// Why a pass over a ClusterExtension did not reach its end.
+/// Why a reconcile of a ClusterExtension did not reach its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtensionError {
     /// The revisions cannot be listed. `Progressing` shows this text without the cause.
@@ -193,7 +193,7 @@ pub enum ContentError {
     #[error(transparent)]
     PullSecret(#[from] PullSecretError),
     /// Its image is being pulled.
-    #[error("pulling image {} takes long and goes on", quote(_0))]
+    #[error("still pulling image {}", quote(_0))]
     Pulling(String),
     /// Its files cannot be read.
     #[error(transparent)]
@@ -241,7 +241,7 @@ fn no_such_account(account: &Account, namespace_exists: bool) -> String {
 }
 
 impl ContentError {
-    /// Says whether a registry did not give what was asked for, which what runs does not need.
+    /// True if a registry failed; what is installed does not need it.
     pub(super) fn is_of_registry(&self) -> bool {
         matches!(self, Self::Pull(_) | Self::PullSecret(_) | Self::Pulling(_))
     }

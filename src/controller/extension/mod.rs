@@ -383,7 +383,7 @@ impl Attempt<'_> {
                 goal
             }
             // Only what the catalogs say about deprecation and newer versions is wanted while a
-            // roll-out is under way (api.md D6); what they would choose is not.
+            // rollout is under way (api.md D6); what they would choose is not.
             (Some(rolling), answer) => {
                 match answer {
                     Ok(answer) => outcome.answer = Some(answer),

@@ -13,7 +13,7 @@ use crate::telemetry::Metrics;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moved {
     install: Install,
-    /// A roll-out of something newer has passed its deadline, and had not before.
+    /// A rollout of something newer has passed its deadline, and had not before.
     failed: bool,
     /// What is said of updates of the platform differs.
     platform: bool,

@@ -11,7 +11,7 @@ use super::enact::Enacted;
 use super::error::ExtensionError;
 use crate::backoff::{jittered, resync};
 
-/// How often a roll-out is looked at although its revision wakes it: an event that never came costs
+/// How often a rollout is looked at although its revision wakes it: an event that never came costs
 /// no more than this.
 const LOOK_AT_ROLL_OUT: Duration = Duration::from_mins(1);
 

@@ -1,7 +1,7 @@
 //! The proxies of the cluster, for extensions whose operators are to have them.
 //!
-//! They are read in each pass of such an extension; the watch, which begins when the first of them is
-//! there, only wakes. Source: applying.md 10.
+//! They are read in each reconcile of such an extension; the watch, which begins when the first of
+//! them is there, only wakes. Source: applying.md 10.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Requests to registries that may outlive a pass.
+//! Requests to registries that may outlive a reconcile.
 //!
 //! A registry that answers a byte at a time holds up the extension that needs it, and nobody else:
-//! a pass waits a few seconds, says that the pull goes on, and is called again at its end.
+//! a reconcile waits a few seconds, says that the pull continues, and is called again at its end.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use olm_image::PullError;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// How long a pass waits for a registry. Nearly every pull is over by then.
+/// How long a reconcile waits for a registry. Nearly every pull is over by then.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests for bundles that one registry is asked to serve at the same time.
 const AT_ONCE: usize = 4;
@@ -36,7 +36,7 @@ pub struct Pulls<T> {
 /// The end of what was asked of a registry.
 type Answer<T> = Result<T, PullError>;
 
-/// What goes on while no pass waits for it.
+/// What continues while no reconcile waits for it.
 struct UnderWay<T> {
     image: String,
     end: JoinHandle<Answer<T>>,
@@ -55,7 +55,7 @@ pub fn ended() -> (mpsc::Sender<String>, mpsc::Receiver<String>) {
 }
 
 impl<T: Send + 'static> Pulls<T> {
-    /// `ended` is told of the extensions whose pull has ended after their pass did.
+    /// `ended` is told of the extensions whose pull has ended after their reconcile did.
     pub fn new(ended: mpsc::Sender<String>) -> Self {
         Self {
             patience: PATIENCE,

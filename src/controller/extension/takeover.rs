@@ -40,8 +40,8 @@ pub enum TakeOverError {
     Write(#[from] WriteError),
     /// Revisions of upstream v1.6 to v1.8 hold what is installed; nothing makes ours of them.
     #[error(
-        "{kind} {} of an earlier release hold what is installed and cannot be taken over; to go on: \
-         kubectl delete clusterextensionrevisions {} --cascade=orphan, and annotate the extension with \
+        "{kind} {} of an earlier release hold what is installed and cannot be taken over; to \
+         continue: kubectl delete clusterextensionrevisions {} --cascade=orphan, and annotate the extension with \
          {}=all, which takes over what they leave",
         .names.join(", "), .names.join(" "), policy::ADOPT, kind = EARLIER_KIND
     )]
@@ -191,7 +191,7 @@ impl Attempt<'_> {
             [only] if is_migrated(only) && !has_succeeded(only) => only.clone(),
             _ => return Ok(None),
         };
-        // It is what runs: its roll-out was Helm's.
+        // It is what runs: its rollout was Helm's.
         let mut status = made.status.clone().unwrap_or_default();
         migrated().put(&mut status.conditions, made.metadata.generation, Timestamp::now());
         let made = self.with_status(made, status).await?;

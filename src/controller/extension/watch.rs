@@ -40,7 +40,7 @@ pub struct Triggers {
     pub discovery: mpsc::Receiver<()>,
     /// Certificates of webhooks were touched: the extension of this name.
     pub certificates: mpsc::Receiver<String>,
-    /// A pull has ended that its pass did not wait for: the extension of this name.
+    /// A pull has ended that its reconcile did not wait for: the extension of this name.
     pub pulled: mpsc::Receiver<String>,
     /// Rights may have come: the extension of this name.
     pub rights: mpsc::UnboundedReceiver<String>,
@@ -52,7 +52,7 @@ pub struct Triggers {
     pub seen: SeenWriters,
 }
 
-/// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
+/// Runs the reconciler until `shutdown` resolves and the reconciles under way have ended.
 pub async fn run(
     ctx: Arc<Context>,
     triggers: Triggers,

@@ -57,7 +57,7 @@ pub enum Loss {
     /// The cluster is not the one that was seen before.
     #[error(
         "the API server went back to an earlier state, its etcd was restored from a backup; what \
-         this process knows is not true any more"
+         this process knows is no longer true"
     )]
     WentBack,
 }

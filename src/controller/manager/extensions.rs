@@ -197,7 +197,7 @@ impl Manager {
         let guard = Guard::new(self.client.clone(), reserved, args.account_policy, &self.metrics);
         let guard = Arc::new(guard);
         let watched = Arc::clone(&guard);
-        // Passes that end ask it to the last.
+        // Reconciles that end ask it to the last.
         self.parts.keep("account policies", async move {
             watched.run(std::future::pending()).await;
         });

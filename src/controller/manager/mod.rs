@@ -112,7 +112,7 @@ impl Manager {
         let policy = &config.policy;
         if !policy.required && !policy.file.exists() {
             let file = policy.file.display();
-            tracing::warn!(%file, "no signature policy: images are taken whoever signed them, or nobody");
+            tracing::warn!(%file, "no signature policy: image signatures are not verified");
         }
         let puller = Puller::new(PullConfig {
             certificates: CertificateDirs {
@@ -269,7 +269,7 @@ impl Manager {
         }
     }
 
-    /// Waits for the signal, then for passes, leases and servers to end.
+    /// Waits for the signal, then for reconciles, leases and servers to end.
     async fn wait(mut self) -> anyhow::Result<()> {
         tokio::select! {
             // A part that ends because of the signal has not failed.

@@ -31,8 +31,9 @@ use crate::revision::{Feed, KeptContents};
 use crate::seen::Seen;
 use crate::telemetry::{CONTROLLER_OBJECT_SET, Metrics};
 
-/// How long a process acts before it says of a roll-out that its time is over: as long as the shortest
-/// deadline. The status it finds may be that of a backup. A restart delays a deadline by no more.
+/// How long a process acts before it says of a rollout that its time is over: as long as the
+/// shortest deadline. The status it finds may be that of a backup. A restart delays a deadline by
+/// no more.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What flags decide about ClusterObjectSets.
@@ -166,12 +167,12 @@ impl Context {
         self.patient_until.get_or_init(|| until);
     }
 
-    /// Returns from when on this process says of a roll-out that its time is over.
+    /// Returns from when on this process says of a rollout that its time is over.
     pub(super) fn patient_until(&self) -> Timestamp {
         self.patient_until.get().copied().unwrap_or(Timestamp::MIN)
     }
 
-    /// Returns the time left until the roll-out of a revision is late.
+    /// Returns the time left until the rollout of a revision is late.
     pub(super) fn until_deadline(&self, set: &ClusterObjectSet) -> Option<Duration> {
         let at = deadline(set)?.at.max(self.patient_until());
         // A second more, so that the deadline has passed for certain when we look.

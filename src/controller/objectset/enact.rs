@@ -33,7 +33,7 @@ const POLL_FAILING: Duration = Duration::from_secs(10);
 /// How often a revision that is not complete is looked at although nothing called for it: news that
 /// never came costs no more than this.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// How long a pass waits for objects it has just written to become ready.
+/// How long a reconcile waits for objects it has just written to become ready.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest that doing it may take before it is reported as failed.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -294,7 +294,7 @@ pub(super) async fn watch(
     let mut targets: Vec<Target> = Vec::new();
     for object in objects {
         let found = ctx.kinds.find(&object).await;
-        // A kind may come with an earlier phase; the next pass looks again.
+        // A kind may come with an earlier phase; the next reconcile checks again.
         let Ok(Some(kind)) = found else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Why a pass over a ClusterObjectSet ended early.
+//! Why a reconcile of a ClusterObjectSet ended early.
 
 use olm_api::conditions::Reason;
 use olm_core::error::{Classify, Disposition};
@@ -10,7 +10,7 @@ use crate::cluster::RequestError;
 use crate::reconcile::TooLong;
 use crate::revision::{RefCause, RefError};
 
-/// Why a pass over a ClusterObjectSet ended early.
+/// Why a reconcile of a ClusterObjectSet ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectSetError {
     /// It does not say as whom it is applied.
@@ -32,7 +32,7 @@ pub enum ObjectSetError {
     /// not list these kinds.
     #[error(
         "what only this revision installed stays: its content is gone, and its account may not list \
-         {}; it goes on when the content is back or the account may list them",
+         {}; it continues when the content is back or the account may list them",
         .0.join(", ")
     )]
     Unlisted(Vec<&'static str>),

@@ -62,7 +62,7 @@ pub struct Woken {
     pub revisions: BoxStream<'static, String>,
 }
 
-/// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
+/// Runs the reconciler until `shutdown` resolves and the reconciles under way have ended.
 pub async fn run(
     ctx: Arc<Context>,
     woken: Woken,

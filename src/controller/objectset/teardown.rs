@@ -35,7 +35,7 @@ use crate::revision::{
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How often a revision looks whether it is its turn.
 const TURN: Duration = Duration::from_secs(1);
-/// Most objects go within moments, so a pass waits this often, this long.
+/// Most objects go within moments, so a reconcile waits this often, this long.
 const QUICK_LOOKS: usize = 10;
 const QUICK_LOOK: Duration = Duration::from_millis(200);
 /// A removal is left to the garbage collector after three attempts over one minute of an account that
@@ -50,7 +50,7 @@ const RELEASE_LOOK: Duration = Duration::from_secs(2);
 const HOLD: Duration = Duration::from_mins(5);
 /// Why a CRD stays: on archiving, on an uninstall, and when a revision is deleted by hand.
 const NOT_PART: &str = "is not part of the new version; it is kept, because objects of it exist or \
-     cannot be counted, and nobody maintains it any more";
+     cannot be counted, and is no longer maintained";
 const AS_THE_POLICY_ASKS: &str = "is kept with its objects, as the uninstall policy asks; an extension \
      of the same name takes it up again";
 const BY_HAND: &str = "is kept with its objects although its revision was deleted; the next revision \
@@ -244,7 +244,7 @@ async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionSta
             tracing::warn!(error = cause, "objects not released yet, nothing is removed");
             let way_out = match &err {
                 ObjectSetError::Ref(RefError { cause: RefCause::Lost(_), .. }) => {
-                    "when no object names this revision as owner any more, remove its finalizers"
+                    "when no object names this revision as owner, remove its finalizers"
                 }
                 _ => "nothing is removed meanwhile",
             };

@@ -29,7 +29,7 @@ pub enum Teardown {
 ///
 /// Deletes its revisions; their own reconciler takes them down in order. Where what they installed
 /// is to stay, they are deleted so that Kubernetes itself keeps it, whatever becomes of us. To be
-/// called on every pass over the extension until it returns [`Teardown::Done`].
+/// called in every reconcile of the extension until it returns [`Teardown::Done`].
 pub async fn teardown_extension(
     client: &Client,
     extension: &ClusterExtension,

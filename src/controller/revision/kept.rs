@@ -1,8 +1,8 @@
-//! The content of revisions that roll out, kept from one pass to the next.
+//! The content of revisions that roll out, kept from one reconcile to the next.
 //!
-//! Every change of an object calls for a pass, and content is in Secrets that nobody can change: it
-//! is the same as long as they are, which the watch of their metadata tells. What has rolled out is
-//! soon forgotten.
+//! Every change of an object calls for a reconcile, and content is in Secrets that nobody can
+//! change: it is the same as long as they are, which the watch of their metadata tells. What has
+//! rolled out is soon forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use olm_core::revision::referenced_secrets;
 
 use super::content::{Content, Secrets};
 
-/// Most memory that all of it may take; what has no room is read in each pass.
+/// Most memory that all of it may take; what has no room is read in each reconcile.
 const MAX_BYTES: usize = 32 << 20;
 /// How long objects go on to change after all of them are ready.
 const LAST_CHANGES: Duration = Duration::from_secs(10);
@@ -148,7 +148,7 @@ mod tests {
             {"name": "s", "namespace": "olm", "uid": "u", "resourceVersion": version}})
     }
 
-    // ours: content is read once for a roll-out, and anew as soon as a Secret is another
+    // ours: content is read once for a rollout, and anew as soon as a Secret is another
     #[test]
     fn content_is_kept_while_its_secrets_are_the_same() {
         let (store, mut writer) = reflector::store();

@@ -1,9 +1,9 @@
 //! The revisions as the watch of this process brings them.
 //!
-//! One watch serves both reconcilers, so that a pass over a settled extension asks the API server
-//! nothing. It wakes extensions itself, after what they will read is there. What this process has
-//! written and the watch has not brought yet is read from the API server, as is everything before a
-//! removal or an adoption.
+//! One watch serves both reconcilers, so that a reconcile of a settled extension asks the API
+//! server nothing. It wakes extensions itself, after what they will read is there. What this
+//! process has written and the watch has not brought yet is read from the API server, as is
+//! everything before a removal or an adoption.
 //!
 //! The same order holds for all stores that reconciles read (`cluster::stored`): into the store, then
 //! the wake-up, and after a list all of it.

@@ -102,7 +102,7 @@ fn the_next_ca_signs_an_hour_after_it_is_published() {
 #[rstest]
 #[case::empty(|data: &mut Data| data.clear(), "its certificate cannot be read")]
 #[case::rubbish(|data: &mut Data| put(data, "tls.crt", b"rubbish"), "its certificate cannot be read")]
-#[case::bytes(|data: &mut Data| put(data, "tls.crt", &[0xff, 0]), "its certificate is no text")]
+#[case::bytes(|data: &mut Data| put(data, "tls.crt", &[0xff, 0]), "its certificate is not PEM")]
 #[case::no_key(|data: &mut Data| drop(data.remove("tls.key")), "its key cannot be read")]
 #[case::rubbish_key(|data: &mut Data| put(data, "tls.key", b"rubbish"), "its key cannot be read")]
 #[case::other_key(|data: &mut Data| put(data, "tls.key", &fresh()["tls.key"].0), "its certificates are not accepted")]

@@ -1,4 +1,4 @@
-//! What the parts of the process do: passes, requests to the API server, leases.
+//! What the parts of the process do: reconciles, requests to the API server, leases.
 
 use std::time::Duration;
 

@@ -74,7 +74,7 @@ impl Ca {
         key: &[u8],
         now: Timestamp,
     ) -> Result<Self, &'static str> {
-        let text = std::str::from_utf8(pem).map_err(|_| "its certificate is no text")?;
+        let text = std::str::from_utf8(pem).map_err(|_| "its certificate is not PEM")?;
         let der = certificate(pem).ok_or("its certificate cannot be read")?;
         let validity = validity(&der).ok_or("its certificate cannot be read")?;
         let key = std::str::from_utf8(key).ok();

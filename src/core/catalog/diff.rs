@@ -44,7 +44,7 @@ pub struct PackageDiff {
     pub changed_versions: Vec<VersionChange>,
     /// Versions of before that nothing replaces or skips and that are no head: they get no update.
     pub stranded: Vec<String>,
-    /// Versions that reached the newest patch of their minor version before and do not any more.
+    /// Versions that reached the newest patch of their minor version before and no longer do.
     pub z_stream: Vec<String>,
     /// Names of what is newly deprecated; empty for the package itself.
     pub deprecated: Vec<String>,

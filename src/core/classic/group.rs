@@ -29,7 +29,7 @@ impl Classic<'_> {
         for field in ["staticProvidedAPIs", "upgradeStrategy"] {
             if has(group, &format!("/spec/{field}")) {
                 let text = match field {
-                    "upgradeStrategy" => "not needed: a roll-out that is stuck is superseded",
+                    "upgradeStrategy" => "not needed: a rollout that is stuck is superseded",
                     _ => "not needed: a CRD has one owner",
                 };
                 answer.line(group, Carried::NotNeeded, field, text);

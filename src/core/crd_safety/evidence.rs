@@ -115,7 +115,7 @@ impl fmt::Display for Evidence {
         let objects = if count == 1 { "object" } else { "objects" };
         write!(f, "{count} {objects}, {}", judged - invalid.len())?;
         if usize::try_from(count) != Ok(judged) {
-            write!(f, " of {judged} looked at")?;
+            write!(f, " of {judged} checked")?;
         }
         f.write_str(" valid under the new schema")?;
         if has_rules {

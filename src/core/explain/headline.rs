@@ -52,9 +52,10 @@ impl Report<'_> {
     fn no_candidate(&self) -> (Code, Vec<String>) {
         let package = quote(self.request.package);
         if self.bundles.is_empty() {
-            let consulted = self.catalogs.iter().filter(|catalog| catalog.consulted).count();
-            let mut parts = vec![if consulted == 0 {
-                "no catalog is left to look into".to_owned()
+            let mut parts = vec![if self.catalogs.is_empty() {
+                "there is no catalog".to_owned()
+            } else if self.catalogs.iter().all(|catalog| !catalog.consulted) {
+                "every catalog is excluded or disabled".to_owned()
             } else {
                 format!("no consulted catalog has package {package}")
             }];
@@ -91,7 +92,7 @@ impl Report<'_> {
         let label = bundle.label();
         let installed = self.request.installed.map(|it| it.version).unwrap_or_default();
         let successors = self.text_of(|it| matches!(it, Suggestion::BestSuccessors { .. }));
-        let none = || "nothing may follow it now".to_owned();
+        let none = || format!("{installed} has no available successor");
         let place = bundle.place();
         let reasons: Vec<_> = bundle.exclusions().collect();
         match reasons.as_slice() {
@@ -105,7 +106,7 @@ impl Report<'_> {
                 parts
             }
             [Finding::PrereleaseNotRequested { .. }] => {
-                let what = format!("{label} is in the range but for being a prerelease");
+                let what = format!("{label} is a prerelease, which the range excludes");
                 let admit = self.suggestions().find_map(|suggestion| match suggestion {
                     Suggestion::ExcludedOnlyByPrerelease { suggested_version, .. } => {
                         Some(format!("to admit it: version \"{suggested_version}\""))

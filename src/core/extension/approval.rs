@@ -105,7 +105,7 @@ pub(super) fn is_digest(text: &str) -> bool {
 /// Returns the digest of a plan: of everything that decides what is applied, and as whom.
 ///
 /// Left out are what others write into it before it is applied (the CA of webhooks), where the
-/// image was found, and how long a roll-out may take. The order of objects does not count.
+/// image was found, and how long a rollout may take. The order of objects does not count.
 ///
 /// Source: plugin.md 1.5.
 pub fn plan_digest(extension: ValidExtension<'_>, desired: &Desired) -> String {

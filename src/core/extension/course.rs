@@ -11,7 +11,7 @@ use crate::revision::BundleRecord;
 pub struct Course {
     /// The bundle it leads to.
     pub target: BundleRecord,
-    /// The catalog that offers it; nothing while a roll-out goes on, whatever catalogs say.
+    /// The catalog that offers it; nothing while a rollout goes on, whatever catalogs say.
     pub catalog: Option<String>,
     /// Whether no edge of the catalog allows it.
     pub forced: bool,

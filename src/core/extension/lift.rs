@@ -72,7 +72,7 @@ impl Lift {
         // Writing to a String cannot fail.
         let _ = match self.command(name) {
             Some(command) => write!(text, ": {command}"),
-            None => write!(text, " and comes by itself"),
+            None => write!(text, " and is applied automatically"),
         };
         text
     }
@@ -259,7 +259,10 @@ mod tests {
         let catalogs = [catalog("a", 0, &content)];
         let mut free = question(&[]);
         free.filter.version = None;
-        assert_eq!(lift(&free, &catalogs), "1.1.0 (up to 4.19) lifts it and comes by itself");
+        assert_eq!(
+            lift(&free, &catalogs),
+            "1.1.0 (up to 4.19) lifts it and is applied automatically"
+        );
         let mut paused = question(&[(policy::PAUSED, "true")]);
         paused.filter.version = None;
         assert_eq!(

@@ -35,7 +35,7 @@ pub struct Policy {
     pub accepted_image: Option<String>,
     /// Number of the revision that is gone back to.
     pub rollback_to: Option<i64>,
-    /// Whether a roll-out whose time is over is taken back.
+    /// Whether a rollout whose time is over is taken back.
     pub reverts: bool,
     /// What becomes of an update, or a step back, whose operator gets more rights.
     pub permission_increase: PermissionIncrease,
@@ -72,7 +72,7 @@ pub enum CatalogMove {
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// It asks for what is not known, or not done.
-    #[error("{_0}: remove it, nothing is changed until then")]
+    #[error("{_0}: remove it; nothing is reconciled until then")]
     Key(UnsupportedKey),
     /// Its value is not one of those that are known.
     #[error("annotation {annotation} is invalid")]

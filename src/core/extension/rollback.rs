@@ -1,5 +1,5 @@
 //! Going back: to the content of an earlier revision, because somebody asks for it or because a
-//! roll-out failed.
+//! rollout failed.
 //!
 //! Source: applying.md 10 (F10, F23).
 
@@ -18,7 +18,7 @@ use crate::status::{Note, find};
 pub struct Return<'a> {
     /// The revision that holds it: the newest one once that is made.
     pub source: &'a ClusterObjectSet,
-    /// The newest revision, where its roll-out has failed and the new one takes its place.
+    /// The newest revision, where its rollout has failed and the new one takes its place.
     pub failed: Option<&'a ClusterObjectSet>,
     /// Whether the newest revision is the one that was made for it.
     pub is_made: bool,
@@ -41,7 +41,7 @@ pub enum RollbackError {
 }
 
 /// Returns what is gone back to: what annotation `rollback-to` names, else, where `on-failure` says
-/// so, what was installed before the newest roll-out failed. That happens once: a roll-out that goes
+/// so, what was installed before the newest rollout failed. That happens once: a rollout that goes
 /// back is never gone back from.
 ///
 /// `revisions` is sorted by number.
@@ -98,8 +98,8 @@ fn failed<'a>(
     })
 }
 
-/// Returns the newest revision, if it took the place of a roll-out of `target` that failed and
-/// nobody has changed anything since: that roll-out is not tried again.
+/// Returns the newest revision, if it took the place of a rollout of `target` that failed and
+/// nobody has changed anything since: that rollout is not tried again.
 pub fn reverted<'a>(
     wanted: &Policy,
     extension: &ClusterExtension,
@@ -120,7 +120,7 @@ pub fn reverted<'a>(
 }
 
 /// Returns the bundle that an extension has whatever the catalogs say: one that is gone back to, or
-/// whose roll-out goes on.
+/// whose rollout goes on.
 pub fn settled_on(
     extension: &ClusterExtension,
     back: Option<&Return<'_>>,
@@ -175,7 +175,7 @@ impl Return<'_> {
     }
 }
 
-/// Says how a roll-out stands: what is not ready, else what it does.
+/// Says how a rollout stands: what is not ready, else what it does.
 fn evidence(revision: &ClusterObjectSet) -> String {
     let conditions = revision.status.as_ref().map(|status| &status.conditions);
     let message = |type_| {

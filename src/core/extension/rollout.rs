@@ -1,13 +1,13 @@
-//! Whether a roll-out goes on or the catalogs are asked, as far as the revisions alone can say.
+//! Whether a rollout goes on or the catalogs are asked, as far as the revisions alone can say.
 
 use jiff::Timestamp;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 
 use crate::revision::{BundleRecord, is_late, recorded_generation, states};
 
-/// Returns the bundle whose roll-out goes on, whatever the catalogs say.
+/// Returns the bundle whose rollout goes on, whatever the catalogs say.
 ///
-/// A roll-out is kept while it was started for the generation at hand and has time left. After a
+/// A rollout is kept while it was started for the generation at hand and has time left. After a
 /// change of the spec, and after its deadline, the catalogs are asked again, from the installed
 /// bundle: successor rules start from what succeeded, not from what is rolling out.
 ///

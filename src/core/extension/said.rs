@@ -46,7 +46,7 @@ fn difference(
     let progressing = find(&status.conditions, types::PROGRESSING)?;
     let settled = progressing.reason == Reason::Succeeded.as_str();
     let installed = status.install.as_ref().map(|it| &it.bundle.name);
-    // One of the two was read before a roll-out ended, and the other after.
+    // One of the two was read before a rollout ended, and the other after.
     let apart = installed != question.installed.as_ref().map(|it| &it.name);
     if !settled || apart {
         return None;

@@ -41,13 +41,16 @@ impl Policy {
     pub fn without_it(self) -> &'static str {
         match self {
             Self::Extension | Self::ObjectSet => {
-                "whoever may write such objects has any service account act; apply config/policy"
+                "anyone who can create these objects can use any service account; apply \
+                 config/policy"
             }
             Self::DefaultAccount => {
-                "whoever may write extensions has the default service account act; apply \
+                "anyone who can edit extensions can use the default service account; apply \
                  config/components/default-account"
             }
-            Self::Approve => "whoever may write extensions approves versions; apply config/policy",
+            Self::Approve => {
+                "anyone who can edit extensions can approve versions; apply config/policy"
+            }
         }
     }
 }

@@ -132,9 +132,10 @@ pub struct Plan {
     pub images: Difference,
     /// What speaks against going back afterwards.
     pub rollback: Vec<CrdVerdict>,
-    /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`, `rights`,
-    /// `increase`, `approval` (every step has to be approved, or another plan is), `operator`, `rollback` (its roll-out failed and was
-    /// taken back), `content` (other content of the installed version that nobody accepted).
+    /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`,
+    /// `rights`, `increase`, `approval` (every step has to be approved, or another plan is),
+    /// `operator`, `rollback` (its rollout failed and was taken back), `content` (other content of
+    /// the installed version that nobody accepted).
     pub held_by: BTreeSet<&'static str>,
     /// The same with its texts.
     #[serde(skip)]

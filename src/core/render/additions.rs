@@ -24,7 +24,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub struct Additions {
     /// Whether operators get the proxies of the cluster.
     pub cluster_proxy: bool,
-    /// Whether the operator gets an OperatorCondition, and is heeded.
+    /// Whether the operator gets an OperatorCondition, which is respected.
     pub operator_conditions: bool,
     /// Roles for the users of the APIs that the bundle provides.
     pub user_roles: Option<UserRoles>,

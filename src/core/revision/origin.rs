@@ -21,7 +21,7 @@ pub struct Origin {
     pub forced_from: Option<String>,
     /// Number of the earlier revision whose content it has.
     pub content_of: Option<i64>,
-    /// The bundle whose roll-out failed, and how that stood.
+    /// The bundle whose rollout failed, and how that stood.
     pub reverted: Option<(String, String)>,
 }
 

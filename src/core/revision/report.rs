@@ -27,14 +27,14 @@ pub enum Outcome {
     Archiving,
     /// It is being deleted, and objects of it remain; holds what is waited for.
     Removing(String),
-    /// It is being deleted and kept all the same, as if it were not: how its roll-out stands, and
+    /// It is being deleted and kept all the same, as if it were not: how its rollout stands, and
     /// what is waited for.
     Staying(Box<Self>, String),
     /// It is archived and no longer owns any object; a later revision may own them now.
     Archived,
 }
 
-/// The time a revision has for its first roll-out.
+/// The time a revision has for its first rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     /// `spec.progressDeadlineMinutes`.
@@ -70,7 +70,7 @@ pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
     Some(Deadline { minutes, at })
 }
 
-/// Says whether a roll-out has failed for want of time. While it is worked on, its own reconciler
+/// Says whether a rollout has failed for want of time. While it is worked on, its own reconciler
 /// says so; one that waits for a person is judged by its deadline alone.
 ///
 /// Source: applying.md 3.8.

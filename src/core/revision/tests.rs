@@ -813,7 +813,7 @@ fn progressing(set: &ClusterObjectSet, [second, patient_until]: [i64; 2]) -> Str
     statements(set, &Outcome::RollingOut(None), now, until).remove(0).reason.as_str().to_owned()
 }
 
-// applying.md 3.8: neither another clock nor a restored backup ends the time of a roll-out at once
+// applying.md 3.8: neither another clock nor a restored backup ends the time of a rollout at once
 #[test]
 fn the_time_of_a_roll_out_begins_with_the_first_report() {
     let mut set = rolling_with_deadline();

@@ -9,7 +9,7 @@ use super::structure;
 
 /// Where texts are read: README.md and `docs`, and the string literals of folders of sources.
 /// Documents that are made from sources are read together with those.
-const FOLDERS: &[&str] = &["docs"];
+const FOLDERS: &[&str] = &["docs", "src"];
 const GENERATED: &str = "<!-- Generated";
 
 /// A row of the table: what to write, what not, and what may be written all the same.

@@ -250,7 +250,7 @@ fn of_the_cluster(plane: &ControlPlane) {
     plane.kubectl(&["wait", "crd", &plural, "--for=condition=Established"]);
 }
 
-/// Prepares faults that a take-over would meet; returns what the doctor has to say of each.
+/// Prepares faults that a takeover would meet; returns what the doctor has to say of each.
 fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
     let (plane, name) = (left.scene.cluster.plane, &left.scene.name);
     plane.kubectl(&["create", "namespace", "faults"]);

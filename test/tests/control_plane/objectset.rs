@@ -169,12 +169,12 @@ async fn an_unknown_policy_annotation_blocks_a_revision_and_its_removal() {
     let (name, set) = (stage.revision(1), "clusterobjectset");
     stage.kubectl(&["annotate", set, &name, &format!("{MISSPELT}=RetainCRDs")]);
     let text = stage.shows(1, "Progressing", ("False", "Blocked"), STEP).await;
-    assert!(text.contains("is unknown: remove it, nothing is changed until then"), "{text}");
+    assert!(text.contains("is unknown: remove it; nothing is reconciled until then"), "{text}");
 
     stage.kubectl(&["delete", set, &name, "--wait=false"]);
     let text = stage.shows(1, "Progressing", ("True", "Retrying"), STEP).await;
     let way_out = format!("kubectl annotate clusterobjectset {name} {MISSPELT}-");
-    assert!(text.starts_with("nothing is removed: ") && text.ends_with(&way_out), "{text}");
+    assert!(text.starts_with("removal blocked: ") && text.ends_with(&way_out), "{text}");
     assert!(stage.get("configmap", "cm").is_some());
     stage.kubectl(&["annotate", set, &name, &format!("{MISSPELT}-")]);
     stage.eventually("it is gone", STEP, || stage.get(set, &name).is_none()).await;

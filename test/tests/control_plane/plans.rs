@@ -193,7 +193,7 @@ fn plans_a_new_extension(scene: &Scene) {
     let package = scene.package.name();
     let (code, _, errors) = olm(scene, &["plan", &package]);
     assert_eq!(code, Some(1));
-    assert!(errors.contains("takes -n NAMESPACE"), "{errors}");
+    assert!(errors.contains("pass -n NAMESPACE"), "{errors}");
     let wanted = format!("{package}@1.0.0");
     let asked = ["plan", &wanted, "-n", &scene.name, "-o", "json"];
     let given = ["--service-account", ACCOUNT];

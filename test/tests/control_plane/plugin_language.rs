@@ -106,7 +106,7 @@ fn nothing_fits(scene: &Scene) {
         assert!(matches!(code, Some(1 | 3)), "{text}{errors}");
         let error = format!("error: \"{misspelt}\" is not a directory here, ");
         assert!(errors.contains(&error), "{errors}");
-        let hint = format!("hint: package \"{name}\" of catalog \"{name}\" is near\n");
+        let hint = format!("hint: did you mean package \"{name}\" of catalog \"{name}\"?\n");
         assert!(errors.contains(&hint), "{errors}");
     }
     let install = ["install", misspelt, "-n", "ops"];
@@ -258,7 +258,7 @@ fn changes_meanwhile(scene: &Scene) {
     let annotate = ["annotate", "clusterextension", name, "example.com/mine=1"];
     let (code, text) = agrees_after(scene, &annotate);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("changed meanwhile: look again"), "{text}");
+    assert!(text.contains("was modified concurrently; rerun the command"), "{text}");
     // What the upgrade does not depend on is kept, and it goes on.
     let label = ["label", "clusterextension", name, "example.com/theirs=1"];
     let (code, text) = agrees_after(scene, &label);

@@ -18,7 +18,7 @@ const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
 const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
 const INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
 const CONTENT_OF: &str = "olm.operatorframework.io/content-of";
-/// Longer than the shortest deadline of a roll-out.
+/// Longer than the shortest deadline of a rollout.
 const PAST_DEADLINE: Duration = Duration::from_mins(12);
 
 fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {

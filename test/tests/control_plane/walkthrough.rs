@@ -17,7 +17,7 @@ use crate::plans::{digest, offers, olm, plan};
 
 const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
-/// Longer than the shortest deadline of a roll-out.
+/// Longer than the shortest deadline of a rollout.
 const PAST_DEADLINE: Duration = Duration::from_mins(12);
 const VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
 

@@ -36,16 +36,16 @@ const DOCKERFILE: &str = "FROM scratch\nADD configs /configs\nLABEL operators.op
 /// Flags of `catalog build`.
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
-    /// Directory of a catalog, or file that names what it is made of
+    /// Directory of a catalog, or file that names its parts
     #[arg(value_name = "DIR|FILE")]
     source: PathBuf,
-    /// Reference of the image; by default what FILE says
+    /// Reference of the image; by default that in FILE
     #[arg(short, long, value_name = "IMAGE")]
     tag: Option<ImageRef>,
     /// Push the image to its registry
     #[arg(long)]
     push: bool,
-    /// Write the image to an OCI layout; what is in the directory goes
+    /// Write the image to an OCI layout; the content of the directory is replaced
     #[arg(long, value_name = "DIR", conflicts_with = "push")]
     oci: Option<PathBuf>,
     /// Write the content and a Dockerfile to a directory that is empty or not there
@@ -54,7 +54,7 @@ pub(crate) struct BuildArgs {
     /// Use plain HTTP to push
     #[arg(long)]
     plain_http: bool,
-    /// Build even what has errors
+    /// Build in spite of errors
     #[arg(long)]
     no_lint: bool,
     /// Output format

@@ -27,10 +27,10 @@ use crate::settings::SettingsFlags;
 /// Arguments of `catalog diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// What there is: directory, file or image; or the name of a catalog of the cluster
+    /// Present content: directory, file or image; or the name of a catalog of the cluster
     #[arg(value_name = "OLD|NAME")]
     old: String,
-    /// What would come; for a catalog of the cluster by default what its image is now
+    /// New content; for a catalog of the cluster by default that of its image now
     #[arg(value_name = "NEW")]
     new: Option<String>,
     /// Output format
@@ -43,7 +43,7 @@ pub(crate) struct DiffArgs {
 pub(crate) struct Changes {
     /// The packages that change.
     packages: Vec<PackageDiff>,
-    /// The extensions that no update would reach any more.
+    /// The extensions that no update would reach any longer.
     extensions: Vec<Stranded>,
 }
 
@@ -151,7 +151,7 @@ fn plain_lines(package: &PackageDiff) -> String {
     }
     let lists = [
         ("stranded", &package.stranded, "nothing replaces or skips them"),
-        ("z-stream", &package.z_stream, "the newest patch is not reached any more"),
+        ("z-stream", &package.z_stream, "the newest patch is no longer reached"),
     ];
     for (word, list, why) in lists.into_iter().filter(|(_, list, _)| !list.is_empty()) {
         lines.push(format!("error: {word}: {} ({why})", list.join(", ")));

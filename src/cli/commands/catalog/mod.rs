@@ -23,19 +23,19 @@ use crate::output::Outcome;
 /// What is done with catalogs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogCommand {
-    /// Say which catalogs are served
+    /// List catalogs
     List(list::ListArgs),
-    /// Serve another catalog
+    /// Add a catalog
     Add(serve::AddArgs),
-    /// Stop serving a catalog; what was installed from it stays
+    /// Remove a catalog; what was installed from it stays
     Remove(serve::RemoveArgs),
-    /// Say what is wrong with the content of a catalog, and where
+    /// Check the content of a catalog
     Lint(lint::LintArgs),
     /// Print the blobs of catalogs and bundles
     Render(render::RenderArgs),
-    /// Make the image of a catalog
+    /// Build the image of a catalog
     Build(build::BuildArgs),
-    /// Say what another content of a catalog would change
+    /// Compare a catalog with other content
     Diff(diff::DiffArgs),
 }
 

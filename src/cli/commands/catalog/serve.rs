@@ -45,10 +45,10 @@ pub(crate) struct AddArgs {
     /// Its image
     #[arg(value_name = "IMAGE")]
     image: ImageRef,
-    /// Which catalog wins where several offer a package: the one with the higher number
+    /// Priority among catalogs that offer the same package; the higher number wins
     #[arg(long, default_value_t, allow_negative_numbers = true)]
     priority: i32,
-    /// How often to look for new content behind a tag, in whole minutes
+    /// Interval of polls for new content behind a tag, in whole minutes
     #[arg(long, value_name = "TIME", value_parser = changes::seconds)]
     poll: Option<u64>,
     /// Secret in the controller's namespace with the credentials of its registry; catalogs may use it
@@ -66,7 +66,7 @@ pub(crate) struct AddArgs {
     /// Do not wait until it is served
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait
+    /// Time to wait
     #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
     timeout: u64,
 }
@@ -259,7 +259,8 @@ async fn wait(
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
             notice(&format!(
-                "error: {name} is not served after {timeout} s; the controller goes on"
+                "error: timed out after {timeout} s: {name} is not served yet; the \
+                 controller keeps trying"
             ));
             return Ok(Outcome::TimedOut);
         }

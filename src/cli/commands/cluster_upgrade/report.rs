@@ -26,11 +26,7 @@ pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> 
             .iter()
             .map(|one| format!("{} ({})", one.name, limit_afterwards(one)))
             .collect();
-        notice(&format!(
-            "note: {after} after it: in the way {} {}",
-            if names.len() == 1 { "is" } else { "are" },
-            names.join(", ")
-        ));
+        notice(&format!("note: {after} after it: blocked by {}", names.join(", ")));
     }
     for unknown in &found.unknown {
         notice(&format!("note: {} is not known: {}", unknown.what, unknown.why));
@@ -52,12 +48,10 @@ fn headline(found: &Findings) -> String {
     let blocking = found.blocking().count();
     let all = found.extensions.len();
     let extensions = if all == 1 { "extension" } else { "extensions" };
-    let verb = if blocking == 1 { "is" } else { "are" };
+    let verb = if blocking == 1 { "blocks" } else { "block" };
     match blocking {
-        0 => format!("cluster {version} -> {target}: none of {all} {extensions} is in the way"),
-        _ => format!(
-            "cluster {version} -> {target}: {blocking} of {all} {extensions} {verb} in the way"
-        ),
+        0 => format!("cluster {version} -> {target}: none of {all} {extensions} blocks it"),
+        _ => format!("cluster {version} -> {target}: {blocking} of {all} {extensions} {verb} it"),
     }
 }
 
@@ -79,7 +73,7 @@ fn lifted(one: &Extension) -> (String, String) {
     match lift {
         Lift::Version { version, supports, .. } => (
             format!("{version} ({supports})"),
-            command.unwrap_or_else(|| "comes by itself".to_owned()),
+            command.unwrap_or_else(|| "applied automatically".to_owned()),
         ),
         Lift::Removal => ("none".to_owned(), format!("remove it: {}", command.unwrap_or_default())),
         Lift::Unread(catalog) => {
@@ -122,7 +116,7 @@ fn sentence(removed: &Removed) -> String {
     )
 }
 
-/// Whether a cluster may be updated, and what lifts what is in the way: `kubectl olm cluster-upgrade`.
+/// Whether a cluster may be updated, and how to lift blockers: `kubectl olm cluster-upgrade`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Verdict {
@@ -132,13 +126,13 @@ pub(crate) struct Verdict {
     target: Option<String>,
     /// The Kubernetes that is gone to.
     kubernetes: String,
-    /// Whether nothing that could be read is in the way.
+    /// Whether nothing that could be read blocks the update.
     upgradeable: bool,
     /// The extensions, by name.
     extensions: Vec<Judged>,
     /// The release after the one that is gone to.
     after: Option<After>,
-    /// Objects in API versions that the Kubernetes that is gone to does not serve any more.
+    /// Objects in API versions that the next Kubernetes no longer serves.
     removed_apis: Vec<RemovedApi>,
     /// What could not be read.
     unknown: Vec<Unknown>,
@@ -158,7 +152,7 @@ struct Judged {
     supports: Option<String>,
     /// Why it cannot be read.
     error: Option<String>,
-    /// Whether it is in the way.
+    /// Whether it blocks the update.
     in_the_way: bool,
     /// What lifts that.
     lift: Option<Lifted>,
@@ -171,7 +165,7 @@ struct Lifted {
     version: Option<String>,
     /// Newest OpenShift release that this version supports.
     supports: Option<String>,
-    /// What to type; null if it comes by itself.
+    /// What to type; null if it is applied automatically.
     command: Option<String>,
     /// The same in words.
     text: String,

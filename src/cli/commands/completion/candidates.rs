@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn every_verb_is_offered_with_what_it_does() {
         let (verbs, _) = complete(&[""]);
-        assert!(verbs.iter().any(|verb| verb.starts_with("doctor\tSay whether")));
+        assert!(verbs.iter().any(|verb| verb.starts_with("doctor\tCheck the cluster")));
         assert_eq!(complete(&[]).0, verbs);
     }
 }

@@ -75,7 +75,7 @@ async fn as_decided(
         }
         seen = now;
     }
-    bail!("ClusterExtension {name} changed meanwhile: look again")
+    bail!("ClusterExtension {name} was modified concurrently; rerun the command")
 }
 
 /// Gives the annotation back its former value, unless somebody else changed it.

@@ -40,25 +40,25 @@ pub(crate) struct DeleteArgs {
     /// Name of the extension
     #[arg(value_name = "NAME")]
     name: String,
-    /// Keep CRDs and the objects made of them
+    /// Keep CRDs and their objects
     #[arg(long)]
     retain_crds: bool,
-    /// Delete the objects made of its CRDs, too
+    /// Delete the objects of its CRDs too
     #[arg(long, conflicts_with = "retain_crds")]
     delete_data: bool,
     /// Keep everything it installed, without owner
     #[arg(long, conflicts_with_all = ["retain_crds", "delete_data"])]
     orphan: bool,
-    /// First delete the extensions that would break without it, and theirs
+    /// First delete the extensions that depend on it, and theirs
     #[arg(long, conflicts_with_all = ["orphan", "no_wait"])]
     cascade: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// Do not wait for the end
+    /// Do not wait until it is done
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait
+    /// Time to wait
     #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
     timeout: u64,
 }
@@ -364,7 +364,8 @@ async fn wait(
         }
         if begun.elapsed() >= Duration::from_secs(args.timeout) {
             notice(&format!(
-                "error: {name} is not gone after {} s; its removal goes on",
+                "error: timed out after {} s: {name} is still being removed; the controller keeps \
+                 trying",
                 args.timeout
             ));
             return Ok(Outcome::TimedOut);

@@ -30,10 +30,10 @@ pub(crate) struct DoctorArgs {
     /// With --dump: extensions to pack; by default all of them
     #[arg(value_name = "NAME", requires = "dump")]
     names: Vec<String>,
-    /// Also pack what was read, with logs and events, into this tar.gz
+    /// Write a support bundle, with logs and events, to this tar.gz
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
-    /// Say instead what stands in the way of taking this cluster over from upstream
+    /// Show instead what blocks taking this cluster over from upstream
     #[arg(long, conflicts_with = "dump")]
     take_over: bool,
     /// Output format
@@ -57,7 +57,7 @@ enum Level {
 /// Whether a cluster is fit for extensions: `kubectl olm doctor`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Diagnosis {
-    /// What was looked at.
+    /// What was checked.
     rows: Vec<Row>,
 }
 

@@ -56,7 +56,7 @@ const IN_THE_WAY: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Judges the cluster before the first step of a take-over.
+/// Judges the cluster before the first step of a takeover.
 pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<Row> {
     let mut rows = checks::some(facts, &["api"]);
     let openshift = openshift(client).await;
@@ -292,7 +292,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Says what Helm left, and what a take-over would change of it; returns the bundle image.
+    /// Says what Helm left, and what a takeover would change of it; returns the bundle image.
     async fn release(
         &self,
         extension: &ClusterExtension,

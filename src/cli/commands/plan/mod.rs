@@ -30,19 +30,19 @@ pub(crate) use text::{page, short, write as show};
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// Name of the extension; or a package, and which of its versions a new extension may have
+    /// Name of the extension; or a package, and the range of versions of a new extension
     #[arg(value_name = "NAME|PACKAGE[@RANGE]", required_unless_present = "file")]
     name: Option<String>,
-    /// Of an extension that is not there yet, or as it is to be: the file with it
+    /// Manifest of a new or changed extension
     #[arg(short, long, value_name = "FILE", conflicts_with = "name")]
     file: Option<PathBuf>,
-    /// Plan for the version, or the range of versions, that is asked for
+    /// Plan for this version, or range of versions
     #[arg(long, value_name = "RANGE")]
     to: Option<String>,
     /// Of a package: the service account of the new extension; by default the one that `install` makes
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     service_account: Option<String>,
-    /// Show each field that changes; what Secrets hold is masked
+    /// Show each field that changes; data of Secrets is masked
     #[arg(long)]
     diff: bool,
     #[command(flatten)]
@@ -147,8 +147,8 @@ impl PlanArgs {
         }
         let namespace = match global.require_namespace() {
             Err(_) if is_word => bail!(
-                "there is no ClusterExtension {package:?}; a plan of a new one for package \
-                 {package} takes -n NAMESPACE"
+                "there is no ClusterExtension {package:?}; to plan a new extension of package \
+                 {package}, pass -n NAMESPACE"
             ),
             namespace => namespace?,
         };

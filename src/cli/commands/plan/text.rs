@@ -79,7 +79,7 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
         rows.push(("cluster", vec![format!("supports OpenShift {to} (was: {from})")]));
     }
     let back = if plan.from.is_some() && plan.rollback.is_empty() {
-        vec!["possible: no CRD stands in the way".to_owned()]
+        vec!["possible: no CRD prevents it".to_owned()]
     } else {
         plan.rollback.iter().flat_map(verdict).collect()
     };

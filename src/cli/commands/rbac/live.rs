@@ -130,7 +130,7 @@ async fn confirmed(client: &Client, account: &Account, lacking: &Permissions) ->
     let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
     if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
         notice(&format!(
-            "note: only RBAC is looked at, other authorizers cannot be asked: {}",
+            "note: only RBAC is checked, other authorizers cannot be asked: {}",
             Chain(error)
         ));
     }

@@ -97,16 +97,16 @@ pub(crate) struct RbacArgs {
 #[group(multiple = false)]
 #[expect(clippy::struct_excessive_bools, reason = "flags that exclude each other")]
 struct Mode {
-    /// Say what the account lacks (exit code 1) and what it has too much, by binding
+    /// Show missing (exit code 1) and excess rights of the account, by binding
     #[arg(long)]
     check: bool,
-    /// Print roles and bindings with what the account lacks, and nothing else
+    /// Print only roles and bindings with the missing rights
     #[arg(long)]
     missing: bool,
-    /// Say which rights the bundles take that the installed one does not, and the other way round
+    /// Compare the rights of the bundles with those of the installed one
     #[arg(long)]
     diff: bool,
-    /// Apply what would be printed, as the caller
+    /// Apply the output, as the caller
     #[arg(long)]
     apply: bool,
 }

@@ -52,10 +52,10 @@ pub(crate) struct WhyArgs {
     /// Ask for this channel instead; may be repeated
     #[arg(long = "channel", value_name = "NAME")]
     channels: Vec<String>,
-    /// Whether the bundle must be a successor of the installed one
+    /// Upgrade constraint policy: require a successor of the installed bundle, or not
     #[arg(long, value_enum, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// What an automatic update may change
+    /// Scope of automatic updates
     #[arg(long, value_name = "None|PatchOnly|MinorOnly|Any")]
     upgrade_policy: Option<UpdatePolicy>,
     #[command(flatten)]

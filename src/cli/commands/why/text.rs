@@ -280,7 +280,7 @@ fn way(path: &[String], refused: &[String], range: Option<&str>) -> String {
         format!("{version}{mark}")
     };
     let steps: Vec<_> = path.iter().map(mark).collect();
-    let mut text = format!("The edges lead there: {}", steps.join(" -> "));
+    let mut text = format!("Update path: {}", steps.join(" -> "));
     if let (false, Some(range)) = (refused.is_empty(), range) {
         let _ = write!(text, "; version {} refuses what is marked", quote(range));
     }

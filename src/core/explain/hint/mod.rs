@@ -272,7 +272,7 @@ impl fmt::Display for Suggestion<'_> {
                 let then = then.as_deref();
                 write!(
                     f,
-                    "to go on without {names}: availabilityMode Unavailable, or a selector that leaves it out"
+                    "to continue without {names}: availabilityMode Unavailable, or a selector that leaves it out"
                 )?;
                 then.map_or(Ok(()), |then| write!(f, "; the answer is then {then}"))
             }

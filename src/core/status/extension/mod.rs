@@ -134,7 +134,7 @@ pub fn paused() -> Statement {
     Statement::yes(types::PAUSED, Reason::Paused, text::paused())
 }
 
-/// Returns the object that the roll-out waits for, from the conditions of the newest revision.
+/// Returns the object that the rollout waits for, from the conditions of the newest revision.
 fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
     let newest = revisions.rolling.last()?;
     let found = find(newest.conditions, types::AVAILABLE)?;
@@ -170,7 +170,7 @@ fn installed(revisions: &Revisions<'_>) -> Statement {
         let message = text::installed(installed.image);
         return Statement::yes(types::INSTALLED, Reason::Succeeded, message);
     }
-    // Not being installed yet is not a failure while the first roll-out goes well (rows 31 to 37).
+    // Not being installed yet is not a failure while the first rollout goes well (rows 31 to 37).
     let healthy = revisions.rolling.last().is_some_and(|newest| {
         find(newest.conditions, types::PROGRESSING)
             .is_none_or(|found| found.reason == Reason::RollingOut.as_str())

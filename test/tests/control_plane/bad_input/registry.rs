@@ -179,7 +179,7 @@ async fn pulls_that_trickle_are_said_and_hold_up_nobody_else() {
         slow.push((scene, extension));
     }
     for (_, extension) in &slow {
-        extension.shows("Progressing", "True", "Retrying", "takes long and goes on").await;
+        extension.shows("Progressing", "True", "Retrying", "still pulling image").await;
     }
     let comes = Scene::set(apart.handle(), "fifth", &bundles, &chain(&["1.0.0"])).await;
     let coming = comes.install(json!({})).await;

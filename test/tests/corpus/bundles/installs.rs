@@ -275,7 +275,7 @@ async fn tagger() {
 }
 
 // Twelve Deployments, webhooks on three of them. Its pods have a PriorityClass that is not in the
-// bundle: the roll-out waits, and names the Deployment, until the class is created.
+// bundle: the rollout waits, and names the Deployment, until the class is created.
 #[tokio::test(flavor = "multi_thread")]
 async fn community_kubevirt_hyperconverged() {
     let (package, version) = ("community-kubevirt-hyperconverged", "1.18.1");
