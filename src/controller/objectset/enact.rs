@@ -250,7 +250,8 @@ async fn apply(
         if !report.complete {
             let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
             let outcome = Outcome::RollingOut(report.failing);
-            return Ok(Settled::again(Some(outcome), next));
+            let stalled = report.stalled.filter(|_| !has_succeeded(set));
+            return Ok(Settled { stalled, ..Settled::again(Some(outcome), next) });
         }
     }
     ctx.defer(set, extension, &deferred).await;

@@ -52,15 +52,17 @@ impl Question {
         environment: &Environment,
         options: &Options,
     ) -> Result<Course, DecisionError> {
-        if let Some(rolling) = &self.rolling {
+        let resolution = self.resolve(catalogs, environment, options);
+        if let Some(rolling) = &self.rolling
+            && self.gives_way(catalogs, &resolution).is_none()
+        {
             return Ok(Course {
-                target: rolling.clone(),
+                target: rolling.bundle.clone(),
                 catalog: None,
                 forced: false,
                 held: None,
             });
         }
-        let resolution = self.resolve(catalogs, environment, options);
         let answer = self.answer(catalogs, environment, options, &resolution);
         let held = answer.update.as_ref().filter(|_| self.stays(&resolution));
         if let Some((version, word)) = held.and_then(|it| Some((it.version.clone()?, holder(it)))) {

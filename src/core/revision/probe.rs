@@ -97,6 +97,34 @@ pub fn evaluate(object: &Object, probes: &[ProgressionProbe]) -> Readiness {
     }
 }
 
+/// Returns what a workload says of why it cannot progress, if it does: a Deployment that passed its
+/// own deadline or whose pods are refused, a Job that failed.
+///
+/// `object` is as the API server returned it.
+pub fn stalled(object: &Object) -> Option<String> {
+    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+    let observed = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
+    if observed.is_some_and(|observed| observed != generation.unwrap_or(0)) {
+        return None;
+    }
+    let says = |type_: &str, status: &str, reason: Option<&str>| {
+        let mut conditions = object.pointer("/status/conditions")?.as_array()?.iter();
+        let found = conditions.find(|condition| {
+            condition["type"] == type_
+                && condition["status"] == status
+                && reason.is_none_or(|reason| condition["reason"] == reason)
+        })?;
+        let text = found["message"].as_str().filter(|text| !text.is_empty());
+        text.or_else(|| found["reason"].as_str()).map(str::to_owned)
+    };
+    match (object.group(), object.kind()) {
+        ("apps", "Deployment") => says("ReplicaFailure", status::TRUE, None)
+            .or_else(|| says("Progressing", status::FALSE, Some("ProgressDeadlineExceeded"))),
+        ("batch", "Job") => says("Failed", status::TRUE, None),
+        _ => None,
+    }
+}
+
 fn evaluate_group(object: &Object, assertions: &[Assertion]) -> Vec<Finding> {
     let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
     let observed = object.pointer("/status/observedGeneration").and_then(Value::as_i64);

@@ -54,6 +54,7 @@ mod scale;
 mod secrecy;
 mod serving;
 mod silence;
+mod superseded;
 mod takeover;
 mod tenants;
 mod tls;

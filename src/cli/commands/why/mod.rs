@@ -264,13 +264,14 @@ impl Inquiry {
         let is_there = installed.is_some_and(|installed| installed.is_same_bundle(&target));
         // What is gone back to may be another bundle than the one that is chosen and there.
         let mut other = question.rolling.iter();
-        if is_there && other.all(|other| other.is_same_bundle(&target)) {
+        if is_there && other.all(|other| other.bundle.is_same_bundle(&target)) {
             return Ok(Vec::new());
         }
         let headline = |note: Note| Headline { code: note.reason, text: note.message };
         let still = question.stands_still();
         let mut holds: Vec<_> =
             still.map(|(code, text)| Headline { code, text }).into_iter().collect();
+        holds.extend(question.rollout_note(catalogs, &resolution).map(headline));
         let approved = policy.approved.as_ref();
         let approved = approved.and_then(|approval| approval.binding(&target, installed));
         let asks = policy.permission_increase == PermissionIncrease::RequireApproval
