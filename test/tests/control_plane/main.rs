@@ -39,6 +39,7 @@ mod permissions;
 mod plans;
 mod plugin;
 mod plugin_catalogs;
+mod plugin_failures;
 mod plugin_language;
 mod plugin_life;
 mod plugin_rbac;
