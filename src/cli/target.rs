@@ -23,7 +23,7 @@ use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
 use crate::connection::Global;
 use crate::offers::{Named, Offers, near};
-use crate::output::{Hinted, Outcome, notice};
+use crate::output::{Hinted, Outcome, notice, one_line};
 use crate::settings::SettingsFlags;
 
 /// What an argument means, before anything is looked up on a cluster.
@@ -336,7 +336,7 @@ async fn add_extension(
             }
         }
         Err(error) if upgrade.is_some() || loaded.sources.is_empty() => return Err(error),
-        Err(error) => notice(&format!("note: only what is installed counts: {error:#}")),
+        Err(error) => notice(&format!("note: only what is installed counts: {}", one_line(&error))),
     }
     let source = revisions.iter().rev().find_map(|set| {
         let recorded = set.annotations().get(policy::WEBHOOK_CERTIFICATES)?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
 use crate::connection::Global;
-use crate::output::{self, Format, Outcome, Table};
+use crate::output::{self, Format, Outcome, Table, one_line};
 use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
@@ -65,7 +65,7 @@ pub(crate) async fn run(
                 Ok(update) => row.update = update,
                 Err(error) => {
                     row.update = None;
-                    row.error = Some(format!("{error:#}"));
+                    row.error = Some(one_line(&error));
                 }
             }
         }

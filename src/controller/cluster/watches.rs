@@ -27,7 +27,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::error::code;
+use super::error::{Sentence, code};
 use super::kinds::Kind;
 use super::shared::SharedWatches;
 use super::{FIRST_LIST, version};
@@ -586,7 +586,7 @@ fn events(
             Some(Report::Refused)
         }
         Err(err) => {
-            tracing::debug!(error = %err, "watch of managed objects interrupted");
+            tracing::debug!(error = %Sentence(&err), "watch of managed objects interrupted");
             None
         }
     });

@@ -1,6 +1,6 @@
 //! The probes of a revision, and how they decide whether an object is ready.
 
-use olm_api::conditions::status;
+use olm_api::conditions::{Reason, status};
 use olm_api::{
     Assertion, AssertionType, ConditionEqualProbe, ConditionEqualStatus, FieldValueProbe,
     FieldsEqualProbe, GroupKind, ObjectSelector, ProgressionProbe, SelectorType,
@@ -118,8 +118,9 @@ pub fn stalled(object: &Object) -> Option<String> {
         text.or_else(|| found["reason"].as_str()).map(str::to_owned)
     };
     match (object.group(), object.kind()) {
-        ("apps", "Deployment") => says("ReplicaFailure", status::TRUE, None)
-            .or_else(|| says("Progressing", status::FALSE, Some("ProgressDeadlineExceeded"))),
+        ("apps", "Deployment") => says("ReplicaFailure", status::TRUE, None).or_else(|| {
+            says("Progressing", status::FALSE, Some(Reason::ProgressDeadlineExceeded.as_str()))
+        }),
         ("batch", "Job") => says("Failed", status::TRUE, None),
         _ => None,
     }
@@ -288,5 +289,51 @@ fn field_value(field_path: &str, value: &str) -> Assertion {
             value: value.to_owned(),
         }),
         ..Assertion::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    // applying.md 1.3
+    #[rstest]
+    #[case::late(
+        "apps/v1", "Deployment", json!({"type": "Progressing", "status": "False",
+            "reason": "ProgressDeadlineExceeded", "message": "timed out"}), Some("timed out")
+    )]
+    #[case::refused_pods(
+        "apps/v1", "Deployment",
+        json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}),
+        Some("quota")
+    )]
+    #[case::without_words(
+        "batch/v1", "Job", json!({"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}),
+        Some("BackoffLimitExceeded")
+    )]
+    #[case::progressing(
+        "apps/v1", "Deployment", json!({"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}),
+        None
+    )]
+    #[case::another_kind(
+        "example.com/v1", "Deployment", json!({"type": "ReplicaFailure", "status": "True", "message": "m"}),
+        None
+    )]
+    fn a_workload_says_that_it_cannot_progress(
+        #[case] api_version: &str,
+        #[case] kind: &str,
+        #[case] condition: Value,
+        #[case] want: Option<&str>,
+    ) {
+        let mut object = json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": "d", "namespace": "n", "generation": 2},
+            "status": {"observedGeneration": 2, "conditions": [condition]}});
+        let of = |object: &Value| stalled(&Object::from_value(object.clone()).unwrap());
+        assert_eq!(of(&object).as_deref(), want);
+        object["status"]["observedGeneration"] = json!(1);
+        assert_eq!(of(&object), None, "of an earlier generation");
     }
 }

@@ -31,7 +31,7 @@ use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
 use crate::commands::crd_check::{live, objects_of};
 use crate::commands::rbac::live::{Question, compare};
 use crate::managed;
-use crate::output::{Outcome, notice};
+use crate::output::{Outcome, notice, one_line};
 use crate::target::pinned;
 
 /// Why there is no plan.
@@ -42,14 +42,14 @@ pub(crate) struct Missing {
 
 impl From<anyhow::Error> for Missing {
     fn from(error: anyhow::Error) -> Self {
-        Self { outcome: Outcome::Failed, why: format!("{error:#}") }
+        Self { outcome: Outcome::Failed, why: one_line(&error) }
     }
 }
 
 impl Missing {
     /// What a registry or a cluster did not tell.
     fn unknown(error: &anyhow::Error) -> Self {
-        Self { outcome: Outcome::Unknown, why: format!("{error:#}") }
+        Self { outcome: Outcome::Unknown, why: one_line(&error) }
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn make(
     let mut plan = step.judged(cluster, valid, &account, before).await?;
     match cluster.operator(&snapshot.question, valid, &course.target).await {
         Ok(held) => plan.held_by.extend(held.map(|_| "operator")),
-        Err(error) => plan.unknown.push(Unknown { what: "heldBy", why: format!("{error:#}") }),
+        Err(error) => plan.unknown.push(Unknown { what: "heldBy", why: one_line(&error) }),
     }
     let question = &snapshot.question;
     let back = cluster.taken_back(extension, question, &course.target);
@@ -293,8 +293,9 @@ impl<'a> Renderer<'a> {
             Err(error) => {
                 let bundle = BundleRecord::of(set);
                 let note = format!(
-                    "compared with what {} becomes now, its content cannot be read: {error:#}",
-                    bundle.name
+                    "compared with what {} becomes now, its content cannot be read: {}",
+                    bundle.name,
+                    one_line(&error)
                 );
                 notice(&format!("note: {note}"));
                 self.notes.push(note);
@@ -368,12 +369,12 @@ async fn missing(
         unserved: &state.unserved(),
     };
     let found = compare(client, &question).await;
-    found.map(|found| found.missing).map_err(|error| format!("{error:#}"))
+    found.map(|found| found.missing).map_err(|error| one_line(&error))
 }
 
 /// Reads the CRDs that a revision would replace, and those that it does not have any more.
 async fn crds(client: &Client, desired: &Desired, old: &[Object]) -> Result<Crds, String> {
-    let failed = |error: anyhow::Error| format!("{error:#}");
+    let failed = |error: anyhow::Error| one_line(&error);
     let kept: Vec<String> = definitions(desired).map(|crd| crd.name().to_owned()).collect();
     let leaving: Vec<String> = old
         .iter()

@@ -29,7 +29,7 @@ use crate::commands::resolve::Policy;
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::environment::{EnvironmentFlags, resolving};
-use crate::output::{self, Format, Outcome, Styles, UsageError};
+use crate::output::{self, Format, Outcome, Styles, UsageError, one_line};
 use crate::target::Lookup;
 
 /// Flags of `why`.
@@ -290,7 +290,9 @@ impl Inquiry {
                 code: Code::OperatorNotUpgradeable,
                 text: held.to_string(),
             })),
-            Err(error) => output::notice(&format!("note: what holds it is not known: {error:#}")),
+            Err(error) => {
+                output::notice(&format!("note: what holds it is not known: {}", one_line(&error)))
+            }
         }
         if !asks && approved.is_none() {
             return Ok(holds);
