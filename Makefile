@@ -188,7 +188,7 @@ test-alerts: ## Unit tests of the alerts; needs promtool (PROMTOOL=)
 	$(PROMTOOL) test rules test/alerts/alerts.yaml
 
 .PHONY: chaos
-chaos: built ## Kill the controller, fail its requests, delete by hand, take away what it needs (ROUNDS=10, WORLDS=1, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)
+chaos: built ## Kill the controller, fail its requests, delete by hand, act as another tenant, take away what it needs (ROUNDS=10, WORLDS=1, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)
 	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked --workspace --test chaos -- --nocapture
 
 .PHONY: silence
@@ -224,12 +224,6 @@ measure-pod: image-root ## Measure the program out of the image: with nothing, i
 .PHONY: silence-corpus
 silence-corpus: built ## Measure the controller with the real catalog beside the checkout
 	$(CARGO) test --locked --workspace --test corpus -- --ignored --nocapture silence
-
-.PHONY: coverage
-coverage: prerequisites ## Measure which lines the unit, data, property, snapshot and command-line tests run
-	@hack/tools.sh cargo-llvm-cov
-	$(CARGO) llvm-cov test --locked --workspace --lcov --output-path target/lcov
-	$(CARGO) run --locked --quiet --package xtask -- coverage target/lcov
 
 .PHONY: bench
 bench: prerequisites ## Measure resolution, rendering and ingest; real data beside the checkout if it is there (OLM_SHARED)
@@ -277,6 +271,10 @@ pictures: built ## Record `make demo` again as docs/img/demo.svg
 	@hack/install_yaml.sh "$(MANIFESTS)"
 	FORCE_COLOR=1 hack/demo.sh 2>&1 | target/debug/xtask terminal target/demo.svg --title "make demo"
 	mv target/demo.svg docs/img/demo.svg
+
+.PHONY: size
+size: prerequisites ## Count the lines of code and of tests by folder, without blanks and comments
+	$(CARGO) run --locked --quiet --package xtask -- size
 
 .PHONY: verify
 verify: ## Fail if generated files are not up to date

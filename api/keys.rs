@@ -17,8 +17,6 @@ pub mod label {
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Our own manifests: `olm`.
     pub const PART_OF: &str = "app.kubernetes.io/part-of";
-    /// Our own manifests: `operator-controller` or `catalogd`.
-    pub const APP_NAME: &str = "app.kubernetes.io/name";
     /// CRDs kept by the uninstall policy `RetainCRDs`: name of the ClusterExtension.
     pub const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
 
@@ -35,8 +33,6 @@ pub mod label {
     pub const PART_OF_OLM: &str = "olm";
     /// Value of [`MANAGED_BY`].
     pub const MANAGED_BY_OLM: &str = "olm.operatorframework.io";
-    /// Value of [`MANAGED_BY`] written by upstream up to v1.10.
-    pub const MANAGED_BY_BOXCUTTER: &str = "boxcutter";
     /// Label of still older upstream versions; removed when objects are orphaned.
     pub const BOXCUTTER_MANAGED: &str = "boxcutter-managed";
 }
@@ -93,8 +89,6 @@ pub mod annotation {
     pub const WOKEN_AT: &str = "olm.operatorframework.io/woken-at";
     /// CRDs: which channel they belong to.
     pub const GENERATOR: &str = "olm.operatorframework.io/generator";
-    /// Upstream's own manifests: feature set of the chart.
-    pub const FEATURE_SET: &str = "olm.operatorframework.io/feature-set";
 
     /// Pod templates of a bundle's Deployments: namespaces the operator watches.
     pub const TARGET_NAMESPACES: &str = "olm.targetNamespaces";
@@ -199,8 +193,6 @@ pub mod finalizer {
     pub const DELETE_SERVER_CACHE: &str = "olm.operatorframework.io/delete-server-cache";
     /// Kubernetes' own: dependents are kept.
     pub const ORPHAN: &str = "orphan";
-    /// Kubernetes' own: dependents are deleted first.
-    pub const FOREGROUND_DELETION: &str = "foregroundDeletion";
 }
 
 /// Field managers. Always given explicitly, because the client's default differs from Go's.

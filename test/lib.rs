@@ -3,7 +3,7 @@
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
 //! [`scene`] prepares what a test needs, [`wait`] polls a condition with a deadline, [`bundles`]
 //! reads bundle folders, [`release`] makes a catalog from them, [`audit`] reads the audit log,
-//! [`state`] compares whole clusters, [`proxy`] fails requests and responses between controller and
+//! [`state`] compares whole clusters, [`etcd`] sets one back, [`proxy`] fails requests and responses between controller and
 //! API server, [`random`] has repeatable random numbers, [`webhook`] serves admission webhooks,
 //! [`archive`] makes hostile layers, [`documents`] plays what README and `docs` show,
 //! [`private`] starts a registry that asks for credentials and issues its tokens, [`timed`] measures
@@ -14,6 +14,7 @@ pub mod audit;
 pub mod bundles;
 pub mod cluster;
 pub mod documents;
+pub mod etcd;
 pub mod extension;
 pub mod helm;
 pub mod images;

@@ -150,7 +150,7 @@ impl Package {
 
     /// Name of its CRD.
     pub fn crd(&self) -> String {
-        format!("buoys.{}.example.com", self.suffix)
+        format!("buoys.{}", self.group())
     }
 
     /// Name of its Deployment.
@@ -218,7 +218,7 @@ impl Package {
                 ]}),
             );
         }
-        put("manifests/crd.yaml", &self.crd_manifest());
+        put("manifests/crd.yaml", &definition(&self.group()));
         let config_map = |name: String, data: &BTreeMap<String, String>| {
             let mut data = data.clone();
             if bundle.filler > 0 {
@@ -241,19 +241,14 @@ impl Package {
         files
     }
 
-    fn crd_manifest(&self) -> Value {
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": self.crd()},
-            "spec": {
-                "group": format!("{}.example.com", self.suffix),
-                "scope": "Namespaced",
-                "names": {"kind": "Buoy", "listKind": "BuoyList", "plural": "buoys", "singular": "buoy"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                }}],
-            },
-        })
+    /// Returns a manifest of another CRD, whose group begins with `word`.
+    pub fn further_crd(&self, word: &str) -> Value {
+        definition(&format!("{word}.{}", self.group()))
+    }
+
+    /// Group of its CRD.
+    pub fn group(&self) -> String {
+        format!("{}.example.com", self.suffix)
     }
 
     fn csv(&self, bundle: &Bundle) -> Value {
@@ -283,7 +278,7 @@ impl Package {
                 "install": {"strategy": "deployment", "spec": {
                     "permissions": permissions,
                     "clusterPermissions": [{"serviceAccountName": name, "rules": [{
-                        "apiGroups": [format!("{}.example.com", self.suffix)],
+                        "apiGroups": [self.group()],
                         "resources": ["buoys"], "verbs": ["get", "list", "watch"],
                     }]}],
                     "deployments": deployments,
@@ -362,6 +357,22 @@ impl Package {
             *text = lines.collect::<Vec<_>>().join("\n").into_bytes();
         }
     }
+}
+
+/// Returns a CRD for buoys of this group.
+fn definition(group: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("buoys.{group}")},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Buoy", "listKind": "BuoyList", "plural": "buoys", "singular": "buoy"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            }}],
+        },
+    })
 }
 
 /// Returns entries in which each version replaces the one before it.

@@ -3,18 +3,18 @@
 //! `xtask manifests` writes what is derived from the code into `config` and `docs`; with `--check` it writes
 //! nothing and fails, naming the files, when they are not what the code says. `xtask push-bundle`
 //! and `xtask push-catalog` push folders as images to a registry on plain HTTP, for the demo.
-//! `xtask generate-catalog` writes the catalog that benchmarks run on, `xtask coverage` sums up
-//! which lines the tests run. `xtask image` builds the image of the
+//! `xtask generate-catalog` writes the catalog that benchmarks run on, `xtask size` counts the lines
+//! of code and of tests. `xtask image` builds the image of the
 //! controller, `xtask push-image` pushes it, and `xtask release` gathers what is released. `xtask
 //! terminal` records a terminal session as a picture.
 
-mod coverage;
 mod crds;
 mod image;
 mod push;
 mod reference;
 mod release;
 mod rights;
+mod size;
 mod terminal;
 
 use std::fs;
@@ -61,11 +61,8 @@ enum Task {
     PushImage(image::PushArgs),
     /// Gather the files of a release, of which the image and the manifests are there
     Release(release::ReleaseArgs),
-    /// Print the line coverage by folder, without the tests themselves
-    Coverage {
-        /// What was measured, in the format lcov
-        lcov: PathBuf,
-    },
+    /// Print the lines of code and of tests by folder, without blanks and comments
+    Size,
     /// Record a terminal session, on standard input, as an animated SVG
     Terminal(terminal::TerminalArgs),
     /// Write a large catalog of made-up packages, the same on every machine
@@ -84,8 +81,8 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     let pushed = match Args::parse().task {
         Task::Manifests { check } => return manifests(&repository(), check),
-        Task::Coverage { lcov } => {
-            let table = coverage::table(&lcov, &repository())?;
+        Task::Size => {
+            let table = size::table(&repository())?;
             return Ok(std::io::stdout().write_all(table.as_bytes())?);
         }
         Task::Terminal(args) => return terminal::run(&args),

@@ -48,7 +48,7 @@ pub(crate) fn schemas() -> impl Iterator<Item = (String, String)> {
                     names the JSON Schema that describes the rest. Members are only ever added: a program passes over \
                     those that it does not know. A schema describes what the plugin of the same release prints, and \
                     knows no others. Lists are in a fixed order, and the same state gives the same bytes. \
-                    `resolve`, `range`, `updates`, `crd check`, `lint-bundle`, `version` and `show` of a bundle are \
+                    `resolve`, `range`, `crd check`, `lint-bundle`, `version` and `show` of a bundle are \
                     older than this and have no schema.\n\n\
                     | `schema` | says |\n|---|---|\n"
         .to_owned();
@@ -105,22 +105,38 @@ fn help(command: &mut Command, text: &mut String) {
     let _ = write!(text, "\n### `{name}`\n\n{about}.\n\n```text\n{}\n```\n", rest.trim_end());
 }
 
-/// Returns a table of the flags of the controller.
+/// Returns tables of the flags of the controller: of those in no group, and of each group.
 fn flags() -> String {
-    let mut text =
-        "# Flags of `olm-controller`\n\n| flag | default | does |\n|---|---|---|\n".to_owned();
+    let mut text = "# Flags of `olm-controller`\n".to_owned();
     let command = Args::command();
-    for arg in command.get_arguments() {
-        let name = arg.get_long().unwrap_or_default();
-        let default = arg.get_default_values().first();
-        let default = default.map(|value| value.to_string_lossy());
-        let default = default.filter(|value| !value.is_empty());
-        let default = default.map_or_else(String::new, |value| format!("`{value}`"));
-        let about = arg.get_long_help().or_else(|| arg.get_help());
-        let about = about.map(|help| line(&help.to_string())).unwrap_or_default();
-        let _ = writeln!(text, "| `--{name}{}` | {default} | {about} |", values(arg));
+    let mut groups: Vec<Option<&str>> = vec![None];
+    for group in command.get_arguments().map(Arg::get_help_heading) {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    for group in groups {
+        if let Some(title) = group {
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(text, "\n## {title}\n");
+        }
+        text += "\n| flag | default | does |\n|---|---|---|\n";
+        let flags = command.get_arguments().filter(|arg| arg.get_help_heading() == group);
+        flags.for_each(|arg| flag(arg, &mut text));
     }
     text
+}
+
+/// Adds the row of a flag.
+fn flag(arg: &Arg, text: &mut String) {
+    let name = arg.get_long().unwrap_or_default();
+    let default = arg.get_default_values().first();
+    let default = default.map(|value| value.to_string_lossy());
+    let default = default.filter(|value| !value.is_empty());
+    let default = default.map_or_else(String::new, |value| format!("`{value}`"));
+    let about = arg.get_long_help().or_else(|| arg.get_help());
+    let about = about.map(|help| line(&help.to_string())).unwrap_or_default();
+    let _ = writeln!(text, "| `--{name}{}` | {default} | {about} |", values(arg));
 }
 
 /// Returns the values that a flag takes, as they are written behind it.

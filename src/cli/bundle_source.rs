@@ -104,7 +104,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap()
     }
 
-    // rendering.md L3
+    // rendering.md 1.8
     #[test]
     fn a_subdirectory_of_manifests_is_refused() {
         let directory = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ mod tests {
         );
     }
 
-    // rendering.md L1
+    // rendering.md 1.8
     #[test]
     fn an_empty_directory_lacks_its_annotations() {
         let directory = tempfile::tempdir().unwrap();

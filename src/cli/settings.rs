@@ -7,14 +7,12 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use olm_api::keys::name;
 use olm_core::error::Chain;
-use olm_core::extension::last_change;
 use olm_core::settings::{ControllerSettings, KEY};
 
 use crate::managed::failure;
@@ -44,8 +42,6 @@ pub(crate) struct SettingsFlags {
 pub(crate) struct Settings {
     /// The settings.
     pub(crate) controller: ControllerSettings,
-    /// When the controller last published others.
-    pub(crate) changed: Option<Timestamp>,
     /// What was assumed because it could not be read, a sentence.
     pub(crate) assumed: Option<String>,
     /// Whether the controller of the cluster is upstream's.
@@ -165,11 +161,7 @@ async fn published_in(client: &Client, namespace: &str) -> anyhow::Result<Option
     let text = text.with_context(|| format!("{place} has no key {KEY} yet"))?;
     let controller = ControllerSettings::from_yaml(text)
         .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
-    Ok(Some(Settings {
-        controller,
-        changed: last_change(&found.metadata, |_| true),
-        ..Settings::default()
-    }))
+    Ok(Some(Settings { controller, ..Settings::default() }))
 }
 
 /// Says whether the controller of the cluster is upstream's, where none of ours has published its

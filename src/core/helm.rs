@@ -23,8 +23,6 @@ use crate::revision::{Account, Desired, Extension, RevisionError, built_in, phas
 
 /// Type of an index Secret.
 pub const INDEX_TYPE: &str = "operatorframework.io/index.v1";
-/// Type of a chunk Secret.
-pub const CHUNK_TYPE: &str = "operatorframework.io/chunk.v1";
 /// Selects the index Secrets of every release.
 pub const INDEX_SELECTOR: &str = "owner=operator-controller,type=index";
 /// Label of an index Secret: name of the release, which is that of the ClusterExtension.
@@ -49,19 +47,6 @@ const RECORDED: [&str; 5] = [
     annotation::BUNDLE_REFERENCE,
     annotation::BUNDLE_RELEASE,
 ];
-
-/// How long a release is kept beside the revisions: with it, upstream's Helm applier can go on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
-#[strum(serialize_all = "kebab-case")]
-pub enum KeepHelmReleases {
-    /// Until another version of the bundle is rolled out.
-    #[default]
-    UntilUpgrade,
-    /// As long as the extension.
-    Always,
-    /// Until a revision of ours is rolled out.
-    Never,
-}
 
 /// Why a release cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -236,7 +236,10 @@ impl Handler {
         let asked = Asked::new(request.method(), request.uri(), user);
         let fault = self.rules.decide(&asked);
         match fault {
-            Some(Fault::Status(code, retry_after)) => return Ok(status(code, retry_after, &asked)),
+            Some(Fault::Status(code, retry_after)) => {
+                return Ok(status(code, retry_after, &format!("injected: {asked}")));
+            }
+            Some(Fault::Quota) => return Ok(status(403, None, &over_quota(&asked))),
             Some(Fault::Silence(time)) => {
                 tokio::time::sleep(time).await;
                 return Err("silence".into());
@@ -362,8 +365,17 @@ fn without_hops(headers: &mut HeaderMap) {
     }
 }
 
+/// Returns what the API server says when a quota leaves no room.
+fn over_quota(asked: &Asked) -> String {
+    let Asked { resource, name, .. } = asked;
+    format!(
+        "{resource} \"{name}\" is forbidden: exceeded quota: injected, requested: \
+         count/{resource}=1, used: count/{resource}=9, limited: count/{resource}=9"
+    )
+}
+
 /// Returns the response of an API server that refuses a request.
-fn status(code: u16, retry_after: Option<u32>, asked: &Asked) -> Response<Body> {
+fn status(code: u16, retry_after: Option<u32>, message: &str) -> Response<Body> {
     let reason = match code {
         403 => "Forbidden",
         404 => "NotFound",
@@ -376,7 +388,7 @@ fn status(code: u16, retry_after: Option<u32>, asked: &Asked) -> Response<Body> 
     let details = retry_after.map(|seconds| json!({"retryAfterSeconds": seconds}));
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": format!("injected: {asked}"), "reason": reason, "details": details,
+        "message": message, "reason": reason, "details": details,
         "code": code,
     })
     .to_string();

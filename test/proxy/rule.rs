@@ -83,6 +83,8 @@ impl std::fmt::Display for Asked {
 pub(super) enum Fault {
     /// It never reaches the API server; the proxy responds with this.
     Status(u16, Option<u32>),
+    /// It never reaches the API server; the proxy responds as the quota of a namespace does.
+    Quota,
     /// The API server carries it out; its response ends in the middle.
     Cut,
     /// It never reaches the API server; after a while the connection ends.
@@ -99,6 +101,7 @@ impl Fault {
     pub(super) fn kind(self) -> String {
         match self {
             Self::Status(code, _) => return code.to_string(),
+            Self::Quota => "exceeded quota",
             Self::Cut => "cut",
             Self::Silence(_) => "silence",
             Self::Unanswered(_) => "unanswered",
@@ -113,6 +116,7 @@ impl Fault {
 enum Scope {
     Always,
     Next(u64),
+    Later { skip: u64, count: u64 },
     Share(u64, Random),
 }
 
@@ -230,6 +234,13 @@ impl Rule {
         self
     }
 
+    /// Responds with 403 and the words of a quota, without the API server.
+    #[must_use]
+    pub fn over_quota(mut self) -> Self {
+        self.fault = Fault::Quota;
+        self
+    }
+
     /// Lets the API server carry the request out, and cuts the response in the middle: for a watch,
     /// its first event.
     #[must_use]
@@ -274,6 +285,13 @@ impl Rule {
         self
     }
 
+    /// Lets `skip` requests pass, then strikes only the next `count`.
+    #[must_use]
+    pub fn later(mut self, skip: u64, count: u64) -> Self {
+        self.scope = Scope::Later { skip, count };
+        self
+    }
+
     /// Only this many of a thousand requests, chosen from `seed`.
     #[must_use]
     pub fn per_mille(mut self, share: u64, seed: u64) -> Self {
@@ -311,6 +329,15 @@ impl Rule {
             Scope::Next(0) => false,
             Scope::Next(left) => {
                 *left -= 1;
+                true
+            }
+            Scope::Later { skip: skip @ 1.., .. } => {
+                *skip -= 1;
+                false
+            }
+            Scope::Later { count: 0, .. } => false,
+            Scope::Later { count, .. } => {
+                *count -= 1;
                 true
             }
             Scope::Share(share, random) => random.per_mille(*share),
@@ -384,6 +411,9 @@ mod tests {
         let strikes = |mut rule: Rule| (0..1000).filter(|_| rule.strikes()).count();
         assert_eq!(strikes(Rule::any()), 1000);
         assert_eq!(strikes(Rule::any().times(3)), 3);
+        assert_eq!(strikes(Rule::any().later(998, 3)), 2);
+        let mut later = Rule::any().later(2, 1);
+        assert_eq!([(); 4].map(|()| later.strikes()), [false, false, true, false]);
         let share = strikes(Rule::any().per_mille(50, 7));
         assert!((20..100).contains(&share), "{share}");
     }

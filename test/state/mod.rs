@@ -132,6 +132,13 @@ impl State {
         self
     }
 
+    /// Leaves out the objects of these keys.
+    #[must_use]
+    pub fn without(mut self, keys: &BTreeSet<String>) -> Self {
+        self.0.retain(|key, _| !keys.contains(key));
+        self
+    }
+
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::keys::{annotation, label};
+use olm_api::keys::{annotation, label, policy};
 use serde_json::{Value, json};
 
 use super::{State, is_ours};
 use crate::cluster::SYSTEM_NAMESPACE;
 
 const REVISIONS: &str = "ClusterObjectSet.olm.operatorframework.io /";
+/// Annotations that are nothing but a number.
+const NUMBERS: [&str; 3] = [annotation::REVISION, annotation::CONTENT_OF, policy::ROLLBACK_TO];
 /// Placeholder for every number.
 const ANY: &str = "N";
 
@@ -68,7 +70,7 @@ fn in_all_texts(value: &mut Value, extension: &str) {
         }
         Value::Object(fields) => {
             for (key, field) in fields {
-                if key == annotation::REVISION {
+                if NUMBERS.contains(&key.as_str()) {
                     *field = json!(ANY);
                 }
                 in_all_texts(field, extension);
@@ -79,12 +81,17 @@ fn in_all_texts(value: &mut Value, extension: &str) {
 }
 
 fn without(text: &str, extension: &str) -> String {
-    let prefix = format!("{extension}-");
-    let mut parts = text.split(&prefix);
+    let names = without_after(text, &format!("{extension}-"));
+    without_after(&names, "revision ")
+}
+
+/// Removes the numbers that follow `prefix`.
+fn without_after(text: &str, prefix: &str) -> String {
+    let mut parts = text.split(prefix);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-        out.push_str(&prefix);
+        out.push_str(prefix);
         if digits > 0 {
             out.push_str(ANY);
         }
@@ -138,7 +145,9 @@ mod tests {
             ),
             (
                 "ClusterExtension.olm.operatorframework.io /x".to_owned(),
-                json!({"metadata": {}, "status": {"activeRevisions": [{"name": name}]}}),
+                json!({"metadata": {"annotations": {policy::ROLLBACK_TO: number.to_string()}},
+                    "status": {"activeRevisions": [{"name": name}],
+                        "conditions": [{"message": format!("1.0.0 of revision {number} is there")}]}}),
             ),
         ];
         State(objects.into_iter().collect())

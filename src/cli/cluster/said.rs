@@ -1,4 +1,4 @@
-//! What the controller last said of an extension, beside what the plugin finds now.
+//! What the controller would decide about an extension now, from what the plugin can read.
 //!
 //! Source: plugin.md 5.
 
@@ -6,15 +6,12 @@ use anyhow::Context as _;
 use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use olm_api::ClusterExtension;
-use olm_core::extension::{
-    Answer, Goal, Input, Question, ValidExtension, last_change, reverted, said,
-};
+use olm_core::extension::{Answer, Goal, Question, ValidExtension, reverted};
 use olm_core::operator_condition::{NotUpgradeable, held};
-use olm_core::resolve::{Catalog, Options, Selector};
 use olm_core::revision::BundleRecord;
-use olm_core::status::{Note, Said};
+use olm_core::status::Note;
 
-use super::{Cluster, ClusterState, ExtensionSnapshot};
+use super::{Cluster, ExtensionSnapshot};
 
 impl Cluster {
     /// Decides about an extension as the controller does.
@@ -36,19 +33,6 @@ impl Cluster {
             answer.goal = Ok(Goal::keep(present.clone()));
         }
         Ok(answer)
-    }
-
-    /// Compares what stands in the status of an extension with the answer about it, if one is known.
-    pub(crate) async fn said(
-        &self,
-        extension: &ClusterExtension,
-        snapshot: &ExtensionSnapshot,
-        answer: Option<&Answer>,
-    ) -> anyhow::Result<Option<Said>> {
-        let question = &snapshot.question;
-        let state = self.state().await?;
-        let inputs = state.inputs(question, &snapshot.catalogs(), &snapshot.options);
-        Ok(said(extension, question, answer, &inputs))
     }
 
     /// Returns what is said of a roll-out that failed and was taken back, if `target` is not tried again
@@ -88,61 +72,5 @@ impl Cluster {
             found.with_context(|| format!("reading OperatorCondition {}", installed.name))?;
         let condition = found.map(serde_json::to_value).transpose()?;
         Ok(condition.and_then(|condition| held(&condition, installed, target)))
-    }
-}
-
-impl ClusterState {
-    /// Returns what a decision depends on besides the extension, and when it last changed.
-    fn inputs(
-        &self,
-        question: &Question,
-        catalogs: &[Catalog<'_>],
-        options: &Options,
-    ) -> Vec<Input> {
-        let not_known = |what: String| Input { what, changed: None };
-        let mut inputs = Vec::new();
-        let selector = Selector::new(question.filter.selector.as_ref()).ok();
-        let selects = |catalog: &&Catalog<'_>| {
-            let selector = selector.as_ref();
-            selector.is_some_and(|selector| selector.matches(&catalog.labels))
-        };
-        for catalog in catalogs.iter().filter(selects) {
-            let name = catalog.name;
-            let mut all = self.catalogs.iter();
-            let found = all.find(|found| found.name_any() == name);
-            inputs.extend(found.map(|found| Input {
-                what: format!("catalog {name}"),
-                changed: last_change(&found.metadata, |_| true),
-            }));
-            if catalog.enabled && catalog.content.is_none() {
-                inputs.push(not_known(format!("catalog {name}, which cannot be read from here")));
-            }
-        }
-        if let Some(home) = &question.came_from
-            && catalogs.iter().all(|catalog| catalog.name != home)
-        {
-            inputs.push(not_known(format!("catalog {home}, which is gone")));
-        }
-        let settings = &self.settings;
-        match &settings.assumed {
-            Some(assumed) => inputs.push(not_known(assumed.clone())),
-            None if settings.controller.version == env!("CARGO_PKG_VERSION") => {
-                inputs.extend(settings.changed.map(|changed| Input {
-                    what: "the controller's settings".to_owned(),
-                    changed: Some(changed),
-                }));
-            }
-            None => inputs.push(not_known(format!(
-                "the versions: the controller is {}, the plugin {}",
-                settings.controller.version,
-                env!("CARGO_PKG_VERSION")
-            ))),
-        }
-        let needs = question.needs(catalogs, options);
-        if needs.installed || needs.kubernetes {
-            let what = "what the bundles need of the cluster, which may have changed";
-            inputs.push(not_known(what.to_owned()));
-        }
-        inputs
     }
 }

@@ -1,4 +1,4 @@
-//! `kubectl olm crd-check`: whether custom resource definitions may follow others.
+//! `kubectl olm crd check`: whether custom resource definitions may follow others.
 //!
 //! The rules are those of the controller. Source: applying.md 6.
 
@@ -32,7 +32,7 @@ const CLUSTER: &str = "cluster";
 const JUDGED: usize = 5000;
 const PAGE: usize = 500;
 
-/// Flags of `crd-check`.
+/// Flags of `crd check`.
 #[derive(Debug, Args)]
 pub(crate) struct CrdCheckArgs {
     /// What is there: `cluster`, a YAML or JSON file with CRDs, or a bundle: the directory of an

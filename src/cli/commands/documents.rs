@@ -36,5 +36,4 @@ documents! {
     "olm.search": search::Found;
     "olm.show": show::Known<'_>;
     "olm.status": status::Status;
-    "olm.take-over": doctor::snapshot::Snapshot;
 }

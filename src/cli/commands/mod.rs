@@ -22,7 +22,6 @@ pub(crate) mod images;
 pub(crate) mod install;
 pub(crate) mod lint_bundle;
 pub(crate) mod lock;
-mod names;
 pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod range;
@@ -34,16 +33,13 @@ pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod status;
 pub(crate) mod tree;
-pub(crate) mod updates;
 pub(crate) mod upgrade;
 pub(crate) mod version;
 pub(crate) mod why;
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::Global;
@@ -93,7 +89,6 @@ pub(crate) enum Command {
     /// Say which packages the catalogs of the cluster have
     Search(search::SearchArgs),
     /// Say what is installed, whether it is well, what could be newer and what holds it
-    #[command(aliases = ["list", "get", "describe"])]
     Status(status::StatusArgs),
     /// Install a package, with an account that may install just that
     Install(Box<install::InstallArgs>),
@@ -108,12 +103,10 @@ pub(crate) enum Command {
     /// Say what was installed when
     History(history::HistoryArgs),
     /// Touch nothing of extensions for now: no update and no repair
-    #[command(alias = "suspend")]
     Pause(pause::PauseArgs),
     /// Go on with paused extensions
     Resume(pause::PauseArgs),
     /// Say which data would go with an extension, and remove it
-    #[command(alias = "uninstall")]
     Delete(delete::DeleteArgs),
     /// Say which catalogs are served and how good they are; make catalogs
     #[command(subcommand)]
@@ -161,12 +154,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
 /// Reads the command line.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut command = grouped();
-    let words: Vec<OsString> = std::env::args_os().collect();
-    if names::verb(&command, &words).is_some_and(|at| words[at] == "update") {
-        return Err(command.error(ErrorKind::InvalidSubcommand, names::UPDATE));
-    }
-    let words = names::resolved(&command, words);
-    let matches = command.try_get_matches_from_mut(words)?;
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 

@@ -28,13 +28,12 @@ use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::catalog;
 use crate::commands::history::state;
 use crate::commands::tree;
-use crate::commands::updates::{self, UpdatesArgs};
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
 use crate::managed::failure;
 use crate::offers::Listed;
-use crate::output::{self, Format, KeyValues, Outcome, Table, UsageError, one_line};
+use crate::output::{self, Format, KeyValues, Outcome, Table, one_line};
 use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
@@ -44,13 +43,12 @@ const EVENTS: usize = 5;
 
 /// Flags of `status`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct StatusArgs {
     /// Names of extensions; by default all of them. One name is answered in full
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only those with these labels
-    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "updates"])]
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
     selector: Option<String>,
     /// Exit with 1 unless all of them are ready
     #[arg(long)]
@@ -61,16 +59,6 @@ pub(crate) struct StatusArgs {
     /// Only those whose operators watch this namespace
     #[arg(long, value_name = "NAMESPACE")]
     watching: Option<String>,
-    /// Say instead what could be newer, and why it is not
-    #[arg(long, conflicts_with_all = ["check", "watch", "watching"])]
-    updates: bool,
-    /// With --updates: look into the catalogs instead of the status
-    #[arg(long, requires = "updates")]
-    from_catalogs: bool,
-    #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -98,25 +86,8 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    if args.updates {
-        let output = match args.output {
-            Output::Table => Format::Table,
-            Output::Json => Format::Json,
-            Output::Yaml => Format::Yaml,
-            Output::Name | Output::Tree => {
-                return Err(UsageError("--updates prints table, json or yaml".to_owned()).into());
-            }
-        };
-        let args = UpdatesArgs {
-            names: args.names,
-            from_catalogs: args.from_catalogs,
-            access: args.access,
-            settings: args.settings,
-            output,
-        };
-        return updates::run(args, global, out).await;
-    }
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+    let cluster = Cluster::connect(global, &access, &settings).await?;
     let mut extensions = if args.names.is_empty() {
         list(cluster.own_client(), &args).await?.items
     } else {

@@ -1,6 +1,6 @@
 //! The update graph of a package as a picture.
 //!
-//! In: a request, one catalog and what is installed. Out: a terminal drawing, Mermaid, DOT, SVG or
+//! In: a request, one catalog and what is installed. Out: a terminal drawing, Mermaid, SVG or
 //! HTML. What the catalog author wrote only ever appears as text: names are cut, control characters
 //! are replaced, and every drawing escapes for its own language. The picture is a function of its
 //! input and does not depend on the order of blobs, channels or entries.
@@ -9,7 +9,6 @@
 //! [`fold`] draws long runs together, [`layout`] places them, and the drawings print them.
 
 mod build;
-mod dot;
 mod edge;
 mod fold;
 mod html;
@@ -40,8 +39,6 @@ pub(crate) enum Format {
     Tree,
     /// A Mermaid flow chart
     Mermaid,
-    /// A graph for Graphviz
-    Dot,
     /// A picture without external resources
     Svg,
     /// A page with the picture and the rows, complete in itself
@@ -105,7 +102,6 @@ impl Graph {
         match format {
             Format::Tree => tree::draw(self),
             Format::Mermaid => mermaid::draw(self),
-            Format::Dot => dot::draw(self),
             Format::Svg => svg::alone(self),
             Format::Html => html::draw(self),
         }

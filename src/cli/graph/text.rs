@@ -77,15 +77,6 @@ pub(crate) fn xml(text: &str) -> String {
     escaped
 }
 
-/// Quotes text for DOT, lines separated by `\n`.
-///
-/// In a quoted string of DOT only `"` ends it, and `\` starts the escapes of labels.
-pub(super) fn dot(lines: &[String]) -> String {
-    let escape = |line: &String| line.replace('\\', "\\\\").replace('"', "\\\"");
-    let lines: Vec<String> = lines.iter().map(escape).collect();
-    format!("\"{}\"", lines.join("\\n"))
-}
-
 /// Quotes text for Mermaid, lines separated by `<br/>`.
 ///
 /// Everything but plain letters, digits and a few signs is written as a character code, so that

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use super::UsageError;
-use super::screen::escaped;
+use super::escape::escaped;
 
 /// Asks whether to go on, at a terminal. Without one that is wrong usage; `instead` is what to do
 /// then.

@@ -1,6 +1,7 @@
 //! All output of the program: formats, tables, notices, exit codes.
 
 mod ask;
+mod escape;
 mod failure;
 mod key_values;
 mod progress;
@@ -107,7 +108,7 @@ pub(crate) fn notice(line: &str) {
     if is_quiet() && !line.starts_with("error: ") {
         return;
     }
-    let _ = writeln!(io::stderr().lock(), "{}", screen::escaped(line));
+    let _ = writeln!(io::stderr().lock(), "{}", escape::escaped(line));
 }
 
 /// Says whether a failure is a write to a closed pipe.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use olm_image::pull::Transfer;
 
-use super::screen::escaped;
+use super::escape::escaped;
 use super::{is_quiet, notice};
 
 /// What ends earlier is not spoken of.

@@ -6,27 +6,12 @@
 //! programs go out as they are: YAML has no control characters, and in JSON the escape is the same
 //! character.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::styles;
 
 /// The first byte of U+0080 to U+00BF, of which those up to U+009F are control characters.
 const LEAD: u8 = 0xc2;
-
-/// Returns a text with its control characters as JSON escapes them.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() && !matches!(character, '\n' | '\t') {
-            // Writing to a String cannot fail.
-            let _ = write!(clean, "\\u{:04x}", u32::from(character));
-        } else {
-            clean.push(character);
-        }
-    }
-    clean
-}
 
 /// A stream that people may look at.
 #[derive(Debug)]
@@ -81,6 +66,7 @@ impl<W: Write> Write for Screen<W> {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::escape::escaped;
     use super::*;
     use crate::output::{write_json, write_yaml};
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anstream::{AutoStream, ColorChoice, stream::RawStream};
 use anstyle::{AnsiColor, Reset, Style};
 
-use super::screen::escaped;
+use super::escape::escaped;
 
 /// The mark behind a painted line.
 const END: char = '\u{5}';

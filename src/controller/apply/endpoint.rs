@@ -197,7 +197,7 @@ mod tests {
         (Client::new(service, "default"), seen)
     }
 
-    // rendering.md R10, D6: upstream sends the namespace, which the API server ignores
+    // rendering.md R10, 1.5: upstream sends the namespace, which the API server ignores
     #[rstest]
     #[case::cluster(false, None)]
     #[case::namespaced(true, Some("ops"))]

@@ -9,9 +9,11 @@ mod error;
 mod object;
 mod phase;
 mod remove;
+mod revision;
 
 pub use applied_cache::{AppliedCache, Record};
 pub use error::ApplyError;
 pub(crate) use phase::check_content;
-pub use phase::{Applier, PhaseReport, ResolvedObject, ResolvedPhase, Revision};
+pub use phase::{Applier, PhaseReport, ResolvedPhase};
 pub use remove::{Crds, Removed, Remover};
+pub use revision::{ResolvedObject, Revision};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
-use super::phase::{ResolvedObject, Revision};
+use super::revision::{ResolvedObject, Revision};
 use crate::cluster::code;
 
 /// How often a write that met a concurrent one is decided anew within one pass.

@@ -12,7 +12,6 @@ use clap::Parser;
 use olm_api::keys;
 use olm_core::gate::MinorRelease;
 use olm_core::guard::AccountPolicy;
-use olm_core::helm::KeepHelmReleases;
 use olm_core::preflight::RbacPreflight;
 use olm_core::resolve::{Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
@@ -39,6 +38,8 @@ const GATES_WITHOUT_EFFECT: [(&str, &str); 3] = [
         "--rbac-preflight decides what is done about missing rights, enforce by default",
     ),
 ];
+/// Heading of the flags that few installations set.
+const RARE: &str = "Rarely needed";
 const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, keeps the OpenShift gate.
@@ -82,16 +83,16 @@ pub struct Args {
     pub tls_profile: TlsProfile,
 
     /// Lowest version of profile custom; by default TLSv1.2.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = RARE)]
     pub tls_custom_version: Option<tls::Version>,
 
     /// Suites of TLS 1.2 of profile custom, by Go's names, joined by commas; by default all there
     /// are. Those of TLS 1.3 are always there.
-    #[arg(long, value_delimiter = ',', value_parser = tls::cipher)]
+    #[arg(long, value_delimiter = ',', value_parser = tls::cipher, help_heading = RARE)]
     pub tls_custom_ciphers: Vec<String>,
 
     /// Curves of profile custom, by Go's names, joined by commas; by default those of intermediate.
-    #[arg(long, value_delimiter = ',', value_parser = tls::curve)]
+    #[arg(long, value_delimiter = ',', value_parser = tls::curve, help_heading = RARE)]
     pub tls_custom_curves: Vec<String>,
 
     /// Address of the metrics endpoint; 0 switches it off.
@@ -112,7 +113,7 @@ pub struct Args {
     pub external_address: Option<String>,
 
     /// Writes the addresses that were bound to this file, as JSON.
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub listen_info: Option<PathBuf>,
 
     /// Folder of unpacked and served catalogs.
@@ -129,7 +130,7 @@ pub struct Args {
     pub cache_limit: u64,
 
     /// How often content of deleted catalogs is looked for.
-    #[arg(long, default_value = "12h", value_parser = duration)]
+    #[arg(long, default_value = "12h", value_parser = duration, help_heading = RARE)]
     pub gc_interval: Duration,
 
     /// Folder of CA certificates trusted when catalogs are fetched over HTTPS.
@@ -139,7 +140,7 @@ pub struct Args {
     /// `ConfigMap` with the CA of the catalog server, as NAMESPACE/NAME, for a process that does not
     /// serve catalogs itself; by default olm-serving-ca in the system namespace unless
     /// --catalogd-cas-dir is given.
-    #[arg(long, conflicts_with = "catalogd_cas_dir")]
+    #[arg(long, conflicts_with = "catalogd_cas_dir", help_heading = RARE)]
     pub catalogd_ca_configmap: Option<ConfigMapName>,
 
     /// Folder of CA certificates trusted when images are pulled.
@@ -153,17 +154,13 @@ pub struct Args {
 
     /// File with credentials for registries, outside of a pod; by default that of
     /// `REGISTRY_AUTH_FILE`, else those of the tools of containers and Docker. Asked last.
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub auth_file: Option<PathBuf>,
 
     /// Ask registries through the proxies of OpenShift's Proxy cluster, unless the environment
     /// names some.
     #[arg(long)]
     pub cluster_proxy: bool,
-
-    /// How the rights of a service account are taken on.
-    #[arg(long, value_enum, default_value_t = AccountAuth::Impersonate)]
-    pub service_account_auth: AccountAuth,
 
     /// Account of extensions and revisions that name none, as NAMESPACE/NAME.
     #[arg(long)]
@@ -202,23 +199,18 @@ pub struct Args {
         long,
         value_parser = words::<ConstraintProvider>(),
         value_delimiter = ',',
-        default_value = "clusterextensions"
+        default_value = "clusterextensions",
+        help_heading = RARE
     )]
     pub constraint_providers: Vec<ConstraintProvider>,
 
     /// How often objects are looked at whose kind the account may not watch.
-    #[arg(long, default_value = "5m", value_parser = duration)]
+    #[arg(long, default_value = "5m", value_parser = duration, help_heading = RARE)]
     pub managed_resync_interval: Duration,
 
     /// Extensions worked on at the same time.
     #[arg(long, default_value_t = 4)]
     pub max_concurrent_reconciles: u16,
-
-    /// How long the release of an extension that upstream's Helm applier installed is kept: until
-    /// another version of its bundle is rolled out, as long as the extension, or until it is taken
-    /// over.
-    #[arg(long, value_parser = words::<KeepHelmReleases>(), default_value = "until-upgrade")]
-    pub keep_helm_releases: KeepHelmReleases,
 
     /// What deleting an extension does to its CRDs and their objects without annotation
     /// policy.olm.operatorframework.io/uninstall: they go, CRDs stay with their objects, or nothing
@@ -227,11 +219,11 @@ pub struct Args {
     pub default_uninstall_policy: UninstallPolicy,
 
     /// How long an uninstall waits for the instances of a CRD.
-    #[arg(long, default_value = "10m", value_parser = duration)]
+    #[arg(long, default_value = "10m", value_parser = duration, help_heading = RARE)]
     pub uninstall_crd_timeout: Duration,
 
     /// What happens to an uninstall whose account no longer works.
-    #[arg(long, value_enum, default_value_t = UninstallFallback::Gc)]
+    #[arg(long, value_enum, default_value_t = UninstallFallback::Gc, help_heading = RARE)]
     pub uninstall_fallback: UninstallFallback,
 
     /// What happens to objects of optional kinds the cluster does not serve: they are left out and
@@ -267,7 +259,7 @@ pub struct Args {
     pub platform_version: Option<MinorRelease>,
 
     /// The same, with the release that belongs to the version of Kubernetes: 4.N to 1.(N+13).
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub infer_platform_version: bool,
 
     /// Acts only while it holds the leases of its parts, so that several processes never act at
@@ -277,21 +269,21 @@ pub struct Args {
 
     /// Lease of extensions and the gate, as NAMESPACE/NAME; by default
     /// 9c4404e7.operatorframework.io in the system namespace.
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub extension_lease: Option<LeaseName>,
 
     /// Lease of catalogs, as NAMESPACE/NAME; by default catalogd-operator-lock in the system
     /// namespace.
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub catalog_lease: Option<LeaseName>,
 
     /// Acts although its own account may do everything. For labs: elsewhere it waits until the
     /// binding is removed.
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value = "false", require_equals = true)]
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value = "false", require_equals = true, help_heading = RARE)]
     pub allow_excessive_rights: bool,
 
     /// Accepted for manifests of upstream; there is no pprof here.
-    #[arg(long)]
+    #[arg(long, help_heading = RARE)]
     pub pprof_bind_address: Option<String>,
 
     /// Feature gates, as Name=true|false; repeatable.
@@ -303,7 +295,7 @@ pub struct Args {
     pub v: u8,
 
     /// Form of the log.
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, help_heading = RARE)]
     pub log_format: LogFormat,
 }
 

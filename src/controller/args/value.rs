@@ -23,15 +23,6 @@ pub enum Component {
     Gate,
 }
 
-/// How the rights of a service account are taken on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AccountAuth {
-    /// Impersonation headers on the controller's own credentials.
-    Impersonate,
-    /// Tokens requested for the account.
-    Token,
-}
-
 /// Where the certificate of our own listeners comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ServingCertificates {

@@ -10,7 +10,7 @@ use olm_api::ClusterCatalog;
 use olm_core::error::Chain;
 
 use super::context::Context;
-use super::enact::blocking;
+use super::registry::blocking;
 use crate::cluster::Sentence;
 
 /// Collects garbage at once and then every `interval`. Never returns.

@@ -11,7 +11,7 @@ use olm_core::catalog::read::Meta;
 use olm_core::catalog::schema;
 use serde::{Deserialize, Serialize};
 
-use super::store::Origin;
+use super::origin::Origin;
 
 /// Version of the file format; a file of another version is read again from its image.
 const FORMAT: u32 = 2;

@@ -5,6 +5,7 @@
 //! or installs anything.
 
 mod context;
+mod disk;
 mod download;
 mod enact;
 mod error;
@@ -12,7 +13,9 @@ mod follow;
 mod garbage;
 pub mod index;
 mod newer;
+mod origin;
 mod plan;
+mod registry;
 mod report;
 pub mod store;
 mod taken;

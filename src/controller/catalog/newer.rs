@@ -16,9 +16,9 @@ use olm_core::catalog::template;
 use olm_image::{ImageRef, Resolved};
 
 use super::context::Context;
-use super::enact::{Registry, blocking};
 use super::error::CatalogError;
 use super::plan::{digest_of, repository_of, waiting};
+use super::registry::{Registry, blocking};
 use super::store::{StoreError, whole_seconds};
 use super::taken::{Known, Looked};
 

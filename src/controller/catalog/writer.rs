@@ -9,10 +9,9 @@ use olm_core::error::quote;
 use olm_image::room::{GrowingFile, Writing};
 use sha2::{Digest as _, Sha256};
 
+use super::disk::{Blob, INDEX, LINES, StoreError, WRITING, hex, sync_folder};
 use super::index::{BlobIndex, Record};
-use super::store::{
-    Blob, INDEX, LINES, Origin, StoreError, WRITING, hex, sync_folder, whole_seconds,
-};
+use super::origin::{Origin, whole_seconds};
 
 /// Writes one folder.
 pub(super) struct Writer {

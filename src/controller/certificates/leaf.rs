@@ -7,8 +7,6 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use rustls::pki_types::CertificateDer;
 
-use super::renewal::leaf_due;
-use super::state::Authority;
 use crate::x509::{Validity, certificate, is_accepted, is_pair, validity};
 
 /// Keys of the Secret, as Kubernetes and controller-runtime name them.
@@ -22,7 +20,7 @@ pub(super) struct Leaf {
     pub(super) ca: String,
     /// When it is valid.
     pub(super) validity: Validity,
-    der: CertificateDer<'static>,
+    pub(super) der: CertificateDer<'static>,
 }
 
 /// Why a certificate is issued.
@@ -49,15 +47,6 @@ impl fmt::Display for RenewReason {
     }
 }
 
-/// What to do about a certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Keep it until then.
-    Keep(Timestamp),
-    /// Issue another.
-    Issue(RenewReason),
-}
-
 impl Leaf {
     /// Reads the content of a Secret; `Err` says why it cannot be used.
     pub(super) fn parse(data: &BTreeMap<String, ByteString>) -> Result<Self, &'static str> {
@@ -78,37 +67,4 @@ impl Leaf {
         let root = certificate(self.ca.as_bytes())?;
         is_accepted(&[root], &self.der, names, now).then(|| self.ca.trim().to_owned() + "\n")
     }
-}
-
-/// Says what to do about the certificate for `names`, given whether callers trust the newest CA.
-pub(super) fn judge(
-    leaf: &Result<Leaf, RenewReason>,
-    authority: &Authority,
-    names: &[String],
-    published: bool,
-    now: Timestamp,
-) -> Verdict {
-    let leaf = match leaf {
-        Ok(leaf) => leaf,
-        Err(why) => return Verdict::Issue(*why),
-    };
-    let due = leaf_due(leaf.validity);
-    if !is_accepted(&authority.roots(), &leaf.der, names, now) {
-        return Verdict::Issue(if leaf.validity.not_after <= now {
-            RenewReason::Due
-        } else {
-            RenewReason::Unusable("it is not of our CA for the names of the Service")
-        });
-    }
-    let root = certificate(leaf.ca.as_bytes());
-    if !root.is_some_and(|root| authority.roots().contains(&root)) {
-        return Verdict::Issue(RenewReason::Unusable("it holds another CA than its own"));
-    }
-    if due <= now {
-        return Verdict::Issue(RenewReason::Due);
-    }
-    if published && !authority.newest.signed(&leaf.der, names, now) {
-        return Verdict::Issue(RenewReason::Superseded);
-    }
-    Verdict::Keep(due)
 }

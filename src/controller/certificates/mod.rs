@@ -18,6 +18,7 @@ mod secret;
 mod state;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::time::Duration;
 
@@ -33,9 +34,10 @@ use olm_core::revision::{Account, Extension};
 
 use crate::account::{AccountError, Accounts};
 use crate::cluster::{ApiError, Kind, MAX_RIGHTS_DELAY, RequestError, Target, Watches};
-use leaf::{Leaf, RenewReason, Verdict, judge};
+use leaf::{Leaf, RenewReason};
 use secret::{LeafSecret, authority_name, delete, is_authority_of, is_owned, store_authority};
 use state::{Authority, is_same_secret};
+use verdict::{Verdict, judge};
 
 /// Delay after a name turned out to be taken.
 const COLLISION_DELAY: Duration = Duration::from_secs(10);

@@ -6,9 +6,10 @@ use olm_core::render::CertificateRequest;
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::leaf::{CA, CERTIFICATE, KEY, Leaf, RenewReason, Verdict, judge};
+use super::leaf::{CA, CERTIFICATE, KEY, Leaf, RenewReason};
 use super::renewal::{PROFILE, ca_due, leaf_due};
 use super::state::Authority;
+use super::verdict::{Verdict, judge};
 use crate::x509::{Ca, Issued, Validity, certificate, issued, validity};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);

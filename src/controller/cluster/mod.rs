@@ -9,6 +9,7 @@ mod kinds;
 mod restored;
 mod shared;
 mod stored_objects;
+mod wake;
 mod watches;
 
 use std::hash::Hash;

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use super::error::Sentence;
 use super::kinds::Kind;
-use super::watches::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, WORKED, Wake, is_refusal};
+use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, WORKED, Wake, is_refusal};
 use crate::backoff::WatchDelays;
 
 /// Namespace and name of an object.

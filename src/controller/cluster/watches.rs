@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::SinkExt as _;
@@ -27,57 +27,18 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::error::{Sentence, code};
+use super::error::Sentence;
 use super::kinds::Kind;
 use super::shared::SharedWatches;
+use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, News, WORKED, Wake, is_refusal, lock};
 use super::{FIRST_LIST, version};
 use crate::backoff::WatchDelays;
 
-/// How long a lower rung is kept before a higher one is tried again.
-pub(super) const CLIMB_AFTER: Duration = Duration::from_mins(30);
-/// How soon a watch is asked for again after a refusal: an API server that has just started refuses
-/// everything for a moment. Each further refusal makes the wait longer, up to [`CLIMB_AFTER`].
-pub(super) const ASK_AGAIN: Duration = Duration::from_secs(5);
-pub(super) const LONGER: u32 = 12;
-/// A watch that was refused later than this worked before.
-pub(super) const WORKED: Duration = Duration::from_mins(2);
 /// Events within this time after one that woke a revision wake it once more.
 const GATHER: Duration = Duration::from_millis(100);
 /// Wake-ups that wait for the reconciler. Names are gathered in a set before, so this needs no
 /// more room than a burst takes.
 const CHANNEL: usize = 64;
-
-/// How a group of objects is watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// One watch over everything that any extension manages.
-    Shared,
-    /// Not known yet.
-    Starting,
-    /// One watch over everything with our label.
-    Collection,
-    /// One watch an object.
-    Named,
-    /// Not at all; the revision looks from time to time.
-    Poll,
-}
-
-impl Mode {
-    /// All of them, best first.
-    const ALL: [Self; 5] =
-        [Self::Shared, Self::Collection, Self::Named, Self::Poll, Self::Starting];
-
-    /// Returns its name in metrics.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Starting => "starting",
-            Self::Collection => "collection",
-            Self::Named => "named",
-            Self::Poll => "poll",
-        }
-    }
-}
 
 /// Objects of one kind that a revision wants to be woken for.
 #[derive(Debug, Clone)]
@@ -133,54 +94,10 @@ pub struct Watches {
     wake: Arc<Wake>,
 }
 
-pub(super) struct Wake {
-    pending: Mutex<BTreeSet<String>>,
-    notify: Notify,
-    /// Who hears of a revision before the reconciler does, by its name.
-    listening: Mutex<HashMap<String, Arc<Notify>>>,
-}
-
-/// Hears of a revision while a reconcile of it goes on.
-pub struct News<'a> {
-    wake: &'a Wake,
-    revision: String,
-    come: Arc<Notify>,
-}
-
-impl News<'_> {
-    /// Waits until something has happened to an object of the revision since the last call, or since
-    /// this was made.
-    pub async fn come(&self) {
-        self.come.notified().await;
-    }
-}
-
-impl Drop for News<'_> {
-    fn drop(&mut self) {
-        lock(&self.wake.listening).remove(&self.revision);
-    }
-}
-
-impl Wake {
-    pub(super) fn all(&self, names: impl IntoIterator<Item = String>) {
-        let names: Vec<_> = names.into_iter().collect();
-        let listening = lock(&self.listening);
-        let come = names.iter().filter_map(|name| listening.get(name));
-        come.for_each(|come| come.notify_one());
-        drop(listening);
-        lock(&self.pending).extend(names);
-        self.notify.notify_one();
-    }
-
-    fn take(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *lock(&self.pending))
-    }
-}
-
 impl Watches {
     /// Returns how many groups of objects are watched in each mode, by its name in metrics.
     pub fn modes(&self) -> BTreeMap<&'static str, usize> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = lock(&self.entries);
         let mut modes: BTreeMap<_, _> = Mode::ALL.map(|mode| (mode.name(), 0)).into();
         let own = entries.values().map(|entry| mode(&entry.mode));
         for mode in own.chain(self.shared.modes()) {
@@ -233,7 +150,7 @@ impl Watches {
         targets: Vec<Target>,
     ) {
         let targets = self.share(revision, targets);
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.entries);
         let mut wanted = BTreeSet::new();
         for target in targets {
             let key = Key {
@@ -284,7 +201,7 @@ impl Watches {
 
     /// Returns which versions of its objects the watches of `revision` have brought.
     pub fn seen(&self, revision: &str) -> Seen {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = lock(&self.entries);
         let mut seen = Seen::default();
         self.shared.seen(revision, |(api_version, kind), (namespace, name), version| {
             let place = (api_version.clone(), kind.clone(), namespace.clone(), name.clone());
@@ -325,7 +242,7 @@ impl Watches {
     }
 
     fn has_listed(&self, revision: &str) -> bool {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = lock(&self.entries);
         let mut own = entries.values().filter(|entry| {
             let subscribers = entry.subscribers.borrow();
             subscribers.contains_key(revision)
@@ -336,7 +253,7 @@ impl Watches {
     /// Stops waking `revision`. Watches that nobody needs any more end.
     pub fn release(&self, revision: &str) {
         self.shared.release(revision, &BTreeSet::new());
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.entries);
         drop_unwanted(&mut entries, revision, |_| false);
     }
 
@@ -347,7 +264,7 @@ impl Watches {
 
     /// Says whether some objects of `revision` can only be polled.
     pub fn polls(&self, revision: &str) -> bool {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = lock(&self.entries);
         entries.values().any(|entry| {
             mode(&entry.mode) == Mode::Poll && entry.subscribers.borrow().contains_key(revision)
         })
@@ -356,7 +273,7 @@ impl Watches {
 
 impl Drop for Watches {
     fn drop(&mut self) {
-        let entries = self.entries.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         for entry in entries.values() {
             entry.task.abort();
         }
@@ -545,14 +462,6 @@ impl Watching {
             }
         }
     }
-}
-
-pub(super) fn is_refusal(err: &kube::Error) -> bool {
-    matches!(code(err), 401 | 403 | 405)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Watches; `of` names the object that `config` selects, if it is one.

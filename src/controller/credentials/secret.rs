@@ -26,7 +26,7 @@ pub struct SecretName {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GlobalPullSecret(pub Option<SecretName>);
 
-/// The flag has another form (catalogs.md 2.9).
+/// The flag has another form (deploying.md 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("value of global-pull-secret should be of the format <namespace>/<name>")]
 pub struct NotASecretName;
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(fault(type_, key, document), want);
     }
 
-    // deploying.md P18, catalogs.md 2.9
+    // deploying.md 3.1, P18
     #[rstest]
     #[case("ns/s", "Secret ns/s")]
     #[case("", "none")]

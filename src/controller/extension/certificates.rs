@@ -13,7 +13,7 @@ use olm_core::render::{
     CertificateNeeds, CertificateProvider, CertificateRequest, CertificateSource, Served,
     choose_certificates,
 };
-use olm_core::revision::{self, Extension};
+use olm_core::revision::Extension;
 
 use super::error::ExtensionError;
 use super::{Attempt, LIMIT};
@@ -221,10 +221,4 @@ impl Attempt<'_> {
     fn owner(&self) -> Extension {
         Extension::of(self.extension.object)
     }
-}
-
-/// Says whether the newest revision is rolled out, and none besides is under way.
-pub(super) fn is_rolled_out(revisions: &[ClusterObjectSet]) -> bool {
-    revision::states(revisions).rolling.is_empty()
-        && revisions.last().is_some_and(revision::has_succeeded)
 }

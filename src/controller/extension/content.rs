@@ -18,7 +18,6 @@ use olm_image::Digest;
 use serde_json::Value;
 
 use super::error::ContentError;
-use super::settled::Settled;
 
 /// Contents, or what bundles need certificates for, kept in memory, so that the passes of one
 /// roll-out render once.
@@ -121,7 +120,6 @@ pub(super) type Place = (Digest, String);
 pub struct Rendered {
     contents: Recent<Request, Arc<Content>>,
     needs: Recent<Place, Arc<CertificateNeeds>>,
-    pub(super) settled: Settled,
 }
 
 impl Rendered {

@@ -16,12 +16,14 @@ use olm_core::extension::{
 use olm_core::object::Object;
 use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
 use olm_core::render::CertificateRequest;
-use olm_core::revision::{BundleRecord, Change, Desired, Origin, changed_by, passed_over, states};
+use olm_core::revision::{
+    BundleRecord, Change, Desired, Origin, changed_by, is_rolled_out, passed_over, states,
+};
 use olm_core::status::{Note, Statement};
 use olm_image::Resolved;
 
 use super::Attempt;
-use super::certificates::{Certificates, is_rolled_out};
+use super::certificates::Certificates;
 use super::content::Content;
 use super::error::{ContentError, ExtensionError};
 use crate::account::Known;

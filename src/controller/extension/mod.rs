@@ -16,6 +16,7 @@ mod moved;
 mod namespace;
 mod observe;
 mod operator;
+mod outcome;
 mod permissions;
 mod platform;
 mod proxy;
@@ -47,7 +48,6 @@ use olm_core::error::{Chain, Classify as _};
 use olm_core::extension::{
     Goal, Policy, Question, Return, ValidExtension, going_back, reverted, settled_on,
 };
-use olm_core::helm::KeepHelmReleases;
 use olm_core::preflight::RbacPreflight;
 use olm_core::render::CertificateSource;
 use olm_core::resolve::Options;
@@ -63,6 +63,7 @@ pub use pull_state::PullState;
 pub use pulls::{Pulls, ended};
 pub use refusals::Refusals;
 pub use removal::OrphaningSeen;
+pub use settled::Settled;
 pub use takeover::Before;
 pub use turns::Turns;
 pub use watch::{Triggers, content_changes, run};
@@ -81,7 +82,7 @@ use crate::telemetry::Metrics;
 use content::Extras;
 use enact::Enacted;
 use moved::Moved;
-use report::Outcome;
+use outcome::Outcome;
 
 /// Longest time a reconcile may take before it is reported as failed; the care for certificates and
 /// the report come after that. Pulls do not count: they go on without it.
@@ -104,8 +105,6 @@ pub struct Settings {
     pub rbac_preflight: RbacPreflight,
     /// What becomes of CRDs where nobody says so.
     pub uninstall: UninstallPolicy,
-    /// How long releases of Helm are kept.
-    pub keep_helm_releases: KeepHelmReleases,
     /// Whether objects of optional kinds wait until their kind is served.
     pub defer_optional_kinds: bool,
     /// Which changes of CRDs are let pass.
@@ -156,8 +155,10 @@ pub struct Context {
     pub orphaning: OrphaningSeen,
     /// Counts resolutions.
     pub metrics: Metrics,
-    /// Contents rendered last, and what of them need not be rendered again.
+    /// Contents rendered last.
     pub rendered: Rendered,
+    /// Extensions that need not be rendered again.
+    pub settled: Settled,
     /// Issues certificates of webhooks.
     pub issuer: Issuer,
     /// The release of the platform, which bundles may hold.
@@ -197,7 +198,7 @@ impl Context {
         self.pull_state.forget(&name);
         self.digests.forget(&name);
         self.images.forget(&name);
-        self.rendered.settled.forget(&name);
+        self.settled.forget(&name);
     }
 
     /// Returns the extensions whose bundle the present credentials and files may be enough for, and

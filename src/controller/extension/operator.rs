@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Attempt;
 use super::error::{ExtensionError, OPERATOR};
 use super::live_crds::read;
-use super::report::Outcome;
+use super::outcome::Outcome;
 use crate::account::impersonating;
 use crate::backoff::jittered;
 use crate::cluster::ApiError;

@@ -16,7 +16,7 @@ use olm_core::revision::states;
 use olm_core::status::{Note, find, remove_condition};
 
 use super::Attempt;
-use super::report::Outcome;
+use super::outcome::Outcome;
 use crate::gate::Release;
 
 impl Attempt<'_> {

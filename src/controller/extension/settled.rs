@@ -11,18 +11,17 @@ use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use olm_api::ClusterObjectSet;
 use olm_core::render::{CertificateNeeds, CertificateProvider, CertificateRequest};
-use olm_core::revision::BundleRecord;
+use olm_core::revision::{BundleRecord, is_rolled_out};
 use olm_image::Resolved;
 
 use super::Attempt;
-use super::certificates::is_rolled_out;
 use super::content::{Place, Request};
 use super::enact::Enacted;
 use super::error::ContentError;
 
 /// What is remembered, by the name of the extension.
 #[derive(Debug, Default)]
-pub(super) struct Settled {
+pub struct Settled {
     /// Keyed anew in each process: what is hashed comes from catalogs.
     hasher: RandomState,
     known: Mutex<HashMap<String, Remembered>>,
@@ -79,7 +78,7 @@ impl Attempt<'_> {
         resolved: &Resolved,
     ) -> Result<Option<Enacted>, ContentError> {
         let name = self.extension.object.name_any();
-        let remembered = self.ctx.rendered.settled.known().get(&name).cloned();
+        let remembered = self.ctx.settled.known().get(&name).cloned();
         let place = self.place(resolved);
         let Some(remembered) = remembered.filter(|remembered| remembered.place == place) else {
             return Ok(None);
@@ -121,7 +120,7 @@ impl Attempt<'_> {
         enacted.certificates_kept = retired.await? || ours;
         enacted.look_again = look_again;
         let name = self.extension.object.name_any();
-        if let Some(kept) = self.ctx.rendered.settled.known().get_mut(&name) {
+        if let Some(kept) = self.ctx.settled.known().get_mut(&name) {
             // What was touched meanwhile counts again.
             kept.looked_at = remembered.touched;
             kept.due = look_again.map(|delay| Instant::now() + delay);
@@ -158,7 +157,7 @@ impl Attempt<'_> {
             looked_at: 0,
         };
         let name = self.extension.object.name_any();
-        self.ctx.rendered.settled.known().insert(name, remembered);
+        self.ctx.settled.known().insert(name, remembered);
     }
 
     /// Sums up what a revision is made of and what it was compared with: two sums are equal if all
@@ -168,7 +167,7 @@ impl Attempt<'_> {
             let (uid, generation) = (of.uid.clone(), of.generation);
             (uid, generation, of.labels.clone(), of.annotations.clone())
         };
-        self.ctx.rendered.settled.hasher.hash_one((
+        self.ctx.settled.hasher.hash_one((
             format!("{request:?} {target:?}"),
             self.account,
             metadata(&self.extension.object.metadata),

@@ -15,14 +15,13 @@ use olm_api::conditions::Reason;
 use olm_api::keys::{label, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet, ClusterObjectSetStatus};
 use olm_core::error::{Classify, Disposition};
-use olm_core::helm::{self, HelmError, Index, KeepHelmReleases};
-use olm_core::revision::{Change, bundle_version, has_succeeded, is_orphaned};
+use olm_core::helm::{self, HelmError, Index};
+use olm_core::revision::{Change, bundle_version, has_succeeded, is_orphaned, is_rolled_out};
 use olm_core::status::object_set::migrated;
 use olm_core::uninstall::{UninstallPolicy, left_to_helm};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use super::certificates::is_rolled_out;
 use super::{Attempt, Context};
 use crate::cluster::{RequestError, code};
 use crate::revision::{WriteError, controlled_crds, write_revision};
@@ -201,21 +200,15 @@ impl Attempt<'_> {
         Ok(Some(revisions))
     }
 
-    /// Removes the release when what it installed is no longer what is installed: until then, upstream
-    /// can go on with it. Nothing is removed before `newest` is rolled out.
+    /// Removes the release once another version of the bundle is rolled out: until then, upstream can go
+    /// on with it.
     pub(super) async fn drop_release(
         &self,
         newest: &ClusterObjectSet,
     ) -> Result<(), TakeOverError> {
         let ctx = self.ctx;
-        let due = match ctx.settings.keep_helm_releases {
-            KeepHelmReleases::Always => false,
-            KeepHelmReleases::Never => !is_migrated(newest),
-            KeepHelmReleases::UntilUpgrade => {
-                let mut taken = self.revisions.iter().filter(|set| is_migrated(set));
-                taken.any(|set| bundle_version(set) != bundle_version(newest))
-            }
-        };
+        let mut taken = self.revisions.iter().filter(|set| is_migrated(set));
+        let due = taken.any(|set| bundle_version(set) != bundle_version(newest));
         let name = self.extension.object.name_any();
         let secrets = ctx.helm_secrets();
         if !due || !is_rolled_out(self.revisions) || !ctx.before.helm.has(&secrets, &name).await? {

@@ -171,7 +171,7 @@ fn authorities(
     let ctx = Arc::clone(ctx);
     changes.touched_objects().inspect_ok(move |authority: &PartialObjectMeta<Secret>| {
         let owner = authority.labels().get(keys::label::OWNER_NAME);
-        owner.inspect(|name| ctx.rendered.settled.touch(name));
+        owner.inspect(|name| ctx.settled.touch(name));
     })
 }
 
@@ -181,7 +181,7 @@ fn touched(
     certificates: mpsc::Receiver<String>,
 ) -> impl Stream<Item = String> + use<> {
     let ctx = Arc::clone(ctx);
-    certificates.inspect(move |name| ctx.rendered.settled.touch(name))
+    certificates.inspect(move |name| ctx.settled.touch(name))
 }
 
 /// Returns the extensions whose resolution depends on the cluster, whenever that changes.

@@ -6,7 +6,7 @@
 //!
 //! [`election`] decides, the [`Elector`] carries it out: it reads and writes the Lease, and lets a
 //! watch and a timer tell when to look again. What is decided on was always read or written by a
-//! request of its own; the watch only hints. Source: deploying.md 4.1 and 4.2.
+//! request of its own; the watch only hints. Source: deploying.md 4.1.
 
 mod election;
 mod record;

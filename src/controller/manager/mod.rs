@@ -30,7 +30,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::args::{AccountAuth, Args, Component, TlsProfile};
+use crate::args::{Args, Component, TlsProfile};
 use crate::catalog::Published;
 use crate::cluster::{bounded, connect, counted, noticing};
 use crate::credentials::RegistryCredentials;
@@ -89,9 +89,6 @@ struct Manager {
 
 /// Runs everything the flags ask for until a signal ends it.
 pub async fn run(args: Args, program: &str) -> anyhow::Result<()> {
-    if args.service_account_auth == AccountAuth::Token {
-        bail!("--service-account-auth=token is not built yet; use impersonate");
-    }
     for warning in args.warnings() {
         tracing::warn!("{warning}");
     }

@@ -21,8 +21,7 @@ use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::referenced_secrets;
 
-use super::list::{labelled_in, list_revisions, of_extension, select};
-use super::write::is_owned;
+use super::list::{is_owned, labelled_in, list_revisions, of_extension, select};
 use crate::cluster::is_complete;
 
 /// The kind as it is watched: one object that cannot be read does not stop the others.

@@ -2,8 +2,10 @@
 //! name only finds them.
 
 use futures::FutureExt as _;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
-use kube::core::DeserializeGuard;
+use kube::api::ObjectMeta;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
@@ -132,4 +134,10 @@ pub(super) fn select(
     }
     sort(&mut revisions);
     Ok(revisions)
+}
+
+/// Says whether a Secret belongs to the revision with this metadata.
+pub(super) fn is_owned(secret: &PartialObjectMeta<Secret>, set: &ObjectMeta) -> bool {
+    let mut owners = secret.metadata.owner_references.iter().flatten();
+    owners.any(|owner| Some(&owner.uid) == set.uid.as_ref())
 }

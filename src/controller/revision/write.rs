@@ -20,6 +20,7 @@ use super::content::{read_secrets, resolve};
 use super::delete::delete_revision;
 use super::error::WriteError;
 use super::known::KnownRevisions;
+use super::list::is_owned;
 use crate::cluster::{RequestError, join_bounded};
 
 /// Returns the revision that counts as newest: one that is being deleted holds nothing any more.
@@ -234,12 +235,6 @@ async fn stored_content(
         .await
         .map_err(RequestError::doing("listing content Secrets"))?;
     Ok(list.items)
-}
-
-/// Says whether a Secret belongs to the revision with this metadata.
-pub(super) fn is_owned(secret: &PartialObjectMeta<Secret>, set: &ObjectMeta) -> bool {
-    let mut owners = secret.metadata.owner_references.iter().flatten();
-    owners.any(|owner| Some(&owner.uid) == set.uid.as_ref())
 }
 
 /// Returns the names of the content Secrets of ours that a revision refers to and that are not

@@ -17,13 +17,12 @@ const CHUNK_BYTES: u64 = 256 * 1024;
 /// Level of compression made while answering: cheap.
 const ZSTD_LEVEL: i32 = 1;
 
-/// A piece of a body.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Given bytes.
-    Text(String),
-    /// Bytes of the content in one of its stored forms.
-    Span { encoding: Encoding, offset: u64, len: u64 },
+/// A piece of a body: bytes of the content in one of its stored forms.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) encoding: Encoding,
+    pub(super) offset: u64,
+    pub(super) len: u64,
 }
 
 /// Returns a body of the given pieces, one after the other.
@@ -33,13 +32,8 @@ pub(super) fn stream(content: Arc<Content>, parts: Vec<Part>) -> Body {
         let Some(part) = next(&mut parts) else {
             return Ok(None);
         };
-        let chunk = match part {
-            Part::Text(text) => text.into_bytes(),
-            span @ Part::Span { .. } => {
-                let content = Arc::clone(&content);
-                blocking(move || read(&content, &span)).await?
-            }
-        };
+        let read_from = Arc::clone(&content);
+        let chunk = blocking(move || read(&read_from, part)).await?;
         Ok::<_, io::Error>(Some((chunk, (content, parts))))
     }))
 }
@@ -61,7 +55,7 @@ pub(super) fn compressed(content: Arc<Content>, parts: Vec<Part>, encoding: Enco
                 let Some(part) = next(&mut parts) else {
                     return Ok((encoder.finish()?, parts, None));
                 };
-                encoder.write(&read(&content, &part)?)?;
+                encoder.write(&read(&content, part)?)?;
                 let chunk = encoder.take();
                 if !chunk.is_empty() {
                     return Ok((chunk, parts, Some(encoder)));
@@ -75,27 +69,17 @@ pub(super) fn compressed(content: Arc<Content>, parts: Vec<Part>, encoding: Enco
 
 /// Takes the next piece, at most one chunk of it; the rest stays in front.
 fn next(parts: &mut VecDeque<Part>) -> Option<Part> {
-    let (first, rest) = match parts.pop_front()? {
-        Part::Span { encoding, offset, len } if len > CHUNK_BYTES => (
-            Part::Span { encoding, offset, len: CHUNK_BYTES },
-            Some(Part::Span { encoding, offset: offset + CHUNK_BYTES, len: len - CHUNK_BYTES }),
-        ),
-        whole => (whole, None),
-    };
-    if let Some(rest) = rest {
-        parts.push_front(rest);
+    let part = parts.pop_front()?;
+    let len = part.len.min(CHUNK_BYTES);
+    if part.len > len {
+        parts.push_front(Part { offset: part.offset + len, len: part.len - len, ..part });
     }
-    Some(first)
+    Some(Part { len, ..part })
 }
 
-fn read(content: &Content, part: &Part) -> io::Result<Vec<u8>> {
-    match part {
-        Part::Text(text) => Ok(text.clone().into_bytes()),
-        Part::Span { encoding, offset, len } => {
-            let len = usize::try_from(*len).map_err(|_| io::ErrorKind::FileTooLarge)?;
-            content.read(*encoding, *offset, len)
-        }
-    }
+fn read(content: &Content, part: Part) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(part.len).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    content.read(part.encoding, part.offset, len)
 }
 
 async fn blocking<T: Send + 'static>(

@@ -46,8 +46,6 @@ pub use work::ReconcileResult;
 
 /// Label value of the ClusterExtension reconciler.
 pub const CONTROLLER_EXTENSION: &str = "controller-operator-cluster-extension-controller";
-/// Label value of the extension half's view of ClusterCatalogs.
-pub const CONTROLLER_CATALOG_CLIENT: &str = "controller-operator-clustercatalog-controller";
 /// Label value of the ClusterObjectSet reconciler.
 pub const CONTROLLER_OBJECT_SET: &str = "clusterobjectset";
 /// Label value of the ClusterCatalog reconciler.

@@ -35,7 +35,7 @@ fn counters_end_in_total_exactly_once() {
     assert!(text.contains("leader_election_master_status{name=\"lease\"} 1\n"));
 }
 
-// resolution.md 7
+// docs/metrics.md
 #[test]
 fn resolutions_and_what_they_offer_are_counted() {
     let metrics = Metrics::default();

@@ -7,7 +7,7 @@ use crate::error::Chain;
 
 const PACKAGE: &str = "annotations: {operators.operatorframework.io.bundle.package.v1: pot}";
 
-// rendering.md L7, L8, L9, L10, L16
+// rendering.md 1.1, 1.6
 #[test]
 fn manifests_are_sorted_by_kind_and_lists_are_opened() {
     let bundle = load(&sample());
@@ -32,30 +32,30 @@ fn manifests_are_sorted_by_kind_and_lists_are_opened() {
             "VerticalPodAutoscaler.autoscaling.k8s.io/v1 kettle",
         ]
     );
-    // L15: null in a map of strings is the empty string.
+    // null in a map of strings is the empty string.
     assert_eq!(bundle.csv.annotations["support"], "");
 }
 
 #[rstest]
 #[case::no_annotations(files(&[("manifests/csv.yaml", &csv("{}"))]),
-    "open metadata/annotations.yaml: no such file or directory")] // L1
+    "open metadata/annotations.yaml: no such file or directory")]
 #[case::annotations_not_yaml(with(&[("metadata/annotations.yaml", "a: [")]),
     "parsing \"metadata/annotations.yaml\": yaml: line ")]
 #[case::annotations_not_a_map(with(&[("metadata/annotations.yaml", "annotations: [1]")]),
     "parsing \"metadata/annotations.yaml\": annotations: expected object, found array")]
 #[case::subdirectory(with(&[("manifests/sub/x.yaml", "")]),
     "subdirectories are not allowed within the \"manifests\" directory of the bundle image \
-     filesystem: found \"manifests/sub\"")] // L3
+     filesystem: found \"manifests/sub\"")]
 #[case::no_manifests(files(&[("metadata/annotations.yaml", PACKAGE)]),
-    "stat manifests: no such file or directory")] // L4
+    "stat manifests: no such file or directory")]
 #[case::no_csv(files(&[("metadata/annotations.yaml", PACKAGE), ("manifests/a.yaml", "")]),
-    "no ClusterServiceVersion found in \"manifests\"")] // L5
+    "no ClusterServiceVersion found in \"manifests\"")]
 #[case::two_csvs(with(&[("manifests/second.yaml", &csv("{}"))]),
     "more than one ClusterServiceVersion found in \"manifests\": \"manifests/csv.yaml\", \
-     \"manifests/second.yaml\"")] // L6
+     \"manifests/second.yaml\"")]
 #[case::readme(with(&[("manifests/README.md", "# Pot\n\nA pot.")]),
     "error parsing objects in \"manifests/README.md\": error parsing manifests/README.md: \
-     expected an object, found string")] // L11
+     expected an object, found string")]
 #[case::syntax(with(&[("manifests/x.yaml", "a: [")]),
     "error parsing objects in \"manifests/x.yaml\": error parsing manifests/x.yaml: error \
      converting YAML to JSON: yaml: line ")]
@@ -64,30 +64,30 @@ fn manifests_are_sorted_by_kind_and_lists_are_opened() {
      converting YAML to JSON: yaml: line 2: invalid UTF-8")]
 #[case::no_kind(with(&[("manifests/x.yaml", "apiVersion: v1\nmetadata: {name: x}")]),
     "error parsing objects in \"manifests/x.yaml\": unable to decode \"manifests/x.yaml\": Object \
-     'Kind' is missing in '{\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"x\"}}'")] // L12
+     'Kind' is missing in '{\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"x\"}}'")]
 #[case::no_api_version(with(&[("manifests/x.yaml", "kind: Service\nmetadata: {name: x}")]),
     "error parsing objects in \"manifests/x.yaml\": Object 'apiVersion' is missing in Service \
-     \"x\"")] // L19
+     \"x\"")]
 #[case::old_crd(with(&[("manifests/x.yaml",
     "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\n\
      metadata: {name: x.example.com}")]),
     "unsupported bundle: custom resource definition \"x.example.com\" has apiVersion \
-     \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves")] // L20
+     \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves")]
 #[case::nameless(with(&[("manifests/x.yaml",
     "apiVersion: v1\nkind: Secret\nmetadata: {generateName: x}")]),
     "bundle manifest of kind Secret in \"manifests/x.yaml\" has no name")] // R7
 #[case::number_as_name(with(&[("manifests/csv.yaml",
     &csv("{install: {spec: {deployments: [{name: 1}]}}}"))]),
     "error parsing objects in \"manifests/csv.yaml\": spec.install.spec.deployments[0].name: \
-     expected string, found integer")] // L17
+     expected string, found integer")]
 #[case::annotation_boolean(with(&[("manifests/csv.yaml",
     "apiVersion: v1\nkind: ClusterServiceVersion\nmetadata: {name: a, annotations: {x: yes}}")]),
     "error parsing objects in \"manifests/csv.yaml\": metadata.annotations.x: expected string, \
-     found boolean")] // L14
+     found boolean")]
 #[case::annotation_not_json(with(&[("manifests/csv.yaml",
     "apiVersion: v1\nkind: ClusterServiceVersion\n\
      metadata: {name: a, annotations: {olm.properties: 'x'}}")]),
-    "failed to unmarshal csv.metadata.annotations['olm.properties']: ")] // P5
+    "failed to unmarshal csv.metadata.annotations['olm.properties']: ")]
 #[case::properties_not_a_list(with(&[("metadata/properties.yaml", "properties: x")]),
     "failed to unmarshal metadata/properties.yaml: properties: expected array, found string")]
 fn refuses_to_load(#[case] files: Files, #[case] want: &str) {
@@ -95,7 +95,7 @@ fn refuses_to_load(#[case] files: Files, #[case] want: &str) {
     assert!(text.starts_with(want), "{text}");
 }
 
-// rendering.md L12
+// rendering.md 1.8
 #[test]
 fn a_quoted_document_is_cut() {
     let text = refusal(&with(&[("manifests/x.yaml", &format!("a: {}", "é".repeat(500)))]));
@@ -103,7 +103,7 @@ fn a_quoted_document_is_cut() {
     assert!(quoted.len() <= 200 && quoted.len() > 190, "{quoted}");
 }
 
-// rendering.md L2
+// rendering.md 1.1
 #[test]
 fn a_missing_package_is_found_by_validation() {
     let bundle = load(&with(&[("metadata/annotations.yaml", "annotations: {}")]));
@@ -112,7 +112,7 @@ fn a_missing_package_is_found_by_validation() {
     assert_eq!(load(&with(&[("metadata/annotations.yaml", number)])).package, "3.1");
 }
 
-// rendering.md L18
+// rendering.md 1.1
 #[test]
 fn the_api_version_of_the_csv_does_not_matter() {
     let text = csv("{}").replace("operators.coreos.com/v1alpha1", "v1alpha1");
@@ -127,13 +127,13 @@ fn annotated(properties: &str) -> String {
 }
 
 #[rstest]
-#[case::neither(None, None, None)] // P1
+#[case::neither(None, None, None)]
 #[case::annotation_alone(
     Some(r#"[ {"type": "a", "value": "<"} ]"#),
     None,
     Some(r#"[ {"type": "a", "value": "<"} ]"#)
-)] // P2
-#[case::empty_file(Some("[ ]"), Some(""), Some("[ ]"))] // P7
+)]
+#[case::empty_file(Some("[ ]"), Some(""), Some("[ ]"))]
 #[case::file_alone(
     None,
     Some("properties: [{type: a, value: {b: 1, a: \">=2 & <3\"}}]"),
@@ -143,13 +143,13 @@ fn annotated(properties: &str) -> String {
     Some(r#"[{"value": {"b": 1, "a": [ 2.50 ]}, "type": "x"}]"#),
     Some("properties: [{type: z}]"),
     Some(r#"[{"type":"x","value":{"b":1,"a":[2.50]}},{"type":"z","value":null}]"#)
-)] // P4
-#[case::no_properties_key(None, Some("dependencies: [{type: olm.package}]"), None)] // P6
+)]
+#[case::no_properties_key(None, Some("dependencies: [{type: olm.package}]"), None)]
 #[case::number_keeps_its_text(
     None,
     Some("properties: [{type: v, value: 4.20}]"),
     Some(r#"[{"type":"v","value":4.20}]"#)
-)] // P8
+)]
 #[case::octal_is_no_json(
     None,
     Some("properties: [{type: v, value: 0644}]"),
@@ -171,7 +171,7 @@ fn composes_properties(
     assert_eq!(bundle.csv.annotations.get("olm.properties").map(String::as_str), want);
 }
 
-// rendering.md P8, R13
+// rendering.md 1.7, R13
 #[test]
 fn an_unquoted_version_is_warned_of() {
     let file = "properties: [{type: olm.maxOpenShiftVersion, value: 4.20}]";
@@ -213,7 +213,7 @@ fn constraints_are_those_of_both_files_as_a_catalog_names_them() {
     );
 }
 
-// rendering.md L16, R17
+// rendering.md 1.6, R17
 #[test]
 fn what_people_read_is_not_checked() {
     let spec = "{displayName: Pot, version: 1.0.0, minKubeVersion: 1.25, provider: x, keywords: 1}";
@@ -234,7 +234,7 @@ const ALL: &str = "[{type: AllNamespaces, supported: true}]";
 const WEBHOOKS_OF_D: &str = "install: {spec: {deployments: [{name: d}]}}, \
     customresourcedefinitions: {owned: []}";
 
-// rendering.md X1, X3, X4, X5, X6: one case for each validator
+// rendering.md 5: one case for each validator
 #[rstest]
 #[case::one(ALL, "{install: {spec: {deployments: [{name: b}, {name: a}, {name: b}, {name: a}]}}}",
     &["cluster service version contains duplicate strategy deployment spec 'a'",
@@ -299,7 +299,7 @@ fn validators_report(#[case] modes: &str, #[case] spec: &str, #[case] want: &[&s
     assert_eq!(findings(&bundle), want);
 }
 
-// rendering.md X1 (validators 3 and 13), D15, X2
+// rendering.md 5 (validators 3 and 13)
 #[test]
 fn findings_of_several_validators_come_in_their_order() {
     let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
@@ -316,7 +316,7 @@ fn findings_of_several_validators_come_in_their_order() {
     );
 }
 
-// rendering.md X6
+// rendering.md 5
 #[test]
 fn a_long_and_wrong_name_has_two_reasons() {
     let name = "A".repeat(254);
@@ -328,7 +328,7 @@ fn a_long_and_wrong_name_has_two_reasons() {
 }
 
 proptest! {
-    // rendering.md L22
+    // rendering.md 1
     #[test]
     fn loading_never_panics(
         path in prop_oneof![

@@ -13,6 +13,7 @@ pub mod lint;
 mod model;
 mod named;
 mod of_bundle;
+mod property;
 mod quick;
 pub mod read;
 mod summary;
@@ -29,8 +30,8 @@ pub use fields::FieldError;
 pub use index::{Blob, BlobError, Content, PackageIndex};
 
 pub use model::{
-    Bundle, BundleVersionError, Channel, Deprecation, Deprecations, Entry, Property, SkipRangeText,
-    schema,
+    Bundle, BundleVersionError, Channel, Deprecation, Deprecations, Entry, SkipRangeText, schema,
 };
 pub use of_bundle::{CatalogBundle, graph as graph_of_bundles};
+pub use property::Property;
 pub use summary::{BundleSummary, ChannelSummary, Link, Summary};

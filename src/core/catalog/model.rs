@@ -10,6 +10,7 @@ use olm_api::keys::property;
 
 use super::constraint::{Declared, GroupVersionKind};
 use super::fields::{FieldError, Fields};
+use super::property::Property;
 use super::quick::{QuickBundle, QuickValue};
 use crate::error::quote;
 use crate::version::{SkipRange, SkipRangeError, VersionRelease, VersionReleaseError};
@@ -72,16 +73,6 @@ pub struct Bundle {
     pub kinds: BTreeSet<GroupVersionKind>,
     legacy: Result<VersionRelease, BundleVersionError>,
     explicit: Option<Result<VersionRelease, BundleVersionError>>,
-}
-
-/// A property of a bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Property {
-    /// Its type.
-    pub kind: String,
-    /// Its value as JSON text. Empty for `olm.csv.metadata` and `olm.bundle.object`, which make up
-    /// almost all of a catalog and which resolution does not use.
-    pub value: String,
 }
 
 /// Why a bundle has no version.
@@ -255,14 +246,6 @@ fn min_kube_version(value: &str) -> Option<String> {
     let fields = Fields::parse(value).ok()?;
     let version = fields.text("minKubeVersion").ok()?;
     Some(version).filter(|version| !version.is_empty())
-}
-
-impl Property {
-    fn keep((kind, value): (String, &str)) -> Self {
-        let heavy = [property::CSV_METADATA, property::BUNDLE_OBJECT];
-        let value = if heavy.contains(&kind.as_str()) { String::new() } else { value.to_owned() };
-        Self { kind, value }
-    }
 }
 
 impl Channel {

@@ -46,7 +46,7 @@ fn entries_of_a_bundle_come_by_channel() {
     assert_eq!(channels, ["cold", "hot"]);
 }
 
-// resolution.md U7
+// resolution.md 1.6
 #[test]
 fn a_skip_range_that_is_none_is_kept_with_its_error() {
     let index = kettle(&[COLD]);
@@ -56,14 +56,14 @@ fn a_skip_range_that_is_none_is_kept_with_its_error() {
     assert!(skip_range.range.is_err());
 }
 
-// resolution.md S6
+// resolution.md 1.4
 #[test]
 fn a_package_needs_no_head() {
     let index = kettle(&[&bundle("kettle.v1", "1.0.0")]);
     assert_eq!(index.bundles.len(), 1);
 }
 
-// resolution.md S7
+// resolution.md 1.4
 #[test]
 fn the_last_deprecations_count() {
     let deprecate = |name| {
@@ -77,7 +77,7 @@ fn the_last_deprecations_count() {
     assert!(index.is_deprecated("kettle.v2"));
 }
 
-// resolution.md S8
+// resolution.md 1.4
 #[test]
 fn of_two_bundles_of_one_name_the_last_counts() {
     let (first, second) = (bundle("kettle.v1", "1.0.0"), bundle("kettle.v1", "1.1.0"));

@@ -53,7 +53,7 @@ const ALL: &str = r#"[""]"#;
 const DEV: &str = r#"["dev"]"#;
 const OPS: &str = r#"["ops"]"#;
 
-// rendering.md C5: absent, null, the install namespace, another namespace
+// rendering.md 3.1: absent, null, the install namespace, another namespace
 #[rstest]
 #[case("A", [ALL, UNKNOWN, UNKNOWN, UNKNOWN])]
 #[case("O", [MISSING, MISSING, OPS, OWN])]
@@ -74,7 +74,7 @@ fn targets_by_install_mode(#[case] letters: &str, #[case] want: [&str; 4]) {
     assert_eq!(answer(letters, None, on()), want[0]);
 }
 
-// rendering.md C5, C6, C7, C8, C9, C10
+// rendering.md 3.1, 3.3
 #[rstest]
 #[case::any_of("AO", json!({"watchNamespace": "dev"}),
     "invalid configuration: multiple errors found:\n  - invalid value for field \
@@ -119,7 +119,7 @@ fn reports(#[case] letters: &str, #[case] inline: Value, #[case] want: &str) {
     assert_eq!(answer(letters, Some(&inline), on()), want);
 }
 
-// rendering.md C19, C20, R19 (upstream forgets `watchNamespace` and still takes it)
+// rendering.md 3.2, R19 (upstream forgets `watchNamespace` and still takes it)
 #[rstest]
 #[case("AO", json!({"watchNamespace": "ops"}), UNKNOWN)]
 #[case("A", json!({"deploymentConfig": {}}),
@@ -132,7 +132,7 @@ fn a_switched_off_feature_removes_its_key(
     assert_eq!(answer(letters, Some(&inline), OFF), want);
 }
 
-// rendering.md C21
+// rendering.md 3
 #[test]
 fn a_wrong_configuration_is_terminal() {
     let error = configure(&bundle("A"), "ops", Some(&json!({"x": 1})), on()).unwrap_err();
@@ -145,7 +145,7 @@ fn a_wrong_configuration_is_terminal() {
 }
 
 proptest! {
-    // rendering.md C22 and 3.1: only names that the pattern allows become targets
+    // rendering.md 3.3, 3.1: only names that the pattern allows become targets
     #[test]
     fn accepted_targets_are_namespace_names(letters in "[AOS]{1,3}", name in ".{0,5}") {
         let inline = json!({"watchNamespace": name});
@@ -171,7 +171,7 @@ fn invalid(details: &[&str]) -> String {
     }
 }
 
-// rendering.md 3.3, 3.4, C12, C13, C15, C16, C18 (R12: upstream says `validation failed` for the
+// rendering.md 3.3, 3.2 (R12: upstream says `validation failed` for the
 // nested ones)
 #[rstest]
 #[case::env_name(json!({"env": [{"value": "x"}]}),
@@ -258,7 +258,7 @@ fn a_nested_key_is_required(#[case] path: &[&str]) {
     assert!(text.contains(&detail), "{text}");
 }
 
-// rendering.md C14, C17: numbers become strings, unknown fields are left out and reported
+// rendering.md 3.2: numbers become strings, unknown fields are left out and reported
 #[test]
 fn a_deployment_config_is_taken_as_its_types_say() {
     let config = json!({
@@ -282,7 +282,7 @@ fn a_deployment_config_is_taken_as_its_types_say() {
         ["the configuration has fields that nothing reads, they are left out: \
              deploymentConfig.resources.more, deploymentConfig.tolerations.0.nested"]
     );
-    // rendering.md 3.4
+    // rendering.md 3.3
     let empty = configure(&bundle("A"), "ops", Some(&json!({"deploymentConfig": {}})), on());
     assert_eq!(empty.unwrap().deployment, Some(DeploymentConfig::default()));
 }
@@ -398,7 +398,7 @@ fn any_config() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    // rendering.md 3.2: the rules and the schema we print agree, and C22
+    // rendering.md 3.2: the rules and the schema we print agree, and errors repeat
     #[test]
     fn the_schema_accepts_what_the_rules_accept(
         letters in "(A|OS|AOS)",

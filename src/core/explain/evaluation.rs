@@ -1,7 +1,8 @@
 //! One catalog with every bundle of the package, checked by the filters of the resolution.
 
+use super::edge::EdgeKind;
 use super::finding::{CatalogReason, Finding, Reason};
-use super::model::{BundleReport, Deprecated, EdgeAccount, EdgeKind, Verdict};
+use super::model::{BundleReport, Deprecated, EdgeAccount, Verdict};
 use super::path::Reach;
 use crate::catalog::{Bundle, PackageIndex, schema};
 use crate::error::Chain;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::constraint::ConstraintReport;
-use super::model::EdgeKind;
+use super::edge::EdgeKind;
 use crate::resolve::ValidationError;
 use crate::resolve::constraint::{Breakage, Judgement};
 

@@ -3,23 +3,12 @@
 
 use super::finding::{CatalogReason, Finding};
 use super::hint::Suggestion;
-use super::model::{BundleReport, CatalogSummary, Report, Verdict};
+use super::model::{BundleReport, CatalogSummary, Verdict};
+use super::report::{Headline, Report};
 use crate::error::quote;
 use crate::resolve::Ending;
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::label;
-use schemars::JsonSchema;
-use serde::Serialize;
-
-/// Why a resolution failed or something newer is held, in one sentence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Headline {
-    /// The class of the reason, a code of the report: `NotSuccessor`, `NextMajorHeld`, ...
-    #[schemars(with = "String")]
-    pub code: Code,
-    /// The sentence, without a full stop: the state, the alternatives, what to do.
-    pub text: String,
-}
 
 const FORCE: &str = "to force it: upgradeConstraintPolicy SelfCertified";
 

@@ -9,12 +9,14 @@
 
 mod catalogs;
 mod constraint;
+mod edge;
 mod evaluation;
 mod finding;
 mod headline;
 mod hint;
 mod model;
 mod path;
+mod report;
 mod target;
 mod text;
 mod what_if;
@@ -23,13 +25,14 @@ mod what_if;
 mod tests;
 
 pub use constraint::{ConstraintReport, ConstraintVerdict, NodeAccount, TestAccount};
+pub use edge::EdgeKind;
 pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
-pub use headline::Headline;
 pub use hint::{Hint, Suggestion};
 pub use model::{
     Asked, AskedInstalled, BundleReport, CatalogState, CatalogSummary, Chosen, ClassicAccount,
-    Deprecated, EdgeAccount, EdgeKind, Report, Verdict,
+    Deprecated, EdgeAccount, Verdict,
 };
+pub use report::{Headline, Report};
 
 pub use target::{Change, Found, Target};
 

@@ -1,7 +1,4 @@
-//! The data of a report, and its JSON form.
-//!
-//! The names and shapes of the members are a stable interface, of which
-//! `docs/schemas/resolution.report.json` is made; members are only ever added.
+//! The parts of a report.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
@@ -9,54 +6,9 @@ use olm_api::conditions::Reason as Code;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::constraint::ConstraintReport;
+use super::edge::EdgeKind;
 use super::finding::{CatalogReason, Reason};
-use super::headline::Headline;
-use super::hint::Hint;
-use super::target::Target;
-use crate::resolve::{ClassicStep, Ending};
-use crate::status::Said;
-
-/// Why a `ClusterExtension` gets the bundle that it gets, or none: `kubectl olm why`.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Report<'a> {
-    /// What was assumed because it could not be read, one sentence each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(min = 1))]
-    pub assumed: Vec<&'a str>,
-    /// What the controller says of the extension, where it is one of a cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub controller: Option<Said>,
-    /// The request.
-    pub request: Asked<'a>,
-    /// How it ended.
-    pub result: Ending,
-    /// The exact error text, if it ended with one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// The chosen bundle.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selected: Option<Chosen<'a>>,
-    /// What holds the chosen bundle all the same.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(min = 1))]
-    pub holds: Vec<Headline>,
-    /// Every catalog, consulted or not, by name.
-    pub catalogs: Vec<CatalogSummary<'a>>,
-    /// Every bundle of the package in the consulted catalogs, by catalog, the best first.
-    pub bundles: Vec<BundleReport<'a>>,
-    /// The constraints of the chosen bundle, judged by what is known about the cluster.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub constraints: Vec<ConstraintReport>,
-    /// What a user can do, the most useful first.
-    pub hints: Vec<Hint<'a>>,
-    /// How to get to the version that the caller asked about, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<Target<'a>>,
-    /// What OLM Classic would do with the same channels of the decisive catalog.
-    pub classic: Vec<ClassicAccount<'a>>,
-}
+use crate::resolve::ClassicStep;
 
 /// What OLM Classic would do in one channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -279,16 +231,4 @@ pub struct EdgeAccount<'a> {
     /// Why a range is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-}
-
-/// The kinds of edges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum EdgeKind {
-    /// From the one bundle it replaces.
-    Replaces,
-    /// From a bundle it skips.
-    Skips,
-    /// From every version in a range.
-    SkipRange,
 }

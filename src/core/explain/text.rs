@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::constraint::ConstraintReport;
+use super::edge::EdgeKind;
 use super::finding::{CatalogReason, Finding};
-use super::model::{CatalogState, EdgeKind};
+use super::model::CatalogState;
 
 /// The longest path that is written out, in steps.
 const MAX_STEPS: usize = 4;

@@ -26,6 +26,6 @@ pub use lift::{Lift, Step, counting};
 pub use policy::{CatalogMove, PermissionIncrease, Policy, PolicyError, ValueError};
 pub use rollback::{Return, RollbackError, going_back, reverted, settled_on};
 pub use rollout::Rollout;
-pub use said::{Input, last_change, said};
+pub use said::said;
 pub use valid::ValidExtension;
 pub use window::{WindowError, Windows};

@@ -1,12 +1,9 @@
 //! What the controller last said of an extension, beside what is decided of it now.
 //!
-//! The status records no digests of what was decided on, and is written only when it changes. So an
-//! input counts as moved if it changed in the second in which the status was written, or later.
-//!
 //! Source: plugin.md 5.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use olm_api::conditions::{Reason, types};
 use olm_api::keys::manager;
 use olm_api::{ClusterExtension, UpdateStatus};
@@ -15,49 +12,29 @@ use super::decide::{Answer, Goal, Question};
 use crate::error::Chain;
 use crate::status::{Differs, Said, find, sanitize};
 
-/// Something that a decision depends on besides the extension.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Input {
-    /// What it is; a whole sentence where it is not known when it changed.
-    pub what: String,
-    /// When it last changed.
-    pub changed: Option<Timestamp>,
-}
-
 /// Compares what stands in the status of an extension with an answer about it, if one is known.
 /// Nothing is compared while something else stops the controller, which stands in the condition.
 pub fn said(
     extension: &ClusterExtension,
     question: &Question,
     answer: Option<&Answer>,
-    inputs: &[Input],
 ) -> Option<Said> {
     let status = extension.status.as_ref()?;
     let ready = find(&status.conditions, types::READY)?;
-    let of_status = |entry: &ManagedFieldsEntry| {
-        let is = |found: &Option<String>, want| found.as_deref() == Some(want);
-        is(&entry.subresource, "status") && is(&entry.manager, manager::OPERATOR_CONTROLLER)
-    };
-    let written = last_change(&extension.metadata, of_status);
-    let at = written.unwrap_or(ready.last_transition_time.0);
+    let at = written(extension).unwrap_or(ready.last_transition_time.0);
     let differs = answer.and_then(|answer| difference(extension, question, answer));
-    let differs = differs.map(|(last, now)| Differs {
-        at: at.to_string(),
-        last,
-        now,
-        because: moved(extension, question, inputs, at),
-    });
+    let differs = differs.map(|(last, now)| Differs { at: at.to_string(), last, now });
     Some(Said { reason: ready.reason.clone(), message: ready.message.clone(), differs })
 }
 
-/// Returns when the fields of an object were last changed, of those whose managers count.
-pub fn last_change(
-    metadata: &ObjectMeta,
-    counts: impl Fn(&ManagedFieldsEntry) -> bool,
-) -> Option<Timestamp> {
-    let entries = metadata.managed_fields.iter().flatten();
-    let times = entries.filter(|entry| counts(entry)).map(|entry| &entry.time);
-    times.flatten().map(|time| time.0).max()
+/// Returns when the controller last wrote the status.
+fn written(extension: &ClusterExtension) -> Option<Timestamp> {
+    let of_status = |entry: &&ManagedFieldsEntry| {
+        let is = |found: &Option<String>, want| found.as_deref() == Some(want);
+        is(&entry.subresource, "status") && is(&entry.manager, manager::OPERATOR_CONTROLLER)
+    };
+    let entries = extension.metadata.managed_fields.iter().flatten().filter(of_status);
+    entries.filter_map(|entry| entry.time.as_ref()).map(|time| time.0).max()
 }
 
 fn difference(
@@ -101,41 +78,6 @@ fn offered(update: Option<&UpdateStatus>) -> String {
     )
 }
 
-/// Returns what has changed since the status was written, a sentence each.
-fn moved(
-    extension: &ClusterExtension,
-    question: &Question,
-    inputs: &[Input],
-    at: Timestamp,
-) -> Vec<String> {
-    let mut because = Vec::new();
-    let conditions = extension.status.iter().flat_map(|status| &status.conditions);
-    let seen = conditions.filter_map(|it| it.observed_generation).max();
-    let generation = extension.metadata.generation;
-    if let (Some(generation), Some(seen)) = (generation, seen.filter(|_| seen != generation)) {
-        because.push(format!("generation {generation} of it, and the status is of {seen}"));
-    }
-    let by_others = |entry: &ManagedFieldsEntry| {
-        let own = entry.manager.as_deref() == Some(manager::OPERATOR_CONTROLLER);
-        entry.subresource.as_deref().unwrap_or_default().is_empty() && !own
-    };
-    let edited = Input {
-        what: "the extension".to_owned(),
-        changed: last_change(&extension.metadata, by_others),
-    };
-    let edited = Some(edited).filter(|edited| edited.changed.is_some());
-    let whole = |time: Timestamp| time.as_second();
-    because.extend(edited.iter().chain(inputs).filter_map(|input| match input.changed {
-        None => Some(input.what.clone()),
-        Some(time) if whole(time) >= whole(at) => Some(format!("{} changed at {time}", input.what)),
-        Some(_) => None,
-    }));
-    if question.policy.windows.is_some() {
-        because.push("the time, by which its update windows open and close".to_owned());
-    }
-    because
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -149,7 +91,7 @@ mod tests {
     const BEFORE: &str = "2026-01-01T09:11:59Z";
     const WRITTEN: &str = "2026-01-01T09:12:00Z";
 
-    fn extension(metadata: &Value, update: &Value) -> ClusterExtension {
+    fn extension(update: &Value) -> ClusterExtension {
         let condition = |type_: &str| {
             json!({"type": type_, "status": "True", "reason": "Succeeded", "message": "all well",
                 "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:00Z"})
@@ -165,8 +107,6 @@ mod tests {
         if !update.is_null() {
             object["status"]["update"] = update.clone();
         }
-        let into = object["metadata"].as_object_mut().unwrap();
-        into.extend(metadata.as_object().unwrap().clone());
         serde_json::from_value(object).unwrap()
     }
 
@@ -214,8 +154,8 @@ mod tests {
             "message": "2.0.0 is held"})
     }
 
-    fn said(extension: &ClusterExtension, answer: &Answer, inputs: &[Input]) -> Option<String> {
-        let said = super::said(extension, &question(&[]), Some(answer), inputs).unwrap();
+    fn said(extension: &ClusterExtension, answer: &Answer) -> Option<String> {
+        let said = super::said(extension, &question(&[]), Some(answer)).unwrap();
         assert_eq!((said.reason.as_str(), said.message.as_str()), ("Succeeded", "all well"));
         said.differs.map(|differs| differs.to_string())
     }
@@ -235,64 +175,32 @@ mod tests {
         Err(DecisionError::NoContent), json!(null), json!(null),
         Some(("all well", "catalog content unavailable and no revision installed"))
     )]
-    fn equal_inputs_with_different_results_are_a_defect(
+    fn both_results_are_shown_where_they_differ(
         #[case] goal: Result<Goal, DecisionError>,
         #[case] seen: Value,
         #[case] now: Value,
         #[case] want: Option<(&str, &str)>,
     ) {
-        let text = said(&extension(&json!({}), &seen), &answer(goal, &now), &[]);
+        let text = said(&extension(&seen), &answer(goal, &now));
         let want = want.map(|(last, now)| {
-            format!(
-                "the controller last said ({WRITTEN}): {last}; now it would be: {now}\n\
-                 this is a defect, please report it"
-            )
+            format!("the controller last said ({WRITTEN}): {last}; now it would be: {now}")
         });
         assert_eq!(text, want);
-    }
-
-    #[rstest]
-    #[case::catalog(json!({}), Some("2026-01-01T09:12:00.5Z"), "the catalog changed at 2026-01-01T09:12:00.5Z")]
-    #[case::not_known(json!({}), None, "the catalog")]
-    #[case::generation(
-        json!({"generation": 3}), Some(BEFORE), "generation 3 of it, and the status is of 2"
-    )]
-    #[case::edited(
-        json!({"managedFields": [{"manager": "kubectl", "time": WRITTEN},
-            {"manager": "operator-controller", "time": WRITTEN, "subresource": "status"}]}), Some(BEFORE),
-        "the extension changed at 2026-01-01T09:12:00Z"
-    )]
-    fn what_moved_is_the_cause(
-        #[case] metadata: Value,
-        #[case] changed: Option<&str>,
-        #[case] want: &str,
-    ) {
-        let inputs = [Input {
-            what: "the catalog".to_owned(),
-            changed: changed.map(|time| time.parse().unwrap()),
-        }];
-        let text = said(
-            &extension(&metadata, &json!(null)),
-            &answer(Ok(keep("1.1.0")), &json!(null)),
-            &inputs,
-        );
-        let text = text.unwrap();
-        assert!(text.ends_with(&format!("\nbecause of {want}")), "{text}");
     }
 
     #[test]
     fn what_the_controller_does_not_decide_is_not_compared() {
         let other = answer(Ok(keep("1.1.0")), &update());
-        let mut stopped = extension(&json!({}), &json!(null));
+        let mut stopped = extension(&json!(null));
         stopped.status.as_mut().unwrap().conditions[1].reason = "Retrying".to_owned();
-        assert_eq!(said(&stopped, &other, &[]), None);
-        let mut rolled_out = extension(&json!({}), &json!(null));
+        assert_eq!(said(&stopped, &other), None);
+        let mut rolled_out = extension(&json!(null));
         let install = rolled_out.status.as_mut().unwrap().install.as_mut();
         install.unwrap().bundle.name = "p.v1.1.0".to_owned();
-        assert_eq!(said(&rolled_out, &other, &[]), None);
+        assert_eq!(said(&rolled_out, &other), None);
         let paused = question(&[(olm_api::keys::policy::PAUSED, "true")]);
         let other = answer(Ok(keep("1.1.0")), &json!(null));
-        let well = extension(&json!({}), &json!(null));
-        assert_eq!(super::said(&well, &paused, Some(&other), &[]).unwrap().differs, None);
+        let well = extension(&json!(null));
+        assert_eq!(super::said(&well, &paused, Some(&other)).unwrap().differs, None);
     }
 }

@@ -32,8 +32,7 @@ pub use permission::{IMPERSONATE, Permission, Permissions};
 pub use powers::Powers;
 pub use report::{REPORT_HEAD, lines, report, structured};
 pub use required::{
-    BundleObjects, FinalizersRule, Options, PermissionError, Required, Warning, missing, outline,
-    required,
+    BundleObjects, Options, PermissionError, Required, Warning, missing, outline, required,
 };
 pub use resource::{Resource, Resources, Scope, known_resources};
 pub use rule::PolicyRule;

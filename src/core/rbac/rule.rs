@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+/// The API group of roles and bindings.
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
+
 /// A rule of RBAC: every verb of `verbs` on everything that the other lists name.
 ///
 /// Lists keep their order. A rule that names both resources and paths grants both, though the API
@@ -59,4 +62,8 @@ impl PolicyRule {
             .map(|(key, list)| (key.to_owned(), Value::from(list.clone())));
         Value::Object(entries.collect::<Map<_, _>>())
     }
+}
+
+pub(super) fn role_plural(kind: &str) -> &'static str {
+    if kind == "Role" { "roles" } else { "clusterroles" }
 }

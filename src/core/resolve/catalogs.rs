@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
+use super::error::{
+    CatalogError, CatalogProblem, InstalledError, NoSingleBundle, ResolveError, WalkError,
+};
 use super::filter::{Exclusion, Reason};
 use super::{CatalogReport, Held, Query, ValidationError};
 use crate::catalog::{Bundle, Content, PackageIndex};
@@ -27,28 +29,6 @@ pub struct Catalog<'a> {
     /// The last complete copy of its content, whatever `problem` says: of the wanted digest, or a
     /// stale one of the same object. Absent if there is none.
     pub content: Option<&'a Content>,
-}
-
-/// What can be wrong with a catalog, in the order in which it is checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CatalogProblem {
-    /// Condition `Serving` is not True.
-    NotServing,
-    /// `status.resolvedSource` is missing.
-    NoResolvedSource,
-    /// `status.resolvedSource.image` is missing.
-    NoImage,
-    /// The last download for the wanted digest failed, with this text.
-    FetchFailed(String),
-    /// The content of the wanted digest is not cached.
-    NotCached,
-    /// The content is cached, but the blobs of the package cannot be read.
-    Unreadable {
-        /// Name of the package.
-        package: String,
-        /// What is wrong with them.
-        cause: String,
-    },
 }
 
 /// How a catalog that cannot be used is treated (`--catalog-unavailability-policy`).

@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use super::catalogs::CatalogProblem;
 use super::selector::SelectorError;
 use super::validate::ValidationError;
 use crate::catalog::BundleVersionError;
@@ -79,6 +78,28 @@ pub enum WalkError {
     /// Successors cannot be found.
     #[error("error finding upgrade edges")]
     Edges(#[source] InstalledError),
+}
+
+/// What can be wrong with a catalog, in the order in which it is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CatalogProblem {
+    /// Condition `Serving` is not True.
+    NotServing,
+    /// `status.resolvedSource` is missing.
+    NoResolvedSource,
+    /// `status.resolvedSource.image` is missing.
+    NoImage,
+    /// The last download for the wanted digest failed, with this text.
+    FetchFailed(String),
+    /// The content of the wanted digest is not cached.
+    NotCached,
+    /// The content is cached, but the blobs of the package cannot be read.
+    Unreadable {
+        /// Name of the package.
+        package: String,
+        /// What is wrong with them.
+        cause: String,
+    },
 }
 
 /// A catalog with a problem.

@@ -21,17 +21,20 @@ mod policy;
 mod selector;
 mod update;
 mod validate;
+mod verdict;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use crate::catalog::GroupVersionKind;
-pub use catalogs::{Catalog, CatalogProblem, Unavailability};
+pub use catalogs::{Catalog, Unavailability};
 pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
 pub use edge::{Edge, edges};
 pub use ending::Ending;
 pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
-pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
+pub use error::{
+    CatalogError, CatalogProblem, InstalledError, NoSingleBundle, ResolveError, WalkError,
+};
 pub use filter::{Exclusion, Reason};
 pub use fit::dependents;
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};

@@ -127,6 +127,11 @@ pub fn has_succeeded(revision: &ClusterObjectSet) -> bool {
         .any(|condition| condition.type_ == types::SUCCEEDED && condition.status == status::TRUE)
 }
 
+/// Returns true if the newest revision is rolled out and no other one is rolling out.
+pub fn is_rolled_out(revisions: &[ClusterObjectSet]) -> bool {
+    states(revisions).rolling.is_empty() && revisions.last().is_some_and(has_succeeded)
+}
+
 /// Compares the desired revision with the newest one.
 ///
 /// `digests` are name and digest of each phase of the newest revision: from

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(recorded(&bundle(&long)), None);
     }
 
-    // resolution.md K13
+    // resolution.md 5.2
     #[test]
     fn a_csv_that_succeeded_and_is_no_copy_provides() {
         let csv = json!({

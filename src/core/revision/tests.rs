@@ -265,7 +265,7 @@ fn outcome(decision: &Decision) -> &'static str {
     }
 }
 
-// applying.md d1, d2, d4, d5; api.md 3.3, the table row by row for Prevent, IfNoController, None
+// applying.md 3.6, d1, d2, d4, d5: the table row by row for Prevent, IfNoController, None
 #[rstest]
 #[case::own(live(Some("me"), Some("2")), ["update"; 3])]
 #[case::own_without_annotation(live(Some("me"), None), ["update"; 3])]

@@ -26,17 +26,11 @@ pub struct Differs {
     pub last: String,
     /// What is decided now.
     pub now: String,
-    /// What has changed in between; nothing means that one of the two is wrong.
-    pub because: Vec<String>,
 }
 
 impl fmt::Display for Differs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, last, now, .. } = self;
-        write!(f, "the controller last said ({at}): {last}; now it would be: {now}")?;
-        if self.because.is_empty() {
-            return write!(f, "\nthis is a defect, please report it");
-        }
-        write!(f, "\nbecause of {}", self.because.join("; "))
+        let Self { at, last, now } = self;
+        write!(f, "the controller last said ({at}): {last}; now it would be: {now}")
     }
 }

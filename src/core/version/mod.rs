@@ -5,7 +5,6 @@
 //! channel entries and `versionRange` of package constraints. The same text means different things
 //! in them, and neither is the language of Cargo.
 
-mod admission;
 mod release;
 mod skip_range;
 mod tolerant;
@@ -14,7 +13,6 @@ mod version_range;
 #[cfg(test)]
 mod tests;
 
-pub use admission::is_admissible;
 pub use release::{Release, ReleaseError, VersionRelease, VersionReleaseError};
 pub use skip_range::{SkipRange, SkipRangeError};
 pub use version_range::{VersionRange, VersionRangeError};

@@ -22,7 +22,7 @@ fn in_skip_range(range: &str, candidate: &str) -> bool {
     range.contains(&version(candidate))
 }
 
-// resolution.md 2.6
+// resolution.md 2
 #[rstest]
 #[case::full_version_is_exact("1.2.3", "1.2.4", false)]
 #[case::partial_version_is_a_series("1.2", "1.2.9", true)]
@@ -77,7 +77,7 @@ fn skip_range_contains(#[case] range: &str, #[case] candidate: &str, #[case] wan
     assert_eq!(in_skip_range(range, candidate), want);
 }
 
-// resolution.md U7
+// resolution.md 1.6
 #[rstest]
 #[case::prefix("<v1.1.0")]
 #[case::comma(">=1.0.0, <1.1.0")]
@@ -110,7 +110,7 @@ fn versions_are_ordered_by_precedence() {
     }
 }
 
-// resolution.md V2, 4.2
+// resolution.md 4.2
 #[rstest]
 #[case("1.0.0", "1.0.0")]
 #[case("1.0.0+2", "1.0.0+2")]
@@ -185,7 +185,6 @@ proptest! {
             let _ = text.parse::<VersionRange>();
             let _ = text.parse::<SkipRange>();
             let _ = VersionRelease::explicit(&text, &text);
-            let _ = is_admissible(&text);
         }
     }
 
@@ -194,16 +193,6 @@ proptest! {
         let candidate = version("1.2.3-rc.1");
         let _ = text.parse::<VersionRange>().map(|range| range.contains(&candidate));
         let _ = text.parse::<SkipRange>().map(|range| range.contains(&candidate));
-        let _ = is_admissible(&text);
-    }
-
-    /// What the API server accepts is a range, except for errors found when building the version.
-    #[test]
-    fn an_admissible_text_has_the_shape_of_a_range(text in "[0-2x*v<>=!~^ .,|+-]{0,16}") {
-        if is_admissible(&text) {
-            let parsed = text.parse::<VersionRange>();
-            prop_assert!(!matches!(parsed, Err(VersionRangeError::Improper(_))), "{:?}", parsed);
-        }
     }
 }
 
@@ -216,7 +205,6 @@ fn documented_ranges_hold_what_the_documentation_says() {
     assert_eq!(rows.len(), 25);
     for row in rows {
         let range = row["range"].as_str().unwrap();
-        assert!(is_admissible(range), "{range} is refused at admission");
         for (key, want) in [("inside", true), ("outside", false)] {
             let versions = row[key].as_array().unwrap();
             assert!(!versions.is_empty(), "{range} has no version {key}");

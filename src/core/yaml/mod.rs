@@ -13,9 +13,33 @@ mod write;
 
 pub use read::{
     MAX_DEPTH, MAX_INPUT_BYTES, Places, SourcedValue, YamlError, go_float, scalar_to_string,
-    to_json, to_json_with_sources,
+    to_json_with_sources,
 };
 pub use write::{to_yaml, to_yaml_stream};
 
+use serde_json::Value;
+
 #[cfg(test)]
 mod tests;
+
+/// Reads every document of a YAML or JSON text, in order.
+///
+/// Documents that are empty, hold comments only or are `null` are left out. A text whose first
+/// character is `{` is first tried as a sequence of JSON values.
+///
+/// Scalars follow YAML 1.1 (`yes` is true, `0644` is 420); a float with an integral value within
+/// 64 bits becomes an integer; of duplicate keys the last one wins; merge keys are expanded; a key
+/// that is a number or boolean becomes its text (`on:` is the key `true`).
+///
+/// Example: `a: 0644` gives `[{"a": 420}]`.
+///
+/// Source: stack.md section 7.
+pub fn to_json(text: &str) -> Result<Vec<Value>, YamlError> {
+    let text = read::checked(text)?;
+    if text.trim_start().starts_with('{')
+        && let Ok(values) = read::json_stream(text)
+    {
+        return Ok(values);
+    }
+    quick::read(text).map_or_else(|| read::careful(text), Ok)
+}

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Options, Spanned};
 
-use super::{quick, quoted};
+use super::quoted;
 
 /// Largest text that is read, in bytes; a larger one is refused before it is parsed.
 pub const MAX_INPUT_BYTES: usize = 256 * 1024 * 1024;
@@ -50,28 +50,6 @@ impl YamlError {
             message: message.to_owned(),
         }
     }
-}
-
-/// Reads every document of a YAML or JSON text, in order.
-///
-/// Documents that are empty, hold comments only or are `null` are left out. A text whose first
-/// character is `{` is first tried as a sequence of JSON values.
-///
-/// Scalars follow YAML 1.1 (`yes` is true, `0644` is 420); a float with an integral value within
-/// 64 bits becomes an integer; of duplicate keys the last one wins; merge keys are expanded; a key
-/// that is a number or boolean becomes its text (`on:` is the key `true`).
-///
-/// Example: `a: 0644` gives `[{"a": 420}]`.
-///
-/// Source: stack.md section 7.
-pub fn to_json(text: &str) -> Result<Vec<Value>, YamlError> {
-    let text = checked(text)?;
-    if text.trim_start().starts_with('{')
-        && let Ok(values) = json_stream(text)
-    {
-        return Ok(values);
-    }
-    quick::read(text).map_or_else(|| careful(text), Ok)
 }
 
 /// Reads with the general reader.
@@ -193,7 +171,7 @@ pub fn go_float(value: f64) -> String {
     }
 }
 
-fn checked(text: &str) -> Result<&str, YamlError> {
+pub(super) fn checked(text: &str) -> Result<&str, YamlError> {
     if text.len() > MAX_INPUT_BYTES {
         return Err(YamlError {
             line: None,
@@ -231,7 +209,7 @@ fn options(bytes: usize) -> Options {
     }
 }
 
-fn json_stream(text: &str) -> Result<Vec<Value>, serde_json::Error> {
+pub(super) fn json_stream(text: &str) -> Result<Vec<Value>, serde_json::Error> {
     serde_json::Deserializer::from_str(text)
         .into_iter::<Node>()
         .map(|node| node.map(|node| node.0))

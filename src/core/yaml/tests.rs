@@ -43,7 +43,7 @@ fn reads_as_go(#[case] text: &str, #[case] want: Value) {
     assert_eq!(one(text), want);
 }
 
-// stack.md case 10; rendering.md L7
+// stack.md case 10; rendering.md 1.1
 #[rstest]
 #[case::empty("", 0)]
 #[case::comments("# a\n# b\n", 0)]
@@ -128,7 +128,7 @@ fn writes_floats_as_go(#[case] float: f64, #[case] want: &str) {
     assert_eq!(go_float(float), want);
 }
 
-// rendering.md P8
+// rendering.md 1.7
 #[test]
 fn numbers_keep_their_text_where_asked() {
     let values = to_json_with_sources("a: 4.20\nb: [1.0, x, 0x10]\nc: {d: 4.10}").unwrap();
@@ -187,7 +187,7 @@ proptest! {
         prop_assert_eq!(again.map(|v| v.to_string()), Some(wrapped.to_string()), "{} {:?}", text, read);
     }
 
-    // stack.md case 10, rendering.md L22
+    // stack.md case 10, rendering.md 1
     #[test]
     fn never_panics(text in any::<String>()) {
         let _ = to_json(&text);

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use olm_core::error::quote;
 
-use super::request::{RequestError, host};
+use super::error::RequestError;
+use super::request::host;
 use crate::keyring::{Choice, Origin};
 
 /// What a registry is asked with.

@@ -3,8 +3,8 @@
 //! The requests that read are implemented here with `reqwest` and not with `oci-client`, because
 //! that crate reads manifests, tokens and error responses without a limit, follows redirects from
 //! `https` to `http`, hides `Retry-After` and the registry's own error code, turns a failed token
-//! request into an anonymous one, and supports neither identity tokens nor client certificates. The
-//! names of media types come from it, and pushing uses it (see `push`).
+//! request into an anonymous one, and supports neither identity tokens nor client certificates. Pushing uses it
+//! (see `push`).
 //!
 //! Source: OCI distribution specification 1.1, catalogs.md 5.3, 8.3.
 
@@ -23,13 +23,14 @@ use crate::manifest::{self, Descriptor};
 use crate::registries::Endpoint;
 
 mod access;
+mod error;
 mod redirect;
 mod request;
 mod token;
 
 pub(crate) use access::Access;
+pub use error::RequestError;
 use redirect::{Redirects, is_same_host};
-pub use request::RequestError;
 use request::{answer, body, send, transport, url};
 
 /// A broken download is resumed if at least this many bytes arrived since the last time ...

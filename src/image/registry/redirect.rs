@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use reqwest::header::{HeaderMap, LOCATION};
 use reqwest::{StatusCode, Url};
 
-use super::request::RequestError;
+use super::error::RequestError;
 
 /// Which redirects of a request are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

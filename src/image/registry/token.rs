@@ -10,8 +10,9 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::Session;
+use super::error::RequestError;
 use super::redirect::{self, Redirects, is_local};
-use super::request::{RequestError, body, send, transport, url};
+use super::request::{body, send, transport, url};
 use crate::auth::{Credential, SecretString};
 use crate::challenge::Challenge;
 use crate::limits::MAX_TOKEN_BYTES;

@@ -1,4 +1,5 @@
-//! What the controller depends on is stopped in the middle of every stage, and started again.
+//! What the controller depends on is stopped in the middle of every stage, and started again; at the end
+//! etcd is set back to a backup.
 
 use std::time::{Duration, Instant};
 
@@ -86,7 +87,12 @@ async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
         }
         tally.rounds += 1;
     }
+    let started = Instant::now();
+    world.set_back(&mut random).await;
+    println!("etcd set back: held, {:.1?}", started.elapsed());
+    Tally::count(&mut tally.outages, "etcd (set back) in Upgrade".to_owned());
     tally.add(Tally::of(&world.proxy));
+    tally.verdict.add(world.life.verdict());
     println!("{tally}");
 }
 

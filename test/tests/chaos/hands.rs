@@ -4,6 +4,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, DeleteParams, ListParams};
 use kube::{Client, ResourceExt as _};
+use olm_api::keys::annotation;
 use olm_api::{ClusterObjectSet, keys};
 use olm_test::cluster::SYSTEM_NAMESPACE;
 use olm_test::random::Random;
@@ -28,11 +29,11 @@ impl Hand {
     /// the test checks for its loss.
     fn choices(stage: Stage) -> &'static [Self] {
         match stage {
-            Stage::Install | Stage::Upgrade | Stage::Rollback => {
+            Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::StepBack => {
                 &[Self::Revision, Self::Content, Self::ConfigMap, Self::Deployment]
             }
             Stage::Uninstall => &[Self::Content, Self::ConfigMap],
-            Stage::Orphan => &[],
+            Stage::Empty | Stage::Orphan | Stage::Folder => &[],
         }
     }
 
@@ -83,8 +84,12 @@ async fn newest(client: &Client, actor: &Actor) -> Result<Option<ClusterObjectSe
     let all = Api::<ClusterObjectSet>::all(client.clone())
         .list(&ListParams::default().labels(&owned))
         .await?;
-    let living = all.items.into_iter();
-    let living = living.filter(|set| set.metadata.deletion_timestamp.is_none());
+    // A tenant's set has the label, and another account.
+    let account = annotation::SERVICE_ACCOUNT_NAMESPACE;
+    let living = all.items.into_iter().filter(|set| {
+        let theirs = set.annotations().get(account).is_some_and(|it| it == actor.name());
+        theirs && set.metadata.deletion_timestamp.is_none()
+    });
     Ok(living.max_by_key(|set| set.spec.revision))
 }
 

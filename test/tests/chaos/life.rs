@@ -3,10 +3,13 @@
 //!
 //! - After the first success `Installed` is True with a version, until the uninstall begins; it
 //!   may be Unknown, upstream's word for a moment in which the revisions could not be read.
-//! - CRDs and the objects users made of them survive everything but the uninstall.
+//! - Every object that a user made lives on, with its UID, and so does its CRD: until an uninstall whose
+//!   policy lets it go.
 //! - In an uninstall those objects are removed before the operator that processes their finalizers.
+//! - Content of a catalog that is held is not served.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,8 +18,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt as _};
-use olm_api::ClusterExtension;
+use olm_api::{ClusterCatalog, ClusterExtension};
 use olm_test::extension::{condition, installed_version};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use crate::user::INSTANCE;
 
 /// Delay before a broken watch is started again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -40,15 +48,30 @@ pub(crate) enum Age {
 }
 
 /// What was observed about one extension.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
     pub(crate) age: Age,
-    /// UID of the object a user made of its CRD.
-    pub(crate) instance: Option<String>,
+    /// UID of the object that a user made, by CRD.
+    objects: BTreeMap<String, String>,
+    /// CRDs that the uninstall removes with their objects.
+    removed: BTreeSet<String>,
     /// Whether the order of an uninstall no longer counts.
     pub(crate) unordered: bool,
     /// Each value of `Installed` and the version, in order.
     installed: Vec<String>,
+}
+
+/// What is known about a user's object.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// The age of its extension.
+    pub(crate) age: Age,
+    /// Its UID, once it is made.
+    pub(crate) uid: Option<String>,
+    /// Whether it is there and must stay.
+    pub(crate) stays: bool,
+    /// Whether the order of an uninstall no longer counts.
+    pub(crate) unordered: bool,
 }
 
 impl Record {
@@ -76,39 +99,122 @@ impl Record {
         wrong
     }
 
-    /// Says whether the CRD and its objects must exist and stay.
-    pub(crate) fn keeps_data(&self) -> bool {
-        matches!(self.age, Age::Installed | Age::Released)
+    /// Says whether there is an object of a CRD that must stay, and with it the CRD.
+    fn keeps(&self, crd: &str) -> bool {
+        let may_go = match self.age {
+            Age::Absent => true,
+            Age::Leaving => self.removed.contains(crd),
+            Age::Expected | Age::Installed | Age::Released => false,
+        };
+        self.objects.contains_key(crd) && !may_go
     }
 }
 
-#[derive(Default)]
+/// Everything that was observed.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Records {
     pub(crate) all: BTreeMap<String, Record>,
     wrong: Vec<String>,
+    verdict: Verdict,
+}
+
+/// Counts what was compared and what was wrong.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Verdict {
+    /// Number of users' objects whose life was followed.
+    pub(crate) followed: u64,
+    /// Number of those that were lost.
+    pub(crate) lost: u64,
+    /// Number of times that `Installed` was not True after the first success.
+    pub(crate) not_installed: u64,
+}
+
+impl Verdict {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.followed += other.followed;
+        self.lost += other.lost;
+        self.not_installed += other.not_installed;
+    }
+
+    /// Says whether something happened that must never happen.
+    pub(crate) fn is_bad(self) -> bool {
+        self.lost + self.not_installed > 0
+    }
+}
+
+/// What is watched.
+pub(crate) struct Watched {
+    /// The extension of each CRD.
+    pub(crate) crds: BTreeMap<String, String>,
+    /// A catalog whose newer content is held, and the digest of what it serves.
+    pub(crate) held: (String, String),
 }
 
 /// Observes all extensions of a world, as the administrator, without the proxy.
 #[derive(Clone)]
 pub(crate) struct Life {
     records: Arc<Mutex<Records>>,
+    watched: Arc<Watched>,
+    watches: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    client: kube::Client,
     since: Instant,
 }
 
 impl Life {
     /// Starts to observe; it ends with the test.
-    pub(crate) fn observe(client: &kube::Client, crds: BTreeMap<String, String>) -> Self {
-        let life = Self { records: Arc::default(), since: Instant::now() };
-        for name in crds.values() {
+    pub(crate) fn observe(client: &kube::Client, watched: Watched) -> Self {
+        let life = Self {
+            records: Arc::default(),
+            watched: Arc::new(watched),
+            watches: Arc::default(),
+            client: client.clone(),
+            since: Instant::now(),
+        };
+        for name in life.watched.crds.values() {
             life.lock().all.insert(name.clone(), Record::default());
         }
-        tokio::spawn(life.clone().extensions(Api::all(client.clone())));
-        tokio::spawn(life.clone().crds(Api::all(client.clone()), crds));
+        life.watch();
         life
+    }
+
+    /// Starts all watches, in the place of those that were started before.
+    fn watch(&self) {
+        let client = &self.client;
+        let (extensions, crds, catalogs) = (self.clone(), self.clone(), self.clone());
+        let started = [
+            tokio::spawn(follow(
+                Api::<ClusterExtension>::all(client.clone()),
+                move |found, gone| {
+                    extensions.look_at_extension(found, gone);
+                },
+            )),
+            tokio::spawn(follow(Api::<Crd>::all(client.clone()), move |found, gone| {
+                crds.look_at_crd(found, gone);
+            })),
+            tokio::spawn(follow(Api::<ClusterCatalog>::all(client.clone()), move |found, _| {
+                catalogs.look_at_catalog(found);
+            })),
+        ];
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        for before in std::mem::replace(&mut *watches, started.into()) {
+            before.abort();
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Records> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns all that was observed so far, to go back to.
+    pub(crate) fn observed(&self) -> Records {
+        self.lock().clone()
+    }
+
+    /// Goes back with the cluster to what was observed before, and watches it anew: a watch hears
+    /// nothing until the cluster has caught up with what the watch knew.
+    pub(crate) fn go_back(&self, before: Records) {
+        *self.lock() = before;
+        self.watch();
     }
 
     /// Records that `name` is at this stage of its life from now on.
@@ -121,20 +227,62 @@ impl Life {
         }
     }
 
+    /// Records that `name` is being uninstalled, these CRDs with their objects included.
+    pub(crate) fn leaves(&self, name: &str, removed: BTreeSet<String>) {
+        let mut records = self.lock();
+        let record = records.all.entry(name.to_owned()).or_default();
+        (record.age, record.removed) = (Age::Leaving, removed);
+    }
+
+    /// Records that operators may go before the objects whose finalizers they process.
+    pub(crate) fn lets_operators_go(&self, name: &str) {
+        if let Some(record) = self.lock().all.get_mut(name) {
+            record.unordered = true;
+        }
+    }
+
+    /// Returns what is known about the user's object of a CRD.
+    pub(crate) fn known(&self, name: &str, crd: &str) -> Known {
+        let records = self.lock();
+        let record = &records.all[name];
+        Known {
+            age: record.age,
+            uid: record.objects.get(crd).cloned(),
+            stays: record.keeps(crd),
+            unordered: record.unordered,
+        }
+    }
+
+    /// Returns how many objects users have of the CRDs of an extension.
+    pub(crate) fn objects(&self, name: &str) -> usize {
+        self.lock().all.get(name).map_or(0, |record| record.objects.len())
+    }
+
+    /// Records the UID of an object that a user has made.
+    pub(crate) fn made(&self, name: &str, crd: &str, uid: String) {
+        let mut records = self.lock();
+        records.verdict.followed += 1;
+        if let Some(record) = records.all.get_mut(name) {
+            record.objects.insert(crd.to_owned(), uid);
+        }
+    }
+
     /// Records that something happened to `name` that must never happen.
     fn wrong(&self, name: &str, what: &str) {
         self.note(&mut self.lock(), name, what);
     }
 
-    /// Records that the object of `name` was lost at this stage of its life, unless that has ended
-    /// meanwhile. Once: everything after it is a consequence.
-    pub(crate) fn lost(&self, name: &str, age: Age, what: &str) {
+    /// Records what happened to the object of `name` that was `known`, unless the extension is at
+    /// another stage of its life meanwhile. Once: everything after it is a consequence.
+    pub(crate) fn lost(&self, name: &str, crd: &str, known: &Known, what: &str) {
         let mut records = self.lock();
-        let record = records.all.get_mut(name).filter(|record| record.age == age);
-        if let Some(record) = record {
-            record.instance = None;
+        let record = records.all.get_mut(name).filter(|record| record.age == known.age);
+        if let Some(record) = record
+            && let Some(uid) = record.objects.remove(crd)
+        {
             record.unordered = true;
-            self.note(&mut records, name, what);
+            records.verdict.lost += 1;
+            self.note(&mut records, name, &format!("{crd} {INSTANCE}, UID {uid}, {what}"));
         }
     }
 
@@ -149,61 +297,66 @@ impl Life {
         std::mem::take(&mut self.lock().wrong)
     }
 
-    async fn extensions(self, api: Api<ClusterExtension>) {
-        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
-        while let Some(event) = events.next().await {
-            let (extension, gone) = match event {
-                Ok(Event::Apply(extension) | Event::InitApply(extension)) => (extension, false),
-                Ok(Event::Delete(extension)) => (extension, true),
-                Ok(Event::Init | Event::InitDone) => continue,
-                Err(_) => {
-                    tokio::time::sleep(AGAIN).await;
-                    continue;
-                }
-            };
-            let name = extension.name_any();
-            let installed = condition(&extension, "Installed").map(|found| found.status.as_str());
-            let mut records = self.lock();
-            let Some(record) = records.all.get_mut(&name) else {
-                continue;
-            };
-            let wrong = if gone {
-                (record.age == Age::Installed).then(|| "it is gone".to_owned())
-            } else {
-                record.says(installed, installed_version(&extension))
-            };
-            drop(records);
-            if let Some(wrong) = wrong {
-                self.wrong(&name, &wrong);
-            }
-        }
+    /// Counts what was compared and what was wrong so far.
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.lock().verdict
     }
 
-    /// `names` maps CRDs to their extensions.
-    async fn crds(self, api: Api<Crd>, names: BTreeMap<String, String>) {
-        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
-        while let Some(event) = events.next().await {
-            let (crd, gone) = match event {
-                Ok(Event::Apply(crd) | Event::InitApply(crd)) => (crd, false),
-                Ok(Event::Delete(crd)) => (crd, true),
-                Ok(Event::Init | Event::InitDone) => continue,
-                Err(_) => {
-                    tokio::time::sleep(AGAIN).await;
-                    continue;
-                }
-            };
-            self.look_at_crd(&names, &crd, gone);
-        }
-    }
-
-    fn look_at_crd(&self, names: &BTreeMap<String, String>, crd: &Crd, gone: bool) {
-        let going = gone || crd.metadata.deletion_timestamp.is_some();
-        let Some(name) = names.get(&crd.name_any()).filter(|_| going) else {
+    fn look_at_extension(&self, extension: &ClusterExtension, gone: bool) {
+        let name = extension.name_any();
+        let installed = condition(extension, "Installed").map(|found| found.status.as_str());
+        let mut records = self.lock();
+        let Some(record) = records.all.get_mut(&name) else {
             return;
         };
-        let keeps = self.lock().all.get(name).is_some_and(Record::keeps_data);
+        let wrong = if gone {
+            (record.age == Age::Installed).then(|| "it is gone".to_owned())
+        } else {
+            record.says(installed, installed_version(extension))
+        };
+        if let Some(wrong) = wrong {
+            records.verdict.not_installed += 1;
+            self.note(&mut records, &name, &wrong);
+        }
+    }
+
+    fn look_at_crd(&self, crd: &Crd, gone: bool) {
+        let going = gone || crd.metadata.deletion_timestamp.is_some();
+        let crd = crd.name_any();
+        let Some(name) = self.watched.crds.get(&crd).filter(|_| going) else {
+            return;
+        };
+        let keeps = self.lock().all.get(name).is_some_and(|record| record.keeps(&crd));
         if keeps {
-            self.wrong(name, &format!("its CRD {} is deleted", crd.name_any()));
+            self.wrong(name, &format!("its CRD {crd} is deleted"));
+        }
+    }
+
+    fn look_at_catalog(&self, catalog: &ClusterCatalog) {
+        let (name, digest) = &self.watched.held;
+        if catalog.name_any() != *name {
+            return;
+        }
+        let status = serde_json::to_value(&catalog.status).unwrap_or_default();
+        let served = status.pointer("/resolvedSource/image/ref").and_then(Value::as_str);
+        if let Some(other) = served.filter(|served| !served.ends_with(digest.as_str())) {
+            self.wrong(name, &format!("it serves {other} instead of {digest}"));
+        }
+    }
+}
+
+/// Calls `seen` with each object that is there or changes, and with whether it is gone.
+async fn follow<K>(api: Api<K>, mut seen: impl FnMut(&K, bool) + Send)
+where
+    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => seen(&object, false),
+            Ok(Event::Delete(object)) => seen(&object, true),
+            Ok(Event::Init | Event::InitDone) => {}
+            Err(_) => tokio::time::sleep(AGAIN).await,
         }
     }
 }
@@ -227,5 +380,27 @@ mod tests {
         assert!(record.says(Some("True"), None).is_some());
         record.age = Age::Leaving;
         assert_eq!(record.says(Some("False"), None), None);
+    }
+
+    #[test]
+    fn an_object_may_go_only_with_a_crd_that_the_uninstall_removes() {
+        let objects = ["kept", "removed"].map(|crd| (crd.to_owned(), "uid".to_owned()));
+        let mut record = Record {
+            objects: objects.into(),
+            removed: ["removed".to_owned()].into(),
+            ..Record::default()
+        };
+        let cases = [
+            (Age::Absent, [false, false, false]),
+            (Age::Expected, [true, true, false]),
+            (Age::Installed, [true, true, false]),
+            (Age::Leaving, [true, false, false]),
+            (Age::Released, [true, true, false]),
+        ];
+        for (age, expected) in cases {
+            record.age = age;
+            let kept = ["kept", "removed", "never made"].map(|crd| record.keeps(crd));
+            assert_eq!(kept, expected, "{age:?}");
+        }
     }
 }

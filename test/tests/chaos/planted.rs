@@ -7,7 +7,6 @@ use olm_api::ClusterExtension;
 use olm_test::{cluster, wait};
 
 use crate::STAGE;
-use crate::life::Age;
 use crate::stage::Stage;
 use crate::world::World;
 
@@ -73,50 +72,77 @@ async fn a_planted_fault_is_found() {
     world.clear_after(Stage::Uninstall).await;
 }
 
-/// Each line is a violation of what must always hold, and what is reported about it. `NS` and `CRD`
-/// are those of the extension.
-const NEVER: [(&[&str], &str); 4] = [
-    (&[UNSET], "Installed is False 1.0.0 after True 1.0.0"),
-    (&["delete CRD mine --namespace NS --wait=false"], "its instance is being deleted"),
-    (&["delete crd CRD --wait=false"], "its CRD CRD is deleted"),
+/// Each line has violations of what must always hold, and what is reported about each. `NS`, `CRD` and
+/// `OLD` are those of the extension.
+const NEVER: [(&[&str], &[&str]); 3] = [
     (
-        &["delete deployment NS --namespace NS", "delete CRD mine --namespace NS --wait=false"],
-        "before its instance",
+        &[UNSET, REPLACED, TAKEN, "delete OLD mine --namespace NS-users --wait=false"],
+        &[
+            "Installed is False 1.0.0 after True 1.0.0",
+            "UID another, is another one",
+            "it serves ",
+            "is being deleted",
+        ],
+    ),
+    (&["delete crd CRD --wait=false"], &["its CRD CRD is deleted"]),
+    (
+        &[
+            "delete deployment NS --namespace NS",
+            "delete CRD mine --namespace NS-users --wait=false",
+        ],
+        &["before its instance"],
     ),
 ];
 
-/// Not a command of kubectl: `Installed` becomes False.
+/// Not commands of kubectl: `Installed` becomes False, a user's object has another UID than before,
+/// and a catalog serves what is held.
 const UNSET: &str = "unset Installed";
+const REPLACED: &str = "replace an object";
+const TAKEN: &str = "take what is held";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_must_never_happen_is_noticed() {
     let _alone = STAGE.lock().await;
     let mut world = World::new(cluster::shared().await, "never").await;
-    for (commands, report) in NEVER {
+    for (commands, reports) in NEVER {
         world.rehearse(&[Stage::Install]).await;
         // Without the controller nothing repairs it, and nothing else is deleted.
         world.kill();
+        if reports.contains(&"before its instance") {
+            world.first_leaves();
+        }
         let scene = world.first().0;
         let (namespace, crd) = (scene.name.clone(), scene.package.crd());
-        if report.contains("before its instance") {
-            world.life.enters(&namespace, Age::Leaving);
-        }
+        let old = crd.replacen("buoys.", "buoys.old.", 1);
+        let held = world.held.served().await;
         for command in commands {
-            if *command == UNSET {
-                unset_installed(&world).await;
-                continue;
+            match *command {
+                UNSET => unset_installed(&world).await,
+                REPLACED => world.life.made(&namespace, &crd, "another".to_owned()),
+                TAKEN => {
+                    let other = format!("example.com/other@sha256:{:064}", 0);
+                    world.held.say_it_serves(&other).await;
+                }
+                command => {
+                    let command =
+                        command.replace("NS", &namespace).replace("CRD", &crd).replace("OLD", &old);
+                    let words: Vec<_> = command.split(' ').collect();
+                    tokio::task::block_in_place(|| drop(world.plane.kubectl(&words)));
+                }
             }
-            let command = command.replace("NS", &namespace).replace("CRD", &crd);
-            let words: Vec<_> = command.split(' ').collect();
-            tokio::task::block_in_place(|| drop(world.plane.kubectl(&words)));
         }
-        let expected = report.replace("CRD CRD", &format!("CRD {crd}"));
-        wait::until("it is noticed", NOTICED, || async {
-            let wrongs = world.life.take_wrongs();
-            let found = wrongs.iter().any(|line| line.contains(&expected));
-            if found { Ok(()) } else { Err(wrongs) }
+        let mut noticed = Vec::new();
+        wait::until("everything is noticed", NOTICED, || {
+            noticed.extend(world.life.take_wrongs());
+            let missing = reports.iter().find(|report| {
+                let report = report.replace("CRD CRD", &format!("CRD {crd}"));
+                !noticed.iter().any(|line| line.contains(&report))
+            });
+            let answer = missing.map_or(Ok(()), |report| Err((*report, noticed.clone())));
+            async move { answer }
         })
         .await;
+        world.held.say_it_serves(&held).await;
         world.remove_everything().await;
     }
 }

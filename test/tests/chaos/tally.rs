@@ -5,6 +5,8 @@ use std::fmt;
 
 use olm_test::proxy::Proxy;
 
+use crate::life::Verdict;
+
 /// Counts by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -20,6 +22,12 @@ pub(crate) struct Tally {
     pub(crate) hands: BTreeMap<String, u64>,
     /// Number of outages, by stage.
     pub(crate) outages: BTreeMap<String, u64>,
+    /// Number of sets of another tenant, edits of a catalog and quotas, by kind.
+    pub(crate) acts: BTreeMap<String, u64>,
+    /// What was compared all the time.
+    pub(crate) verdict: Verdict,
+    /// Number of worlds whose end was not that of an undisturbed run.
+    pub(crate) unequal: u64,
 }
 
 impl Tally {
@@ -38,10 +46,13 @@ impl Tally {
         self.kills += other.kills;
         self.in_the_middle += other.in_the_middle;
         self.requests += other.requests;
+        self.unequal += other.unequal;
+        self.verdict.add(other.verdict);
         for (mine, theirs) in [
             (&mut self.hands, other.hands),
             (&mut self.outages, other.outages),
             (&mut self.faults, other.faults),
+            (&mut self.acts, other.acts),
         ] {
             for (kind, count) in theirs {
                 *mine.entry(kind).or_default() += count;
@@ -52,10 +63,11 @@ impl Tally {
     /// Returns a summary on one line.
     pub(crate) fn brief(&self) -> String {
         format!(
-            "{} kills, {} of them in the middle, {} deletions by hand",
+            "{} kills, {} of them in the middle, {} deletions by hand, {} other acts",
             self.kills,
             self.in_the_middle,
-            self.hands.values().sum::<u64>()
+            self.hands.values().sum::<u64>(),
+            self.acts.values().sum::<u64>()
         )
     }
 }
@@ -70,14 +82,27 @@ impl fmt::Display for Tally {
             ("injected faults", self.faults.values().sum()),
         ];
         for (name, count) in rows {
-            writeln!(f, "{name:<40} {count:>8}")?;
+            row(f, name, count)?;
         }
-        let groups = [("", &self.faults), ("deleted: ", &self.hands), ("away: ", &self.outages)];
+        let groups = [
+            ("", &self.faults),
+            ("deleted: ", &self.hands),
+            ("away: ", &self.outages),
+            ("", &self.acts),
+        ];
         for (prefix, counts) in groups {
             for (kind, count) in counts {
-                writeln!(f, "{:<40} {count:>8}", format!("  {prefix}{kind}"))?;
+                row(f, &format!("  {prefix}{kind}"), *count)?;
             }
         }
-        Ok(())
+        let Verdict { followed, lost, not_installed } = self.verdict;
+        row(f, "users' objects followed by UID", followed)?;
+        row(f, "  lost", lost)?;
+        row(f, "Installed not True after a success", not_installed)?;
+        row(f, "unequal ends", self.unequal)
     }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, name: &str, count: u64) -> fmt::Result {
+    writeln!(f, "{name:<70} {count:>8}")
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams};
 use olm_api::ClusterExtension;
+use olm_api::keys::{annotation, policy};
 use olm_test::audit::{self, Request};
 use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, UNINSTALL};
@@ -18,15 +20,18 @@ use olm_test::wait;
 use serde_json::json;
 
 use crate::cast::{Actor, cast};
+use crate::folder;
 use crate::hands::Hand;
-use crate::life::{Age, Life};
+use crate::holds::Held;
+use crate::life::{Age, Life, Watched};
 use crate::setting;
 use crate::stage::Stage;
-use crate::user::{User, finish, instances};
+use crate::tenant::Tenant;
+use crate::user::User;
 
 /// How long the cluster must not change to count as settled.
 const QUIET: Duration = Duration::from_secs(3);
-const POLL: Duration = Duration::from_millis(750);
+const POLL: Duration = Duration::from_millis(250);
 /// How long a stage may take to settle; after an outage this includes the longest retry delay.
 const SETTLED: Duration = Duration::from_mins(6);
 /// After this time the remaining differences are printed, for whoever watches the test.
@@ -43,12 +48,15 @@ pub(crate) struct World {
     pub(crate) proxy: Arc<Proxy>,
     pub(crate) controller: Controller,
     pub(crate) life: Life,
-    actors: Vec<Actor>,
-    undisturbed: BTreeMap<Stage, State>,
-    /// Extensions of which a revision was deleted by hand, so that revision numbers differ.
-    renumbered: BTreeSet<String>,
+    pub(crate) held: Held,
+    pub(crate) tenant: Tenant,
+    pub(crate) actors: Vec<Actor>,
+    pub(crate) undisturbed: BTreeMap<Stage, State>,
+    /// Extensions of which a revision was deleted by hand or a name was taken, so that revision numbers
+    /// differ.
+    pub(crate) renumbered: BTreeSet<String>,
     /// Extensions of which a Deployment may have been recreated after a deletion by hand.
-    remade: BTreeSet<String>,
+    pub(crate) remade: BTreeSet<String>,
     /// Whether the API server or etcd was away, for all controllers of Kubernetes too.
     outage: bool,
     /// UID of every object, from before an orphaning deletion.
@@ -62,25 +70,23 @@ impl World {
         let proxy = Arc::new(Proxy::start(plane));
         let (name, way) = (suffix.to_owned(), Arc::clone(&proxy));
         let controller = tokio::task::spawn_blocking(move || {
-            let options = ControllerOptions {
-                name,
-                // The log of requests helps to understand a stall. Every extension has objects of
-                // its CRD, and an uninstall ends all the same.
-                args: vec![
-                    format!("--v={}", setting("VERBOSITY", 1)),
-                    "--default-uninstall-policy=Delete".to_owned(),
-                ],
-                ..ControllerOptions::default()
-            };
+            let options =
+                ControllerOptions { name, args: arguments(), ..ControllerOptions::default() };
             Controller::start_through(plane, &way, options)
         })
         .await
         .expect("the controller starts");
         let actors = cast(&cluster, suffix).await;
-        let crds = actors.iter().map(|actor| (actor.scene.package.crd(), actor.name().to_owned()));
-        let life = Life::observe(&client, crds.collect());
+        let tenant = Tenant::settle(&cluster, suffix);
+        let held = Held::set(&cluster, suffix).await;
+        let crds = actors.iter().flat_map(|actor| {
+            actor.kinds.iter().map(|kind| (kind.crd.clone(), actor.name().to_owned()))
+        });
+        let watched =
+            Watched { crds: crds.collect(), held: (held.name.clone(), held.digest.clone()) };
+        let life = Life::observe(&client, watched);
         for actor in &actors {
-            User::live(&actor.scene, &life);
+            User::live(actor, &life);
         }
         let mut world = Self {
             plane,
@@ -88,6 +94,8 @@ impl World {
             proxy,
             controller,
             life,
+            held,
+            tenant,
             actors,
             undisturbed: BTreeMap::new(),
             renumbered: BTreeSet::new(),
@@ -95,9 +103,10 @@ impl World {
             outage: false,
             before: BTreeMap::new(),
         };
-        // An uninstall must leave the cluster in this state.
+        // An uninstall must leave the cluster in this state, but for what users keep of 1.1.0.
         let empty = world.quiet().await;
-        world.undisturbed.insert(Stage::Uninstall, empty);
+        world.undisturbed.insert(Stage::Uninstall, empty.clone());
+        world.undisturbed.insert(Stage::Empty, empty);
         world
     }
 
@@ -143,36 +152,60 @@ impl World {
         for &stage in stages {
             let started = Instant::now();
             self.begin(stage).await;
-            if stage == Stage::Uninstall {
-                self.ends_as_undisturbed(stage).await;
-            } else {
-                for actor in &self.actors {
-                    actor.ends(&self.client, stage).await;
-                }
-                self.have_instances().await;
-                let state = self.quiet().await;
-                self.undisturbed.insert(stage, state);
+            for actor in &self.actors {
+                actor.ends(&self.client, stage).await;
             }
+            self.have_objects(stage).await;
+            let state = self.quiet().await;
+            if stage == Stage::Uninstall {
+                let mut lines = self.compared(&self.undisturbed[&Stage::Empty], &state);
+                lines.retain(|line| {
+                    let left = line.strip_prefix("left over: ");
+                    !left.is_some_and(|key| self.belongs_to_users(key))
+                });
+                assert!(lines.is_empty(), "{lines:#?}");
+            }
+            self.undisturbed.insert(stage, state);
             if stage == Stage::Orphan {
                 self.nothing_was_made_anew().await;
             }
-            self.nothing_was_wrong();
+            self.nothing_was_lost().await;
             let (objects, took) = (self.undisturbed[&stage].len(), started.elapsed());
             println!("undisturbed {stage:?}: {objects} objects, {took:.1?}");
             self.clear_after(stage).await;
         }
     }
 
-    /// Waits until every user has an object of the operator's CRD.
-    async fn have_instances(&self) {
-        wait::until("every user has an instance", SETTLED, || async {
-            let records = self.life.lock();
-            let all = records.all.values();
-            let has = all.filter(|record| record.instance.is_some() || record.age == Age::Absent);
-            let (has, all) = (has.count(), records.all.len());
-            (has == all).then_some(()).ok_or(has)
+    /// Returns `stage`, or a rollback where nobody can go back to a revision: its only one of 1.0.0 was
+    /// deleted by hand.
+    pub(crate) async fn possible(&self, stage: Stage) -> Stage {
+        if stage == Stage::StepBack {
+            for actor in &self.actors {
+                if first_revision(&actor.extension(&self.client)).await.is_none() {
+                    return Stage::Rollback;
+                }
+            }
+        }
+        stage
+    }
+
+    /// Waits until every user has an object of each CRD that there is after `stage`.
+    async fn have_objects(&self, stage: Stage) {
+        wait::until("every user has an object of each CRD", SETTLED, || async {
+            let lacks =
+                |actor: &&Actor| self.life.objects(actor.name()) < actor.objects_after(stage);
+            let lacking: Vec<_> = self.actors.iter().filter(lacks).map(Actor::name).collect();
+            if lacking.is_empty() { Ok(()) } else { Err(lacking) }
         })
         .await;
+    }
+
+    /// Says whether a key of a state is that of an object that a user keeps, or of its CRD.
+    pub(crate) fn belongs_to_users(&self, key: &str) -> bool {
+        self.actors.iter().any(|actor| {
+            let mut kinds = actor.kinds.iter().filter(|kind| kind.has_key(key));
+            kinds.any(|kind| self.life.known(actor.name(), &kind.crd).stays)
+        })
     }
 
     /// Does to all extensions what a user does in `stage`.
@@ -187,26 +220,38 @@ impl World {
                     self.life.enters(actor.name(), Age::Expected);
                     drop(actor.scene.install(json!({"version": "1.0.0"})).await);
                 }
-                Stage::Upgrade => extension.patch_catalog(json!({"version": "1.1.0"})).await,
+                Stage::Upgrade => {
+                    // A version without a CRD that has objects would be refused from here on.
+                    let allowed = json!({"crdUpgradeSafety": {"enforcement": "None"}});
+                    let spec = json!({"install": {"preflight": allowed},
+                        "source": {"catalog": {"version": "1.1.0"}}});
+                    extension.patch_spec(spec).await;
+                }
                 Stage::Rollback => {
                     let forced = json!({
                         "version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified",
                     });
                     extension.patch_catalog(forced).await;
                 }
+                Stage::StepBack => {
+                    let first = first_revision(&extension).await.expect("1.0.0 is kept");
+                    actor.scene.annotate(policy::ROLLBACK_TO, &first.to_string());
+                }
                 Stage::Uninstall => {
-                    self.life.enters(actor.name(), Age::Leaving);
+                    self.life.leaves(actor.name(), actor.removed_crds());
                     self.delete(&extension, &DeleteParams::default()).await;
                 }
                 Stage::Orphan => {
                     self.life.enters(actor.name(), Age::Released);
                     self.delete(&extension, &DeleteParams::orphan()).await;
                 }
+                Stage::Folder => folder::delete(self.plane, actor, &self.life).await,
+                Stage::Empty => {}
             }
         }
     }
 
-    async fn delete(&self, extension: &Extension, how: &DeleteParams) {
+    pub(crate) async fn delete(&self, extension: &Extension, how: &DeleteParams) {
         Api::<ClusterExtension>::all(self.client.clone())
             .delete(&extension.name, how)
             .await
@@ -217,6 +262,11 @@ impl World {
     pub(crate) async fn by_hand(&mut self, random: &mut Random, stage: Stage) -> Option<String> {
         let hand = Hand::choose(random, stage)?;
         let actor = random.one_of(&self.actors);
+        // Whether a CRD has objects is asked before it goes: one that is made in between goes, too.
+        let between = self.life.objects(actor.name()) < actor.objects_after(stage);
+        if hand == Hand::Revision && stage == Stage::Upgrade && between {
+            return None;
+        }
         if !hand.delete(&self.client, (actor, stage), &self.life).await {
             return None;
         }
@@ -238,6 +288,9 @@ impl World {
     /// Returns the differences between the cluster and the undisturbed end of `stage`: OLM's own
     /// kinds first, because reading everything takes long, and everything once those are equal.
     pub(crate) async fn differences(&self, stage: Stage) -> Result<Vec<String>, String> {
+        if stage == Stage::Folder {
+            return folder::left(self).await;
+        }
         let ours = State::read_ours(&self.client).await?;
         let lines = self.compared(&self.undisturbed[&stage].ours(), &ours);
         if lines.is_empty() { self.all_differences(stage).await } else { Ok(lines) }
@@ -249,7 +302,10 @@ impl World {
     }
 
     fn compared(&self, expected: &State, found: &State) -> Vec<String> {
-        let (mut expected, mut found) = (expected.clone(), found.clone());
+        let mut others = self.tenant.keys();
+        others.insert(format!("ClusterCatalog.olm.operatorframework.io /{}", self.held.name));
+        let (mut expected, mut found) =
+            (expected.clone().without(&others), found.clone().without(&others));
         for extension in &self.renumbered {
             expected = expected.without_numbers(extension);
             found = found.without_numbers(extension);
@@ -272,8 +328,10 @@ impl World {
     pub(crate) async fn ends_as_undisturbed(&self, stage: Stage) {
         let what = format!("{stage:?} ends as it does undisturbed");
         let within = match stage {
-            Stage::Uninstall => UNINSTALL,
-            Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::Orphan => SETTLED,
+            Stage::Empty | Stage::Uninstall | Stage::Folder => UNINSTALL,
+            Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::StepBack | Stage::Orphan => {
+                SETTLED
+            }
         };
         let (started, told) = (Instant::now(), AtomicBool::new(false));
         wait::until(&what, within, || async {
@@ -283,7 +341,10 @@ impl World {
                     Ok(lines) if lines.is_empty() => {}
                     Ok(lines) => {
                         if started.elapsed() > SLOW && !told.swap(true, Ordering::Relaxed) {
-                            let all = self.all_differences(stage).await;
+                            let all = match stage {
+                                Stage::Folder => Ok(lines.clone()),
+                                _ => self.all_differences(stage).await,
+                            };
                             println!("{stage:?} still differs after {SLOW:?}: {all:#?}");
                             self.print_writes(&lines);
                             println!("{}", self.last_words());
@@ -294,13 +355,13 @@ impl World {
                     Err(error) => return Err(vec![error]),
                 }
             }
-            Ok(())
+            self.held.is_looked_at().await.map_err(|text| vec![text])
         })
         .await;
         if stage == Stage::Orphan {
             self.nothing_was_made_anew().await;
         }
-        self.nothing_was_wrong();
+        self.nothing_was_lost().await;
     }
 
     /// Prints the last writes of the objects that these differences name, and of content, whose
@@ -317,6 +378,16 @@ impl World {
             let Request { received, verb, code, uri, .. } = write;
             println!("{received} {} {verb} {code} {uri}", write.user);
         }
+    }
+
+    /// Fails when an object that a user made is not there any more, and has to be.
+    pub(crate) async fn nothing_was_lost(&self) {
+        for actor in &self.actors {
+            for kind in &actor.kinds {
+                kind.look(actor.name(), &self.life).await;
+            }
+        }
+        self.nothing_was_wrong();
     }
 
     /// Fails when something happened that must never happen.
@@ -341,9 +412,13 @@ impl World {
     /// Removes what a stage leaves behind on purpose.
     pub(crate) async fn clear_after(&mut self, stage: Stage) {
         match stage {
-            Stage::Install | Stage::Upgrade | Stage::Rollback => {}
-            Stage::Uninstall => self.forget(),
-            Stage::Orphan => self.remove_left().await,
+            Stage::Empty | Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::StepBack => {}
+            Stage::Uninstall
+                if self.undisturbed[&stage].len() == self.undisturbed[&Stage::Empty].len() =>
+            {
+                self.forget();
+            }
+            Stage::Uninstall | Stage::Orphan | Stage::Folder => self.remove_left(stage).await,
         }
     }
 
@@ -354,12 +429,11 @@ impl World {
             self.life.enters(actor.name(), Age::Absent);
             let extension = actor.extension(&self.client);
             self.delete(&extension, &DeleteParams::default()).await;
-            // Nothing else may do it, and the object may be gone already.
-            let _ = finish(&instances(&actor.scene)).await;
+            finish(actor).await;
         }
         // What was recorded before is expected here.
         drop(self.life.take_wrongs());
-        self.ends_as_undisturbed(Stage::Uninstall).await;
+        self.ends_as_undisturbed(Stage::Empty).await;
     }
 
     fn forget(&mut self) {
@@ -370,12 +444,17 @@ impl World {
         self.remade.clear();
     }
 
-    /// Removes what does not exist in a world without extensions.
-    async fn remove_left(&mut self) {
+    /// Removes what does not exist in a world without extensions, and makes what is missing of it.
+    async fn remove_left(&mut self, after: Stage) {
         self.forget();
+        // A CRD is gone at once when nothing of it is left.
+        for actor in &self.actors {
+            finish(actor).await;
+        }
         let found = State::read(&self.client).await.expect("it can be read");
+        let found = found.without(&self.tenant.keys());
         let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for key in found.keys_beyond(&self.undisturbed[&Stage::Uninstall]) {
+        for key in found.keys_beyond(&self.undisturbed[&Stage::Empty]) {
             let (kind, name) = key.split_once(' ').expect("a key of a state");
             let (namespace, name) = name.split_once('/').expect("a key of a state");
             let object = format!("{}/{name}", kind.trim_end_matches('.'));
@@ -388,18 +467,42 @@ impl World {
             command.extend(objects.iter().map(String::as_str));
             tokio::task::block_in_place(|| drop(self.plane.kubectl(&command)));
         }
-        for actor in &self.actors {
-            let _ = finish(&instances(&actor.scene)).await;
+        if after == Stage::Folder {
+            for actor in &self.actors {
+                tokio::task::block_in_place(|| actor.restore_folder());
+            }
         }
         // What was recorded before is expected here.
         drop(self.life.take_wrongs());
-        self.ends_as_undisturbed(Stage::Uninstall).await;
+        self.ends_as_undisturbed(Stage::Empty).await;
     }
 
     /// Expects what the controllers of Kubernetes do after an outage that they saw, from now on:
     /// their caches may be old in a later stage too.
     pub(crate) fn expect_outages(&mut self) {
         self.outage = true;
+    }
+
+    /// Records that the first extension is uninstalled now, with what 1.0.0 brings.
+    pub(crate) fn first_leaves(&self) {
+        let first = &self.actors[0];
+        self.life.leaves(first.name(), first.removed_crds());
+    }
+
+    /// Starts the controller again as one that takes turns with others.
+    pub(crate) fn use_leases(&mut self) {
+        self.kill();
+        let mut args = arguments();
+        args.push("--leader-elect".to_owned());
+        self.controller.set_args(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        self.restart();
+    }
+
+    /// Deletes all Leases of the controller.
+    pub(crate) fn delete_leases(&self) {
+        let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
+        let delete = ["delete", "leases", "--all", &namespace];
+        tokio::task::block_in_place(|| drop(self.plane.kubectl(&delete)));
     }
 
     /// Kills the controller.
@@ -435,4 +538,28 @@ impl World {
             tokio::time::sleep(POLL).await;
         }
     }
+}
+
+/// Further arguments of the controller. The log of requests helps to understand a stall. Every
+/// extension has objects of its CRDs, and an uninstall ends all the same.
+fn arguments() -> Vec<String> {
+    vec![format!("--v={}", setting("VERBOSITY", 1)), "--default-uninstall-policy=Delete".to_owned()]
+}
+
+/// Takes the finalizers off users' objects, where nothing else may do it; they may be gone already.
+async fn finish(actor: &Actor) {
+    for kind in &actor.kinds {
+        let _ = kind.finish().await;
+    }
+}
+
+/// Returns the number of the newest revision with 1.0.0, unless it was deleted by hand.
+async fn first_revision(extension: &Extension) -> Option<i64> {
+    let revisions = extension.revisions().await.into_iter();
+    let first = revisions.filter(|set| {
+        let version = set.annotations().get(annotation::BUNDLE_VERSION);
+        let is_first = version.is_some_and(|version| version == "1.0.0");
+        is_first && set.metadata.deletion_timestamp.is_none()
+    });
+    first.map(|set| set.spec.revision).max()
 }

@@ -8,3 +8,4 @@ mod gate;
 mod monitoring;
 mod samples;
 mod structure;
+mod words;

@@ -76,7 +76,7 @@ fn every_sample_gets_what_its_comment_says() {
     }
 }
 
-// decision 22 and resolution.md R052: a version that is not a successor needs SelfCertified.
+// decision 22 and resolution.md 1.6: a version that is not a successor needs SelfCertified.
 #[test]
 fn only_self_certified_goes_back() {
     let (answer, _) = resolved("clusterextension_version.yaml", Some("0.9.0"));

@@ -1,32 +1,19 @@
 //! A cluster that is restored from a backup: etcd under a running controller, or objects that are
 //! made anew without their owners (docs/backup.md).
 
-use std::process::Command;
 use std::time::Duration;
 
 use olm_api::keys::{annotation, label, policy};
-use olm_test::cluster::{self, ControlPlane, Controller, ControllerOptions};
+use olm_test::cluster::{self, Controller, ControllerOptions};
 use olm_test::extension::{condition, installed_version};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::wait;
+use olm_test::{etcd, wait};
 use serde_json::json;
 
 const STEP: Duration = Duration::from_mins(1);
 /// A process that begins waits until the Lease of one that was killed expires, then updates.
 const AFTER_EXPIRY: Duration = Duration::from_mins(5);
-const ETCD: &str = "etcd";
-const API_SERVER: &str = "kube-apiserver";
-
-/// Does something with the data of etcd while nothing uses it.
-fn with_etcd_stopped(plane: &ControlPlane, script: &str) {
-    plane.control("stop", API_SERVER);
-    plane.control("stop", ETCD);
-    let done = Command::new("sh").args(["-ec", script]).current_dir(&plane.addresses.dir).status();
-    assert!(done.is_ok_and(|status| status.success()), "{script}");
-    plane.control("start", ETCD);
-    plane.control("start", API_SERVER);
-}
 
 // deploying.md 4.1: what the process knows is not true any more, and its watches hear nothing
 #[tokio::test(flavor = "multi_thread")]
@@ -42,16 +29,10 @@ async fn etcd_restored_under_a_running_controller_ends_it_and_the_backup_counts(
     let scene = Scene::set(cluster, "restored", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
-    tokio::task::block_in_place(|| with_etcd_stopped(plane, "cp -a etcd backup"));
+    tokio::task::block_in_place(|| etcd::back_up(plane));
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     extension.installed("1.1.0").await;
-    tokio::task::block_in_place(|| {
-        with_etcd_stopped(plane, "rm -r etcd; mv backup etcd");
-        // Kubernetes' own do not notice.
-        for component in ["kube-controller-manager", "kube-scheduler", "kwok"] {
-            plane.control("restart", component);
-        }
-    });
+    tokio::task::block_in_place(|| etcd::restore(plane, || ()));
     wait::until("the controller ends", STEP + STEP, || {
         let code = controller.exit_code();
         async move { code.ok_or("it runs") }

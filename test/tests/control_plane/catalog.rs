@@ -1,6 +1,6 @@
 //! ClusterCatalogs on a real API server: pulled from the registry, served over HTTPS, reported.
 //!
-//! Cases of catalogs.md 9.2 and 9.3.
+//! Cases of catalogs.md 2 and 3.
 
 use std::time::Duration;
 

@@ -65,7 +65,7 @@ fn role_in(scene: &Scene, namespace: &str) -> bool {
     names.lines().any(|line| line.starts_with(&name))
 }
 
-// rendering.md 3.1, C12, C21, E14, R11; applying.md 3.4: a changed configuration is a new revision
+// rendering.md 3.1, 3.3, 3, 4.8, R11; applying.md 3.4: a changed configuration is a new revision
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_is_followed_refused_and_followed_again() {
     let (scene, other) = scene().await;

@@ -37,7 +37,7 @@ async fn waits(extension: &Extension, text: &str) -> i64 {
     waiting.metadata.generation.expect("a generation")
 }
 
-// resolution.md K9
+// resolution.md 5.2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_package_is_waited_for_and_its_arrival_installs_the_rest() {
     let cluster = cluster::with_controller().await;
@@ -84,7 +84,7 @@ async fn a_missing_package_is_waited_for_and_its_arrival_installs_the_rest() {
     assert!(!text.contains("its removal"), "{text}");
 }
 
-// resolution.md K3, K9
+// resolution.md 5.3, 5.2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_kind_is_waited_for_whoever_brings_it() {
     let cluster = cluster::with_controller().await;
@@ -116,7 +116,7 @@ async fn a_missing_kind_is_waited_for_whoever_brings_it() {
     plane.kubectl(&["delete", "crd", &format!("reefs.{group}")]);
 }
 
-// resolution.md K10, decision 8
+// resolution.md 1.10, decision 8
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_with_unmet_constraints_is_held_and_the_next_best_is_taken() {
     let cluster = cluster::with_controller().await;
@@ -136,7 +136,7 @@ async fn an_update_with_unmet_constraints_is_held_and_the_next_best_is_taken() {
     extension.delete().await;
 }
 
-// resolution.md K11
+// resolution.md 5.6
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_that_would_break_a_dependent_is_held_until_that_is_gone() {
     let cluster = cluster::with_controller().await;

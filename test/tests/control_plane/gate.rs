@@ -179,9 +179,9 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
     plane.kubectl(&["delete", "crd", "clusteroperators.config.openshift.io"]);
-    let controller = start(plane, "plain", &["--platform-version=4.18"]).await;
+    let controller = start(plane, "plain", &["--platform-version=4.20"]).await;
     let mut scene = Scene::empty(cluster, "plain");
-    let bundle = Bundle::new("1.0.0").with_max_openshift("4.18");
+    let bundle = Bundle::new("1.0.0").with_max_openshift("4.20");
     scene.publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"])).await;
     scene.create_namespace();
     scene.grant(&[bundle]);
@@ -190,7 +190,7 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
     let want = [
         "olm_platform_upgradeable{reason=\"InstalledOLMOperators_IncompatibleOperatorsInstalled\"} 0",
         "olm_clusterextension_platform_upgradeable{name=\"buoy-plain\"} 0",
-        "olm_platform_version_info{current=\"4.18\",next=\"4.19\"} 1",
+        "olm_platform_version_info{current=\"4.20\",next=\"4.21\"} 1",
     ];
     wait::until("the metrics say it", VERDICT, || async {
         let metrics = controller.metrics().await;
@@ -213,19 +213,19 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
         "spec": {
             "revision": 7, "lifecycleState": "Active", "collisionProtection": "Prevent",
             "phases": [{"name": "one", "objects": [{"object": {
-                "apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
-                "metadata": {"name": "old", "namespace": "default"},
+                "apiVersion": "admissionregistration.k8s.io/v1beta1",
+                "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "old"},
             }}]}],
         },
     });
     create_revision(plane, "old", revision);
-    assert_eq!(in_the_way(plane, &scene.name)["supports"], "4.18");
+    assert_eq!(in_the_way(plane, &scene.name)["supports"], "4.20");
     let document = cluster_upgrade(plane);
-    assert_eq!(document["cluster"], "4.18");
+    assert_eq!(document["cluster"], "4.20");
     assert_eq!(
         document["removedApis"],
-        json!([{"extension": "old", "manager": null, "apiVersion": "policy/v1beta1",
-            "kind": "PodDisruptionBudget", "objects": 1, "removedIn": "1.25"}])
+        json!([{"extension": "old", "manager": null, "objects": 1, "removedIn": "1.34",
+            "apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": "ValidatingAdmissionPolicy"}])
     );
 }
 

@@ -82,7 +82,7 @@ async fn upgrades_by_itself_when_the_catalog_moves() {
     extension.delete().await;
 }
 
-// api.md T3, resolution.md U5, decisions 22 and 30
+// api.md T3, resolution.md 1.6, decisions 22 and 30
 #[tokio::test(flavor = "multi_thread")]
 async fn refuses_what_no_edge_reaches_until_it_is_forced() {
     let cluster = cluster::with_controller().await;

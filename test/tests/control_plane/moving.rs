@@ -1,7 +1,5 @@
-//! Coming from upstream and going back to it, with `kubectl olm doctor`.
+//! Coming from upstream, with `kubectl olm doctor --take-over`.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use olm_test::cluster::{ControlPlane, SYSTEM_NAMESPACE};
@@ -64,11 +62,6 @@ pub(crate) fn upstream(image: &str) -> Vec<Value> {
     ]
 }
 
-fn save(plane: &ControlPlane, file: &Path) -> (Option<i32>, String, String) {
-    let file = file.to_string_lossy();
-    doctor(plane, &["--take-over", "--save", &file])
-}
-
 /// What stands there to be deleted, in the words of the doctor.
 fn hints(text: &str) -> Vec<&str> {
     let hints = text.lines().filter_map(|line| {
@@ -91,14 +84,13 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
     plane.kubectl(&["wait", "crd", &left.scene.package.crd(), "--for=condition=Established"]);
     let runs = || async { ready_pod(&left.scene) };
     wait::until("the operator runs", STEP, runs).await;
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("before.json");
-    let (code, text, errors) = save(plane, &file);
+    let (code, text, errors) = doctor(plane, &["--take-over"]);
     assert_eq!(code, Some(0), "{text}{errors}");
     let would = format!("{}: release of Helm with ", left.scene.name);
     assert!(text.contains(&would) && text.contains("would change nothing"), "{text}");
     let hints = hints(&text);
     assert_eq!(hints.len(), 5, "{text}");
+    let before = left.alive();
     for command in hints {
         let words = command.split(' ');
         plane.kubectl(&["delete"].into_iter().chain(words).collect::<Vec<_>>());
@@ -106,48 +98,7 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
     left.controller.restart(plane);
     left.extension.installed("1.0.0").await;
     left.extension.shows("Ready", "True", "Succeeded", "").await;
-    let compare = ["--compare", &file.to_string_lossy()];
-    let (code, text, errors) = doctor(plane, &compare);
-    assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(text.contains(", all as they were"), "{text}");
-    plane.kubectl(&["delete", "pods", "--all", "-n", &left.scene.name]);
-    let (code, text, _) = doctor(plane, &compare);
-    assert_eq!(code, Some(1), "a restart is noticed: {text}");
-    assert!(text.contains(" is gone"), "{text}");
-}
-
-/// Returns who controls each object of an extension.
-fn controllers(left: &Left) -> BTreeMap<String, String> {
-    let (scene, plane) = (&left.scene, left.scene.cluster.plane);
-    let selector = format!("{KEYS}/owner-name={}", scene.name);
-    let mut found = BTreeMap::new();
-    for kinds in ["deployments,configmaps,serviceaccounts", "crds"] {
-        let args = ["get", kinds, "-A", "-l", &selector, "-o", "json"];
-        let read: Value = serde_json::from_str(&plane.kubectl(&args)).expect("JSON");
-        for item in read["items"].as_array().into_iter().flatten() {
-            let owners = item["metadata"]["ownerReferences"].as_array();
-            let mut owners = owners.into_iter().flatten();
-            let owner = owners.find(|owner| owner["controller"] == true);
-            let owner = owner.map_or(Value::Null, |owner| owner["kind"].clone());
-            let what = format!("{} {}", item["kind"], item["metadata"]["name"]);
-            found.insert(what, owner.as_str().unwrap_or_default().to_owned());
-        }
-    }
-    found
-}
-
-async fn settled(left: &Left) {
-    wait::until("the second revision holds it", STEP, || async {
-        let all = left.extension.revisions().await;
-        let active = all.iter().filter(|set| format!("{:?}", set.spec.lifecycle_state) == "Active");
-        let active: Vec<_> = active.collect();
-        match active.as_slice() {
-            [only] if only.spec.revision == 2 => Ok(()),
-            _ => Err(format!("{:?}", active.iter().map(|set| &set.status).collect::<Vec<_>>())),
-        }
-    })
-    .await;
-    left.extension.shows("Ready", "True", "Succeeded", "").await;
+    assert_eq!(left.alive(), before, "nothing was restarted");
 }
 
 /// The two Deployments of OpenShift 4.18, 4.19 and 4.20 as its operator writes them, with the
@@ -229,11 +180,10 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     create(plane, &[olm]);
     create(plane, &upstream("quay.io/openshift/olm:1")[3..4]);
 
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("before.json");
+    let before = left.alive();
     for args in OF_OPENSHIFT {
         deployments_of_openshift(plane, args);
-        let (code, text, errors) = save(plane, &file);
+        let (code, text, errors) = doctor(plane, &["--take-over"]);
         assert_eq!(code, Some(1), "{text}{errors}");
         assert!(text.contains(&args[0].join(" ")), "{text}");
         assert!(text.contains("kept by cluster-olm-operator"), "{text}");
@@ -241,7 +191,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     }
     let unmanaged = r#"{"spec":{"managementState":"Unmanaged"}}"#;
     plane.kubectl(&["patch", "olm", "cluster", "--type=merge", "-p", unmanaged]);
-    let (code, text, errors) = save(plane, &file);
+    let (code, text, errors) = doctor(plane, &["--take-over"]);
     assert_eq!(code, Some(0), "{text}{errors}");
     assert!(text.contains("the next update of the cluster waits"), "{text}");
     assert!(text.contains("would change nothing"), "{text}");
@@ -257,63 +207,8 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     ready(&controllers).await;
     left.extension.installed("1.0.0").await;
     left.extension.shows("Ready", "True", "Succeeded", "").await;
-    let (code, text, errors) = doctor(plane, &["--compare", &file.to_string_lossy()]);
-    assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(text.contains(", all as they were"), "{text}");
-    assert_eq!(install.refused(), [""; 0]);
-}
-
-// deploying.md P58
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn what_helm_installed_is_given_back_to_it_and_taken_over_again() {
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let mut left = Left::of("back", &bundles, "1.0.0").await;
-    let plane = left.scene.cluster.plane;
-    let objects = left.install(&bundles[0]);
-    left.release((1, "deployed"), "1.0.0", &objects);
-    let runs = || async { ready_pod(&left.scene) };
-    wait::until("the operator runs", STEP, runs).await;
-    left.controller.restart(plane);
-    settled(&left).await;
-    left.controller.kill();
-    let (before, name) = (left.alive(), left.scene.name.clone());
-    let held = controllers(&left);
-    assert!(held.len() > 3 && held.values().all(|it| it == "ClusterObjectSet"), "{held:?}");
-    let leave = ["--leave", "--to-helm", &name, "--yes"];
-    let (code, text, errors) = doctor(plane, &leave);
-    assert_eq!(code, Some(0), "{text}{errors}");
-    let given = controllers(&left);
-    assert_eq!(given.len(), held.len());
-    assert!(given.values().all(|it| it == "ClusterExtension"), "{given:?}");
-    wait::until("the revisions are gone", STEP, || async {
-        let all = left.extension.revisions().await;
-        if all.is_empty() { Ok(()) } else { Err(all.len()) }
-    })
-    .await;
-    assert!(left.scene.content(&format!("{KEYS}/owner-name"), &name).is_empty());
-    assert!(!left.releases().is_empty(), "upstream goes on with it");
     assert_eq!(left.alive(), before, "nothing was restarted");
-    // And once more: the release is there, and nothing holds what it installed.
-    left.controller.restart(plane);
-    let (code, _, errors) = (plugin::run(plane, &["resume", &name]).status.code(), "", "");
-    assert_eq!(code, Some(0), "{errors}");
-    settled(&left).await;
-    assert_eq!(left.alive(), before);
-    left.extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    left.extension.installed("1.1.0").await;
-    wait::until("the release goes", STEP, || async {
-        let left = left.releases();
-        if left.is_empty() { Ok(()) } else { Err(left) }
-    })
-    .await;
-    left.controller.kill();
-    let (code, _, errors) = doctor(plane, &leave);
-    assert_eq!(code, Some(1));
-    let why = format!("error: {name} has no release of Helm any more");
-    assert!(errors.contains(&why), "{errors}");
-    let held = controllers(&left);
-    assert!(held.values().all(|it| it == "ClusterObjectSet"), "{held:?}");
+    assert_eq!(install.refused(), [""; 0]);
 }
 
 /// Makes an extension that nobody looks at.
@@ -478,35 +373,4 @@ async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they
         plane.kubectl(&[&["delete", kind][..], &part].concat());
     }
     wait::until("upstream may write", STEP, || async { write() }).await;
-}
-
-// deploying.md P58
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn whoever_leaves_leaves_nothing_that_upstream_would_keep() {
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let mut left = Left::of("leaves", &bundles, "1.0.0").await;
-    let plane = left.scene.cluster.plane;
-    left.controller.restart(plane);
-    left.extension.installed("1.0.0").await;
-    left.controller.kill();
-    let before = left.alive();
-    let out = plugin::run(plane, &["doctor", "--leave", "--yes"]);
-    let text = String::from_utf8_lossy(&out.stdout);
-    let errors = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{text}{errors}");
-    let name = &left.scene.name;
-    let way = format!("ClusterExtension {name}: upstream with ClusterObjectSets goes on");
-    assert!(text.contains(&way), "{text}");
-    let found = left.extension.get().await.status.expect("a status");
-    let types: Vec<_> = found.conditions.iter().map(|it| it.type_.as_str()).collect();
-    let ours = ["Ready", "Paused", "PermissionsSufficient", "PlatformUpgradeable"];
-    assert!(!types.iter().any(|it| ours.contains(it)), "{types:?}");
-    assert!(types.contains(&"Installed"));
-    assert_eq!(found.update, None);
-    assert_eq!(left.alive(), before);
-    left.controller.restart(plane);
-    left.extension.shows("Ready", "True", "Succeeded", "").await;
-    assert_eq!(left.alive(), before);
-    left.extension.delete().await;
 }

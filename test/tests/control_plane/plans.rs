@@ -156,8 +156,8 @@ async fn an_update_from_another_catalog_is_told_and_can_be_held() {
     offers(&extension, "1.1.0").await;
     let said = format!("another catalog, {other}, than what is installed");
     extension.shows("Ready", "False", "Retrying", "held, because it is of another catalog").await;
-    let (_, updates, errors) = olm(&scene, &["status", "--updates"]);
-    assert!(updates.contains(&said), "{updates}{errors}");
+    let (_, status, errors) = plugin::answer(scene.cluster.plane, &["status", &scene.name]);
+    assert!(status.contains(&said), "{status}{errors}");
     let (_, why, _) = olm(&scene, &["why", &scene.name, "1.1.0"]);
     let told =
         format!("OtherCatalogHeld: is of another catalog than what is installed, {}", scene.name);

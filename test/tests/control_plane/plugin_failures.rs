@@ -135,7 +135,6 @@ fn verbs<'a>(name: &'a str, folder: &'a str, lock: &'a str) -> Vec<Vec<&'a str>>
         &["install", name, "-n", name, "--yes", "--no-wait"],
         &["status"],
         &["status", name],
-        &["status", "--updates"],
         &["plan", name],
         &["approve", name],
         &["upgrade", name, "--to", "1.1.0", "--yes", "--no-wait"],

@@ -345,8 +345,6 @@ async fn every_verb_has_an_answer_about_an_extension_that_has_nothing() {
         &["status"][..],
         &["status", name],
         &["status", name, "-o", "tree"],
-        &["status", name, "--updates"],
-        &["updates", name, "--from-catalogs"],
         &["why", name],
         &["why", name, "1.0"],
         &["graph", name],

@@ -80,7 +80,7 @@ async fn a_tree_shows_health_and_drift_and_a_watch_each_change() {
     let extension = scene.install(json!({})).await;
     extension.shows("Ready", "True", "Succeeded", "").await;
     let name = &scene.name;
-    let (code, text, errors) = olm(plane, &["tree", name]);
+    let (code, text, errors) = olm(plane, &["status", name, "-o", "tree"]);
     assert_eq!(code, Some(0), "{errors}");
     let deployment = format!("Deployment.apps/v1 {name}/{}", scene.package.deployment());
     assert!(row(&text, &deployment).ends_with(" ready"), "{text}");
@@ -316,7 +316,7 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
     let untouched = before(0);
     first.kill().expect("it runs, or has ended");
     first.wait().expect("it ends");
-    let (code, text, errors) = olm(plane, &["crd-migrate", name, "--yes"]);
+    let (code, text, errors) = olm(plane, &["crd", "migrate", name, "--yes"]);
     assert_eq!(code, Some(0), "{text}{errors}");
     assert_eq!(stored(), r#"["v2"]"#);
     assert!(before(OBJECTS - 1) > untouched || before(0) != untouched, "it was written");

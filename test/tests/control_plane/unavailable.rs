@@ -78,7 +78,7 @@ async fn stage(suffix: &str, versions: &[&str]) -> Scene {
     scene
 }
 
-// resolution.md A1
+// resolution.md 1.13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_catalog_of_lower_priority_stops_nothing() {
     let scene = stage("lower", &["1.0.0"]).await;
@@ -95,7 +95,7 @@ async fn a_broken_catalog_of_lower_priority_stops_nothing() {
     extension.delete().await;
 }
 
-// resolution.md A2, A8
+// resolution.md 1.13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_catalog_of_equal_or_higher_priority_holds_what_is_installed() {
     let scene = stage("equal", &["1.0.0", "1.1.0"]).await;
@@ -125,7 +125,7 @@ async fn a_broken_catalog_of_equal_or_higher_priority_holds_what_is_installed() 
     extension.delete().await;
 }
 
-// resolution.md A3
+// resolution.md 1.13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deprecated_bundle_is_not_taken_while_a_better_one_may_be_missing() {
     let cluster = cluster::with_controller().await;
@@ -155,7 +155,7 @@ fn deprecate(scene: &Scene, files: &mut Files) {
     }
 }
 
-// resolution.md A4
+// resolution.md 1.13
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_installed_stays_the_answer_whatever_breaks() {
     let scene = stage("stays", &["1.0.0"]).await;
@@ -216,7 +216,7 @@ fn resolved_to(status: &mut Value, digit: &str) {
     *image = json!(format!("{name}@sha256:{}", digit.repeat(64)));
 }
 
-// resolution.md A5, A6, A7, A8, A9
+// resolution.md 1.13
 #[tokio::test(flavor = "multi_thread")]
 async fn content_that_was_read_once_is_used_as_the_policy_says() {
     let cluster = cluster::own().await;
@@ -242,18 +242,18 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     };
     catalogs.kill();
 
-    // A5: the content of the wanted digest is cached, whatever the server does.
+    // The content of the wanted digest is cached, whatever the server does.
     set_status(&scene, |status| serving(status, "False")).await;
     upgrade("1.0.1").await;
     let told = scene.events("CatalogUnavailable");
     assert!(told.iter().any(|note| note.ends_with("is not being served")), "{told:?}");
 
-    // A7: the same after a restart.
+    // The same after a restart.
     extensions.kill();
     extensions.restart(plane);
     upgrade("1.0.2").await;
 
-    // A6: if another digest cannot be fetched, the copy stays in use.
+    // If another digest cannot be fetched, the copy stays in use.
     set_status(&scene, |status| {
         serving(status, "True");
         resolved_to(status, "a");
@@ -261,7 +261,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     .await;
     upgrade("1.0.3").await;
 
-    // A9: unless only the wanted digest counts.
+    // Unless only the wanted digest counts.
     extensions.kill();
     extensions = extensions_half(plane, "Strict").await;
     extension.patch_catalog(json!({"version": "1.0.4"})).await;
@@ -273,7 +273,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     extension.shows("Progressing", "True", "Retrying", &text).await;
     assert_eq!(installed_version(&extension.get().await), Some("1.0.3"));
 
-    // A8: a catalog that was never read blocks an install unless the policy is BestEffort.
+    // A catalog that was never read blocks an install unless the policy is BestEffort.
     let broken = add_broken(&scene, 0);
     extensions.kill();
     extensions = extensions_half(plane, "BestEffort").await;
@@ -284,7 +284,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     remove(&scene, &broken);
     extension.installed("1.0.5").await;
 
-    // A6: a recreated catalog does not inherit the copy of the previous one.
+    // A recreated catalog does not inherit the copy of the previous one.
     let status = json!({"metadata": {"finalizers": null}}).to_string();
     plane.kubectl(&["delete", "clustercatalog", &scene.name, "--wait=false"]);
     plane.kubectl(&["patch", "clustercatalog", &scene.name, "--type=merge", "--patch", &status]);

@@ -90,20 +90,19 @@ async fn a_pinned_extension_shows_what_it_could_be() {
     assert!(rows[1].contains(&"1.0.1".to_owned()), "{table}");
 
     let crowd = crowd(&scene).await;
-    for more in [&[][..], &["--from-catalogs"]] {
-        let args: Vec<_> = ["updates", &scene.name].iter().chain(more).copied().collect();
-        let table = plugin::ask(scene.cluster.plane, &args);
-        let row = &columns(&table)[1][2..6];
-        assert_eq!(row, ["1.0.0", "1.0.2", "1.0.1", "Pinned"], "{table}");
-    }
+    let why = plugin::ask(scene.cluster.plane, &["why", &scene.name]);
+    assert!(why.contains("Pinned: 1.0.1 is available"), "{why}");
     for name in crowd {
         let plane = &scene.cluster.plane;
         plane.kubectl(&["delete", "--wait=false", "clustercatalog", &name]);
     }
-    let answer = plugin::ask(scene.cluster.plane, &["updates", "--output=json"]);
+    let (_, answer, _) = plugin::answer(scene.cluster.plane, &["status", "--output=json"]);
     let answer: Value = serde_json::from_str(&answer).expect("JSON");
-    let all = answer["extensions"].as_array().expect("a list");
-    assert!(all.iter().any(|one| one["name"] == scene.name));
+    let mut all = answer["extensions"].as_array().expect("a list").iter();
+    let row = all.find(|one| one["name"] == scene.name).expect("its row");
+    assert_eq!(row["installed"]["version"], "1.0.0");
+    assert_eq!(row["update"]["version"], "1.0.1");
+    assert_eq!(row["update"]["newest"], "1.0.2");
 
     extension.patch_catalog(json!({"version": "1.0.x"})).await;
     let installed = extension.installed("1.0.2").await;

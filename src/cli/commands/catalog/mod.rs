@@ -30,7 +30,6 @@ pub(crate) enum CatalogCommand {
     /// Stop serving a catalog; what was installed from it stays
     Remove(serve::RemoveArgs),
     /// Say what is wrong with the content of a catalog, and where
-    #[command(alias = "validate")]
     Lint(lint::LintArgs),
     /// Print the blobs of catalogs and bundles
     Render(render::RenderArgs),

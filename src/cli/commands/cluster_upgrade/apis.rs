@@ -251,7 +251,7 @@ mod tests {
         let by = Origin::Extension("quay".to_owned());
         count.add(by.clone(), "networking.k8s.io/v1beta1", "ServiceCIDR");
         assert!(count.objects.is_empty());
-        count.add(by, "networking.k8s.io/v1beta1", "Ingress");
+        count.add(by, "storage.k8s.io/v1alpha1", "VolumeAttributesClass");
         assert_eq!(count.objects.len(), 1);
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn after(command: &Command, words: &[String]) -> (Vec<String>, bool) 
 }
 
 /// Returns the flag of this name, if a value follows it.
-pub(in crate::commands) fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
+fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     let name = word.split('=').next().unwrap_or_default();
     let short = |flag: &Arg| flag.get_short().map(|short| format!("-{short}"));
     let long = |flag: &Arg| flag.get_long().map(|long| format!("--{long}"));

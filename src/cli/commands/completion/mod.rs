@@ -3,7 +3,7 @@
 //! kubectl asks a program `kubectl_complete-olm` in `PATH` for what may follow; ours asks the plugin
 //! itself, with the hidden verb `__complete`.
 
-pub(super) mod candidates;
+mod candidates;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

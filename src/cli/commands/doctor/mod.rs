@@ -6,11 +6,8 @@
 mod checks;
 mod dump;
 mod facts;
-mod leave;
 mod releases;
-pub(super) mod snapshot;
 mod takeover;
-mod to_helm;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,7 +23,6 @@ use crate::document::Document as _;
 use crate::managed::{kinds, of_extensions};
 use crate::output::{self, Format, Outcome, Table};
 use facts::Facts;
-use snapshot::Snapshot;
 
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
@@ -37,25 +33,9 @@ pub(crate) struct DoctorArgs {
     /// Also pack what was read, with logs and events, into this tar.gz
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
-    /// Remove from all statuses what upstream would keep although it is not true any more, and say
-    /// which extensions have a way back to it
-    #[arg(long, conflicts_with = "dump")]
-    leave: bool,
-    /// With --leave: give what this extension installed back to the Helm release that it had
-    #[arg(long, value_name = "NAME", requires = "leave")]
-    to_helm: Option<String>,
     /// Say instead what stands in the way of taking this cluster over from upstream
-    #[arg(long, conflicts_with_all = ["dump", "leave", "compare"])]
+    #[arg(long, conflicts_with = "dump")]
     take_over: bool,
-    /// With --take-over: write what has to stay the same into this file
-    #[arg(long, value_name = "FILE", requires = "take_over")]
-    save: Option<PathBuf>,
-    /// Say instead what is not as it was when --save wrote this file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dump", "leave"])]
-    compare: Option<PathBuf>,
-    /// With --leave: do not ask
-    #[arg(long, requires = "leave")]
-    yes: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -111,10 +91,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Outcome> {
     let client = Cluster::client(global).await?;
     let facts = Facts::read(&client).await;
-    if args.leave {
-        return leave::leave(&client, &facts, &args, global.dry_run.is_some(), out).await;
-    }
-    let rows = rows(&client, &facts, &args).await?;
+    let rows = if args.take_over { take_over(&client, &facts).await? } else { checks::all(&facts) };
     let answer = Diagnosis { rows };
     if let Some(path) = &args.dump {
         dump::write(path, &args.names, &facts, &answer, &client).await?;
@@ -131,27 +108,11 @@ pub(crate) async fn run(
     })
 }
 
-/// Finds what was asked for.
-async fn rows(client: &Client, facts: &Facts, args: &DoctorArgs) -> anyhow::Result<Vec<Row>> {
-    if !args.take_over && args.compare.is_none() {
-        return Ok(checks::all(facts));
-    }
-    let kinds = kinds(client).await?;
-    let (managed, unread) = of_extensions(client, &kinds, None).await;
-    let now = Snapshot::take(client, &kinds, (&managed, unread)).await;
-    if let Some(file) = &args.compare {
-        let mut rows = Snapshot::read(file)?.compare(&now);
-        rows.extend(takeover::left(client, Level::Problem).await);
-        rows.extend(checks::some(facts, &["extensions"]));
-        return Ok(rows);
-    }
+/// Judges the cluster before a takeover.
+async fn take_over(client: &Client, facts: &Facts) -> anyhow::Result<Vec<Row>> {
+    let (managed, unread) = of_extensions(client, &kinds(client).await?, None).await;
     let mut rows = takeover::rows(client, facts, &managed).await;
-    rows.push(now.row());
-    rows.extend(now.unknown());
-    if let Some(file) = &args.save {
-        now.save(file)?;
-        output::notice(&format!("note: {} is written", file.display()));
-    }
+    rows.extend(unread.into_iter().map(|what| Row::new(Level::Unknown, "objects", what)));
     Ok(rows)
 }
 

@@ -66,15 +66,15 @@ pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) ->
     let leases = checks::some(facts, &["leases"]).into_iter();
     // Whoever holds them is about to go.
     rows.extend(leases.map(|row| Row { level: row.level.min(Level::Warning), ..row }));
-    rows.extend(left(client, Level::Warning).await);
+    rows.extend(left(client).await);
     rows.extend(openshift);
     rows.extend(checks::some(facts, &["catalogs"]));
     rows.extend(extensions(client, facts, managed).await);
     rows
 }
 
-/// Says what is left of upstream that has to be deleted, each `level`.
-pub(super) async fn left(client: &Client, level: Level) -> Vec<Row> {
+/// Says what is left of upstream that has to be deleted.
+async fn left(client: &Client) -> Vec<Row> {
     let mut rows = Vec::new();
     for (kind, path, name) in IN_THE_WAY {
         let found = get(client, &format!("{path}/{name}")).await;
@@ -82,7 +82,7 @@ pub(super) async fn left(client: &Client, level: Level) -> Vec<Row> {
             Ok(_) => {
                 let text = format!("{kind} {name} has to be deleted");
                 let hint = format!("kubectl delete {kind} {name}");
-                Some(Row::new(level, "leftovers", text).hint(hint))
+                Some(Row::new(Level::Warning, "leftovers", text).hint(hint))
             }
             Err(Refusal::Absent) => None,
             Err(Refusal::Failed(why)) => Some(Row::new(Level::Unknown, "leftovers", why)),
@@ -419,7 +419,7 @@ fn foreign(own: &[&Managed], owners: &BTreeSet<String>) -> Vec<Said> {
 }
 
 /// Returns the revision that a release would become.
-pub(super) fn desired(
+fn desired(
     release: Release,
     extension: &ClusterExtension,
     account: Option<&Account>,

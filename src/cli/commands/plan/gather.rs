@@ -11,7 +11,9 @@ use olm_api::keys::{annotation, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::extension::{Course, Policy, Source, ValidExtension, desired, going_back, retagged};
+use olm_core::extension::{
+    Course, Policy, Source, ValidExtension, desired, going_back, retagged, said,
+};
 use olm_core::object::Object;
 use olm_core::plan::{Before, Crds, Plan, Proposed, Unknown};
 use olm_core::preflight::definitions;
@@ -81,7 +83,7 @@ pub(crate) async fn make(
 ) -> Result<Plan, Missing> {
     let mut snapshot = cluster.snapshot_of(extension).await?;
     let answer = cluster.answer(extension, &snapshot).await.ok();
-    let said = cluster.said(extension, &snapshot, answer.as_ref()).await?;
+    let said = said(extension, &snapshot.question, answer.as_ref());
     let revisions = cluster.revisions(&extension.name_any()).await?;
     let question = &mut snapshot.question;
     let going = going_back(&question.policy, &revisions, question.now);

@@ -21,8 +21,8 @@ use olm_api::keys::name;
 use olm_core::error::quote;
 use olm_core::object::Object;
 use olm_core::rbac::{
-    Account, BundleObjects, FinalizersRule, Options, Permissions, PolicyRule, Subject,
-    impersonate_manifests, lines, manifests, missing_manifests, required, use_manifests,
+    Account, BundleObjects, Options, Permissions, PolicyRule, Subject, impersonate_manifests,
+    lines, manifests, missing_manifests, required, use_manifests,
 };
 use olm_core::revision::NotNamespaced;
 use schemars::JsonSchema;
@@ -124,15 +124,6 @@ struct GrantArgs {
     /// stronger
     #[arg(long)]
     use_bind_escalate: bool,
-    /// Add what upstream's controller needs besides, for one extension or for all
-    #[arg(
-        long,
-        value_name = "EXTENSION",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = ""
-    )]
-    compat_finalizers_rule: Option<String>,
 }
 
 /// A rendered bundle and its source.
@@ -573,16 +564,11 @@ fn people(args: &RbacArgs) -> Result<Vec<Subject>, UsageError> {
 }
 
 fn options(args: &GrantArgs, subjects: &Subjects) -> Options {
-    let finalizers = args.compat_finalizers_rule.as_deref();
     Options {
         create_namespace: subjects.create_namespace.clone(),
         collection_watch: args.with_watch,
         stable: args.stable,
         bind_escalate: args.use_bind_escalate,
-        compat_finalizers: finalizers.map(|name| match name {
-            "" => FinalizersRule::Any,
-            name => FinalizersRule::Named(name.to_owned()),
-        }),
     }
 }
 

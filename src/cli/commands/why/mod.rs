@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use olm_api::conditions::Reason as Code;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::explain::{Headline, Report, explain_target};
-use olm_core::extension::{self, PermissionIncrease, Question, ValidExtension};
+use olm_core::extension::{self, PermissionIncrease, Question, ValidExtension, said};
 use olm_core::preflight::{increase, plan_changed};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::revision::BundleRecord;
@@ -196,7 +196,7 @@ impl Inquiry {
         let answer = cluster.answer(extension, snapshot).await.ok();
         Ok(Self {
             extension: extension.metadata.name.clone(),
-            said: cluster.said(extension, snapshot, answer.as_ref()).await?,
+            said: said(extension, &snapshot.question, answer.as_ref()),
             options: snapshot.options,
             question: snapshot.question.clone(),
             environment: snapshot.environment.clone(),

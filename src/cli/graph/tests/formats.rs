@@ -15,11 +15,6 @@ fn mermaid_of_everything() {
 }
 
 #[test]
-fn dot_of_everything() {
-    assert_snapshot!(graph(&teapot(), &FROM_1_0_0).draw(Format::Dot));
-}
-
-#[test]
 fn svg_of_everything() {
     assert_snapshot!(graph(&teapot(), &FROM_1_0_0).draw(Format::Svg));
 }
@@ -36,7 +31,6 @@ fn classic_stays_where_the_documented_example_moves() {
     let graph = graph(&documented(), &question);
     assert_snapshot!("documented_tree", graph.draw(Format::Tree));
     assert_snapshot!("documented_mermaid", graph.draw(Format::Mermaid));
-    assert_snapshot!("documented_dot", graph.draw(Format::Dot));
     let svg = graph.draw(Format::Svg);
     assert!(svg.contains("class=\"edge taken superseded\""));
     assert!(svg.contains("OLM Classic: stays (ClassicStays)"));

@@ -88,27 +88,6 @@ fn no_name_adds_an_element_or_an_attribute() {
 }
 
 #[test]
-fn no_name_ends_a_string_of_dot() {
-    let strings = |text: &str| {
-        let (mut count, mut escaped) = (0, false);
-        for character in text.chars() {
-            match character {
-                '"' if !escaped => count += 1,
-                _ => {}
-            }
-            escaped = character == '\\' && !escaped;
-        }
-        count
-    };
-    let harmless = named("harmless").draw(Format::Dot);
-    for name in HOSTILE {
-        let text = named(name).draw(Format::Dot);
-        assert_eq!(strings(&text), strings(&harmless), "{name:?}: {text}");
-        assert_eq!(text.lines().count(), harmless.lines().count(), "{name:?}: {text}");
-    }
-}
-
-#[test]
 fn no_name_is_more_than_letters_to_mermaid() {
     let harmless = named("harmless").draw(Format::Mermaid);
     for name in HOSTILE {

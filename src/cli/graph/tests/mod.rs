@@ -14,8 +14,7 @@ use super::*;
 use olm_core::catalog::{Blob, Content};
 use olm_core::resolve::{Installed, UpdatePolicy};
 
-const FORMATS: [Format; 5] =
-    [Format::Tree, Format::Mermaid, Format::Dot, Format::Svg, Format::Html];
+const FORMATS: [Format; 4] = [Format::Tree, Format::Mermaid, Format::Svg, Format::Html];
 
 #[expect(clippy::needless_pass_by_value, reason = "callers write entries in place")]
 fn channel(name: &str, entries: Value) -> Value {

@@ -1,4 +1,4 @@
-//! `kubectl olm crd-check` as a user runs it.
+//! `kubectl olm crd check` as a user runs it.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Runs the program and returns exit code, stdout and stderr.
 fn check(arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .arg("crd-check")
+        .args(["crd", "check"])
         .args(arguments)
         .output()
         .map(checked)

@@ -79,7 +79,7 @@ fn findings_name_a_place_that_can_be_followed() {
     3 errors, 1 warning, 1 note (--notes shows them) in 1 file
     "#);
     assert_eq!(code, 1);
-    let (_, with_notes, _) = catalog(root, &["validate", "catalog", "--notes"]);
+    let (_, with_notes, _) = catalog(root, &["lint", "catalog", "--notes"]);
     assert!(with_notes.contains("note[bundle-image]: "), "{with_notes}");
     let (code, json, _) = catalog(root, &["lint", "catalog", "-o", "json"]);
     let json: Value = serde_json::from_str(&json).unwrap();

@@ -59,7 +59,7 @@ fn yaml_and_json_hold_the_same_objects() {
     assert!(list["items"].as_array().unwrap().len() > 10);
 }
 
-// rendering.md section 2, 3.4
+// rendering.md section 2, 3.3
 #[test]
 fn what_is_not_supported_is_refused_with_its_text() {
     let all = "installModes: [{type: AllNamespaces, supported: true}]";
@@ -142,7 +142,7 @@ fn wrong_usage_exits_with_two() {
     assert_eq!(render(&sample(), &["-n", "ops", "--role-placement", "x"]).0, 2);
 }
 
-// rendering.md W11: what the controller adds at run time is mentioned, not invented
+// rendering.md 4.11: what the controller adds at run time is mentioned, not invented
 #[test]
 fn the_certificate_of_the_controller_is_announced() {
     let hooked = bundle(

@@ -248,7 +248,7 @@ fn lint_of_a_sound_bundle_says_what_it_needs() {
     assert_eq!(olm(&["lint-bundle", sample().to_str().unwrap()]).0, 0);
 }
 
-// rendering.md X2: every finding, in the order of the validators
+// rendering.md 5: every finding, in the order of the validators
 #[test]
 fn lint_reports_every_finding_and_fails() {
     let spec = json!({

@@ -127,7 +127,7 @@ fn no_verb_lets_text_of_the_cluster_command_the_terminal() {
         &["status"][..],
         &["status", "e"],
         &["why", "e"],
-        &["tree", "e"],
+        &["status", "e", "-o", "tree"],
         &["history", "e"],
         &["plan", "e"],
         &["approve", "e", "--version", "2.0.0"],

@@ -85,7 +85,7 @@ fn settings_of_a_file_decide() {
     assert!(stderr.contains(&wrong), "{stderr}");
 }
 
-// resolution.md P6, style.md case 14
+// resolution.md 6.1, style.md case 14
 #[test]
 fn json_is_the_report() {
     let arguments = [RED, FROM_FIRST, &["--version", "1.0.2", "-o", "json"]];

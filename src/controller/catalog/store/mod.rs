@@ -25,101 +25,31 @@ use jiff::Timestamp;
 use olm_core::catalog;
 use olm_core::catalog::diff::{PackageDiff, diff};
 use olm_core::catalog::lint::{Linter, Tally};
-use olm_core::catalog::read::{Meta, ReadError, Reason};
-use olm_core::error::without_path;
+use olm_core::catalog::read::Meta;
 use olm_image::Room;
 use olm_image::reference::pinned;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-use super::index::{BlobIndex, IndexError, Record};
+pub use super::disk::{Blob, StoreError};
+use super::disk::{INDEX, LINES, WRITING, hex, sync_folder};
+use super::index::{BlobIndex, Record};
+pub use super::origin::{Origin, whole_seconds};
 use super::writer::Writer;
 
 mod forms;
 
 use forms::{Form, Place};
 
-/// Name of the file of JSON lines.
-pub(super) const LINES: &str = "catalog.jsonl";
-/// Name of the index, which is written last and vouches for the rest.
-pub(super) const INDEX: &str = "index.json";
 /// Name of the file that points at the folder that counts.
 const CURRENT: &str = "current";
 /// Name of the folder for what is not complete.
 const TEMPORARY: &str = "tmp";
-/// What fails when new content cannot be written.
-pub(super) const WRITING: &str = "error writing catalog content";
 
 /// Bytes of blobs that are handed over together, one of up to 16 MiB beyond it; and how often that is
 /// done before those before them are written.
 const BATCH_BYTES: usize = 1 << 18;
 const READ_AHEAD: usize = 2;
-
-/// Why content could not be stored, restored or removed.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The content itself cannot be read.
-    #[error(transparent)]
-    Content(#[from] ReadError),
-    /// A line of a download is not a blob.
-    #[error("line {line} is not a catalog blob")]
-    Line {
-        /// Number of the line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        #[source]
-        source: Reason,
-    },
-    /// The index of the content would take too much memory.
-    #[error("error reading {place}")]
-    Index {
-        /// File and line of the blob that is too much, or its number where there are no files.
-        place: String,
-        /// Which limit it passes.
-        #[source]
-        source: IndexError,
-    },
-    /// A disk operation failed.
-    #[error("{action}")]
-    Disk {
-        /// What was tried.
-        action: &'static str,
-        /// What the system says.
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl StoreError {
-    /// Wraps what the system says about `action`.
-    pub fn disk(action: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Disk { action, source: without_path(source) }
-    }
-}
-
-/// Where content came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// Name of the catalog.
-    pub catalog: String,
-    /// Identity of the catalog object; content of another object of the same name is not used.
-    pub uid: String,
-    /// Reference of the image, by digest.
-    pub reference: String,
-    /// When the image was unpacked.
-    pub unpacked: Timestamp,
-}
-
-/// A blob, and where its document begins.
-#[derive(Debug)]
-pub struct Blob<'a> {
-    /// Path of its file, or what stands for it in findings.
-    pub file: &'a str,
-    /// Line, from 1.
-    pub line: usize,
-    /// The blob.
-    pub meta: Meta,
-}
 
 /// The contents of all catalogs. Shared by reference; cheap to ask from any thread.
 #[derive(Debug)]
@@ -492,11 +422,6 @@ impl Store {
     }
 }
 
-/// Cuts a time to whole seconds, which is all that HTTP dates and Kubernetes times hold.
-pub fn whole_seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
-}
-
 /// Opens and verifies what `current` points at below the folder of one catalog.
 fn restore(home: &Path, name: &str, place: &Arc<Place>) -> io::Result<Content> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
@@ -525,21 +450,6 @@ fn key(name: &str) -> String {
 
 fn is_key(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 /// Removes what nobody needs; what cannot be removed stays until the next start.

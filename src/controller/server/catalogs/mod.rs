@@ -19,7 +19,7 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 
 use super::body::{self, Part};
-use super::negotiate::{self, Ranges, Validators, Verdict};
+use super::negotiate::{self, Asked, Validators, Verdict};
 use super::path::{self, Endpoint, Target};
 use crate::catalog::index::BlobRef;
 use crate::catalog::store::{Content, Encoding, Store};
@@ -160,7 +160,7 @@ impl Answer {
     }
 }
 
-/// Answers `/all`, with ranges and lengths.
+/// Answers `/all`, with a range and lengths.
 fn all(
     content: &Arc<Content>,
     request: &HeaderMap,
@@ -168,15 +168,15 @@ fn all(
     head: bool,
 ) -> Response {
     let len = content.index().bytes();
-    match negotiate::ranges(request, validators, len) {
-        Ranges::Unsatisfiable => {
+    match negotiate::asked(request, validators, len) {
+        Asked::Unsatisfiable => {
             let mut response =
                 failure(StatusCode::RANGE_NOT_SATISFIABLE, "416 Range Not Satisfiable\n");
             set(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{len}"));
             response
         }
-        Ranges::Parts(ranges) => partial(content, &ranges, len, head),
-        Ranges::Whole => {
+        Asked::Part(range) => partial(content, &range, len, head),
+        Asked::Whole => {
             let encoding = chosen(request, head, len);
             let stored = content.len(encoding);
             let mut response = whole(content, encoding, stored, head);
@@ -192,51 +192,26 @@ fn all(
     }
 }
 
-/// Answers with one range as it is, with several as parts of one body.
-fn partial(content: &Arc<Content>, ranges: &[Range<u64>], len: u64, head: bool) -> Response {
-    let span = |range: &Range<u64>| Part::Span {
-        encoding: Encoding::Identity,
-        offset: range.start,
-        len: range.end - range.start,
-    };
-    let place = |range: &Range<u64>| format!("bytes {}-{}/{len}", range.start, range.end - 1);
-    let (parts, total, type_, range) = if let [range] = ranges {
-        let total = range.end - range.start;
-        (vec![span(range)], total, JSON_LINES.to_owned(), Some(place(range)))
-    } else {
-        let boundary = format!("{:.16}", fastrand::f64()).replace('.', "");
-        let mut parts = Vec::new();
-        let mut total = 0;
-        for range in ranges {
-            let head = format!(
-                "\r\n--{boundary}\r\nContent-Range: {}\r\nContent-Type: {JSON_LINES}\r\n\r\n",
-                place(range)
-            );
-            total += head.len() as u64 + (range.end - range.start);
-            parts.extend([Part::Text(head), span(range)]);
-        }
-        let end = format!("\r\n--{boundary}--\r\n");
-        total += end.len() as u64;
-        parts.push(Part::Text(end));
-        (parts, total, format!("multipart/byteranges; boundary={boundary}"), None)
-    };
-    let body = if head { Body::empty() } else { body::stream(Arc::clone(content), parts) };
+/// Answers with one range, as it is.
+fn partial(content: &Arc<Content>, range: &Range<u64>, len: u64, head: bool) -> Response {
+    let part =
+        Part { encoding: Encoding::Identity, offset: range.start, len: range.end - range.start };
+    let total = part.len;
+    let body = if head { Body::empty() } else { body::stream(Arc::clone(content), vec![part]) };
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     let headers = response.headers_mut();
-    set(headers, CONTENT_TYPE, &type_);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
     headers.insert(CONTENT_LENGTH, total.into());
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    if let Some(range) = range {
-        set(headers, CONTENT_RANGE, &range);
-    }
+    set(headers, CONTENT_RANGE, &format!("bytes {}-{}/{len}", range.start, range.end - 1));
     response
 }
 
 /// Answers with everything: as it is stored in this form, or compressed on the way while that form
 /// is being made.
 fn whole(content: &Arc<Content>, encoding: Encoding, stored: Option<u64>, head: bool) -> Response {
-    let part = Part::Span {
+    let part = Part {
         encoding: stored.map_or(Encoding::Identity, |_| encoding),
         offset: 0,
         len: stored.unwrap_or_else(|| content.index().bytes()),
@@ -272,7 +247,7 @@ fn filtered(
         if head { Encoding::Identity } else { worth(negotiate::encoding(request), total) };
     let parts = spans
         .into_iter()
-        .map(|span| Part::Span {
+        .map(|span| Part {
             encoding: Encoding::Identity,
             offset: span.start,
             len: span.end - span.start,

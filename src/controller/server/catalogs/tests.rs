@@ -201,12 +201,8 @@ async fn ranges_are_plain_bytes() {
     assert_eq!(response.status(), 416);
     assert_eq!(header(&response, "content-range"), format!("bytes */{len}"));
     let response = get("bytes=0-1,4-5").await.unwrap();
-    assert!(header(&response, "content-type").starts_with("multipart/byteranges; boundary="));
-    let announced: usize = header(&response, "content-length").parse().unwrap();
-    let body = response.text().await.unwrap();
-    assert_eq!(body.len(), announced);
-    assert!(body.contains(&format!("Content-Range: bytes 4-5/{len}\r\n")));
-    assert!(body.contains("\r\n\r\n{\"\r\n--"));
+    assert_eq!(response.status(), 200, "several ranges are answered with everything");
+    assert_eq!(header(&response, "content-type"), "application/jsonl");
 }
 
 // catalogs.md H5, H6

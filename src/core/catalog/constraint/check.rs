@@ -6,7 +6,7 @@
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 
 use super::ConstraintError;
-use super::rule::parts;
+use super::expression::parts;
 use crate::error::quote;
 
 /// Names of types, which are CEL values as well.

@@ -6,7 +6,7 @@
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 use serde_json::Value;
 
-use super::rule::parts;
+use super::expression::parts;
 
 /// Steps counted for compiling a regular expression.
 const PATTERN: u64 = 2_000;

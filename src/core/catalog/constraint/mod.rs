@@ -5,6 +5,7 @@
 
 mod check;
 mod cost;
+mod expression;
 mod parse;
 mod rule;
 
@@ -15,7 +16,7 @@ use std::fmt;
 
 use olm_api::keys::property;
 
-use super::model::Property;
+use super::property::Property;
 use crate::version::{SkipRange, Version};
 pub use rule::{Facts, Rule};
 

@@ -13,14 +13,15 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 
-use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
+use cel::common::ast::IdedExpr;
 use cel::parser::PrattParser;
 use cel::{Context, Env, ExecutionError, Value};
 use serde_json::json;
 
 use super::cost::{self, Extent};
+use super::expression::depth;
 use super::{ConstraintError, check};
-use crate::catalog::model::Property;
+use crate::catalog::property::Property;
 use crate::version::Version;
 
 /// The longest rule that is evaluated, in bytes.
@@ -197,40 +198,4 @@ fn semver_compare(a: Value, b: Value) -> Result<i64, ExecutionError> {
         Ordering::Equal => 0,
         Ordering::Greater => 1,
     })
-}
-
-/// Returns the direct parts of an expression.
-pub(super) fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
-    match &expression.expr {
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
-        Expr::Call(call) => {
-            let target = call.target.as_deref();
-            target.into_iter().chain(&call.args).collect()
-        }
-        Expr::Comprehension(fold) => {
-            vec![&fold.iter_range, &fold.accu_init, &fold.loop_cond, &fold.loop_step, &fold.result]
-        }
-        Expr::List(list) => list.elements.iter().collect(),
-        Expr::Select(select) => vec![&select.operand],
-        Expr::Map(map) => map.entries.iter().flat_map(entry).collect(),
-        Expr::Struct(message) => message.entries.iter().flat_map(entry).collect(),
-    }
-}
-
-fn entry(entry: &IdedEntryExpr) -> Vec<&IdedExpr> {
-    match &entry.expr {
-        EntryExpr::StructField(field) => vec![&field.value],
-        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-    }
-}
-
-/// Returns how deep an expression is nested; a name or a literal is 1.
-fn depth(expression: &IdedExpr) -> usize {
-    let mut deepest = 0;
-    let mut pending = vec![(expression, 1)];
-    while let Some((expression, depth)) = pending.pop() {
-        deepest = deepest.max(depth);
-        pending.extend(parts(expression).into_iter().map(|part| (part, depth + 1)));
-    }
-    deepest
 }

@@ -1,4 +1,4 @@
-//! Parsing of constraints and CEL rules: K7 and K8 of resolution.md, and that nothing panics.
+//! Parsing of constraints and CEL rules: resolution.md 5.1 and 5.5, and that nothing panics.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -25,7 +25,7 @@ fn error(value: impl Display) -> String {
     constraint(value).unwrap_err().to_string()
 }
 
-// resolution.md K8
+// resolution.md 5.1
 #[rstest]
 #[case::unknown_member(json!({"failureMessage": "x", "unknown": {}}), "unknown field \"unknown\"")]
 #[case::name_of_the_documentation(
@@ -55,7 +55,7 @@ fn malformed_constraints(#[case] value: Value, #[case] want: &str) {
     assert_eq!(error(value), want);
 }
 
-// resolution.md K8
+// resolution.md 5.1
 #[test]
 fn the_first_of_several_members_counts() {
     let value = json!({
@@ -69,7 +69,7 @@ fn the_first_of_several_members_counts() {
     assert!(matches!(demand, Demand::Not(_)), "{demand:?}");
 }
 
-// resolution.md K8
+// resolution.md 5.1
 #[test]
 fn a_constraint_has_at_most_131072_bytes() {
     let sized = |bytes: usize| {
@@ -84,7 +84,7 @@ fn a_constraint_has_at_most_131072_bytes() {
     );
 }
 
-// resolution.md K8
+// resolution.md 5.1
 #[test]
 fn constraints_are_nested_at_most_100_deep() {
     let nested = |depth: usize| {
@@ -96,7 +96,7 @@ fn constraints_are_nested_at_most_100_deep() {
     assert_eq!(error(nested(101)), "constraint is nested deeper than 100 levels");
 }
 
-// resolution.md K6
+// resolution.md 5.7
 #[test]
 fn messages_are_one_line_of_at_most_512_characters() {
     let message = |message: &str| {
@@ -141,7 +141,7 @@ fn facts() -> Facts {
     ])
 }
 
-// resolution.md K7, and the examples of 5.5
+// resolution.md 5.5
 #[rstest]
 #[case("true", true)]
 #[case("properties.exists(p, p.type == \"certified\")", true)]
@@ -183,7 +183,7 @@ fn rules(#[case] rule: &str, #[case] want: bool) {
     assert_eq!(Rule::compile(rule).unwrap().matches(&facts()), want, "{rule}");
 }
 
-// resolution.md K7
+// resolution.md 5.5
 #[rstest]
 #[case::syntax("properties.exists(p", "Syntax error: mismatched input <EOF> expecting ')'")]
 #[case::empty(

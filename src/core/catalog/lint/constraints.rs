@@ -4,7 +4,7 @@ use olm_api::keys::property;
 
 use super::Severity;
 use crate::catalog::constraint::{Constraint, Declared, Demand};
-use crate::catalog::model::Property;
+use crate::catalog::property::Property;
 use crate::error::quote;
 
 /// What is wrong with a constraint.

@@ -208,7 +208,7 @@ fn walks_depth_first_in_byte_order() {
     assert_eq!(order, ["B", "a", "a2", "b", "c"]);
 }
 
-// catalogs.md F15, rows of 1.6
+// catalogs.md F15, stack.md 7
 #[rstest]
 #[case("yes", "true")]
 #[case("Off", "false")]

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::resolve::Ending;
 
-// resolution.md P2
+// resolution.md 6.2
 #[test]
 fn every_reason_that_applies_is_listed() {
     let entries = json!([{"name": "kettle.v1.0.0"}]);
@@ -20,7 +20,7 @@ fn every_reason_that_applies_is_listed() {
     );
 }
 
-// resolution.md P3
+// resolution.md 6.2
 #[test]
 fn a_prerelease_nobody_asked_for_is_not_out_of_range() {
     let content = Fixture::bundles(&["1.5.0-rc.1", "2.0.0"]).content();
@@ -47,7 +47,7 @@ fn every_group_names_the_term_that_refuses() {
     assert_eq!(groups[1], "3.x");
 }
 
-// resolution.md P4
+// resolution.md 6.2
 #[test]
 fn a_cycle_ends() {
     let entries = json!([
@@ -95,7 +95,7 @@ fn the_shortest_way_over_the_higher_versions_is_shown() {
     );
 }
 
-// resolution.md U5 and the example of 6.1
+// resolution.md 1.6, 6.2
 #[test]
 fn a_pin_two_hops_away_is_not_adjacent() {
     let content = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]).content();
@@ -120,7 +120,7 @@ fn a_pin_two_hops_away_is_not_adjacent() {
     );
 }
 
-// resolution.md U7
+// resolution.md 1.6
 #[rstest]
 #[case("<v1.1.0")]
 #[case(">=1.0.0, <1.1.0")]
@@ -204,7 +204,7 @@ fn catalogs_say_what_they_lost_to() {
     );
 }
 
-// resolution.md A1, A2
+// resolution.md 1.13
 #[rstest]
 #[case::lower(-1, true)]
 #[case::equal(0, false)]
@@ -223,7 +223,7 @@ fn a_catalog_that_cannot_be_read_says_whether_it_matters(
     assert_eq!(between(&report), [("a", code)]);
 }
 
-// resolution.md S2, S4
+// resolution.md 1.3
 #[test]
 fn catalogs_left_out_on_purpose_say_what_they_would_offer() {
     let (old, new) =
@@ -311,7 +311,7 @@ fn versions_around_one_that_does_not_exist_are_told() {
     assert!(target.found.is_empty() && target.ways.is_empty());
 }
 
-// resolution.md P6
+// resolution.md 6.1
 #[test]
 fn a_report_that_breaks_its_schema_is_noticed() {
     let content = Fixture::bundles(&["1.0.0"]).content();

@@ -63,7 +63,7 @@ fn is_chosen(resolution: &Resolution<'_>, bundle: &BundleReport<'_>) -> bool {
 }
 
 proptest! {
-    // resolution.md P1, P6
+    // resolution.md 6.2, 6.1
     #[test]
     fn excluded_is_never_chosen_and_chosen_is_never_excluded(
         here in any_fixture(),
@@ -92,7 +92,7 @@ proptest! {
         prop_assert_eq!(violations(&report), Vec::<String>::new());
     }
 
-    // resolution.md P6, style.md case 11
+    // resolution.md 6.1, style.md case 11
     #[test]
     fn order_and_other_packages_never_matter(
         (fixture, shuffled) in any_fixture().prop_flat_map(|fixture| {

@@ -2,6 +2,8 @@
 //!
 //! Source: resolution.md 1.11, 6.1; decisions 5, 22, 24.
 
+mod give_way;
+
 use jiff::Timestamp;
 use olm_api::conditions;
 use olm_api::{CatalogFilter, ClusterObjectSet, UpdateStatus};

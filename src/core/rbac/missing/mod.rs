@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::permission::{Permission, Permissions};
-use super::required::{RBAC, role_plural};
-use super::rule::PolicyRule;
+use super::rule::{PolicyRule, RBAC, role_plural};
 use crate::error::quote;
 
 /// A Role, or a `ClusterRole` where the namespace is empty.

@@ -17,14 +17,10 @@ use crate::object::{Identity, Object};
 use super::missing::{Held, Missing, RoleKey};
 use super::permission::{Permission, Permissions};
 use super::resource::{Resource, Resources, Scope};
-use super::rule::PolicyRule;
+use super::rule::{PolicyRule, RBAC, role_plural};
 
-/// The API group of roles and bindings.
-pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 /// OpenShift's older API for the same objects.
 const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
-/// The API group of `ClusterExtension`.
-const OLM: &str = olm_api::GROUP;
 
 /// Verbs for writing and removing an object, by name.
 const NAMED_VERBS: &[&str] = &["delete", "get", "patch"];
@@ -48,15 +44,6 @@ pub struct BundleObjects<'a> {
     pub objects: &'a [Object],
 }
 
-/// Which extensions upstream's `clusterextensions/finalizers` rule covers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FinalizersRule {
-    /// Every `ClusterExtension`.
-    Any,
-    /// The one of this name.
-    Named(String),
-}
-
 /// What is granted in addition to, or instead of, the minimum.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
@@ -67,9 +54,6 @@ pub struct Options {
     /// Grants `escalate` and `bind` instead of the rules that the bundle's roles hold: shorter and
     /// far stronger.
     pub bind_escalate: bool,
-    /// Adds what an upstream controller also requires: `update` on the finalizers of the extension
-    /// and on every object.
-    pub compat_finalizers: Option<FinalizersRule>,
     /// Adds what making this install namespace takes.
     pub create_namespace: Option<String>,
 }
@@ -203,14 +187,6 @@ pub fn required(
             let right = Permission::on(verb, "", "namespaces", Some(name));
             collected.needed.insert("", right);
         }
-    }
-    if let Some(rule) = &options.compat_finalizers {
-        let name = match rule {
-            FinalizersRule::Any => None,
-            FinalizersRule::Named(name) => Some(name.as_str()),
-        };
-        let right = Permission::on("update", OLM, "clusterextensions/finalizers", name);
-        collected.needed.insert("", right);
     }
     collected.needed = collected.needed.reduced();
     collected.warnings.sort();
@@ -385,9 +361,6 @@ impl Collector<'_> {
         for verb in NAMED_VERBS {
             needed.insert(namespace, Permission::on(verb, group, plural, name));
         }
-        if self.options.compat_finalizers.is_some() {
-            needed.insert(namespace, Permission::on("update", group, plural, name));
-        }
         if group == OPENSHIFT_RBAC {
             needed.insert(namespace, Permission::on("create", RBAC, plural, None));
             for verb in BEHIND_OPENSHIFT_VERBS {
@@ -503,10 +476,6 @@ impl RoleReference<'_> {
 
 fn is_rbac(group: &str) -> bool {
     group == RBAC || group == OPENSHIFT_RBAC
-}
-
-pub(super) fn role_plural(kind: &str) -> &'static str {
-    if kind == "Role" { "roles" } else { "clusterroles" }
 }
 
 fn rules_of(role: &Object) -> impl Iterator<Item = PolicyRule> {

@@ -275,20 +275,6 @@ fn bind_escalate_replaces_the_rules_and_warns() {
 }
 
 #[test]
-fn compatibility_adds_update_and_the_finalizers_rule() {
-    let options = Options {
-        compat_finalizers: Some(FinalizersRule::Named("my-ext".into())),
-        ..Options::default()
-    };
-    let required = compute(&small_bundle(), &options);
-    let finalizers = "clusterextensions/finalizers";
-    let holds = |namespace, right| required.needed.covers(namespace, &right);
-    assert!(holds("", Permission::on("update", OLM, finalizers, Some("my-ext"))));
-    assert!(!holds("", Permission::on("update", OLM, finalizers, Some("other"))));
-    assert!(holds("ns1", Permission::on("update", "apps", "deployments", Some("op"))));
-}
-
-#[test]
 fn garbage_does_not_panic() {
     let mut odd = role("", "r", json!("no list"));
     odd.0.insert("aggregationRule".to_owned(), json!(7));

@@ -12,7 +12,7 @@ fn self_signed(ca_bundle: &str) -> CertificateProvider {
     CertificateProvider::SelfSigned { ca_bundle }
 }
 
-// rendering.md W7
+// rendering.md 4.11
 #[test]
 fn cert_manager_gets_an_issuer_and_a_certificate() {
     let stale = crd("{cert-manager.io/inject-ca-from: system/stale, other: kept}", "{}");
@@ -54,7 +54,7 @@ fn cert_manager_gets_an_issuer_and_a_certificate() {
     assert_eq!(annotations("pot-service"), None);
 }
 
-// rendering.md W8, R3: upstream always writes commonName, which cert-manager refuses beyond 64
+// rendering.md 4.11, R3: upstream always writes commonName, which cert-manager refuses beyond 64
 #[rstest]
 #[case(64, true)]
 #[case(65, false)]
@@ -68,7 +68,7 @@ fn a_common_name_has_at_most_64_bytes(#[case] bytes: usize, #[case] kept: bool) 
     assert_eq!(spec.get("commonName").is_some(), kept);
 }
 
-// rendering.md W9, W11, R5: upstream leaves the author's annotation, so that two sources fight
+// rendering.md 4.11, R5: upstream leaves the author's annotation, so that two sources fight
 #[rstest]
 #[case::service_ca(Some(CertificateProvider::ServiceCa),
     json!({"other": "kept", "service.beta.openshift.io/inject-cabundle": "true"}))]
@@ -94,7 +94,7 @@ fn stale_annotations_of_other_sources_go(
     assert_eq!(annotations("cups.example.com").as_object().unwrap().len(), 4);
 }
 
-// rendering.md W9
+// rendering.md 4.11
 #[test]
 fn the_service_ca_is_asked_on_the_service() {
     let bundle = bundle_of(&["pot"], VALIDATING, &[]);
@@ -109,7 +109,7 @@ fn the_service_ca_is_asked_on_the_service() {
     assert_eq!(objects.iter().filter(|object| object.kind() == "Secret").count(), 0);
 }
 
-// rendering.md W10, R15: upstream's order is that of a Go map
+// rendering.md 4.11, R15: upstream's order is that of a Go map
 #[test]
 fn deployments_are_taken_by_name() {
     let webhooks = "[{type: ValidatingAdmissionWebhook, generateName: a, deploymentName: pot}, \
@@ -129,7 +129,7 @@ fn deployments_are_taken_by_name() {
     );
 }
 
-// rendering.md W11, R16: upstream knows no such source
+// rendering.md 4.11, R16: upstream knows no such source
 #[test]
 fn the_controller_as_source_writes_ca_bundles_and_asks_for_one_certificate_a_deployment() {
     let webhooks = "[{type: ConversionWebhook, generateName: c, deploymentName: pot, \
@@ -159,7 +159,7 @@ fn the_controller_as_source_writes_ca_bundles_and_asks_for_one_certificate_a_dep
     assert_eq!(rendered.objects.iter().find(foreign), None);
 }
 
-// rendering.md W12, R16: upstream chooses by feature gate
+// rendering.md 4.11, R16: upstream chooses by feature gate
 #[rstest]
 #[case::openshift("ServiceCa", None, None, true, true)]
 #[case::cert_manager("CertManager", None, None, false, true)]
@@ -187,7 +187,7 @@ fn the_source_is_what_was_asked_then_what_was_then_what_is_there(
     assert_eq!(chosen.to_string().parse(), Ok(chosen));
 }
 
-// rendering.md W12: its own certificates would be waited for before it runs
+// rendering.md 4.11: its own certificates would be waited for before it runs
 #[test]
 fn the_bundle_of_cert_manager_does_not_wait_for_itself() {
     let served = Served { openshift: false, cert_manager: true };
@@ -198,7 +198,7 @@ fn the_bundle_of_cert_manager_does_not_wait_for_itself() {
     assert_eq!(chosen, CertificateSource::SelfSigned);
 }
 
-// rendering.md E8, E10, E12, 4.7
+// rendering.md 4.7
 #[test]
 fn certificates_replace_what_is_mounted_in_their_place() {
     let mut pod = json!({
@@ -241,7 +241,7 @@ fn certificates_replace_what_is_mounted_in_their_place() {
     );
 }
 
-// rendering.md E9, E11, E13
+// rendering.md 4.7
 #[rstest]
 #[case::nobody(None, &[])]
 #[case::somebody(Some(CertificateProvider::ServiceCa), &["pot"])]

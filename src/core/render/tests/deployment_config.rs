@@ -34,7 +34,7 @@ fn mount(name: &str, path: &str) -> Value {
     json!({"name": name, "mountPath": path})
 }
 
-// rendering.md E14, E18
+// rendering.md 4.8
 #[rstest]
 #[case::replaced_as_a_whole(
     json!({"env": [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]}),
@@ -85,7 +85,7 @@ fn every_container_changes() {
     }
 }
 
-// rendering.md E14, E16
+// rendering.md 4.8
 #[rstest]
 #[case::volumes(
     json!({"volumes": [{"name": "webhook-cert", "secret": {"secretName": "ours"}}, {"name": "b"}]}),
@@ -115,7 +115,7 @@ fn pods(topology: &str) -> Value {
     json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": topology}]})
 }
 
-// rendering.md E19 and the table of affinities
+// rendering.md 4.8: affinities
 #[rstest]
 #[case::absent(json!({"nodeAffinity": nodes("n")}), json!({}),
     json!({"affinity": {"nodeAffinity": nodes("n")}}))]
@@ -155,7 +155,7 @@ fn preferred_terms_count_as_terms() {
     assert_eq!(pod(&json!({}), &change), change);
 }
 
-// rendering.md E17
+// rendering.md 4.8
 #[test]
 fn annotations_of_the_bundle_stay() {
     let deployment = json!({

@@ -58,7 +58,7 @@ fn stream(objects: Vec<Object>) -> String {
     yaml::to_yaml_stream(&values)
 }
 
-// rendering.md X11, E1, E2, E4, E5, E6, E7, D1, D7, D9, D10, D12, D14, L13, E21, P10
+// rendering.md R15, 4.7, 4.5, 1.5, 4.6, 4.12, 1.1, 4.8, 1.7
 #[test]
 fn the_sample_becomes_these_objects() {
     let rendered = render(&load(&sample()), &options("")).unwrap();
@@ -66,7 +66,7 @@ fn the_sample_becomes_these_objects() {
     insta::assert_debug_snapshot!(rendered.warnings);
 }
 
-// rendering.md X7, X8, X9
+// rendering.md 6.1
 #[test]
 fn the_sample_enters_a_revision_as_these_objects() {
     let rendered = render(&load(&sample()), &options("")).unwrap();
@@ -74,7 +74,7 @@ fn the_sample_enters_a_revision_as_these_objects() {
     insta::assert_snapshot!(stream(prepared));
 }
 
-// rendering.md X7, X8
+// rendering.md 6.1
 #[test]
 fn hand_over_strips_and_labels() {
     let object = Object::from_value(json!({
@@ -104,7 +104,7 @@ fn hand_over_strips_and_labels() {
     );
 }
 
-// rendering.md N1
+// rendering.md 4.2
 #[rstest]
 #[case("\"a\"", "1lu1qv1451mq7gv9upu1cx8ffffi07rel5xvbvvc44dh")]
 #[case("null", "2im0kl1kwvzn46sr4cdtkvmdzrlurvj51xdzhwdht8l0")]
@@ -125,7 +125,7 @@ fn unique_names(#[case] base: &str, #[case] suffix: &str, #[case] want: &str) {
     assert_eq!(unique(base, suffix), want);
 }
 
-// rendering.md N2, N3, N9: the table of 4.2
+// rendering.md 4.2, 4.3
 #[rstest]
 #[case::kept_as_role(
     "O",
@@ -166,7 +166,7 @@ fn role_names_as_upstream(
     assert_eq!(role.name(), want);
 }
 
-// rendering.md N4
+// rendering.md 4.2
 #[test]
 fn absent_and_empty_verbs_hash_differently_and_resource_names_do_not_count() {
     let name = |verbs: Option<Vec<String>>| {
@@ -177,7 +177,7 @@ fn absent_and_empty_verbs_hash_differently_and_resource_names_do_not_count() {
     assert_ne!(name(None), name(Some(Vec::new())));
 }
 
-// rendering.md N8, N9, N10, N11, N12, N13, N14
+// rendering.md 4.3, 4.4
 #[rstest]
 #[case::all("", RolePlacement::TargetsAndInstall, &["ClusterRole", "ClusterRoleBinding"])]
 #[case::own("ops", RolePlacement::TargetsAndInstall, &["Role ops", "RoleBinding ops"])]
@@ -208,7 +208,7 @@ fn namespaced_rights_go_to(
     }
 }
 
-// rendering.md C1, C2, C3, C4, C19
+// rendering.md 2, 3.2
 #[rstest]
 #[case::api_service(
     "[]",
@@ -257,7 +257,7 @@ fn unsupported_bundles_are_refused_before_their_configuration(
     assert_eq!(error.disposition(), Disposition::Retry);
 }
 
-// rendering.md C21: the configuration is judged before the bundle is validated
+// rendering.md 3: the configuration is judged before the bundle is validated
 #[test]
 fn configuration_comes_before_validation() {
     let spec = "{install: {spec: {deployments: [{name: d}, {name: d}]}}}";
@@ -275,7 +275,7 @@ fn configuration_comes_before_validation() {
     );
 }
 
-// rendering.md C23 and 3.5
+// rendering.md 3.5
 #[rstest]
 #[case("OS", &["a", "b"], "[a b]: supported install modes [OwnNamespace SingleNamespace] do not \
      support target namespaces [a b]")]
@@ -309,7 +309,7 @@ fn targets_must_be_supported(#[case] letters: &str, #[case] targets: &[&str], #[
     );
 }
 
-// rendering.md E3
+// rendering.md 4.7
 #[rstest]
 #[case("", "")]
 #[case("dev", "dev")]
@@ -323,13 +323,13 @@ fn pods_are_told_what_to_watch(#[case] target: &str, #[case] want: &str) {
     assert_eq!(*annotations, json!({"olm.targetNamespaces": want, "olm.operatorNamespace": "ops"}));
 }
 
-// rendering.md E20
+// rendering.md 4
 #[test]
 fn a_bundle_without_anything_renders_to_nothing() {
     assert_eq!(outcome(&minimal(), &options("")).unwrap(), []);
 }
 
-// rendering.md D6, D8
+// rendering.md 1.5
 #[test]
 fn kinds_decide_about_namespaces_whatever_the_group() {
     let manifest = "apiVersion: iam.services.k8s.aws/v1alpha1\nkind: Role\n\
@@ -346,7 +346,7 @@ fn kinds_decide_about_namespaces_whatever_the_group() {
     );
 }
 
-// rendering.md D13
+// rendering.md 4.12
 #[test]
 fn different_objects_of_one_identity_are_refused() {
     let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: a}\n---\n\
@@ -363,7 +363,7 @@ fn different_objects_of_one_identity_are_refused() {
     );
 }
 
-// rendering.md 4.8, E21
+// rendering.md 4.8
 #[test]
 fn quantities_are_texts() {
     let pod = "{containers: [{name: c, resources: {limits: {cpu: 1, memory: 1.5}}, env: \
@@ -394,7 +394,7 @@ fn any_rule() -> impl Strategy<Value = PolicyRule> {
 }
 
 proptest! {
-    // rendering.md N15
+    // rendering.md 4.2
     #[test]
     fn role_names_are_valid_and_short(
         csv in "[a-z][a-z0-9.-]{0,60}",
@@ -409,7 +409,7 @@ proptest! {
         prop_assert_eq!(&name, &name::role_name(&csv, &permission.clone()));
     }
 
-    // rendering.md L22
+    // rendering.md 1
     #[test]
     fn rendering_never_panics(
         spec in "\\{(install: \\{spec: \\{deployments: \\[\\{name: [a-z]{0,2}, spec: [a-z{}:1 ]{0,12}\\}\\]\\}\\}|webhookdefinitions: \\[\\{\\}\\])\\}",

@@ -68,7 +68,7 @@ pub(super) const CONVERSION: &str = "[{type: ConversionWebhook, generateName: c,
 pub(super) const VALIDATING: &str =
     "[{type: ValidatingAdmissionWebhook, generateName: v.example.com, deploymentName: pot}]";
 
-// rendering.md W1, 4.9
+// rendering.md 4.9
 #[test]
 fn a_configuration_has_what_the_api_knows_and_nothing_else() {
     let bundle = bundle_of(
@@ -119,7 +119,7 @@ fn a_validating_configuration_has_no_reinvocation_policy() {
     );
 }
 
-// rendering.md W2, R1: upstream writes port 0, which the API server refuses
+// rendering.md 4.9, R1: upstream writes port 0, which the API server refuses
 #[test]
 fn a_missing_port_is_443_everywhere() {
     let conversion = objects(&bundle_of(&["pot"], CONVERSION, &[]), None);
@@ -137,7 +137,7 @@ fn a_missing_port_is_443_everywhere() {
     }
 }
 
-// rendering.md D2, D3, 4.5
+// rendering.md 4.5
 #[test]
 fn a_conversion_webhook_replaces_the_stanza_of_its_crd_alone() {
     let foreign = crd(
@@ -169,7 +169,7 @@ fn a_conversion_webhook_replaces_the_stanza_of_its_crd_alone() {
     assert_eq!(stanza("cups.example.com"), theirs);
 }
 
-// rendering.md D4
+// rendering.md 4.5
 #[test]
 fn a_crd_that_keeps_unknown_fields_is_not_converted() {
     let crd = crd("{}", "{preserveUnknownFields: true}");
@@ -181,7 +181,7 @@ fn a_crd_that_keeps_unknown_fields_is_not_converted() {
     );
 }
 
-// rendering.md W3, W4, W6, 4.10: in the order of ports, labels only
+// rendering.md 4.10: in the order of ports, labels only
 #[test]
 fn a_service_leads_to_each_port_once() {
     let bundle = bundle_of(
@@ -205,7 +205,7 @@ fn a_service_leads_to_each_port_once() {
     );
 }
 
-// rendering.md W4, R18: upstream makes two ports of one name, which the API server refuses
+// rendering.md 4.10, R18: upstream makes two ports of one name, which the API server refuses
 #[test]
 fn one_port_cannot_lead_to_two_places() {
     let bundle = bundle_of(
@@ -221,7 +221,7 @@ fn one_port_cannot_lead_to_two_places() {
     );
 }
 
-// rendering.md W5, 4.9: the scope of a webhook follows the watched namespaces
+// rendering.md 4.9: the scope of a webhook follows the watched namespaces
 #[rstest]
 #[case("", Value::Null)]
 #[case("dev", json!({"matchExpressions": [
@@ -240,7 +240,7 @@ fn webhooks_see_what_the_operator_watches(#[case] target: &str, #[case] want: Va
     assert_eq!(configuration["webhooks"][0]["namespaceSelector"], want);
 }
 
-// rendering.md 4.2, N6, R4: upstream makes a Service name of 64 bytes from 56, which the API
+// rendering.md 4.2, R4: upstream makes a Service name of 64 bytes from 56, which the API
 // server refuses
 #[rstest]
 #[case::short("webhook-operator-controller-manager", [
@@ -264,7 +264,7 @@ fn names_of_webhook_objects(#[case] deployment: &str, #[case] want: [&str; 3]) {
     assert_eq!(unique(&"a".repeat(56), "service").len(), 64, "upstream's rule");
 }
 
-// rendering.md D11, R2: upstream emits the Service twice and then refuses the revision
+// rendering.md 4.12, R2: upstream emits the Service twice and then refuses the revision
 #[test]
 fn a_manifest_of_the_webhook_service_keeps_only_its_labels() {
     let manifest = "apiVersion: v1\nkind: Service\n\

@@ -10,6 +10,7 @@ pub(super) mod judge;
 mod text;
 
 use super::environment::Origin;
+pub use super::verdict::Verdict;
 use crate::catalog::GroupVersionKind;
 pub(in crate::resolve) use text::Items;
 
@@ -35,19 +36,6 @@ pub struct Node {
     pub message: Option<String>,
     /// What the constraint requires.
     pub test: Test,
-}
-
-/// Whether a constraint is met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The constraint is met.
-    Met,
-    /// The constraint is not met.
-    Unmet,
-    /// What it depends on could not be read.
-    Unknown,
-    /// What it depends on was not given (see [`super::Knowledge::NotTold`]); it excludes nothing.
-    NotJudged,
 }
 
 /// What a node of a constraint requires.

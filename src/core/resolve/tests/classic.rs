@@ -1,4 +1,4 @@
-//! What OLM Classic would do: resolution.md P5.
+//! What OLM Classic would do: resolution.md 6.3.
 
 use rstest::rstest;
 

@@ -92,7 +92,7 @@ fn compound(kind: &str, children: &[Value]) -> Value {
 const NO_BLUE: &str = "!unmet constraints: requires package \"blue\" in version range \
                        \">=1.0.0\" (no installed ClusterExtension provides it)";
 
-// resolution.md K2
+// resolution.md 5.3
 #[rstest]
 #[case::missing(&[], ">=1.0.0", NO_BLUE)]
 #[case::wrong_version(
@@ -122,7 +122,7 @@ fn a_claimed_package_counts_too() {
     assert_eq!(ask_one(package(">=1.0.0"), &environment), "kettle.v1.0.0");
 }
 
-// resolution.md K3
+// resolution.md 5.3
 #[rstest]
 #[case::served(&["v1"], "v1", "kettle.v1.0.0")]
 #[case::other_version(
@@ -134,7 +134,7 @@ fn required_kinds(#[case] served: &[&str], #[case] version: &str, #[case] want: 
     assert_eq!(ask_one(gvk(version), &cluster(Vec::new(), served)), want);
 }
 
-// resolution.md K3
+// resolution.md 5.3
 #[test]
 fn a_kind_that_is_not_served_yet_names_who_brings_it() {
     let apis = BTreeSet::from([green("v1")]);
@@ -146,7 +146,7 @@ fn a_kind_that_is_not_served_yet_names_who_brings_it() {
     );
 }
 
-// resolution.md K4
+// resolution.md 5.4
 #[rstest]
 #[case::empty_all("all", &[], true)]
 #[case::empty_any("any", &[], false)]
@@ -168,7 +168,7 @@ fn trees(#[case] kind: &str, #[case] leaves: &[&str], #[case] want: bool) {
     }
 }
 
-// resolution.md K4
+// resolution.md 5.4
 #[rstest]
 #[case::leaf(gvk("v1"), "unknown")]
 #[case::all(compound("all", &[gvk("v1"), package("0.9.0")]), "unknown")]
@@ -203,7 +203,7 @@ fn what_is_not_told_excludes_nothing() {
     assert_eq!(ask_one(json!({"no": "constraint"}), &silent), "kettle.v1.0.0");
 }
 
-// resolution.md K5
+// resolution.md 5.4
 #[test]
 fn what_must_not_be_there_is_not_the_bundle_itself() {
     let itself = json!({"package": {"packageName": "kettle", "versionRange": ">=0.0.0"}});
@@ -225,7 +225,7 @@ fn what_must_not_be_there_is_not_the_bundle_itself() {
     );
 }
 
-// resolution.md K6
+// resolution.md 5.7
 #[test]
 fn messages_stand_before_what_they_explain_at_every_level() {
     let mut leaf = package(">=1.0.0");
@@ -249,7 +249,7 @@ fn a_text_names_20_leaves_and_counts_the_rest() {
     assert!(answer.ends_with(") and 10 more"), "{answer}");
 }
 
-// resolution.md K7
+// resolution.md 5.5
 #[test]
 fn a_rule_is_about_one_bundle_at_a_time() {
     let rule = |text: &str| json!({"cel": {"rule": text}});
@@ -279,7 +279,7 @@ fn required(range: &str) -> (&'static str, Value) {
     ("olm.package.required", value)
 }
 
-// resolution.md K10
+// resolution.md 1.10
 #[test]
 fn the_next_bundle_that_fits_is_chosen_and_the_better_one_is_held() {
     let content = kettles(&[
@@ -297,7 +297,7 @@ fn the_next_bundle_that_fits_is_chosen_and_the_better_one_is_held() {
     assert_eq!(held, [("kettle.v1.2.0", "ConstraintUnmet")]);
 }
 
-// resolution.md K10
+// resolution.md 1.10
 #[test]
 fn what_is_installed_is_kept_where_nothing_fits() {
     let content = kettles(&[
@@ -325,7 +325,7 @@ fn red(range: &str) -> Provider {
     provider("red", "1.0.0").with_constraints(&[property("olm.package.required", &value)])
 }
 
-// resolution.md K11, K12: an extension that is being deleted is not among the providers
+// resolution.md 5.6, 5.2: an extension that is being deleted is not among the providers
 #[rstest]
 #[case::held(vec![red("<2.0.0")], "kettle.v1.0.0", &["BreaksInstalled"])]
 #[case::broken_before(vec![red("<1.0.0")], "kettle.v2.0.0", &[])]
@@ -344,7 +344,7 @@ fn updates_break_nothing(
     assert_eq!(codes, held);
 }
 
-// resolution.md K11
+// resolution.md 5.6
 #[test]
 fn self_certified_breaks_and_warns() {
     let content = kettles(&[("1.0.0", vec![]), ("2.0.0", vec![])]).content();
@@ -431,7 +431,7 @@ fn any_constraint() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    // resolution.md C5 with constraints, P1
+    // resolution.md 1.11 with constraints, 6.2
     #[test]
     fn the_order_of_providers_never_matters_and_what_is_excluded_is_never_chosen(
         constraints in prop::collection::vec(prop::option::of(any_constraint()), 1..5),

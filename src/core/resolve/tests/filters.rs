@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-// resolution.md S1
+// resolution.md 1.3
 #[rstest]
 #[case::absent(None)]
 #[case::empty(Some(json!({})))]
@@ -17,7 +17,7 @@ fn a_selector_without_requirements_selects_all(#[case] selector: Option<Value>) 
     assert_eq!(ask(&request, &Fixture::bundles(&["1.0.0"])), "kettle.v1.0.0");
 }
 
-// resolution.md S2
+// resolution.md 1.3
 #[test]
 fn not_in_keeps_catalogs_without_the_label() {
     let selector = json!({"matchExpressions": [
@@ -28,7 +28,7 @@ fn not_in_keeps_catalogs_without_the_label() {
     assert_eq!(ask(&request().selector(selector), &fixture), "kettle.v1.0.0");
 }
 
-// resolution.md S3
+// resolution.md 1.2
 #[test]
 fn selector_before_range_before_catalogs() {
     let bad = json!({"matchExpressions": [{"key": "a", "operator": "bad"}]});
@@ -43,7 +43,7 @@ fn selector_before_range_before_catalogs() {
     );
 }
 
-// resolution.md S4
+// resolution.md 1.3
 #[test]
 fn a_disabled_catalog_is_not_even_looked_at() {
     let mut broken = down("a", 5);
@@ -53,7 +53,7 @@ fn a_disabled_catalog_is_not_even_looked_at() {
     assert_eq!(ask_catalogs(&request(), &catalogs), "kettle.v1.0.0");
 }
 
-// resolution.md S5
+// resolution.md 1.3
 #[rstest]
 #[case(json!({"matchLabels": {"": "v"}}), "key: Invalid value: \"\": name part must be non-empty; ")]
 #[case(json!({"matchLabels": {"name": "&value"}}), "values[0][name]: Invalid value: \"&value\": a valid label")]
@@ -85,7 +85,7 @@ fn two_channels() -> Fixture {
         )
 }
 
-// resolution.md U1 to U4
+// resolution.md 1.6
 #[rstest]
 #[case::edge_in_an_unrequested_channel_is_void(&["beta"], "kettle.v1.0.0")]
 #[case::without_channels_all_edges_count(&[], "kettle.v1.1.0")]
@@ -100,7 +100,7 @@ fn edges_count_in_considered_channels(#[case] channels: &[&str], #[case] want: &
     assert_eq!(ask(&installed("1.0.0").channels(channels), &two_channels()), want);
 }
 
-// resolution.md U5
+// resolution.md 1.6
 #[test]
 fn a_pin_two_hops_away_is_refused_although_it_exists() {
     let content = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]).content();
@@ -124,7 +124,7 @@ fn a_pin_two_hops_away_is_refused_although_it_exists() {
     );
 }
 
-// resolution.md U6
+// resolution.md 1.6
 #[test]
 fn an_open_range_walks_the_chain_one_hop_at_a_time() {
     let chain = Fixture::chain(&["1.0.0", "1.0.1", "1.1.0", "1.2.0"]);
@@ -134,7 +134,7 @@ fn an_open_range_walks_the_chain_one_hop_at_a_time() {
     }
 }
 
-// resolution.md U7
+// resolution.md 1.6
 #[rstest]
 #[case("<v1.1.0")]
 #[case(">=1.0.0, <1.1.0")]
@@ -146,21 +146,21 @@ fn a_skip_range_that_is_none_is_no_edge(#[case] range: &str) {
     assert_eq!(ask(&installed("1.0.0"), &fixture), "kettle.v1.0.0");
 }
 
-// resolution.md U8
+// resolution.md 1.6
 #[test]
 fn another_name_with_the_same_version_is_the_installed_one() {
     let fixture = Fixture::default().bundle("renamed", "1.0.0");
     assert_eq!(ask(&installed("1.0.0"), &fixture), "renamed");
 }
 
-// resolution.md U9
+// resolution.md 1.6
 #[test]
 fn a_higher_release_needs_an_edge() {
     let fixture = Fixture::bundles(&["1.0.0+1", "1.0.0+2"]);
     assert_eq!(ask(&installed("1.0.0+1"), &fixture), "kettle.v1.0.0+1");
 }
 
-// resolution.md U10
+// resolution.md 1.6
 #[rstest]
 #[case::down("2.0.0", "1.0.0", "kettle.v1.0.0")]
 #[case::up_without_an_edge("1.0.0", ">1.0.0", "kettle.v2.0.0")]
@@ -182,14 +182,14 @@ fn a_wrong_installed_version_only_matters_where_the_package_is() {
     );
 }
 
-// resolution.md V4
+// resolution.md 2
 #[test]
 fn a_range_with_a_release_picks_the_highest_release() {
     let fixture = Fixture::bundles(&["1.0.0+1", "1.0.0+10", "1.0.0+9"]);
     assert_eq!(ask(&request().version("1.0.0+1"), &fixture), "kettle.v1.0.0+10");
 }
 
-// resolution.md K1
+// resolution.md 1.10
 #[rstest]
 #[case(
     Dependencies::Refuse,

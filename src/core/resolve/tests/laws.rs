@@ -36,7 +36,7 @@ pub(crate) fn any_request() -> impl Strategy<Value = Request> {
 }
 
 proptest! {
-    // resolution.md C5, style.md case 11. Of blobs of one name the last one counts, whatever the
+    // resolution.md 1.11, style.md case 11. Of blobs of one name the last one counts, whatever the
     // law, so only the first of each name takes part.
     #[test]
     fn order_never_matters(
@@ -60,7 +60,7 @@ proptest! {
         prop_assert_eq!(forth.excluded, back.excluded);
     }
 
-    // resolution.md C6
+    // resolution.md 1.13
     #[test]
     fn what_is_accepted_without_a_catalog_is_what_it_would_have_been(
         here in any_fixture(),
@@ -79,7 +79,7 @@ proptest! {
         }
     }
 
-    // resolution.md P1
+    // resolution.md 6.2
     #[test]
     fn every_bundle_is_a_candidate_or_excluded(
         fixture in any_fixture(),

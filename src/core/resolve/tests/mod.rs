@@ -1,4 +1,4 @@
-//! Conformance cases of resolution.md section 8, with small hand-written catalogs.
+//! Cases of resolution.md section 1, with small hand-written catalogs.
 
 mod classic;
 mod constraints;

@@ -4,7 +4,7 @@ use rstest::rstest;
 
 use super::*;
 
-// resolution.md O1, O2
+// resolution.md 1.7
 #[test]
 fn a_deprecated_bundle_loses_to_an_older_one() {
     let fixture = Fixture::chain(&["1.0.0", "1.1.0"]).deprecate("1.1.0");
@@ -12,7 +12,7 @@ fn a_deprecated_bundle_loses_to_an_older_one() {
     assert_eq!(ask(&installed("1.0.0"), &fixture), "kettle.v1.0.0");
 }
 
-// resolution.md O3
+// resolution.md 1.7
 #[test]
 fn a_bundle_without_a_version_is_last_and_an_error_when_alone() {
     let bad = Fixture::default().bundle("bad", "v5.0.0");
@@ -22,7 +22,7 @@ fn a_bundle_without_a_version_is_last_and_an_error_when_alone() {
     assert_eq!(ask(&request(), &bad.bundle("good", "0.0.1")), "good");
 }
 
-// resolution.md O4
+// resolution.md 4.4
 #[test]
 fn ties_go_to_the_installed_name_and_then_to_the_smaller_one() {
     let fixture = Fixture::default()
@@ -33,7 +33,7 @@ fn ties_go_to_the_installed_name_and_then_to_the_smaller_one() {
     assert_eq!(ask(&installed("1.0.0"), &fixture), "kettle.v1.0.0");
 }
 
-// resolution.md O5
+// resolution.md 1.8
 #[rstest]
 #[case::priority_beats_version(1, 0, false, "kettle.v1.0.0")]
 #[case::deprecation_beats_priority(1, 0, true, "kettle.v2.0.0")]
@@ -53,7 +53,7 @@ fn between_catalogs(#[case] a: i32, #[case] b: i32, #[case] old: bool, #[case] w
     assert_eq!(ask_catalogs(&request(), &catalogs), want);
 }
 
-// resolution.md O6
+// resolution.md 1.1
 #[test]
 fn deprecations_are_those_of_the_winning_catalog() {
     let (first, second) = (
@@ -65,7 +65,7 @@ fn deprecations_are_those_of_the_winning_catalog() {
     assert_eq!((selected.catalog, selected.deprecations), ("a", None));
 }
 
-// resolution.md A1, A2, A3, A8
+// resolution.md 1.13
 #[rstest]
 #[case::lower(Unavailability::Provable, -1, false, true)]
 #[case::equal(Unavailability::Provable, 0, false, false)]
@@ -103,7 +103,7 @@ fn a_catalog_is_down(
     }
 }
 
-// resolution.md A2, A4
+// resolution.md 1.13
 #[test]
 fn what_is_installed_is_held_or_accepted() {
     let content = Fixture::chain(&["1.0.0", "1.1.0"]).content();
@@ -115,7 +115,7 @@ fn what_is_installed_is_held_or_accepted() {
     assert!(matches!(accepted.decision(), Decision::Use(_)));
 }
 
-// resolution.md A5, A9
+// resolution.md 1.13
 #[test]
 fn content_that_is_here_is_used_although_the_catalog_is_down() {
     let content = Fixture::bundles(&["1.0.0"]).content();

@@ -4,7 +4,7 @@
 
 use olm_api::keys::policy;
 
-/// `Installed` is false (rows 13 to 37).
+/// `Installed` is false.
 pub const NOTHING_INSTALLED: &str = "No bundle installed";
 
 /// `Progressing` while reading what is installed fails (row 8).

@@ -1,7 +1,7 @@
 //! Hostile archives in real images: refused with the entry named, while others are served and the
 //! disk stays clean.
 //!
-//! Cases of catalogs.md 9.6; the details of unpacking have unit tests.
+//! Cases of catalogs.md 5.7; the details of unpacking have unit tests.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Bad input: every error says what is wrong and where, affects nothing else, and causes neither a
 //! panic nor a hot loop.
 //!
-//! Texts are those of api.md 4.4 and catalogs.md 2.5; delays those of decision 7.
+//! Texts are those of api.md 2.5 and 4.4; delays those of decision 7.
 
 mod apart;
 mod calm;

@@ -110,7 +110,7 @@ impl Hooked {
     }
 }
 
-// rendering.md W7, W9, W12 and 4.11: auto, stickiness, and clean changes
+// rendering.md 4.11: auto, stickiness, and clean changes
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_source_leaves_nothing_of_the_old_one() {
     let cluster = cluster::own().await;

@@ -172,7 +172,7 @@ async fn windup_operator() {
     installs_for_its_own_namespace("windup-operator", "0.0.21").await;
 }
 
-// rendering.md E20: a revision without any object.
+// rendering.md 4: a revision without any object.
 #[tokio::test(flavor = "multi_thread")]
 async fn gitlab_operator_kubernetes_once_had_nothing_to_install() {
     let (name, version) = ("gitlab-without-objects", "2.2.3");
@@ -231,7 +231,7 @@ async fn marin3r() {
     installs_for_its_own_namespace("marin3r", "0.13.1").await;
 }
 
-// rendering.md W12: it cannot wait for certificates that only it would issue.
+// rendering.md 4.11: it cannot wait for certificates that only it would issue.
 #[tokio::test(flavor = "multi_thread")]
 async fn cert_manager() {
     installs_is_repaired_and_leaves_nothing("cert-manager", "1.16.5").await;
@@ -250,7 +250,7 @@ async fn opentelemetry_operator() {
     installs_is_repaired_and_leaves_nothing("opentelemetry-operator", "0.158.0").await;
 }
 
-// rendering.md E10: an init container mounts the injected volume.
+// rendering.md 4.7: an init container mounts the injected volume.
 #[tokio::test(flavor = "multi_thread")]
 async fn flink_kubernetes_operator() {
     installs_is_repaired_and_leaves_nothing("flink-kubernetes-operator", "1.2.0").await;

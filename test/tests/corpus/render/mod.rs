@@ -80,7 +80,7 @@ fn bundle_directories() -> Vec<(String, PathBuf)> {
     found
 }
 
-// rendering.md L18, L19, L20, L21
+// rendering.md 1.1, R7, R6, 1.8
 #[test]
 fn every_bundle_loads_or_is_refused_for_its_known_reason() {
     let refused: BTreeMap<_, _> = REFUSED.into_iter().collect();
@@ -184,7 +184,7 @@ fn compare(ours: Vec<Object>, theirs: Vec<Value>) -> Vec<String> {
     found
 }
 
-// rendering.md X10, P3, P6
+// rendering.md 8, 1.7
 #[test]
 fn community_goldens_are_equal_or_named() {
     let mut equal_renders = 0;
@@ -298,7 +298,7 @@ fn options(bundle: &Bundle, install_namespace: &str, watch_namespace: &str) -> R
     }
 }
 
-// rendering.md X10, E15
+// rendering.md 8, 4.8
 #[test]
 fn upstream_cases_are_equal() {
     let root = shared_data().join("vectors/render/upstream");
@@ -364,7 +364,7 @@ fn rights_in_the_install_namespace_are_added_and_nothing_else() {
     assert!(bundles.len() > 5);
 }
 
-// rendering.md X11, X12
+// rendering.md R15, 4.12
 #[test]
 fn rendering_twice_gives_identical_bytes_and_no_identity_twice() {
     for (name, path) in bundle_directories() {

@@ -1,4 +1,4 @@
-//! `resolution.json` and `resolve-real.jsonl`: resolution.md C3 and C4.
+//! `resolution.json` and `resolve-real.jsonl`: resolution.md 1.13.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -222,7 +222,7 @@ fn inline_cases_as_ours() {
     });
 }
 
-// resolution.md P5
+// resolution.md 6.3
 #[test]
 fn what_classic_would_do() {
     let document = json_file("vectors/resolution.json");

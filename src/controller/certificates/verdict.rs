@@ -1,0 +1,50 @@
+//! What is done about a certificate.
+
+use jiff::Timestamp;
+
+use super::leaf::{Leaf, RenewReason};
+use super::renewal::leaf_due;
+use super::state::Authority;
+use crate::x509::{certificate, is_accepted};
+
+/// What to do about a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Keep it until then.
+    Keep(Timestamp),
+    /// Issue another.
+    Issue(RenewReason),
+}
+
+/// Says what to do about the certificate for `names`, given whether callers trust the newest CA.
+pub(super) fn judge(
+    leaf: &Result<Leaf, RenewReason>,
+    authority: &Authority,
+    names: &[String],
+    published: bool,
+    now: Timestamp,
+) -> Verdict {
+    let leaf = match leaf {
+        Ok(leaf) => leaf,
+        Err(why) => return Verdict::Issue(*why),
+    };
+    let due = leaf_due(leaf.validity);
+    if !is_accepted(&authority.roots(), &leaf.der, names, now) {
+        return Verdict::Issue(if leaf.validity.not_after <= now {
+            RenewReason::Due
+        } else {
+            RenewReason::Unusable("it is not of our CA for the names of the Service")
+        });
+    }
+    let root = certificate(leaf.ca.as_bytes());
+    if !root.is_some_and(|root| authority.roots().contains(&root)) {
+        return Verdict::Issue(RenewReason::Unusable("it holds another CA than its own"));
+    }
+    if due <= now {
+        return Verdict::Issue(RenewReason::Due);
+    }
+    if published && !authority.newest.signed(&leaf.der, names, now) {
+        return Verdict::Issue(RenewReason::Superseded);
+    }
+    Verdict::Keep(due)
+}

@@ -1,0 +1,164 @@
+//! What others do meanwhile, besides deletions by hand: a second tenant, edits of a catalog, quotas;
+//! and etcd that is set back.
+
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams};
+use olm_api::keys::{annotation, policy};
+use olm_api::{ClusterObjectSet, LifecycleState};
+use olm_test::extension::ROLLOUT;
+use olm_test::proxy::{Rule, RuleId};
+use olm_test::random::Random;
+use olm_test::{etcd, wait};
+use serde_json::json;
+
+use crate::life::Age;
+use crate::stage::Stage;
+use crate::world::World;
+
+/// How long a process with a Lease may take to notice that etcd was set back.
+const NOTICED: Duration = Duration::from_mins(2);
+/// The longest time from the start of the upgrade until etcd is set back.
+const BEFORE: Duration = Duration::from_secs(4);
+/// What a quota leaves no room for, of what a step back writes.
+const SCARCE: [&str; 6] = [
+    "clusterobjectsets",
+    "secrets",
+    "configmaps",
+    "deployments",
+    "clusterroles",
+    "customresourcedefinitions",
+];
+/// Most writes that pass before a quota refuses one, and most that it refuses.
+const ROOM: u64 = 3;
+const REFUSED: u64 = 3;
+/// Changes of a version after which there are as many revisions as are kept, and one that is installed.
+const CHANGES: usize = 6;
+
+impl World {
+    /// Has the second tenant name a random extension, in some of all cases, before `stage` begins.
+    pub(crate) async fn claim(&mut self, random: &mut Random, stage: Stage) -> Option<String> {
+        let may = matches!(stage, Stage::Install | Stage::Upgrade) || stage.is_back();
+        if !may || !random.per_mille(400) {
+            return None;
+        }
+        let extension = random.one_of(&self.actors).extension(&self.client);
+        let (became, takes_name) = self.tenant.claim(random, &extension).await;
+        if takes_name {
+            self.renumbered.insert(extension.name);
+        }
+        Some(format!("{became} in {stage:?}"))
+    }
+
+    /// Edits the catalog whose content is held, in some of all cases.
+    pub(crate) async fn edit(&self, random: &mut Random) -> Option<String> {
+        if random.per_mille(300) { Some(self.held.edit(random).await) } else { None }
+    }
+
+    /// Has a quota refuse some writes of a step back, in half of all cases, until the rule is stopped.
+    pub(crate) fn ration(&self, random: &mut Random, stage: Stage) -> Option<(RuleId, String)> {
+        if !stage.is_back() || !random.per_mille(500) {
+            return None;
+        }
+        let scarce = *random.one_of(&SCARCE);
+        let (skip, count) = (random.between(0, ROOM), random.between(1, REFUSED));
+        let rule = Rule::on(&["create", "patch"], scarce).subresource("");
+        let rule = self.proxy.fail(rule.over_quota().later(skip, count));
+        Some((rule, format!("quota of {scarce} in {stage:?}")))
+    }
+
+    /// Deletes the newest revision of an extension that is stuck, at rest: in half of all cases.
+    pub(crate) async fn delete_stuck(
+        &mut self,
+        random: &mut Random,
+        stage: Stage,
+    ) -> Option<String> {
+        if stage != Stage::Upgrade || !random.per_mille(500) {
+            return None;
+        }
+        let stuck = self.actors.iter().find(|actor| actor.is_stuck_in(stage))?;
+        let revisions = stuck.extension(&self.client).revisions().await;
+        let of_it = |set: &&ClusterObjectSet| {
+            let account = annotation::SERVICE_ACCOUNT_NAMESPACE;
+            let annotations = set.metadata.annotations.as_ref();
+            let recorded = annotations.and_then(|all| all.get(account)).map(String::as_str);
+            set.spec.lifecycle_state == LifecycleState::Active && recorded == Some(stuck.name())
+        };
+        let newest = revisions.iter().rfind(of_it)?.metadata.name.clone()?;
+        let api = Api::<ClusterObjectSet>::all(self.client.clone());
+        api.delete(&newest, &DeleteParams::default()).await.expect("it can be deleted");
+        let name = stuck.name().to_owned();
+        self.renumbered.insert(name.clone());
+        self.remade.insert(name);
+        Some("Revision of a stuck rollout, at rest".to_owned())
+    }
+
+    /// Gives one extension more revisions than are kept, and goes back to the oldest while a quota
+    /// refuses to write what takes its place: once in a world, because it takes many rollouts.
+    pub(crate) async fn step_back_far(&mut self) {
+        let actor = self.actors.last().expect("there are three");
+        let (name, extension) = (actor.name(), actor.extension(&self.client));
+        self.life.enters(name, Age::Expected);
+        drop(actor.scene.install(json!({"version": "1.0.0"})).await);
+        extension.installed("1.0.0").await;
+        for version in ["1.1.0", "1.0.0"].into_iter().cycle().take(CHANGES) {
+            let forced = json!({"version": version, "upgradeConstraintPolicy": "SelfCertified"});
+            extension.patch_catalog(forced).await;
+            extension.installed(version).await;
+        }
+        let mut revisions = extension.revisions().await;
+        revisions.retain(|set| set.metadata.deletion_timestamp.is_none());
+        let [oldest, .., newest] = revisions.as_slice() else { panic!("{revisions:?}") };
+        let number = oldest.spec.revision.to_string();
+        let version = oldest.annotations()[annotation::BUNDLE_VERSION].clone();
+        let next = format!("{name}-{}", newest.spec.revision + 1);
+        let rule = Rule::on(&["create", "patch"], "clusterobjectsets").named(&next);
+        let rule = self.proxy.fail(rule.over_quota().later(0, REFUSED));
+        actor.scene.annotate(policy::ROLLBACK_TO, &number);
+        wait::until("the content of the oldest revision is back", ROLLOUT, || async {
+            let revisions = extension.revisions().await;
+            let newest = revisions.last().map(|set| set.annotations().clone());
+            let back = newest.as_ref().and_then(|all| all.get(annotation::CONTENT_OF));
+            if back == Some(&number) { Ok(()) } else { Err(newest) }
+        })
+        .await;
+        assert!(self.proxy.strikes(rule) > 0, "the quota left room");
+        self.proxy.stop(rule);
+        extension.installed(&version).await;
+        self.nothing_was_lost().await;
+        self.life.leaves(name, actor.removed_crds());
+        self.delete(&extension, &DeleteParams::default()).await;
+        extension.gone().await;
+        self.clear_after(Stage::Uninstall).await;
+    }
+
+    /// Sets etcd back to before an upgrade, in the middle of it, and ends what was begun again.
+    pub(crate) async fn set_back(&mut self, random: &mut Random) {
+        // The Lease tells a process that knows too much.
+        self.use_leases();
+        self.expect_outages();
+        self.begin(Stage::Install).await;
+        self.ends_as_undisturbed(Stage::Install).await;
+        let (plane, life) = (self.plane, self.life.clone());
+        let before = life.observed();
+        tokio::task::block_in_place(|| etcd::back_up(plane));
+        self.begin(Stage::Upgrade).await;
+        tokio::time::sleep(random.up_to(BEFORE)).await;
+        tokio::task::block_in_place(|| etcd::restore(plane, || life.go_back(before)));
+        wait::until("the controller ends", NOTICED, || {
+            let code = self.controller.exit_code();
+            async move { code.ok_or("it runs") }
+        })
+        .await;
+        // The Leases of the backup name a process that is gone, and would count until they expire.
+        self.delete_leases();
+        self.restart();
+        self.ends_as_undisturbed(Stage::Install).await;
+        for stage in [Stage::Upgrade, Stage::Rollback, Stage::Uninstall] {
+            self.begin(stage).await;
+            self.ends_as_undisturbed(stage).await;
+            self.clear_after(stage).await;
+        }
+    }
+}
