@@ -22,7 +22,7 @@ static LIMIT: AtomicU64 = AtomicU64::new(0);
 
 /// Nothing came in time.
 #[derive(Debug, thiserror::Error)]
-#[error("no answer from {server} within {seconds} seconds")]
+#[error("no answer from {server} within {seconds} s")]
 pub(crate) struct Unanswered {
     /// Who did not answer.
     pub(crate) server: String,
@@ -179,7 +179,7 @@ mod tests {
         let api = Api::<ConfigMap>::all(impatient(client()));
         let error = api.list(&ListParams::default()).await.expect_err("nothing answers");
         let text = crate::managed::failure(&error);
-        assert!(text.contains("no answer from S within 0 seconds"), "{text}");
+        assert!(text.contains("no answer from S within 0 s"), "{text}");
     }
 
     #[tokio::test]

@@ -200,7 +200,7 @@ mod tests {
         let late = kube::Error::Service(Box::new(late));
         let error = Err::<(), _>(late).context("listing ClusterCatalogs").unwrap_err();
         let failure = Failure::of(&error);
-        let text = "listing ClusterCatalogs: no answer from the API server within 10 seconds";
+        let text = "listing ClusterCatalogs: no answer from the API server within 10 s";
         assert_eq!((failure.text.as_str(), failure.outcome), (text, Outcome::Unknown));
         assert_eq!(failure.hint.as_deref(), Some(LIMIT));
         let empty = kube::Error::Api(Status::failure("", "").with_code(500).boxed());
