@@ -125,6 +125,8 @@ pub enum Reason {
     CrdUpgradeWaived,
     /// `Ready`, ours: what would be applied is not the plan that was approved.
     PlanChanged,
+    /// `Ready`, ours: every step has to be approved, and the plan of this one is not.
+    ApprovalRequired,
     /// `Ready`, ours: the operator would get rights that nobody approved.
     PermissionIncrease,
     /// `Ready`, ours: an earlier revision is installed again, because the annotation says so.

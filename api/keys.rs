@@ -24,6 +24,10 @@ pub mod label {
     /// [`PULL_SECRET`](super::policy::PULL_SECRET) (deploying.md 3.1).
     pub const CATALOG_PULL_SECRET: &str = "policy.olm.operatorframework.io/catalog-pull-secret";
 
+    /// Namespaces: every step of the extensions that are installed there waits for the approval of
+    /// its plan, unless the value is `"false"` (applying.md 10, F11).
+    pub const REQUIRE_APPROVAL: &str = "policy.olm.operatorframework.io/require-approval";
+
     /// ClusterServiceVersions of OLM Classic: the namespace this is a copy from.
     pub const COPIED_FROM: &str = "olm.copiedFrom";
 

@@ -33,6 +33,7 @@ pub fn of(args: &Args) -> ControllerSettings {
         named_service_account: args.named_service_account,
         webhook_certificates: args.certificates(),
         missing_optional_kinds: args.missing_optional_kinds,
+        require_approval: args.require_approval,
         crd_safety_compat: args.crd_safety_compat,
         platform_version: args.platform_version,
         infer_platform_version: args.infer_platform_version,
@@ -128,6 +129,7 @@ mod tests {
             "--named-service-account=ignore",
             "--webhook-certificates=service-ca",
             "--missing-optional-kinds=fail",
+            "--require-approval",
             "--crd-safety-compat",
             "--feature-gates=ConstraintChecking=false",
         ];

@@ -385,7 +385,12 @@ const EXTENSIONS: &[Right] = &[
                  lack.",
         ..MAY_THEY
     },
-    Right::cluster(CORE, &["namespaces"], READ, "The namespaces that extensions are installed in."),
+    Right::cluster(
+        CORE,
+        &["namespaces"],
+        READ,
+        "The namespaces that extensions are installed in, and whether they require approval.",
+    ),
     Right::cluster(
         "apiextensions.k8s.io",
         &["customresourcedefinitions"],

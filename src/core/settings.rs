@@ -46,6 +46,8 @@ pub struct ControllerSettings {
     pub webhook_certificates: WebhookCertificates,
     /// What happens to objects of optional kinds that the cluster does not serve.
     pub missing_optional_kinds: MissingOptionalKinds,
+    /// Whether every step of every extension has to be approved by its plan.
+    pub require_approval: bool,
     /// Whether upgrades of CRDs are judged exactly as upstream does.
     pub crd_safety_compat: bool,
     /// The OpenShift release that is judged by where there is no `ClusterVersion`.
@@ -216,6 +218,7 @@ impl Default for ControllerSettings {
             named_service_account: NamedServiceAccount::default(),
             webhook_certificates: WebhookCertificates::default(),
             missing_optional_kinds: MissingOptionalKinds::default(),
+            require_approval: false,
             crd_safety_compat: false,
             platform_version: None,
             infer_platform_version: false,
@@ -338,6 +341,7 @@ mod tests {
             named_service_account: NamedServiceAccount::Ignore,
             webhook_certificates: WebhookCertificates::SelfSigned,
             missing_optional_kinds: MissingOptionalKinds::Fail,
+            require_approval: true,
             crd_safety_compat: true,
             platform_version: Some(MinorRelease::new(4, 20)),
             infer_platform_version: true,
@@ -351,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_as_by_default_and_what_is_unknown_is_ignored() {
-        let settings = ControllerSettings::from_yaml("requireApproval: true\n").unwrap();
+        let settings = ControllerSettings::from_yaml("requireQuorum: true\n").unwrap();
         assert_eq!(settings, ControllerSettings::default());
         assert_eq!(settings.resolution(), Options::default());
         assert_eq!(settings.features(), Features::default());

@@ -3,10 +3,11 @@
 //! Source: plugin.md 5.
 
 use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use olm_api::ClusterExtension;
-use olm_core::extension::{Answer, Goal, Question, ValidExtension, reverted};
+use olm_core::extension::{Answer, Goal, Question, ValidExtension, requires_approval, reverted};
 use olm_core::operator_condition::{NotUpgradeable, held};
 use olm_core::revision::BundleRecord;
 use olm_core::status::Note;
@@ -51,6 +52,22 @@ impl Cluster {
         let revisions = self.revisions(&extension.name_any()).await?;
         let back = reverted(&question.policy, extension, &revisions, target);
         Ok(back.map(|back| back.note()))
+    }
+
+    /// Says whether each step of an extension has to be approved by its plan.
+    pub(crate) async fn requires_approval(
+        &self,
+        extension: ValidExtension<'_>,
+    ) -> anyhow::Result<bool> {
+        let everywhere = self.state().await?.controller().require_approval;
+        if everywhere {
+            return Ok(true);
+        }
+        let name = &extension.spec.namespace;
+        let found = Api::<Namespace>::all(self.client.clone()).get_metadata_opt(name).await;
+        let found = found.with_context(|| format!("reading namespace {name}"))?;
+        let labels = found.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
+        Ok(requires_approval(everywhere, labels))
     }
 
     /// Returns why the installed operator does not let another bundle take its place, if it does not.

@@ -4,10 +4,12 @@
 
 use std::io::Write;
 
+use anyhow::Context as _;
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
 use olm_api::keys::policy;
+use olm_core::extension::ValidExtension;
 use olm_core::plan::Plan;
 use serde_json::json;
 
@@ -59,16 +61,26 @@ pub(crate) async fn run(
     let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
     cluster.heeds(policy::APPROVE).await?;
     let extension = cluster.extension(&args.name).await?;
+    let valid = ValidExtension::of(&extension).context("it names no package")?;
+    // Where that cannot be read, the plan says so.
+    let required = cluster.requires_approval(valid).await.unwrap_or(false);
     if let Some(version) = &args.version {
         approve(&cluster, &extension, version).await?;
         writeln!(out, "{}: {version} is released", args.name)?;
+        if required {
+            notice(&format!(
+                "note: each step has to be approved by its plan, too: kubectl olm approve {}",
+                args.name
+            ));
+        }
         return Ok(Outcome::Done);
     }
     let plan = match plan::make(&cluster, &extension, None).await {
         Ok(plan) => plan,
         Err(missing) => return Ok(missing.say(&args.name)),
     };
-    if plan.is_empty() {
+    // What is there already may be approved, so that it can be repaired and gone back to.
+    if plan.is_empty() && !required {
         notice(&format!("error: {}: nothing would change", args.name));
         return Ok(Outcome::Failed);
     }

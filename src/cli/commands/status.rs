@@ -19,6 +19,7 @@ use olm_api::keys::{annotation, label};
 use olm_api::{BundleMetadata, ClusterExtension, ClusterObjectSet, RevisionStatus, UpdateStatus};
 use olm_core::annotations::is_paused;
 use olm_core::extension::{ValidExtension, holder};
+use olm_core::preflight::NOT_APPROVED;
 use olm_core::revision::{BundleRecord, Origin, states};
 use olm_core::status::find;
 use schemars::JsonSchema;
@@ -386,6 +387,9 @@ fn held_by(extension: &ClusterExtension) -> Vec<&'static str> {
     let progressing = condition(types::PROGRESSING).map(|found| found.message.as_str());
     if progressing.is_some_and(|text| text.contains("validating upgrade for CRD")) {
         held.push("crds");
+    }
+    if progressing.is_some_and(|text| text.contains(NOT_APPROVED)) {
+        held.push("approval");
     }
     if condition(types::PERMISSIONS).is_some_and(|it| it.status == status::FALSE) {
         held.push("rights");

@@ -332,7 +332,7 @@ impl Remover {
         };
         annotations.insert(annotation::WOKEN_AT.to_owned(), json!(now.to_string()));
         let mut parts = vec![("/metadata/annotations".to_owned(), Value::Object(annotations))];
-        if is_converted_by_webhook(crd) && terminating(crd).is_some_and(is_of_conversion) {
+        if is_converted_by_webhook(crd) && self.is_not_converted(crd).await {
             // Nobody will read these objects any more, in whatever version.
             parts.push(("/spec/conversion".to_owned(), json!({"strategy": "None"})));
         }
@@ -340,6 +340,25 @@ impl Remover {
             Err(err) if !matches!(code(&err), 404 | 409) => Err(err),
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+
+    /// Says whether the objects of a CRD that is being deleted cannot be read because the webhook that
+    /// converts them does not answer.
+    ///
+    /// The API server may only say that its cache of them is not filled, as it cannot be: a page in the
+    /// version that is stored, which its clean-up reads too, does not come from there.
+    async fn is_not_converted(&self, crd: &Object) -> bool {
+        if terminating(crd).is_some_and(is_of_conversion) {
+            return true;
+        }
+        let Some(instance) = instance_in(crd, &["served", "storage"]) else {
+            return false;
+        };
+        let Ok(Some(endpoint)) = self.endpoint(&instance).await else {
+            return false;
+        };
+        let page = endpoint.page(&ListParams::default().limit(LOOKED_AT)).await;
+        matches!(page, Err(kube::Error::Api(status)) if is_of_conversion(&status.message))
     }
 
     /// Describes what a CRD that is being deleted waits for: up to ten instances and their
@@ -411,7 +430,7 @@ fn is_stuck(crd: &Object, now: Timestamp) -> bool {
         && since.is_some_and(|since| now.duration_since(since) >= STUCK_AFTER)
 }
 
-/// Says whether a clean-up failed because the webhook that converts the objects did not answer.
+/// Says whether a request failed because the webhook that converts the objects did not answer.
 fn is_of_conversion(message: &str) -> bool {
     message.contains("conversion webhook")
 }
@@ -431,12 +450,16 @@ fn terminating_condition(crd: &Object) -> Option<&Value> {
 
 /// An empty instance of the first served version of a CRD, to look its kind up with.
 fn instance_of(crd: &Object) -> Option<Object> {
+    instance_in(crd, &["served"])
+}
+
+/// An empty instance of the first version of a CRD of which all these flags are set.
+fn instance_in(crd: &Object, flags: &[&str]) -> Option<Object> {
     let group = crd.pointer("/spec/group")?.as_str()?;
     let kind = crd.pointer("/spec/names/kind")?.as_str()?;
     let versions = crd.pointer("/spec/versions")?.as_array()?;
-    let served =
-        versions.iter().find(|version| version.get("served") == Some(&Value::Bool(true)))?;
-    let version = served.get("name")?.as_str()?;
+    let set = |version: &&Value| flags.iter().all(|flag| version[flag] == true);
+    let version = versions.iter().find(set)?.get("name")?.as_str()?;
     Object::from_value(json!({"apiVersion": format!("{group}/{version}"), "kind": kind}))
 }
 

@@ -187,6 +187,12 @@ pub struct Args {
     #[arg(long, value_parser = words::<UpdatePolicy>(), default_value = "MinorOnly")]
     pub default_upgrade_policy: UpdatePolicy,
 
+    /// Each step of each extension waits until its plan is approved: the first installation, updates,
+    /// steps back and changes of the configuration. Without the flag that holds for extensions whose
+    /// install namespace has label policy.olm.operatorframework.io/require-approval.
+    #[arg(long)]
+    pub require_approval: bool,
+
     /// What happens when a selected catalog cannot be read: nothing is resolved, as upstream
     /// (Strict), the others are used when the missing one cannot change the answer (Provable), or
     /// unless it has a higher priority (BestEffort).

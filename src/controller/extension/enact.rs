@@ -5,13 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
-use olm_api::ClusterObjectSet;
 use olm_api::conditions::Reason;
 use olm_api::keys::{annotation, policy};
-use olm_core::crd_safety::Waivers;
+use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::extension::{
-    Goal, PermissionIncrease, Policy, Source, desired, forced_step, retagged,
+    Demand, Goal, PermissionIncrease, Policy, Source, desired, forced_step, plan_digest, retagged,
 };
 use olm_core::object::Object;
 use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
@@ -75,9 +74,9 @@ impl Enacted {
 
 /// A revision and the certificates it needs.
 pub(super) struct Plan<'a> {
-    pub(super) waivers: &'a Waivers,
-    /// The plan that was approved, where one was.
-    pub(super) approved: Option<&'a str>,
+    pub(super) policy: &'a Policy,
+    /// Its bundle.
+    pub(super) target: &'a BundleRecord,
     /// What is installed, where more rights than that gives have to be approved.
     pub(super) installed: Option<Vec<Object>>,
     /// How it comes about.
@@ -159,8 +158,8 @@ impl Attempt<'_> {
         let provider = certificates.provider();
         let requests = content.certificate_requests.clone();
         let plan = Plan {
-            waivers: &policy.waivers,
-            approved: self.approved_plan(target, policy),
+            policy,
+            target,
             installed: self.rights_before(target, policy).await.map_err(failed)?,
             origin: goal.origin(self.revisions),
             desired: self.desired(target, &resolved, &content),
@@ -210,14 +209,36 @@ impl Attempt<'_> {
         enacted
     }
 
-    /// Returns the plan by which a step to `target` was approved, if it was by one.
-    pub(super) fn approved_plan<'p>(
+    /// Returns which approval writing a revision of `target` takes.
+    async fn demand<'p>(
         &self,
-        target: &BundleRecord,
-        policy: &'p Policy,
-    ) -> Option<&'p str> {
+        (policy, target): (&'p Policy, &BundleRecord),
+        (desired, change): (&Desired, Change),
+    ) -> Result<Demand<'p>, ContentError> {
         let installed = states(self.revisions).installed.map(BundleRecord::of);
-        policy.approved.as_ref()?.binding(target, installed.as_ref())
+        let demand = |required| policy.demand(target, installed.as_ref(), required);
+        if change == Change::Unchanged || !self.requires_approval().await? {
+            return Ok(demand(false));
+        }
+        let plan = plan_digest(self.extension, desired);
+        let is_step = demand(true).allows(&plan) || !self.carries_out(&plan, desired).await;
+        Ok(demand(is_step))
+    }
+
+    /// Says whether the newest revision carries out a plan already: at most the CA of webhooks, or what
+    /// may be taken over, is another one then.
+    async fn carries_out(&self, plan: &str, desired: &Desired) -> bool {
+        let is_active =
+            |set: &&ClusterObjectSet| set.spec.lifecycle_state == LifecycleState::Active;
+        let Some(newest) = newest(self.revisions).filter(is_active) else {
+            return false;
+        };
+        let Ok(phases) = self.stored(newest).await else {
+            return false;
+        };
+        let annotations = newest.annotations().clone();
+        let before = Desired { phases, annotations, ..desired.clone() };
+        plan_digest(self.extension, &before) == plan
     }
 
     /// Reads what is installed, if more rights than it gives have to be approved for `target`.
@@ -252,8 +273,8 @@ impl Attempt<'_> {
     /// does not need.
     pub(super) async fn write(&self, plan: Plan<'_>) -> Result<Made, ContentError> {
         let Plan {
-            waivers,
-            approved,
+            policy,
+            target,
             installed,
             mut origin,
             mut desired,
@@ -271,17 +292,18 @@ impl Attempt<'_> {
         let change = plan_revision(known, &desired, revisions).await?;
         let ours = certificates.are_ours();
         let issued = if ours { requests } else { &[] };
-        let (permissions, live, leaving) = tokio::join!(
+        let (demand, permissions, live, leaving) = tokio::join!(
+            self.demand((policy, target), (&desired, change)),
             self.judge_permissions((&desired, change), issued, rights),
             self.live_crds(&desired, change),
             self.leaving_crds(&desired, change),
         );
-        let (live, leaving) = (live?, leaving?);
+        let (demand, live, leaving) = (demand?, live?, leaving?);
         let checked = self.preflight(Proposal {
             extension: self.extension,
             desired: &desired,
             change,
-            approved,
+            demand,
             installed: installed.as_deref(),
             permissions: permissions.as_ref().map(|judgement| Judged {
                 judgement,
@@ -291,7 +313,7 @@ impl Attempt<'_> {
             crds: live.as_ref().map(|live| CrdUpgrades {
                 live,
                 leaving: &leaving,
-                waivers,
+                waivers: &policy.waivers,
                 rules: self.ctx.settings.crd_rules,
                 now: Timestamp::now(),
             }),

@@ -201,9 +201,9 @@ pub enum ContentError {
         #[source]
         cause: ApiError,
     },
-    /// The CRDs that it would leave behind cannot be listed.
+    /// What else it depends on cannot be read: the CRDs that it would leave behind, its namespace.
     #[error(transparent)]
-    Crds(#[from] RequestError),
+    Read(#[from] RequestError),
     /// The content of the revision to go back to cannot be read.
     #[error(transparent)]
     Stored(#[from] RefError),
@@ -306,7 +306,7 @@ impl Classify for ContentError {
             Self::Pulling(_) => Disposition::Wait(PULLING),
             Self::Bundle(error) if error.is_of_size() => Disposition::Terminal(Reason::Blocked),
             // As upstream: the catalog may offer another bundle tomorrow (decision 20).
-            Self::Bundle(_) | Self::LiveCrd { .. } | Self::Crds(_) | Self::Stored(_) => {
+            Self::Bundle(_) | Self::LiveCrd { .. } | Self::Read(_) | Self::Stored(_) => {
                 Disposition::Retry
             }
             Self::Render(error) => error.disposition(),

@@ -101,6 +101,8 @@ pub struct Settings {
     pub features: Features,
     /// Who issues the certificates of webhooks; nobody named leaves it to what the cluster offers.
     pub certificates: Option<CertificateSource>,
+    /// Whether each step of each extension has to be approved by its plan.
+    pub require_approval: bool,
     /// What is done about rights that an account lacks.
     pub rbac_preflight: RbacPreflight,
     /// What becomes of CRDs where nobody says so.

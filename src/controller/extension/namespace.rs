@@ -1,19 +1,33 @@
-//! The install namespace, made where an annotation asks for it.
+//! The install namespace: made where an annotation asks for it, and what its label requires.
 //!
 //! Source: applying.md 10.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, Patch, PatchParams};
 use olm_api::keys::manager;
-use olm_core::extension::Policy;
+use olm_core::extension::{Policy, requires_approval};
 use serde_json::json;
 
 use super::Attempt;
-use super::error::ExtensionError;
+use super::error::{ContentError, ExtensionError};
 use crate::account::impersonating;
-use crate::cluster::ApiError;
+use crate::cluster::{ApiError, RequestError};
 
 impl Attempt<'_> {
+    /// Says whether each step has to be approved by its plan. The namespace is read and not watched:
+    /// what is written next must not follow from a label as it was.
+    pub(super) async fn requires_approval(&self) -> Result<bool, ContentError> {
+        let everywhere = self.ctx.settings.require_approval;
+        if everywhere {
+            return Ok(true);
+        }
+        let namespaces = Api::<Namespace>::all(self.ctx.client.clone());
+        let found = namespaces.get_metadata_opt(&self.extension.spec.namespace).await;
+        let found = found.map_err(RequestError::doing("reading the install namespace"))?;
+        let labels = found.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
+        Ok(requires_approval(everywhere, labels))
+    }
+
     /// Makes the install namespace as the account, if it is missing and may be made. Nobody removes
     /// it: others may have put something there.
     pub(super) async fn create_namespace(&self, policy: &Policy) -> Result<(), ExtensionError> {

@@ -56,9 +56,9 @@ impl Attempt<'_> {
             phases: &phases,
         };
         let plan = Plan {
-            waivers: &policy.waivers,
+            policy,
+            target: &target,
             // A version that is gone back to may have more rights than what is installed.
-            approved: self.approved_plan(&target, policy),
             installed: self.rights_before(&target, policy).await.map_err(failed)?,
             origin: back.origin(),
             desired: desired(self.extension, self.account, source),

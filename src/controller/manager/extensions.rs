@@ -172,6 +172,7 @@ impl Manager {
             resolution: self.settings.resolution(),
             features: self.settings.features(),
             certificates: self.settings.certificates(),
+            require_approval: self.settings.require_approval,
             rbac_preflight: args.rbac_preflight,
             uninstall: args.default_uninstall_policy,
             crd_rules: self.settings.crd_rules(),

@@ -1,11 +1,13 @@
-//! A version that was approved, and the plan it was approved by.
+//! A version that was approved, the plan it was approved by, and whether a step needs that.
 //!
 //! Source: applying.md 10 (F11), decision 35.
 
-use olm_api::keys::annotation;
+use std::collections::BTreeMap;
+
+use olm_api::keys::{annotation, label};
 use serde_json::json;
 
-use super::ValidExtension;
+use super::{Policy, ValidExtension};
 use crate::go_json;
 use crate::render::without_ca;
 use crate::revision::{BundleRecord, Desired, sha256};
@@ -23,10 +25,67 @@ pub struct Approval {
     pub plan: Option<String>,
 }
 
+/// Which approval a step takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand<'a> {
+    /// None.
+    Nothing,
+    /// None, but this plan is approved, and nothing else may be written.
+    Plan(&'a str),
+    /// That of its own plan, whatever the extension says; this one is approved, if any is.
+    Approval(Option<&'a str>),
+}
+
+impl<'a> Demand<'a> {
+    /// Returns the plan that is approved.
+    pub fn approved(self) -> Option<&'a str> {
+        match self {
+            Self::Nothing => None,
+            Self::Plan(plan) => Some(plan),
+            Self::Approval(plan) => plan,
+        }
+    }
+
+    /// Says whether a plan may be carried out.
+    pub fn allows(self, plan: &str) -> bool {
+        self == Self::Nothing || self.approved() == Some(plan)
+    }
+}
+
+/// Says whether every step of an extension has to be approved by its plan: where the controller
+/// requires it of all of them, or the label of the install namespace of those in there. Whoever
+/// cannot write these cannot get around it.
+pub fn requires_approval(
+    everywhere: bool,
+    namespace_labels: Option<&BTreeMap<String, String>>,
+) -> bool {
+    let label = namespace_labels.and_then(|labels| labels.get(label::REQUIRE_APPROVAL));
+    everywhere || label.is_some_and(|value| value != "false")
+}
+
+impl Policy {
+    /// Returns which approval a step to `target` takes. Where approval is required
+    /// ([`requires_approval`]), nothing else that the extension says counts, and its version alone
+    /// is no approval of a plan.
+    pub fn demand(
+        &self,
+        target: &BundleRecord,
+        installed: Option<&BundleRecord>,
+        required: bool,
+    ) -> Demand<'_> {
+        let approved = self.approved.as_ref();
+        if required {
+            return Demand::Approval(approved.and_then(|approved| approved.plan.as_deref()));
+        }
+        let binding = approved.and_then(|approved| approved.binding(target, installed));
+        binding.map_or(Demand::Nothing, Demand::Plan)
+    }
+}
+
 impl Approval {
     /// Returns the plan that `target` has to be written by: none once it is installed, when the
     /// approval is used up.
-    pub fn binding(&self, target: &BundleRecord, installed: Option<&BundleRecord>) -> Option<&str> {
+    fn binding(&self, target: &BundleRecord, installed: Option<&BundleRecord>) -> Option<&str> {
         let version = target.version_release()?;
         let used = installed.is_some_and(|installed| installed.is_same_bundle(target));
         let concerns = !used && version.precedence(&self.version).is_eq();
@@ -83,15 +142,24 @@ pub fn plan_digest(extension: ValidExtension<'_>, desired: &Desired) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use olm_api::{ClusterExtension, CollisionProtection};
 
+    use olm_api::keys::policy;
+    use rstest::rstest;
     use serde_json::Value;
 
     use super::*;
     use crate::object::Object;
+    use crate::resolve::UpdatePolicy;
     use crate::revision::{Extension, Phase};
+
+    const PLAN: &str =
+        "2.0.0@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const OTHER: &str =
+        "2.0.0@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+    /// The digest is of the version, too.
+    const OF_ANOTHER: &str =
+        "1.0.0@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
     fn extension(inline: &Value) -> ClusterExtension {
         serde_json::from_value(json!({"metadata": {"name": "e"}, "spec": {"namespace": "ns",
@@ -165,5 +233,56 @@ mod tests {
         assert_eq!(approval.binding(&two, None), Some(plan.as_str()));
         assert_eq!(approval.binding(&one, None), None);
         assert_eq!(approval.binding(&two, Some(&two)), None);
+    }
+
+    // applying.md F11
+    #[rstest]
+    #[case::nobody(false, None, false)]
+    #[case::controller(true, None, true)]
+    #[case::controller_wins(true, Some("false"), true)]
+    #[case::namespace(false, Some("true"), true)]
+    #[case::unknown_values_are_taken_as_asking(false, Some("yes"), true)]
+    #[case::empty(false, Some(""), true)]
+    #[case::not_here(false, Some("false"), false)]
+    fn who_may_require_approval(
+        #[case] everywhere: bool,
+        #[case] value: Option<&str>,
+        #[case] want: bool,
+    ) {
+        let labels = value.map(|value| (label::REQUIRE_APPROVAL.to_owned(), value.to_owned()));
+        let labels = BTreeMap::from_iter(labels);
+        assert_eq!(requires_approval(everywhere, Some(&labels)), want);
+        assert_eq!(requires_approval(everywhere, None), everywhere);
+    }
+
+    // applying.md F11
+    #[rstest]
+    #[case::nothing_is_said(&[], false)]
+    #[case::everything_is_allowed(
+        &[(policy::UPGRADE, "Any"), (policy::PERMISSION_INCREASE, "Allow"), (policy::CATALOG_MOVE, "Allow"),
+            (policy::FORCE, "constraints"), (policy::ON_FAILURE, "Rollback")],
+        false
+    )]
+    #[case::the_version_alone(&[(policy::APPROVE, "2.0.0")], false)]
+    #[case::another_plan(&[(policy::APPROVE, OTHER)], false)]
+    #[case::its_plan(&[(policy::APPROVE, PLAN)], true)]
+    #[case::a_plan_of_another_version(&[(policy::APPROVE, OF_ANOTHER)], true)]
+    fn where_approval_is_required_only_that_of_the_plan_lets_it_through(
+        #[case] annotations: &[(&str, &str)],
+        #[case] passes: bool,
+    ) {
+        let pairs = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let read = Policy::of(&pairs.collect(), UpdatePolicy::Any).unwrap();
+        let (one, two) = (record("1.0.0"), record("2.0.0"));
+        let plan = &PLAN["2.0.0@".len()..];
+        // An approval that is used up counts for its plan and for nothing else.
+        for installed in [None, Some(&one), Some(&two)] {
+            let demand = read.demand(&two, installed, true);
+            assert_eq!(demand.allows(plan), passes, "{demand:?}");
+            assert!(matches!(demand, Demand::Approval(_)), "{demand:?}");
+        }
+        if annotations.iter().all(|(key, _)| *key != policy::APPROVE) {
+            assert_eq!(read.demand(&two, Some(&one), false), Demand::Nothing);
+        }
     }
 }

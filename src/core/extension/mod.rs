@@ -17,7 +17,7 @@ mod said;
 mod valid;
 mod window;
 
-pub use approval::{Approval, plan_digest};
+pub use approval::{Approval, Demand, plan_digest, requires_approval};
 pub use content::retagged;
 pub use course::{Course, holder};
 pub use decide::{Answer, DecisionError, Goal, Needs, Notice, Question};

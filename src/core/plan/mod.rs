@@ -22,7 +22,7 @@ use serde_json::Value;
 pub use changes::{Action, FieldChange, ObjectChange, differences};
 
 use crate::crd_safety::{Definition, Rules, compare};
-use crate::extension::{Course, PermissionIncrease, Policy, ValidExtension, plan_digest};
+use crate::extension::{Course, Demand, PermissionIncrease, Policy, ValidExtension, plan_digest};
 use crate::object::Object;
 use crate::preflight::{CrdUpgrades, definitions, is_enforced};
 use crate::rbac::{Permissions, lines};
@@ -47,6 +47,8 @@ pub struct Proposed<'a> {
     pub missing: Result<Permissions, String>,
     /// The CRDs on the cluster, or why they are not known.
     pub crds: Result<Crds, String>,
+    /// Whether every step has to be approved by its plan, or why that is not known.
+    pub requires_approval: Result<bool, String>,
     /// Which changes of CRDs are let pass.
     pub rules: Rules,
     /// What time it is.
@@ -118,7 +120,7 @@ pub struct Plan {
     /// What speaks against going back afterwards.
     pub rollback: Vec<CrdVerdict>,
     /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`, `rights`,
-    /// `increase`, `approval` (of another plan), `operator`, `rollback` (its roll-out failed and was
+    /// `increase`, `approval` (every step has to be approved, or another plan is), `operator`, `rollback` (its roll-out failed and was
     /// taken back), `content` (other content of the installed version that nobody accepted).
     pub held_by: BTreeSet<&'static str>,
     /// What is not known, and why.
@@ -208,12 +210,14 @@ impl Plan {
         let text = |key| recorded(key).unwrap_or_default().to_owned();
         let operator = parts::granted(old.iter(), new());
         let digest = plan_digest(proposed.extension, desired);
+        let objects = changes::changes(old, &desired.phases);
         let mut held_by = held_by(proposed, &crds, &missing);
-        let approved = approved(proposed);
-        if approved.is_some_and(|plan| plan != digest) {
+        let demand = demand(proposed, !objects.is_empty());
+        if !demand.allows(&digest) {
             held_by.insert("approval");
         }
-        if !operator.added.is_empty() && waits(proposed) && approved != Some(digest.as_str()) {
+        let is_approved = demand.approved() == Some(digest.as_str());
+        if !operator.added.is_empty() && waits(proposed) && !is_approved {
             held_by.insert("increase");
         }
         Self {
@@ -227,7 +231,7 @@ impl Plan {
             },
             catalog: proposed.course.catalog.clone(),
             forced: proposed.course.forced,
-            objects: changes::changes(old, &desired.phases),
+            objects,
             account: Account { missing: lines(&missing) },
             operator,
             webhooks: Difference::between(&parts::webhooks(old.iter()), &parts::webhooks(new())),
@@ -345,11 +349,13 @@ fn held_by(
     holding.chain(proposed.course.held).collect()
 }
 
-/// Returns the plan by which the step was approved, if it was by one.
-fn approved<'a>(proposed: &Proposed<'a>) -> Option<&'a str> {
+/// Returns which approval the step takes; where nothing would change there is none.
+fn demand<'a>(proposed: &Proposed<'a>, changes: bool) -> Demand<'a> {
     let before = proposed.before.as_ref().map(|before| &before.bundle);
-    let approval = proposed.policy.approved.as_ref()?;
-    approval.binding(&proposed.course.target, before)
+    let target = &proposed.course.target;
+    let is_step = changes || before.is_none_or(|before| !before.is_same_bundle(target));
+    let required = proposed.requires_approval.as_ref().is_ok_and(|required| *required);
+    proposed.policy.demand(target, before, required && is_step)
 }
 
 /// Says whether more rights than the installed revision gives wait for the approval of their plan.
@@ -363,6 +369,7 @@ fn waits(proposed: &Proposed<'_>) -> bool {
 fn unknown(proposed: &Proposed<'_>) -> Vec<Unknown> {
     let account = proposed.missing.as_ref().err().map(|why| ("account", why));
     let crds = proposed.crds.as_ref().err().map(|why| ("crds", why));
-    let both = account.into_iter().chain(crds);
-    both.map(|(what, why)| Unknown { what, why: why.clone() }).collect()
+    let approval = proposed.requires_approval.as_ref().err().map(|why| ("heldBy", why));
+    let all = account.into_iter().chain(crds).chain(approval);
+    all.map(|(what, why)| Unknown { what, why: why.clone() }).collect()
 }

@@ -46,6 +46,10 @@ fn objects(version: u8) -> Vec<Object> {
 }
 
 fn plan(annotations: &Value, known: bool) -> Plan {
+    plan_where(annotations, known, Ok(false))
+}
+
+fn plan_where(annotations: &Value, known: bool, requires_approval: Result<bool, String>) -> Plan {
     let extension: ClusterExtension = serde_json::from_value(json!({
         "metadata": {"name": "e", "annotations": annotations},
         "spec": {"namespace": "ns", "source": {"sourceType": "Catalog", "catalog": {"packageName": "kettle"}}},
@@ -87,6 +91,7 @@ fn plan(annotations: &Value, known: bool) -> Plan {
         } else {
             Err("forbidden".to_owned())
         },
+        requires_approval,
         rules: Rules::Loosenings,
         now: "2026-12-31T12:00:00Z".parse().unwrap(),
     })
@@ -98,9 +103,10 @@ fn what_a_plan_writes_as_its_approval_is_bound_to_it() {
     let plan = plan(&json!({}), true);
     let annotations = [(policy::APPROVE.to_owned(), plan.approval())].into();
     let read = Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap();
-    let approval = read.approved.unwrap();
-    let bound = approval.binding(&record("2.0.0"), Some(&record("1.0.0")));
-    assert_eq!(bound, Some(plan.digest.as_str()));
+    for required in [false, true] {
+        let demand = read.demand(&record("2.0.0"), Some(&record("1.0.0")), required);
+        assert_eq!(demand.approved(), Some(plan.digest.as_str()));
+    }
 }
 
 // plugin.md 1.4, U36, U40
@@ -152,6 +158,22 @@ fn the_approval_of_another_plan_holds_it() {
     };
     assert!(!approved(&plan_of(&json!({})).digest));
     assert!(approved(&format!("sha256:{}", "0".repeat(64))));
+}
+
+// applying.md F11
+#[test]
+fn where_approval_is_required_a_plan_waits_until_it_is_approved() {
+    let waits =
+        |annotations: &Value| plan_where(annotations, true, Ok(true)).held_by.contains("approval");
+    assert!(waits(&json!({})));
+    assert!(waits(&json!({"policy.olm.operatorframework.io/upgrade": "Any"})));
+    assert!(waits(&json!({"policy.olm.operatorframework.io/approve": "2.0.0"})));
+    let digest = plan_of(&json!({})).digest;
+    let approve = format!("2.0.0@{digest}");
+    assert!(!waits(&json!({"policy.olm.operatorframework.io/approve": approve})));
+    let unknown = plan_where(&json!({}), true, Err("you may not get namespaces".to_owned()));
+    assert!(!unknown.held_by.contains("approval"));
+    assert_eq!(unknown.unknown[0].what, "heldBy");
 }
 
 fn plan_of(annotations: &Value) -> Plan {

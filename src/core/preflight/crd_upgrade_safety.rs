@@ -122,7 +122,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::extension::{Source, desired};
+    use crate::extension::{Demand, Source, desired};
     use crate::preflight::run;
     use crate::revision::{Account, BundleRecord, Change, Phase};
 
@@ -165,7 +165,7 @@ mod tests {
             extension,
             desired: &desired(extension, &account, source),
             change: Change::Upgrade,
-            approved: None,
+            demand: Demand::Nothing,
             installed: None,
             permissions: None,
             crds: Some(CrdUpgrades {

@@ -14,11 +14,11 @@ mod permissions;
 use std::collections::BTreeMap;
 
 use crate::crd_safety::{Evidence, evidence_text};
-use crate::extension::ValidExtension;
+use crate::extension::{Demand, ValidExtension};
 use crate::object::Object;
 use crate::revision::{Change, Desired};
 use crate::status::Note;
-pub use approval::plan_changed;
+pub use approval::{NOT_APPROVED, unapproved};
 pub use crd_upgrade_safety::{CrdUpgrades, definitions, is_enforced};
 pub use permission_increase::increase;
 pub use permissions::{Judged, Judgement, RbacPreflight};
@@ -32,8 +32,8 @@ pub struct Proposal<'a> {
     pub desired: &'a Desired,
     /// What writing it changes; [`Change::Unchanged`] where the newest revision is the desired one.
     pub change: Change,
-    /// Digest of the plan that was approved, where this step was approved by one.
-    pub approved: Option<&'a str>,
+    /// Which approval writing it takes.
+    pub demand: Demand<'a>,
     /// What is installed, where more rights than that gives have to be approved.
     pub installed: Option<&'a [Object]>,
     /// What is known of the rights of the account that writes it, where somebody looked.

@@ -5,7 +5,7 @@
 use olm_api::conditions::Reason;
 
 use super::{Awaited, Proposal, Refusal};
-use crate::extension::plan_digest;
+use crate::extension::{Demand, plan_digest};
 use crate::rbac::Powers;
 use crate::revision::Change;
 use crate::status::Note;
@@ -14,7 +14,7 @@ use crate::status::Note;
 /// approved; a revision that is there already is not refused.
 pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
     // That it is the approved plan is the check before this one.
-    let is_asked = proposal.change == Change::Upgrade && proposal.approved.is_none();
+    let is_asked = proposal.change == Change::Upgrade && proposal.demand == Demand::Nothing;
     let Some(installed) = proposal.installed.filter(|_| is_asked) else {
         return Ok(Vec::new());
     };

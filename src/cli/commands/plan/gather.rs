@@ -210,6 +210,7 @@ impl Step<'_> {
         let (client, state) = (cluster.own_client(), cluster.state().await?);
         let old: &[Object] = before.as_ref().map_or(&[], |before| &before.objects);
         let needed = (self.desired, self.requests);
+        let required = cluster.requires_approval(extension).await;
         Ok(Plan::of(&Proposed {
             extension,
             policy: self.policy,
@@ -218,6 +219,7 @@ impl Step<'_> {
             crds: crds(client, self.desired, old).await,
             before,
             desired: self.desired,
+            requires_approval: required.map_err(|error| one_line(&error)),
             rules: state.controller().crd_rules(),
             now: Timestamp::now(),
         }))

@@ -206,6 +206,7 @@ mod tests {
             desired: &desired(extension, &account, source),
             missing: Ok(Permissions::default()),
             crds: Err("forbidden".to_owned()),
+            requires_approval: Ok(false),
             rules: Rules::Loosenings,
             now: "2026-12-31T12:00:00Z".parse().unwrap(),
         })

@@ -15,8 +15,8 @@ use jiff::Timestamp;
 use olm_api::conditions::Reason as Code;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::explain::{Headline, Report, explain_target};
-use olm_core::extension::{self, PermissionIncrease, Question, ValidExtension, said};
-use olm_core::preflight::{increase, plan_changed};
+use olm_core::extension::{self, Demand, PermissionIncrease, Question, ValidExtension, said};
+use olm_core::preflight::{increase, unapproved};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::revision::BundleRecord;
 use olm_core::status::{Note, Said};
@@ -272,17 +272,20 @@ impl Inquiry {
         let mut holds: Vec<_> =
             still.map(|(code, text)| Headline { code, text }).into_iter().collect();
         holds.extend(question.rollout_note(catalogs, &resolution).map(headline));
-        let approved = policy.approved.as_ref();
-        let approved = approved.and_then(|approval| approval.binding(&target, installed));
-        let asks = policy.permission_increase == PermissionIncrease::RequireApproval
-            && installed.is_some();
-        let operator = policy.additions.operator_conditions;
-        if is_there || approved.is_none() && !(asks || operator || policy.reverts) {
+        if is_there {
             return Ok(holds);
         }
         let name = self.extension.as_deref().unwrap_or_default();
         let extension = cluster.extension(name).await?;
         let valid = ValidExtension::of(&extension).context("it names no package")?;
+        let required = cluster.requires_approval(valid).await.unwrap_or_else(|error| {
+            let error = one_line(&error);
+            output::notice(&format!("note: whether it has to be approved is not known: {error}"));
+            false
+        });
+        let demand = policy.demand(&target, installed, required);
+        let asks = policy.permission_increase == PermissionIncrease::RequireApproval
+            && installed.is_some();
         let back = cluster.taken_back(&extension, question, &target).await?;
         holds.extend(back.map(headline));
         match cluster.operator(question, valid, &target).await {
@@ -294,13 +297,13 @@ impl Inquiry {
                 output::notice(&format!("note: what holds it is not known: {}", one_line(&error)))
             }
         }
-        if !asks && approved.is_none() {
+        if !asks && demand == Demand::Nothing {
             return Ok(holds);
         }
         match plan::make(cluster, &extension, Some(&target.version)).await {
             Ok(plan) => {
-                if let Some(approved) = approved.filter(|_| plan.held_by.contains("approval")) {
-                    holds.push(headline(plan_changed(name, &plan.digest, approved)));
+                if plan.held_by.contains("approval") {
+                    holds.push(headline(unapproved(name, &plan.digest, demand)));
                 }
                 if plan.held_by.contains("increase") {
                     holds.push(headline(increase(name, &plan.digest, &plan.operator.added)));

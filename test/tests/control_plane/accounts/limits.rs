@@ -120,6 +120,7 @@ async fn the_expressions_fit_the_kinds() {
         "clusterextension-serviceaccount-use",
         "clusterobjectset-serviceaccount-use",
         "clusterextension-approve",
+        "olm-name-length",
     ] {
         let attempt = std::sync::atomic::AtomicU32::new(0);
         wait::until("what is wrong is found", STEP, || async {

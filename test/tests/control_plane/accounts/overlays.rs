@@ -3,11 +3,12 @@
 use olm_test::{cluster, paths};
 use serde_json::Value;
 
-const POLICIES: [&str; 4] = [
+const POLICIES: [&str; 5] = [
     "clusterextension-approve",
     "clusterextension-serviceaccount-use",
     "clusterobjectset-serviceaccount-use",
     "olm-crd-deletion",
+    "olm-name-length",
 ];
 const DEFAULT_ACCOUNT: &str = "clusterextension-default-account";
 

@@ -1,0 +1,150 @@
+//! Where an administrator makes approval obligatory, nobody who owns only the extension gets past it.
+//!
+//! Source: applying.md 10 (F11).
+
+use olm_api::ClusterExtension;
+use olm_api::keys::{label, policy};
+use olm_test::cluster;
+use olm_test::extension::{Extension, ROLLOUT, condition};
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+use crate::flags::start;
+use crate::plans::{digest, olm, plan};
+
+const TEXT: &str = "every step has to be approved";
+
+/// Labels the namespace of a scene; a value that ends in `-` removes the label.
+fn require(scene: &Scene, value: &str) {
+    let change = match value {
+        "-" => format!("{}-", label::REQUIRE_APPROVAL),
+        value => format!("{}={value}", label::REQUIRE_APPROVAL),
+    };
+    scene.cluster.plane.kubectl(&["label", "namespace", &scene.name, "--overwrite", &change]);
+}
+
+/// Waits until the extension, as it is, waits for the approval of a plan.
+async fn waits(extension: &Extension) {
+    let holds = |found: &ClusterExtension| {
+        let ready = condition(found, "Ready");
+        ready.is_some_and(|ready| {
+            ready.message.contains(TEXT) && ready.observed_generation == found.metadata.generation
+        })
+    };
+    extension.eventually("it waits for an approval", ROLLOUT, holds).await;
+}
+
+/// Makes the plan of a scene, which waits for nothing but its approval.
+fn held(scene: &Scene) -> Value {
+    let held = plan(scene);
+    assert_eq!(held["heldBy"], json!(["approval"]), "{held:#}");
+    held
+}
+
+/// Approves the plan that the plugin makes, and no other.
+fn approve(scene: &Scene) {
+    let held = held(scene);
+    let (code, text, errors) = olm(scene, &["approve", &scene.name, "--plan", digest(&held)]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(!text.contains("still held"), "{text}");
+}
+
+/// Tries everything that an owner may write, and the approval of a version alone.
+async fn is_not_got_past(scene: &Scene, extension: &Extension, version: &str) {
+    let before = extension.revisions().await.len();
+    for (key, value) in [
+        (policy::UPGRADE, "Any"),
+        (policy::PERMISSION_INCREASE, "Allow"),
+        (policy::CATALOG_MOVE, "Allow"),
+        (policy::ON_FAILURE, "Rollback"),
+        (policy::FORCE, "constraints"),
+        (policy::ADOPT, "all"),
+        (policy::APPROVE, version),
+    ] {
+        scene.annotate(key, value);
+    }
+    let pin = json!({"version": version, "upgradeConstraintPolicy": "SelfCertified"});
+    extension.patch_catalog(pin).await;
+    waits(extension).await;
+    assert_eq!(extension.revisions().await.len(), before, "nothing is written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_step_in_a_labelled_namespace_waits_for_its_approval() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let scene = Scene::set(cluster, "foureyes", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let name = scene.name.clone();
+    require(&scene, "true");
+
+    // The first installation.
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    waits(&extension).await;
+    is_not_got_past(&scene, &extension, "1.0.0").await;
+    assert!(scene.get("configmap", &scene.package.config_map()).is_none());
+    let first = held(&scene);
+    let told = scene.events("ApprovalRequired");
+    assert!(told.iter().any(|note| note.contains(digest(&first))), "{told:?}");
+    let (_, why, errors) = olm(&scene, &["why", &name]);
+    let said = format!("ApprovalRequired: nothing is applied: {TEXT}, and this one is plan");
+    assert!(why.contains(&said), "{why}{errors}");
+    let (_, status, errors) = olm(&scene, &["status"]);
+    let mut rows = status.lines().filter(|row| row.split_whitespace().next() == Some(&*name));
+    assert!(rows.any(|row| row.contains("approval")), "{status}{errors}");
+    approve(&scene);
+    extension.installed("1.0.0").await;
+
+    // An update.
+    is_not_got_past(&scene, &extension, "1.1.0").await;
+    approve(&scene);
+    extension.installed("1.1.0").await;
+
+    // Another configuration of the same version.
+    let env = json!([{"name": "DEPTH", "value": "7"}]);
+    let inline = json!({"deploymentConfig": {"env": env}});
+    extension.patch_spec(json!({"config": {"configType": "Inline", "inline": inline}})).await;
+    waits(&extension).await;
+    assert_eq!(extension.revisions().await.len(), 2, "nothing is written");
+    approve(&scene);
+    extension.installed("1.1.0").await;
+    assert_eq!(extension.revisions().await.len(), 3);
+
+    // A step back, until nobody requires its approval any more.
+    scene.annotate(policy::ROLLBACK_TO, "1");
+    let found = |found: &ClusterExtension| {
+        condition(found, "Ready").is_some_and(|ready| ready.message.contains(TEXT))
+    };
+    extension.eventually("the step back waits", ROLLOUT, found).await;
+    assert_eq!(held(&scene)["to"]["version"], "1.0.0");
+    assert_eq!(extension.revisions().await.len(), 3, "nothing is written");
+    require(&scene, "-");
+    extension.installed("1.0.0").await;
+    extension.delete().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_may_require_approval_of_every_extension() {
+    let cluster = cluster::own().await;
+    let _controller = start(cluster.plane, "approvals", &["--require-approval"]).await;
+    let bundles = [Bundle::new("1.0.0")];
+    let scene = Scene::set(cluster, "foureyesall", &bundles, &chain(&["1.0.0"])).await;
+    // What the namespace says does not loosen it.
+    require(&scene, "false");
+    let extension = scene.install(json!({})).await;
+    waits(&extension).await;
+    wait::until("the plugin knows it from the settings", ROLLOUT, || async {
+        let (_, text, errors) = olm(&scene, &["plan", &scene.name, "-o", "json"]);
+        let plan: Value = serde_json::from_str(&text).unwrap_or_default();
+        if plan["heldBy"] == json!(["approval"]) { Ok(()) } else { Err(format!("{text}{errors}")) }
+    })
+    .await;
+    let (code, text, errors) = olm(&scene, &["approve", &scene.name, "--version", "1.0.0"]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(errors.contains("has to be approved by its plan, too"), "{errors}");
+    is_not_got_past(&scene, &extension, "1.0.0").await;
+    approve(&scene);
+    extension.installed("1.0.0").await;
+    extension.delete().await;
+}
