@@ -45,6 +45,9 @@ pub mod types {
     /// ClusterObjectSet, ours: objects of optional kinds wait until the cluster serves their kind
     /// (decision 21). Absent when none does.
     pub const DEFERRED: &str = "Deferred";
+    /// ClusterObjectSet, ours: a workload of a rollout says that it cannot progress, such as a
+    /// Deployment past its own progress deadline. Absent otherwise.
+    pub const STALLED: &str = "Stalled";
     /// ClusterExtension and ClusterCatalog, ours: everything is as the spec wants it
     /// (decisions 12 and 32).
     pub const READY: &str = "Ready";
@@ -91,7 +94,7 @@ pub enum Reason {
     DeprecationStatusUnknown,
     /// `Available`: all objects pass their probes.
     ProbesSucceeded,
-    /// `Available`: an object fails its probe.
+    /// `Available`: an object fails its probe. `Stalled`, ours: it says that it cannot progress.
     ProbeFailure,
     /// `Available`: an error kept the probes from being observed.
     Reconciling,
@@ -130,6 +133,9 @@ pub enum Reason {
     RolledBack,
     /// `Ready`, ours: a rollout failed, and what was installed before is installed again.
     RolloutReverted,
+    /// `Ready`, ours: another bundle takes the place of one whose rollout cannot complete, or that
+    /// the catalogs have withdrawn.
+    RolloutSuperseded,
     /// `Ready`, ours: a newer bundle is of the next major version (decision 22).
     NextMajorHeld,
     /// `Ready`, ours: the successor has a lower version (decision 22).

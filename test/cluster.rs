@@ -613,9 +613,14 @@ impl Server {
 /// Returns a client that acts as the controller's service account, through `proxy`.
 pub async fn client_through(plane: &ControlPlane, proxy: &Proxy) -> kube::Client {
     let dir = tempfile::tempdir().expect("a temporary folder");
+    client_from(&kubeconfig_through(plane, proxy, dir.path())).await
+}
+
+/// Writes a kubeconfig into `dir` with which one acts as the controller's service account, through
+/// `proxy`.
+pub fn kubeconfig_through(plane: &ControlPlane, proxy: &Proxy, dir: &Path) -> PathBuf {
     let server = Server { url: proxy.url(), ca_file: None };
-    let account = (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT);
-    client_from(&controller_kubeconfig(plane, &server, dir.path(), account)).await
+    controller_kubeconfig(plane, &server, dir, (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT))
 }
 
 /// Writes a kubeconfig with a token of a service account, the controller's, so that it runs with

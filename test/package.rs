@@ -26,6 +26,8 @@ pub struct Bundle {
     pub version: String,
     /// Image of the (first) operator's container; `wrong/image` never becomes ready.
     pub image: String,
+    /// `progressDeadlineSeconds` of its Deployments, if it is set.
+    pub progress_deadline: Option<u32>,
     /// Number of Deployments of the bundle.
     pub deployments: usize,
     /// `data` of the `ConfigMap`.
@@ -52,6 +54,7 @@ impl Bundle {
         Self {
             version: version.to_owned(),
             image: IMAGE.to_owned(),
+            progress_deadline: None,
             deployments: 1,
             data: BTreeMap::from([("depth".to_owned(), "10".to_owned())]),
             second_config_map: false,
@@ -291,7 +294,7 @@ impl Package {
             _ => (format!("{}-{}", self.deployment(), index + 1), IMAGE),
         };
         let labels = json!({"app": name});
-        json!({"name": name, "spec": {
+        let mut deployment = json!({"name": name, "spec": {
             "replicas": 1,
             "selector": {"matchLabels": labels},
             "template": {
@@ -301,7 +304,11 @@ impl Package {
                     "containers": [{"name": "manager", "image": image}],
                 },
             },
-        }})
+        }});
+        if let Some(seconds) = bundle.progress_deadline {
+            deployment["spec"]["progressDeadlineSeconds"] = json!(seconds);
+        }
+        deployment
     }
 
     /// Returns the files of a catalog image with one channel, `stable`.

@@ -97,7 +97,7 @@ impl Scene {
     }
 
     /// Pushes `bundles` and returns the image of each version.
-    async fn push(&self, bundles: &[Bundle]) -> BTreeMap<String, String> {
+    pub async fn push(&self, bundles: &[Bundle]) -> BTreeMap<String, String> {
         let registry = self.cluster.registry.clone();
         let mut pushed = BTreeMap::new();
         for bundle in bundles {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use olm_api::keys::label;
@@ -17,13 +16,10 @@ use olm_image::catalog::pull_catalog;
 use olm_image::pull::Transfer;
 use olm_image::reference::ImageRef;
 
-use crate::output::during;
+use crate::limit::limit;
+use crate::output::{during, one_line};
 use crate::puller::puller;
 
-/// How long a catalog server may take to accept a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a catalog server may send nothing; a large catalog may take longer in total.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Path of the whole content, relative to the base URL of a catalog.
 const ALL: &str = "/api/v1/all";
 
@@ -102,7 +98,7 @@ impl Catalogs {
     pub(crate) async fn load(&mut self, place: &str) {
         if !self.contents.contains_key(place) {
             let content = self.read(place).await;
-            let content = content.map_err(|error| format!("{error:#}"));
+            let content = content.map_err(|error| one_line(&error));
             self.contents.insert(place.to_owned(), content);
         }
     }
@@ -238,8 +234,11 @@ async fn pull(image: &ImageRef) -> anyhow::Result<FileList> {
 
 /// Makes the HTTP client for catalog servers.
 pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Client> {
-    let mut builder =
-        reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(IDLE_TIMEOUT);
+    let mut builder = reqwest::Client::builder();
+    if let Some(limit) = limit() {
+        // A large catalog may take longer in total.
+        builder = builder.connect_timeout(limit).read_timeout(limit);
+    }
     if let Some(path) = authorities {
         let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
         let certificates = reqwest::Certificate::from_pem_bundle(&pem)

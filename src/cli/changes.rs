@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::limit::patiently;
 use crate::managed::failure;
 use crate::output::{Outcome, notice};
 
@@ -231,7 +232,7 @@ pub(crate) async fn wait_ready(
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut told = String::new();
     loop {
-        let found = api.get_opt(&name).await;
+        let found = patiently(begun, timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == written.metadata.uid) else {
             bail!("ClusterExtension {name} is gone");

@@ -8,6 +8,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request};
 use kube::client::Body;
 
+use crate::changes::seconds;
 use crate::output::UsageError;
 
 /// Groups whose objects are questions: nothing of them is stored anyway.
@@ -34,6 +35,15 @@ pub(crate) struct Global {
     /// Group to impersonate; may be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP")]
     pub(crate) impersonate_groups: Vec<String>,
+    /// Time to wait for a server until its answer begins, and whenever it pauses; 0 is no limit
+    #[arg(
+        long,
+        global = true,
+        value_name = "TIME",
+        value_parser = seconds,
+        default_value = "10s"
+    )]
+    pub(crate) request_timeout: u64,
     /// Write nothing: print what would be written; with `server` the API server checks it
     #[arg(
         long,

@@ -13,6 +13,7 @@ mod describe;
 mod document;
 mod environment;
 mod graph;
+mod limit;
 mod managed;
 mod offers;
 mod output;
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
             return outcome.into();
         }
     };
+    limit::set(cli.global.request_timeout);
     if cli.global.quiet {
         output::be_quiet();
     }

@@ -12,7 +12,7 @@ use kube::discovery::{Discovery, verbs};
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::{label, name};
 use olm_api::{ClusterObjectSet, PhaseObject};
-use olm_core::error::Chain;
+use olm_core::error::{Chain, plain};
 use olm_core::object::Object;
 use olm_core::revision::{Phase, namespace_of, number, unpack};
 
@@ -51,10 +51,16 @@ impl Managed {
     }
 }
 
-/// Returns what the API server said, once.
+/// Returns what the API server said, once and on one line, else why there is no answer. The client's
+/// own text repeats it and adds what only programmers read.
 pub(crate) fn failure(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => status.message.clone(),
+        kube::Error::Api(status) if status.message.is_empty() => {
+            format!("the API server answered with status code {}", status.code)
+        }
+        kube::Error::Api(status) => plain(&status.message),
+        kube::Error::Service(cause) => Chain(&**cause).to_string(),
+        kube::Error::HyperError(cause) => Chain(cause).to_string(),
         error => Chain(error).to_string(),
     }
 }

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::catalogs::{CatalogFlag, Catalogs};
 use crate::cluster::{Cluster, ExtensionSnapshot, Packages, Served, owner};
+use crate::output::one_line;
 
 /// Most bytes of an icon.
 const MAX_ICON: usize = 1024 * 1024;
@@ -70,10 +71,7 @@ impl Named {
         let mut read = Vec::new();
         for flag in flags {
             let metas = catalogs.metas(&flag.place).await;
-            read.push(Self {
-                flag: flag.clone(),
-                metas: metas.map_err(|error| format!("{error:#}")),
-            });
+            read.push(Self { flag: flag.clone(), metas: metas.map_err(|error| one_line(&error)) });
         }
         read
     }

@@ -16,7 +16,7 @@ use olm_core::error::Chain;
 use olm_core::settings::{ControllerSettings, KEY};
 
 use crate::managed::failure;
-use crate::output::{self, UsageError};
+use crate::output::{self, UsageError, one_line};
 
 /// Namespaces the controller is looked for in: those of the manifests.
 const NAMESPACES: [&str; 2] = [name::SYSTEM_NAMESPACE, "openshift-operator-controller"];
@@ -95,10 +95,8 @@ impl SettingsFlags {
         };
         // Where they may not be read, ours may have published them.
         let refused = error.downcast_ref::<kube::Error>();
-        let why = refused.map_or_else(
-            || format!("{error:#}"),
-            |refused| format!("{error}: {}", failure(refused)),
-        );
+        let why = refused
+            .map_or_else(|| one_line(&error), |refused| format!("{error}: {}", failure(refused)));
         let upstream = refused.is_none() && upstream_runs(client).await;
         let assumed = if upstream {
             "this cluster runs upstream's controller; shown is what olm-controller would do"

@@ -23,7 +23,7 @@ use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
 use crate::connection::Global;
 use crate::offers::{Named, Offers, near};
-use crate::output::{Hinted, Outcome, notice};
+use crate::output::{Hinted, Outcome, notice, one_line};
 use crate::settings::SettingsFlags;
 
 /// What an argument means, before anything is looked up on a cluster.
@@ -336,7 +336,9 @@ async fn add_extension(
             }
         }
         Err(error) if upgrade.is_some() || loaded.sources.is_empty() => return Err(error),
-        Err(error) => notice(&format!("note: considering only the installed version: {error:#}")),
+        Err(error) => {
+            notice(&format!("note: considering only the installed version: {}", one_line(&error)));
+        }
     }
     let settings = cluster.state().await?.controller();
     loaded.extension = Some(Installation {

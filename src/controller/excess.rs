@@ -11,11 +11,11 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
-use olm_core::error::Chain;
 use olm_core::rbac::Permission;
 use olm_core::rights::UPSTREAMS_DEPRECATION;
 use tokio::time::Instant;
 
+use crate::cluster::Sentence;
 use crate::rights::may;
 use crate::telemetry::Metrics;
 
@@ -56,7 +56,7 @@ pub async fn gone(client: Client, metrics: Metrics) {
                 }
             }
             Err(error) => {
-                tracing::warn!(error = %Chain(&error), "the rights of this process are not known yet");
+                tracing::warn!(error = %Sentence(&error), "the rights of this process are not known yet");
             }
         }
         tokio::time::sleep(ASK).await;
@@ -73,7 +73,7 @@ pub async fn warn_of_leftovers(client: Client) {
              {UPSTREAMS_DEPRECATION}"
         ),
         Ok(None) => {}
-        Err(error) => tracing::debug!(error = %Chain(&error), "policies were not checked"),
+        Err(error) => tracing::debug!(error = %Sentence(&error), "policies were not checked"),
     }
 }
 

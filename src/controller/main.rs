@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use olm_controller::args::{Args, LogFormat};
+use olm_controller::cluster::Sentence;
 use olm_controller::rights::RightsArgs;
 use olm_controller::version::VersionArgs;
 use olm_controller::{manager, resources, rights, telemetry, version};
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "the controller ends");
+            tracing::error!(error = %Sentence(&*error), "the controller ends");
             ExitCode::FAILURE
         }
     }

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use tracing::Instrument as _;
 
 use crate::backoff::{Backoff, MAX_DELAY, RESYNC, jittered, resync};
+use crate::cluster::Sentence;
 use crate::telemetry::{Metrics, ReconcileResult};
 use crate::written::Written;
 
@@ -288,7 +289,7 @@ impl Reconciler {
     ) {
         let event = event(type_, reason, note);
         if let Err(error) = self.recorder.publish(&event, &about.object_ref(&())).await {
-            tracing::debug!(error = %Chain(&error), %reason, "event not written");
+            tracing::debug!(error = %Sentence(&error), %reason, "event not written");
         }
     }
 }

@@ -12,7 +12,6 @@ use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SelfSubjectAc
 use kube::Client;
 use kube::api::{Api, PostParams};
 use olm_api::keys::name::SYSTEM_NAMESPACE;
-use olm_core::error::Chain;
 use olm_core::rbac::{Permission, Permissions, lines};
 use olm_core::rights::{Half, Reach, Right, attributes};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -21,6 +20,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 
 use crate::account::held;
+use crate::cluster::Sentence;
 use crate::telemetry::Metrics;
 use crate::version::{OutputFormat, say};
 
@@ -59,7 +59,7 @@ pub async fn watch(client: Client, needed: Permissions, metrics: Metrics) {
                 if known.is_empty() { INTERVAL } else { RETRY }
             }
             Err(error) => {
-                tracing::warn!(error = %Chain(&error), "what this process may do is not known");
+                tracing::warn!(error = %Sentence(&error), "what this process may do is not known");
                 RETRY
             }
         };

@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, Error};
 use olm_api::keys::{manager, name};
-use olm_core::error::Chain;
 use olm_core::settings::{ControllerSettings, FeatureGate, KEY};
 use serde_json::json;
 use strum::IntoEnumIterator as _;
 
 use crate::args::Args;
+use crate::cluster::Sentence;
 
 /// How often the ConfigMap is compared: somebody may have changed it.
 const INTERVAL: Duration = Duration::from_hours(1);
@@ -63,7 +63,7 @@ pub async fn publish(
                 INTERVAL
             }
             Err(error) => {
-                let error = Chain(&error).to_string();
+                let error = Sentence(&error).to_string();
                 if error != failure {
                     let name = name::CONTROLLER_CONFIG;
                     tracing::warn!(namespace, name, error, "settings not published");

@@ -16,7 +16,7 @@ use kube::Client;
 use olm_api::ClusterCatalog;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Blob, Content, schema};
-use olm_core::error::{Chain, quote};
+use olm_core::error::{Chain, plain, quote};
 use olm_image::pull::Transfer;
 use reqwest::{StatusCode, Url};
 use serde_json::Value;
@@ -24,6 +24,7 @@ use tokio::sync::Mutex;
 
 use super::cache::{Cache, Key};
 use crate::catalogs;
+use crate::managed::failure;
 use crate::output::during;
 
 /// What is said of blobs that cannot be parsed.
@@ -258,17 +259,19 @@ impl CatalogTransport {
         &self,
         service: &Service,
     ) -> anyhow::Result<http::Response<kube::client::Body>> {
-        let path = format!(
-            "/api/v1/namespaces/{}/services/{}/proxy{}",
-            service.namespace, service.reference, service.path
-        );
-        let request = http::Request::get(path).body(kube::client::Body::empty())?;
+        let request = http::Request::get(service.proxy_path()).body(kube::client::Body::empty())?;
         let response = self.client.send(request).await;
         response.context("error performing request")
     }
 }
 
 impl Service {
+    /// Returns the path at which the API server passes a request on to it.
+    fn proxy_path(&self) -> String {
+        let Self { namespace, reference, path } = self;
+        format!("/api/v1/namespaces/{namespace}/services/{reference}/proxy{path}")
+    }
+
     /// Returns the Service that a URL names: `<name>.<namespace>.svc`, with or without the domain
     /// of the cluster.
     fn of(url: &Url) -> Option<Self> {
@@ -287,6 +290,27 @@ impl Service {
             reference: format!("{}:{name}:{port}", url.scheme()),
             path,
         })
+    }
+}
+
+/// Asks the server of a catalog, by way of the API server, whether it answers; nothing where its
+/// address is not that of a Service, or the caller may not ask.
+pub(crate) async fn answers(
+    client: &Client,
+    catalog: &ClusterCatalog,
+) -> Option<Result<(), String>> {
+    let urls = catalog.status.as_ref()?.urls.as_ref()?;
+    let service = Service::of(&below(&Url::parse(&urls.base).ok()?, "all"))?;
+    let request =
+        http::Request::head(service.proxy_path()).body(kube::client::Body::empty()).ok()?;
+    match client.send(request).await {
+        Err(error) => Some(Err(failure(&error))),
+        Ok(response) if response.status() == StatusCode::FORBIDDEN => None,
+        // A server that knows no such request answers all the same.
+        Ok(response) if response.status().is_server_error() => {
+            Some(Err(format!("status code {}", response.status().as_u16())))
+        }
+        Ok(_) => Some(Ok(())),
     }
 }
 
@@ -313,7 +337,9 @@ fn ok(status: StatusCode, text: String) -> anyhow::Result<String> {
         return Ok(text);
     }
     // The response body of the API server says why it cannot reach the Service.
-    let detail: String = text.trim().chars().take(200).collect();
+    let answer = serde_json::from_str::<Value>(&text).ok();
+    let message = answer.as_ref().and_then(|answer| answer["message"].as_str());
+    let detail: String = plain(message.unwrap_or(&text)).chars().take(200).collect();
     let status = status.as_u16();
     anyhow::bail!("error: received unexpected response status code {status}: {detail}")
 }

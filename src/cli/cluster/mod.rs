@@ -37,11 +37,12 @@ use tokio::sync::OnceCell;
 use tower::util::MapRequestLayer;
 
 use content::CatalogTransport;
-pub(crate) use content::{CatalogAccess, Whole, owner};
+pub(crate) use content::{CatalogAccess, Whole, answers, owner};
 
 use crate::connection::{Global, dry};
+use crate::limit::limited;
 use crate::managed;
-use crate::output::{self, Hinted, Outcome};
+use crate::output::{self, Hinted, Outcome, one_line};
 use crate::settings::{Settings, SettingsFlags};
 
 /// Catalogs that are fetched at the same time: few of the connections that the catalog server gives
@@ -232,12 +233,16 @@ impl Cluster {
             config.auth_info.impersonate = Some(user.clone());
             config.auth_info.impersonate_groups = Some(global.impersonate_groups.clone());
         }
+        // It would send again for many minutes what a server refuses for want of time.
+        config.default_retry = false;
+        let api_server = config.cluster_url.clone();
         let builder = ClientBuilder::try_from(config).context("making a client")?;
         if global.dry_run.is_none() {
-            return Ok(builder.build());
+            return Ok(limited(builder.build(), &api_server));
         }
         output::notice("note: a dry run, nothing is stored");
-        Ok(builder.with_layer(&MapRequestLayer::new(dry)).build())
+        let client = builder.with_layer(&MapRequestLayer::new(dry)).build();
+        Ok(limited(client, &api_server))
     }
 
     /// Returns the client of the connection.
@@ -404,7 +409,7 @@ impl Cluster {
             let name = catalog.name_any();
             match self.transport.packages(catalog).await {
                 Ok(blobs) => found.extend(blobs.into_iter().map(|blob| (name.clone(), blob))),
-                Err(error) => unread.push((name, format!("{error:#}"))),
+                Err(error) => unread.push((name, one_line(&error))),
             }
         }
         Ok((found, unread))
@@ -487,7 +492,10 @@ impl Cluster {
         let providers = match classic {
             Ok(classic) => Knowledge::Known(providers.chain(classic).collect::<Vec<_>>().into()),
             Err(error) => {
-                output::notice(&format!("note: what is installed is not known: {error:#}"));
+                output::notice(&format!(
+                    "note: what is installed is not known: {}",
+                    one_line(&error)
+                ));
                 Knowledge::Unreadable
             }
         };
@@ -524,7 +532,7 @@ impl Cluster {
             match self.transport.content(catalog, package).await {
                 Ok(found) => content = Some(found),
                 Err(error) => {
-                    let failed = CatalogProblem::FetchFailed(format!("{error:#}"));
+                    let failed = CatalogProblem::FetchFailed(one_line(&error));
                     problem = problem.or(Some(failed));
                 }
             }

@@ -28,10 +28,10 @@ impl Cluster {
         let mut answer = question.answer(&catalogs, &environment, options, &resolution);
         if let (Ok(goal), Some(valid)) = (answer.goal.clone(), ValidExtension::of(extension))
             && let Some(held) = self.operator(question, valid, &goal.target).await?
-            && let (false, Some(installed)) = (question.asks_for_one(), &question.installed)
+            && let (false, Some(present)) = (question.asks_for_one(), question.present())
         {
             answer.hold(goal, &held);
-            answer.goal = Ok(Goal::keep(installed.clone()));
+            answer.goal = Ok(Goal::keep(present.clone()));
         }
         Ok(answer)
     }

@@ -28,7 +28,7 @@ use crate::connection::Global;
 use crate::document::Document as _;
 use crate::graph::{Format, segment, stylesheet};
 use crate::offers::{Named, Offers, icon};
-use crate::output::{Outcome, UsageError, notice};
+use crate::output::{Outcome, UsageError, notice, one_line};
 use crate::settings::SettingsFlags;
 use crate::target::Lookup;
 use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
@@ -211,7 +211,7 @@ impl Verbs {
         Ok(match why::of_extension(name, &cluster).await {
             Ok(why) => json!({"status": status, "why": why}),
             Err(error) => json!({"status": status,
-                "unknown": [{"what": "why it gets what it gets", "why": format!("{error:#}")}]}),
+                "unknown": [{"what": "why it gets what it gets", "why": one_line(&error)}]}),
         })
     }
 
@@ -236,7 +236,7 @@ impl Verbs {
             Ok(answer) => json!({"name": name, member: answer}),
             Err(error) => {
                 let part: &str = part.into();
-                json!({"name": name, "unknown": [{"what": part, "why": format!("{error:#}")}]})
+                json!({"name": name, "unknown": [{"what": part, "why": one_line(&error)}]})
             }
         })
     }
@@ -282,8 +282,7 @@ impl Verbs {
                 page["rows"] = drawn.draw(Format::Tree).into();
             }
             Err(error) => {
-                page["unknown"] =
-                    json!([{"what": "the update graph", "why": format!("{error:#}")}]);
+                page["unknown"] = json!([{"what": "the update graph", "why": one_line(&error)}]);
             }
         }
         Ok(page)

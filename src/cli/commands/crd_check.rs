@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::bundle_source::load_files;
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::output::{Format, Outcome, UsageError, write_json, write_yaml};
+use crate::output::{Format, Outcome, UsageError, one_line, write_json, write_yaml};
 use crate::target::{Lookup, Source, Target, load};
 
 /// The word for the CRDs on the cluster.
@@ -209,7 +209,7 @@ async fn judged(client: &Client, old: &Value, new: &Value) -> Option<Evidence> {
     let new = Object::from_value(new.clone())?;
     Some(match objects_of(client, old, JUDGED).await {
         Ok((version, count, objects)) => evidence(&new, &version, count, &objects),
-        Err(error) => Evidence::Unknown(format!("{error:#}")),
+        Err(error) => Evidence::Unknown(one_line(&error)),
     })
 }
 

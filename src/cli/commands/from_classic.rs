@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::graph::plain;
+use crate::managed::failure;
 use crate::output::{Outcome, Table, notice};
 
 /// Flags of `from-classic`.
@@ -236,7 +237,7 @@ async fn from_cluster(
                 }));
             }
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => unread.push(format!("{plural} could not be read: {error}")),
+            Err(error) => unread.push(format!("{plural} could not be read: {}", failure(&error))),
         }
     }
     Ok((objects, unread))

@@ -29,7 +29,7 @@ use crate::commands::cluster_upgrade::warn_of_closing;
 use crate::commands::render::{Output, Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
-use crate::output::{Outcome, UsageError, agreed, notice};
+use crate::output::{Outcome, UsageError, agreed, notice, one_line};
 use crate::settings::SettingsFlags;
 use crate::target::{Chosen, chosen, or_near};
 
@@ -165,7 +165,7 @@ pub(crate) async fn run(
         written = changes::apply(client, &plan.written, out).await;
     }
     if let Err(error) = written {
-        notice(&format!("error: {error:#}"));
+        notice(&format!("error: {}", one_line(&error)));
         notice("hint: rerun with -o yaml and have an administrator apply it");
         return Ok(Outcome::Failed);
     }

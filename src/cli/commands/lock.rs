@@ -27,7 +27,7 @@ use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::plan;
 use crate::connection::Global;
 use crate::document::Document as _;
-use crate::output::{Outcome, Table, agreed, notice, write_yaml};
+use crate::output::{Outcome, Table, agreed, notice, one_line, write_yaml};
 use crate::settings::SettingsFlags;
 use crate::target::pinned;
 
@@ -313,7 +313,7 @@ async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
         });
         // What was changed since it was read is not overwritten.
         if let Err(error) = changes::merge(cluster.own_client(), extension, change).await {
-            notice(&format!("error: {} is left: {error:#}", locked.name));
+            notice(&format!("error: {} is left: {}", locked.name, one_line(&error)));
             left = true;
             continue;
         }

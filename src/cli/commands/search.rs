@@ -23,7 +23,7 @@ use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
 use crate::offers::{Offers, icon, near};
-use crate::output::{Format, Outcome, Table, UsageError, notice};
+use crate::output::{Format, Outcome, Table, UsageError, notice, one_line};
 use crate::target::{Lookup, chosen};
 
 /// Text of a cell without a value.
@@ -333,7 +333,7 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
         package.installable = Some(version.is_ok());
         match version {
             Ok(version) => package.version = Some(version),
-            Err(error) => package.reasons.push(format!("{error:#}")),
+            Err(error) => package.reasons.push(one_line(&error)),
         }
     }
     Ok(())

@@ -20,7 +20,7 @@ use crate::document::{Document as _, Unknown};
 use crate::graph::{plain, visible};
 use crate::offers::Offers;
 use crate::output::{
-    Format, KeyValues, Outcome, Table, UsageError, notice, write_json, write_yaml,
+    Format, KeyValues, Outcome, Table, UsageError, notice, one_line, write_json, write_yaml,
 };
 use crate::target::{Chosen, Lookup, Target, chosen, filter, or_near, pinned};
 
@@ -142,11 +142,11 @@ pub(crate) async fn run(
         (Ok(files), _) => files,
         (Err(cause), None) => return Err(cause),
         (Err(cause), Some(_)) if args.schema => {
-            notice(&format!("error: configuration not known: {cause:#}"));
+            notice(&format!("error: configuration not known: {}", one_line(&cause)));
             return Ok(Outcome::Unknown);
         }
         (Err(cause), Some(known)) => {
-            let cause = format!("{cause:#}");
+            let cause = one_line(&cause);
             notice(&format!("note: configuration not shown: {cause}"));
             return write_known(&args, known, Some(&cause), out);
         }

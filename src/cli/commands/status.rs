@@ -33,7 +33,7 @@ use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
 use crate::managed::failure;
 use crate::offers::Listed;
-use crate::output::{self, Format, KeyValues, Outcome, Table};
+use crate::output::{self, Format, KeyValues, Outcome, Table, one_line};
 use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
@@ -180,7 +180,7 @@ impl Details {
                 let came_from = origin.and_then(|origin| origin.catalog);
                 Ok(listed.find(|it| Some(&it.name) == came_from.as_ref()))
             }
-            Err(error) => Err(format!("{error:#}")),
+            Err(error) => Err(one_line(&error)),
         };
         Ok(Self { revisions, catalog, provides, events })
     }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::changes;
 use crate::cluster::Cluster;
 use crate::managed::{content, kinds, of_extensions};
-use crate::output::{Table, notice};
+use crate::output::{Table, notice, one_line};
 
 /// Objects that are looked at together.
 const AT_ONCE: usize = 8;
@@ -102,7 +102,7 @@ impl Tree {
                     stream::iter(leaves).buffered(AT_ONCE).collect().await
                 }
                 Err(error) => {
-                    let why = format!("{error:#}");
+                    let why = one_line(&error);
                     unknown.push(Unknown { what: "drift", why });
                     let (found, unread) = found(client, set, &name).await?;
                     if !unread.is_empty() {

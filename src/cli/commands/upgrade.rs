@@ -18,7 +18,7 @@ use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
 use crate::commands::cluster_upgrade::warn_of_closing;
 use crate::connection::Global;
-use crate::output::{Outcome, agreed, notice};
+use crate::output::{Outcome, agreed, notice, one_line};
 use crate::settings::SettingsFlags;
 use crate::target::chosen;
 
@@ -81,7 +81,7 @@ pub(crate) async fn run(
     let edit = match edit {
         Ok(edit) => edit,
         Err(error) => {
-            notice(&format!("error: {name}: {error:#}"));
+            notice(&format!("error: {name}: {}", one_line(&error)));
             notice(&format!("hint: kubectl olm why {name} says what leads where"));
             return Ok(Outcome::Failed);
         }

@@ -8,12 +8,37 @@ use std::error::Error;
 use kube::config::{InferConfigError, KubeconfigError};
 
 use super::{Hinted, Outcome, UsageError};
+use crate::limit::Unanswered;
+use crate::managed::failure;
 
 const WITHOUT_CLUSTER: &str = "--catalog DIR|IMAGE works without one, where a command takes it";
+const EDITOR: &str = "ClusterRole operator-controller-clusterextension-editor-role allows it";
+const ACCOUNT: &str = "kubectl olm rbac --for-user lets a user name the account";
+const LIMIT: &str = "--request-timeout sets how long an answer is waited for";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
 /// How begins what the API server says about kinds it does not serve.
 const NOT_SERVED: [&str; 2] =
     ["404 page not found", "the server could not find the requested resource"];
+
+/// Returns an error with its causes on one line; what the API server said stands there once.
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for layer in error.chain() {
+        let answer = layer.downcast_ref::<kube::Error>().map(failure);
+        let is_last = answer.is_some();
+        let said = answer.unwrap_or_else(|| layer.to_string());
+        if !said.is_empty() && !text.ends_with(&said) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&said);
+        }
+        if is_last {
+            break;
+        }
+    }
+    text
+}
 
 /// A failure, judged.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +55,7 @@ impl Failure {
     /// Judges an error by its causes: what could not be asked is not known, anything else is no.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         let whole = |outcome, hint: Option<&str>| Self {
-            text: format!("{error:#}"),
+            text: one_line(error),
             outcome,
             hint: hint.map(str::to_owned),
         };
@@ -50,11 +75,14 @@ impl Failure {
             match cause.downcast_ref::<kube::Error>() {
                 Some(kube::Error::Api(status)) => {
                     let known = Self::answered(status.code, &status.message);
-                    return known.unwrap_or_else(|| whole(Outcome::Failed, None));
+                    let hint = refused(status.code, &status.message);
+                    return known.unwrap_or_else(|| whole(Outcome::Failed, hint));
                 }
-                Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => {
-                    return whole(Outcome::Unknown, None);
+                Some(kube::Error::Service(cause)) => {
+                    let late = cause.downcast_ref::<Unanswered>().map(|_| LIMIT);
+                    return whole(Outcome::Unknown, late);
                 }
+                Some(kube::Error::HyperError(_)) => return whole(Outcome::Unknown, None),
                 _ => {}
             }
         }
@@ -89,6 +117,16 @@ impl Failure {
         let reads = ["get", "list", "watch"].contains(&verb);
         reads.then(|| unknown(format!("you may not {verb} {resource}"), VIEWER))
     }
+}
+
+/// Returns the way out of a refused write.
+fn refused(code: u16, message: &str) -> Option<&'static str> {
+    let of_policy = message.contains(": ValidatingAdmissionPolicy '");
+    if of_policy && message.contains("may not use service account") {
+        return Some(ACCOUNT);
+    }
+    let ours = message.contains("in API group \"olm.operatorframework.io\"");
+    (code == 403 && ours && message.contains(" cannot ")).then_some(EDITOR)
 }
 
 #[cfg(test)]
@@ -129,5 +167,44 @@ mod tests {
         assert_eq!(failure.outcome, want);
         assert!(failure.text.starts_with(text), "{}", failure.text);
         assert_eq!(failure.hint.is_some(), outcome == 3);
+        assert_eq!(failure.text.matches(message).count(), usize::from(outcome == 1));
+    }
+
+    // plugin.md 1.3
+    #[rstest]
+    #[case::right(
+        "clusterextensions.olm.operatorframework.io \"a\" is forbidden: User \"dana\" cannot patch \
+         resource \"clusterextensions\" in API group \"olm.operatorframework.io\" at the cluster scope",
+        Some(EDITOR)
+    )]
+    #[case::policy(
+        "clusterextensions.olm.operatorframework.io \"a\" is forbidden: ValidatingAdmissionPolicy \
+         'p' with binding 'b' denied request: user \"dana\" may not use service account \"n/a\"",
+        Some(ACCOUNT)
+    )]
+    #[case::another("deployments.apps is forbidden: User \"dana\" cannot patch it", None)]
+    fn a_refused_write_is_one_sentence_and_names_the_way_out(
+        #[case] message: &str,
+        #[case] hint: Option<&str>,
+    ) {
+        let status = Status::failure(message, "Forbidden").with_code(403).boxed();
+        let error = Err::<(), _>(kube::Error::Api(status)).context("changing ClusterExtension a");
+        let failure = Failure::of(&error.unwrap_err());
+        assert_eq!(failure.text, format!("changing ClusterExtension a: {message}"));
+        assert_eq!(failure.hint.as_deref(), hint);
+    }
+
+    #[test]
+    fn what_did_not_answer_is_named_without_the_words_of_the_client() {
+        let late = Unanswered { server: "the API server".to_owned(), seconds: 10 };
+        let late = kube::Error::Service(Box::new(late));
+        let error = Err::<(), _>(late).context("listing ClusterCatalogs").unwrap_err();
+        let failure = Failure::of(&error);
+        let text = "listing ClusterCatalogs: no answer from the API server within 10 s";
+        assert_eq!((failure.text.as_str(), failure.outcome), (text, Outcome::Unknown));
+        assert_eq!(failure.hint.as_deref(), Some(LIMIT));
+        let empty = kube::Error::Api(Status::failure("", "").with_code(500).boxed());
+        let error = Err::<(), _>(empty).context("listing").unwrap_err();
+        assert_eq!(one_line(&error), "listing: the API server answered with status code 500");
     }
 }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub(crate) use ask::agreed;
-pub(crate) use failure::Failure;
+pub(crate) use failure::{Failure, one_line};
 pub(crate) use key_values::KeyValues;
 pub(crate) use progress::{during, during_blocking};
 pub(crate) use screen::Screen;

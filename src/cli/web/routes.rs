@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::view::{self, Shell};
 use super::{Ask, Part, Site, clean, gate};
+use crate::output::one_line;
 
 /// Seconds between two looks at an answer that is under way.
 const AGAIN: &str = "2";
@@ -192,7 +193,7 @@ impl Site {
                 clean::document(&mut document);
                 serde_json::from_value::<Option<V>>(document).map_err(Into::into)
             }
-            Err(error) => Err(anyhow::anyhow!("{error:#}")),
+            Err(error) => Err(anyhow::anyhow!("{}", one_line(&error))),
         };
         let page = match read {
             Ok(view) => match view.and_then(|view| show(shell.clone(), view)) {
@@ -203,7 +204,7 @@ impl Site {
                     &format!("There is no {ask}, or nothing of that name in it."),
                 ),
             },
-            Err(error) => failed(StatusCode::BAD_GATEWAY, shell, &format!("{error:#}")),
+            Err(error) => failed(StatusCode::BAD_GATEWAY, shell, &one_line(&error)),
         };
         if watch { refreshing(page, WATCH) } else { page }
     }

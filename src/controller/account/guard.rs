@@ -23,7 +23,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use olm_api::conditions::Reason;
-use olm_core::error::{Chain, Classify, Disposition};
+use olm_core::error::{Classify, Disposition};
 use olm_core::guard::{AccountPolicy, Policy, Reserved, ReservedAccount, in_force, waits};
 use olm_core::revision::Account;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -31,7 +31,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OnceCell, watch};
 
-use crate::cluster::{self, ApiError};
+use crate::cluster::{self, ApiError, Sentence};
 use crate::telemetry::Metrics;
 
 /// How often the policies are looked at although nothing changed.
@@ -178,7 +178,7 @@ impl Guard {
                     RESYNC
                 }
                 Err(error) => {
-                    tracing::warn!(error = %Chain(&error), "admission policies cannot be read");
+                    tracing::warn!(error = %Sentence(&error), "admission policies cannot be read");
                     // What was known may still hold; what never was known does not.
                     if self.enforced.borrow().is_none() {
                         self.note(self.looked_for().map(|policy| (policy, false)).collect());

@@ -34,7 +34,16 @@ struct Probed {
     /// The generation of the revision: its probes can be changed.
     generation: i64,
     /// Why it was not ready, if it was not.
-    failing: Option<String>,
+    failing: Option<Unready>,
+}
+
+/// Why an object is not ready.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Unready {
+    /// What it lacks.
+    pub why: String,
+    /// Why it cannot progress, if it says so.
+    pub stalled: Option<String>,
 }
 
 /// The objects of a revision, all of them applied and ready, each as it was then.
@@ -92,7 +101,7 @@ impl AppliedCache {
         (revision, generation): (&str, i64),
         content: &Object,
         version: &str,
-    ) -> Option<Option<String>> {
+    ) -> Option<Option<Unready>> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.get(revision)?.get(&content.identity())?;
         let probed = known.probed.as_ref()?;
@@ -106,7 +115,7 @@ impl AppliedCache {
         (revision, generation): (&str, i64),
         content: &Object,
         live: &Object,
-        failing: Option<String>,
+        failing: Option<Unready>,
     ) {
         let probed = version(live).map(|version| Probed { version, generation, failing });
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,6 +175,10 @@ mod tests {
         Object::from_value(content).unwrap()
     }
 
+    fn unready(why: &str) -> Unready {
+        Unready { why: why.to_owned(), stalled: None }
+    }
+
     // ours: only what is ready as a whole is written down, and comes back as it was
     #[test]
     fn a_record_is_of_all_objects_and_of_one_generation() {
@@ -183,16 +196,16 @@ mod tests {
         later.restore("uid", record);
         assert_eq!(later.probed(("uid", 1), &content, "5/"), Some(None));
         assert!(later.is_current("uid", &content, &object("5", "v")));
-        cache.record_probed(("uid", 1), &content, &object("6", "v"), Some("no".to_owned()));
+        cache.record_probed(("uid", 1), &content, &object("6", "v"), Some(unready("no")));
         assert!(cache.record_of(("uid", 1), 1).is_none(), "not ready");
     }
 
     // ours: what is not read again was applied as it is wanted, and probed by the same probes.
     #[rstest]
     #[case::ready(None)]
-    #[case::not_ready(Some("0 of 1 replicas are available".to_owned()))]
+    #[case::not_ready(Some(unready("0 of 1 replicas are available")))]
     fn an_object_was_probed_in_one_version_for_one_generation_and_content(
-        #[case] failing: Option<String>,
+        #[case] failing: Option<Unready>,
     ) {
         let (cache, content) = (AppliedCache::default(), object("", "v"));
         let probe =

@@ -7,7 +7,7 @@ use olm_core::revision::{
 };
 use serde_json::Value;
 
-use super::applied_cache::AppliedCache;
+use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
 use super::revision::{ResolvedObject, Revision};
 use crate::cluster::code;
@@ -107,7 +107,7 @@ impl Observed<'_> {
         &self,
         revision: &Revision,
         applied: &AppliedCache,
-        failing: Option<String>,
+        failing: Option<Unready>,
     ) {
         let (uid, content) = (&revision.owner.uid, &self.wanted.object);
         let ours = match self.decision {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use kube::Client;
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
-    Decision, Readiness, evaluate, forbidden_metadata, is_applied, is_optional_group,
+    Decision, Readiness, evaluate, forbidden_metadata, is_applied, is_optional_group, stalled,
 };
-use olm_core::status::object_set::{self as status, Collision, probe_line};
+use olm_core::status::object_set::{self as status, Collision, probe_line, stalled_line};
 
-use super::applied_cache::AppliedCache;
+use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
 use super::error::ApplyError;
 use super::object::{Observed, storage_class};
@@ -34,6 +34,8 @@ pub struct PhaseReport {
     pub wrote: bool,
     /// The first object that is not ready, and why.
     pub failing: Option<String>,
+    /// Which object says that it cannot progress, and why.
+    pub stalled: Option<String>,
     /// Whether a newer revision controls objects of the phase.
     pub superseded: bool,
     /// Objects left out because the cluster does not serve their optional kind.
@@ -60,7 +62,7 @@ enum Found {
     Unserved,
     /// It is known to be applied, and not to have changed since it was probed: why it is not ready, if
     /// it is not.
-    Known(Option<String>),
+    Known(Option<Unready>),
     /// Not looked for: the API server will say if it is there.
     Presumed(Endpoint),
     /// As it was read.
@@ -71,8 +73,8 @@ enum Found {
 struct Observation<'a> {
     /// What has to be looked into.
     observed: Vec<Observed<'a>>,
-    /// The first object that is known not to be ready, by its position, and why.
-    failing: Option<(usize, String)>,
+    /// Objects that are known not to be ready, by their position, and why.
+    failing: Vec<(usize, Unready)>,
     deferred: Vec<Identity>,
 }
 
@@ -101,14 +103,18 @@ impl Applier {
         let wrote = !writing.is_empty();
         self.write(revision, index, writing).await?;
         reject_collisions(index, &observed)?;
-        let probed = self.probe(revision, &observed).await;
+        let mut unready = failing;
+        unready.extend(self.probe(revision, &observed).await);
         // Of several, the first in the order of the phase.
-        let failing = failing.into_iter().chain(probed).min();
-        let failing = failing.map(|(_, why)| why);
+        unready.sort();
+        let mut stalled = unready.iter().filter_map(|(_, unready)| unready.stalled.clone());
+        let stalled = stalled.next();
+        let failing = unready.into_iter().next().map(|(_, unready)| unready.why);
         Ok(PhaseReport {
             complete: failing.is_none(),
             wrote,
             failing,
+            stalled,
             superseded: observed.iter().any(|one| one.decision == Decision::Superseded),
             deferred,
         })
@@ -130,12 +136,12 @@ impl Applier {
             return Err(ApplyError::from_answers(&errors));
         }
         let (mut observed, mut deferred) = (Vec::new(), Vec::new());
-        let mut failing = None;
+        let mut failing = Vec::new();
         for (position, (wanted, found)) in found.into_iter().enumerate() {
             let (endpoint, live, presumed) = match found {
                 Found::Known(None) => continue,
                 Found::Known(Some(why)) => {
-                    failing.get_or_insert((position, why));
+                    failing.push((position, why));
                     continue;
                 }
                 Found::Presumed(endpoint) => (endpoint, None, true),
@@ -246,19 +252,19 @@ impl Applier {
         self.judge(index, join_bounded(writes.collect()).await)
     }
 
-    /// Returns the first object that is not ready, by its position in the phase, and why. What is found
+    /// Returns the objects that are not ready, by their position in the phase, and why. What is found
     /// is remembered.
-    async fn probe(
-        &self,
-        revision: &Revision,
-        observed: &[Observed<'_>],
-    ) -> Option<(usize, String)> {
-        let mut first = None;
+    async fn probe(&self, revision: &Revision, observed: &[Observed<'_>]) -> Vec<(usize, Unready)> {
+        let mut unready = Vec::new();
         for one in observed {
             let Some(live) = &one.live else {
                 continue;
             };
-            let say = |why: &str| probe_line(&one.wanted.object.identity(), why);
+            let object = one.wanted.object.identity();
+            let say = |why: &str| Unready {
+                why: probe_line(&object, why),
+                stalled: stalled(live).map(|why| stalled_line(&object, &why)),
+            };
             let failing = if one.is_terminating() {
                 Some(say("object is being deleted"))
             } else {
@@ -274,11 +280,9 @@ impl Applier {
                 one.record_probed(revision, &self.applied, failing.clone());
                 failing
             };
-            if let (Some(why), None) = (failing, &first) {
-                first = Some((one.position, why));
-            }
+            unready.extend(failing.map(|failing| (one.position, failing)));
         }
-        first
+        unready
     }
 
     /// A claim whose class waits for the first consumer never binds before the pods of a later

@@ -86,7 +86,7 @@ async fn add_metadata(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), Cat
     });
     match ctx.reconciler.patch_metadata(catalog, metadata).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        patched => patched.map(drop).map_err(CatalogError::Metadata),
+        patched => patched.map(drop).map_err(|error| CatalogError::Metadata(error.into())),
     }
 }
 
@@ -94,5 +94,5 @@ async fn add_metadata(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), Cat
 pub(super) async fn release(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
     let ours = [finalizer::DELETE_SERVER_CACHE];
     let removed = ctx.reconciler.remove_finalizers(catalog, &ours).await;
-    removed.map_err(CatalogError::Metadata)
+    removed.map_err(|error| CatalogError::Metadata(error.into()))
 }

@@ -9,7 +9,7 @@ use olm_image::{PullError, ReferenceError};
 
 use super::download::FetchError;
 use super::store::StoreError;
-use crate::cluster::{MAX_RIGHTS_DELAY, code};
+use crate::cluster::{ApiError, MAX_RIGHTS_DELAY};
 use crate::credentials::PullSecretError;
 
 /// Why a ClusterCatalog is not as its spec wants it. The texts are upstream's.
@@ -35,7 +35,7 @@ pub enum CatalogError {
     Filled(#[source] ReferenceError),
     /// The version that is filled in cannot be read.
     #[error("error reading the version of the API server")]
-    Version(#[source] kube::Error),
+    Version(#[source] ApiError),
     /// The image cannot be had.
     #[error("source catalog content")]
     Pull(#[source] Box<PullError>),
@@ -85,10 +85,10 @@ pub enum CatalogError {
     Interrupted(#[source] tokio::task::JoinError),
     /// The status cannot be written.
     #[error("error updating status")]
-    Status(#[source] kube::Error),
+    Status(#[source] ApiError),
     /// Label or finalizers cannot be written.
     #[error("error updating metadata")]
-    Metadata(#[source] kube::Error),
+    Metadata(#[source] ApiError),
 }
 
 impl CatalogError {
@@ -126,8 +126,23 @@ impl Classify for CatalogError {
 
     fn is_conflict(&self) -> bool {
         match self {
-            Self::Status(error) | Self::Metadata(error) => code(error) == 409,
+            Self::Status(error) | Self::Metadata(error) => error.code() == 409,
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::refusal::{assert_is_said_once, refused};
+
+    #[test]
+    fn a_refusal_is_said_once() {
+        let errors: [fn(ApiError) -> CatalogError; 3] =
+            [CatalogError::Version, CatalogError::Status, CatalogError::Metadata];
+        for error in errors {
+            assert_is_said_once(&error(refused().into()));
         }
     }
 }

@@ -11,6 +11,7 @@ use olm_core::error::Chain;
 
 use super::context::Context;
 use super::registry::blocking;
+use crate::cluster::Sentence;
 
 /// Collects garbage at once and then every `interval`. Never returns.
 pub(super) async fn collect_regularly(ctx: Arc<Context>, interval: Duration) {
@@ -29,7 +30,7 @@ async fn collect(ctx: &Arc<Context>) {
     let live: BTreeSet<String> = match listed {
         Ok(list) => list.items.iter().map(ResourceExt::name_any).collect(),
         Err(error) => {
-            tracing::warn!(error = %Chain(&error), "garbage collection could not list catalogs");
+            tracing::warn!(error = %Sentence(&error), "garbage collection could not list catalogs");
             return;
         }
     };

@@ -46,7 +46,7 @@ pub use follow::follow;
 pub use trust::{Published, Trust, TrustError};
 
 use crate::backoff::{FIRST_DELAY_CATALOG, resync};
-use crate::cluster;
+use crate::cluster::{self, Sentence};
 use enact::{enact, release};
 use newer::wanted;
 use plan::{Failure, Observed, Plan, plan, release as due_at, until_poll, waiting};
@@ -84,7 +84,7 @@ pub async fn run(
         .run(reconcile, error_policy, ctx)
         .for_each(|result| async move {
             if let Err(error) = result {
-                tracing::debug!(%error, "controller event");
+                tracing::debug!(error = %Sentence(&error), "controller event");
             }
         })
         .await;
@@ -149,7 +149,7 @@ async fn converge(
     }
     let status = report(catalog, &outcome, &ctx.base, Timestamp::now());
     let written = ctx.reconciler.write_status(catalog, status).await;
-    let written = written.map_err(CatalogError::Status);
+    let written = written.map_err(|error| CatalogError::Status(error.into()));
     let written = written.map(|written| written.unwrap_or_else(|| catalog.clone()));
     if let Err(error) = result {
         let failure = Failure {

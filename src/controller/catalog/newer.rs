@@ -35,7 +35,7 @@ pub(super) async fn wanted(
         return Ok(image.ref_.clone());
     };
     let info = ctx.client.apiserver_version().await;
-    let info = info.map_err(CatalogError::Version)?;
+    let info = info.map_err(|error| CatalogError::Version(error.into()))?;
     let filled = template::fill(template, &info.git_version)?;
     match filled.parse::<ImageRef>() {
         Ok(_) => Ok(filled),

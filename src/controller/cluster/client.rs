@@ -22,7 +22,7 @@ use kube::{Api, Client, Resource};
 use olm_core::revision::keep_makers;
 use serde::de::DeserializeOwned;
 
-use super::error::code;
+use super::error::{Sentence, code};
 use crate::backoff::{WatchDelays, jittered};
 use crate::term::{NotLeading, Term};
 
@@ -253,8 +253,10 @@ fn settled<T: Send>(
 ) -> impl Stream<Item = watcher::Result<T>> + Send {
     watching.backoff(delays).filter(|event| {
         match event {
-            Err(error) if is_forbidden(error) => tracing::warn!(%error, "watch refused"),
-            Err(error) => tracing::debug!(%error, "watch interrupted"),
+            Err(error) if is_forbidden(error) => {
+                tracing::warn!(error = %Sentence(error), "watch refused")
+            }
+            Err(error) => tracing::debug!(error = %Sentence(error), "watch interrupted"),
             Ok(_) => {}
         }
         ready(event.is_ok())

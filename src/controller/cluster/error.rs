@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use olm_core::error::{Classify, Disposition};
+use kube::runtime::watcher;
+use olm_core::error::{Chain, Classify, Disposition, plain};
 
 /// Longest delay after a refusal for lack of rights, which may be granted at any time (decision 7).
 pub const MAX_RIGHTS_DELAY: Duration = Duration::from_mins(2);
@@ -20,10 +21,10 @@ impl fmt::Display for ApiError {
 }
 
 impl std::error::Error for ApiError {
-    /// Returns what kept a request from being answered; an answer of the API server says it all.
+    /// Returns what kept a request from being answered, where [`message`] does not say it.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
-            kube::Error::Api(_) => None,
+            kube::Error::Api(_) | kube::Error::Service(_) | kube::Error::HyperError(_) => None,
             other => other.source(),
         }
     }
@@ -74,10 +75,55 @@ impl Classify for RequestError {
     }
 }
 
-/// Returns what the API server said, or the client's own words when it said nothing.
+/// A failure with its causes on one line, as [`Chain`] prints it, for what holds a failed request or a
+/// failed watch as the client has it: what the API server said stands there once, and nothing of the
+/// client's own text.
+pub struct Sentence<'a>(pub &'a (dyn std::error::Error + 'static));
+
+impl fmt::Display for Sentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        let mut layer = Some(self.0);
+        while let Some(error) = layer {
+            let (said, cause) = if let Some(error) = error.downcast_ref::<kube::Error>() {
+                (message(error), None)
+            } else if let Some(error) = error.downcast_ref::<watcher::Error>() {
+                (watch_message(error), None)
+            } else {
+                (error.to_string(), error.source())
+            };
+            if !said.is_empty() && !text.ends_with(&said) {
+                if !text.is_empty() {
+                    text.push_str(": ");
+                }
+                text.push_str(&said);
+            }
+            layer = cause;
+        }
+        f.write_str(&text)
+    }
+}
+
+fn watch_message(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error) => format!("listing: {}", message(error)),
+        watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
+            format!("watching: {}", message(error))
+        }
+        watcher::Error::WatchError(status) => format!("watching: {}", plain(&status.message)),
+        watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}
+
+/// Returns what the API server said, or why it said nothing.
 pub fn message(err: &kube::Error) -> String {
     match err {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) if status.message.is_empty() => {
+            format!("the API server answered with status code {}", status.code)
+        }
+        kube::Error::Api(status) => status.message.clone(),
+        kube::Error::Service(cause) => Chain(&**cause).to_string(),
+        kube::Error::HyperError(cause) => Chain(cause).to_string(),
         other => other.to_string(),
     }
 }
@@ -99,5 +145,74 @@ pub fn code(err: &kube::Error) -> u16 {
     match err {
         kube::Error::Api(status) => status.code,
         _ => 0,
+    }
+}
+
+/// A refusal, and what is expected of every error that wraps one.
+#[cfg(test)]
+pub(crate) mod refusal {
+    use kube::core::Status;
+    use olm_core::error::Chain;
+
+    const TEXT: &str = "pods is forbidden";
+
+    pub(crate) fn refused() -> kube::Error {
+        kube::Error::Api(Status::failure(TEXT, "Forbidden").with_code(403).boxed())
+    }
+
+    /// Fails unless the error says once what the API server said, and nothing that only programmers
+    /// read.
+    #[track_caller]
+    pub(crate) fn assert_is_said_once(error: &(dyn std::error::Error + 'static)) {
+        let text = Chain(error).to_string();
+        assert_eq!(text.matches(TEXT).count(), 1, "{text}");
+        for pattern in ["Status {", "ApiError", "Some(", "ServiceError"] {
+            assert!(!text.contains(pattern), "{text}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use rstest::rstest;
+
+    use super::refusal::refused;
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("looking")]
+    struct Looking(#[source] kube::Error);
+
+    // plugin.md 1.3: what the API server said, once
+    #[rstest]
+    #[case::request(Box::new(refused()), "pods is forbidden")]
+    #[case::wrapped(Box::new(Looking(refused())), "looking: pods is forbidden")]
+    #[case::ours(Box::new(ApiError(refused())), "pods is forbidden")]
+    #[case::list(
+        Box::new(watcher::Error::InitialListFailed(refused())),
+        "listing: pods is forbidden"
+    )]
+    #[case::watch(Box::new(watcher::Error::WatchFailed(refused())), "watching: pods is forbidden")]
+    #[case::silence(
+        Box::new(Looking(kube::Error::Service("no answer".into()))), "looking: no answer"
+    )]
+    #[case::empty(
+        Box::new(kube::Error::Api(Status::failure("", "").with_code(500).boxed())),
+        "the API server answered with status code 500"
+    )]
+    fn a_failure_is_a_sentence(
+        #[case] error: Box<dyn std::error::Error + 'static>,
+        #[case] want: &str,
+    ) {
+        assert_eq!(Sentence(&*error).to_string(), want);
+    }
+
+    #[test]
+    fn a_failed_request_is_a_sentence_in_a_chain() {
+        let silent = ApiError(kube::Error::Service("no answer".into()));
+        assert_eq!(Chain(&silent).to_string(), "no answer");
+        let failed = RequestError::doing("listing pods")(refused());
+        assert_eq!(Chain(&failed).to_string(), "listing pods: pods is forbidden");
     }
 }

@@ -22,7 +22,9 @@ use kube::runtime::reflector::{Lookup, Store};
 pub use client::{authored, bounded, changes, made, named, stored};
 pub use connections::connect;
 pub use counted::counted;
-pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, is_denied, message};
+#[cfg(test)]
+pub(crate) use error::refusal;
+pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, Sentence, code, is_denied, message};
 pub use kinds::{Kind, Kinds};
 pub use restored::noticing;
 pub use stored_objects::{MAX_AGE, Resource, stored_objects};

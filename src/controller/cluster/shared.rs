@@ -21,6 +21,7 @@ use olm_core::rights::SHARED_WATCHES;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::error::Sentence;
 use super::kinds::Kind;
 use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, WORKED, Wake, is_refusal};
 use crate::backoff::WatchDelays;
@@ -227,7 +228,7 @@ async fn keep(api: Api<Metadata>, state: &Mutex<State>, wake: &Wake) {
     loop {
         let since = Instant::now();
         let error = follow(&api, state, wake).await;
-        tracing::info!(%error, "managed objects are watched by the accounts of extensions");
+        tracing::info!(error = %Sentence(&error), "managed objects are watched by the accounts of extensions");
         wake.all(lock(state).refuse());
         if since.elapsed() > WORKED {
             pause = ASK_AGAIN;
@@ -253,7 +254,9 @@ async fn follow(api: &Api<Metadata>, state: &Mutex<State>, wake: &Wake) -> kube:
             Some(Err(
                 watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error),
             )) if is_refusal(&error) => return error,
-            Some(Err(error)) => tracing::debug!(%error, "watch of managed objects interrupted"),
+            Some(Err(error)) => {
+                tracing::debug!(error = %Sentence(&error), "watch of managed objects interrupted")
+            }
             // A watch has no end.
             None => std::future::pending().await,
         }

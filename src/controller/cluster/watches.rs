@@ -27,6 +27,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::error::Sentence;
 use super::kinds::Kind;
 use super::shared::SharedWatches;
 use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, News, WORKED, Wake, is_refusal, lock};
@@ -494,7 +495,7 @@ fn events(
             Some(Report::Refused)
         }
         Err(err) => {
-            tracing::debug!(error = %err, "watch of managed objects interrupted");
+            tracing::debug!(error = %Sentence(&err), "watch of managed objects interrupted");
             None
         }
     });

@@ -11,7 +11,7 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use crate::backoff::WatchDelays;
-use crate::cluster::code;
+use crate::cluster::{Sentence, code};
 
 /// Returns the selection of the one object with this name. The right to list and watch may then be
 /// bound to the name.
@@ -59,7 +59,7 @@ where
             }
             Err(error) if known.is_none() => refusal(&error).map(Err),
             Err(error) => {
-                tracing::debug!(%error, "watch interrupted");
+                tracing::debug!(error = %Sentence(&error), "watch interrupted");
                 None
             }
         };

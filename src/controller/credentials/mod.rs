@@ -23,7 +23,6 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use olm_api::keys::{label, policy};
-use olm_core::error::Chain;
 use olm_core::revision::Account;
 use olm_image::{Proxies, Puller, Source, Stamp};
 use tokio::sync::watch;
@@ -31,7 +30,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::account;
-use crate::cluster::ApiError;
+use crate::cluster::{ApiError, Sentence};
 use follow::{follow, only};
 use known::{Known, add};
 use secret::Held;
@@ -324,7 +323,7 @@ async fn follow_account(client: Client, mut changes: mpsc::Sender<Change>) {
                 return std::future::pending().await;
             }
             Err(error) => {
-                tracing::warn!(error = %Chain(&error), "own account is not known yet");
+                tracing::warn!(error = %Sentence(&error), "own account is not known yet");
                 tokio::time::sleep(RETRY).await;
             }
         }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt as _};
-use olm_api::ClusterObjectSet;
 use olm_api::conditions::Reason;
 use olm_core::error::Chain;
 use olm_core::extension::recorded_issuer;

@@ -28,7 +28,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::refusals::Refusals;
-use crate::cluster;
+use crate::cluster::{self, Sentence};
 use crate::revision::defined_kinds;
 
 /// When to read what is served after a CRD or an API service changed: the API server tells of a new
@@ -133,7 +133,7 @@ impl DiscoveryCache {
         let kinds = match self.served_kinds(built_in).await {
             Ok(kinds) => Knowledge::Known(Arc::new(kinds)),
             Err(error) => {
-                tracing::warn!(%error, "what the API server serves cannot be read");
+                tracing::warn!(error = %Sentence(&error), "what the API server serves cannot be read");
                 before.as_ref().map_or(Knowledge::Unreadable, |before| before.kinds.clone())
             }
         };
@@ -198,7 +198,7 @@ impl DiscoveryCache {
             match self.providers().await {
                 Ok(providers) => Knowledge::Known(Arc::new(providers)),
                 Err(error) => {
-                    tracing::warn!(%error, "what is installed cannot be read");
+                    tracing::warn!(error = %Sentence(&error), "what is installed cannot be read");
                     Knowledge::Unreadable
                 }
             }
@@ -256,7 +256,7 @@ impl DiscoveryCache {
             }
             Err(error) => {
                 let name = revision.name_any();
-                tracing::debug!(%error, name, "the content of a revision cannot be read");
+                tracing::debug!(error = %Sentence(&error), name, "the content of a revision cannot be read");
                 BTreeSet::new()
             }
         }
@@ -297,7 +297,7 @@ impl BuiltIn {
         let version = match client.apiserver_version().await {
             Ok(info) => Version::of_kubernetes(&info.git_version),
             Err(error) => {
-                tracing::warn!(%error, "the version of the API server cannot be read");
+                tracing::warn!(error = %Sentence(&error), "the version of the API server cannot be read");
                 None
             }
         };

@@ -339,6 +339,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::cluster::refusal::{assert_is_said_once, refused};
 
     fn missing(namespace_exists: bool) -> ExtensionError {
         ExtensionError::AccountMissing {
@@ -352,6 +353,29 @@ mod tests {
             name: "b".to_owned(),
             version: "1.0.0".to_owned(),
             cause: Box::new(ContentError::Revision(RevisionError::TooManyPhases(21))),
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_said_once() {
+        let errors: [fn(ApiError) -> ExtensionError; 10] = [
+            ExtensionError::Revisions,
+            ExtensionError::Account,
+            ExtensionError::Proxy,
+            ExtensionError::Catalogs,
+            ExtensionError::Orphaned,
+            ExtensionError::Status,
+            ExtensionError::finalizer,
+            |cause| ExtensionError::Namespace { name: "n".to_owned(), cause },
+            |cause| ExtensionError::OperatorCondition { name: "n".to_owned(), cause },
+            |cause| {
+                let name = "c".to_owned();
+                let cause = Box::new(ContentError::LiveCrd { name, cause });
+                ExtensionError::Bundle { name: "b".to_owned(), version: "1".to_owned(), cause }
+            },
+        ];
+        for error in errors {
+            assert_is_said_once(&error(refused().into()));
         }
     }
 

@@ -376,20 +376,16 @@ impl Attempt<'_> {
         };
         let answer = self.deadline.hold(self.ask(question)).await;
         let goal = match (&question.rolling, answer) {
-            (None, Err(error)) => Err(error),
-            (None, Ok(answer)) => {
+            (_, Ok(answer)) => {
                 let goal = answer.goal.clone().map_err(ExtensionError::from);
                 outcome.answer = Some(answer);
                 goal
             }
-            // Only what the catalogs say about deprecation and newer versions is wanted while a
-            // rollout is under way (api.md D6); what they would choose is not.
-            (Some(rolling), answer) => {
-                match answer {
-                    Ok(answer) => outcome.answer = Some(answer),
-                    Err(error) => tracing::debug!(error = %Chain(&error), "catalogs not asked"),
-                }
-                Ok(Goal::keep(rolling.clone()))
+            (None, Err(error)) => Err(error),
+            // While a rollout is under way, what the catalogs would choose is not needed.
+            (Some(rolling), Err(error)) => {
+                tracing::debug!(error = %Chain(&error), "catalogs not asked");
+                Ok(Goal::keep(rolling.bundle.clone()))
             }
         };
         let (goal, refused) = match goal {

@@ -16,7 +16,7 @@ use crate::backoff::jittered;
 use crate::cluster::ApiError;
 
 impl Attempt<'_> {
-    /// Keeps what is installed if its operator does not let itself be updated: that is reported as an
+    /// Keeps what is installed or rolled out if its operator does not let itself be updated: that is reported as an
     /// update that is held, or as a failure where exactly another version is asked for.
     pub(super) async fn heed_operator(
         &self,
@@ -34,7 +34,7 @@ impl Attempt<'_> {
             return Ok((goal, None));
         };
         outcome.enacted.look_again_within(Some(jittered(OPERATOR)));
-        let kept = Goal::keep(installed.clone());
+        let kept = Goal::keep(question.present().unwrap_or(installed).clone());
         if question.asks_for_one() {
             return Ok((kept, Some(ExtensionError::Operator(held))));
         }

@@ -23,7 +23,7 @@ use olm_core::status::find;
 use serde::de::DeserializeOwned;
 
 use super::{Context, error_policy, reconcile, removal};
-use crate::cluster;
+use crate::cluster::{self, Sentence};
 use crate::seen::SeenWriters;
 
 type Guarded = DeserializeGuard<ClusterExtension>;
@@ -129,7 +129,7 @@ pub async fn run(
         .run(reconcile, error_policy, ctx)
         .for_each(|result| async move {
             if let Err(error) = result {
-                tracing::debug!(%error, "controller event");
+                tracing::debug!(error = %Sentence(&error), "controller event");
             }
         });
     // What is served is followed as long as anybody depends on it.

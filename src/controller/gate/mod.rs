@@ -25,7 +25,7 @@ use olm_core::gate::{self, Bundle, Cluster, MinorRelease};
 use olm_core::status::{Statement, find};
 use olm_core::version::Version;
 
-use crate::cluster::is_complete;
+use crate::cluster::{ApiError, is_complete};
 use crate::telemetry::Metrics;
 use watched::{Observed, Watched};
 
@@ -51,13 +51,13 @@ const VERSION: &str = "v1";
 pub enum GateError {
     /// Something could not be read.
     #[error("reading {0}")]
-    Read(&'static str, #[source] kube::Error),
+    Read(&'static str, #[source] ApiError),
     /// The watches have not brought everything yet.
     #[error("revisions or the ClusterVersion are not read yet")]
     Unread,
     /// The `ClusterOperator` could not be written.
     #[error("writing ClusterOperator {0}")]
-    Write(String, #[source] kube::Error),
+    Write(String, #[source] ApiError),
 }
 
 /// The gate of one cluster.
@@ -183,8 +183,8 @@ impl Gate {
             Elsewhere::Given(release) => Some(Some(release)),
             Elsewhere::Inferred => {
                 let version = self.client.apiserver_version().await;
-                let version =
-                    version.map_err(|error| GateError::Read("the version of Kubernetes", error))?;
+                let version = version
+                    .map_err(|error| GateError::Read("the version of Kubernetes", error.into()))?;
                 let version = Version::of_kubernetes(&version.git_version);
                 let release = version.as_ref().and_then(MinorRelease::of_kubernetes);
                 release.map(Some)
@@ -198,7 +198,7 @@ impl Gate {
                 .iter()
                 .all(|kind| served.resources.iter().any(|found| found.kind == *kind))),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-            Err(error) => Err(GateError::Read("served kinds", error)),
+            Err(error) => Err(GateError::Read("served kinds", error.into())),
         }
     }
 
@@ -266,4 +266,16 @@ impl Gate {
 fn openshift(client: Client, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(GROUP, VERSION, kind);
     Api::all_with(client, &ApiResource::from_gvk(&kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::refusal::{assert_is_said_once, refused};
+
+    #[test]
+    fn a_refusal_is_said_once() {
+        assert_is_said_once(&GateError::Read("served kinds", refused().into()));
+        assert_is_said_once(&GateError::Write("olm".to_owned(), refused().into()));
+    }
 }

@@ -54,7 +54,8 @@ pub(super) async fn write(
     Ok(())
 }
 
-const READ: fn(kube::Error) -> GateError = |error| GateError::Read("the ClusterOperator", error);
+const READ: fn(kube::Error) -> GateError =
+    |error| GateError::Read("the ClusterOperator", error.into());
 
 /// Writes the conditions, if they differ from what is there.
 async fn put(
@@ -64,7 +65,7 @@ async fn put(
     verdict: Statement,
     degraded: Option<Degraded>,
 ) -> Result<(), GateError> {
-    let failed = |error| GateError::Write(name.to_owned(), error);
+    let failed = |error: kube::Error| GateError::Write(name.to_owned(), error.into());
     let found = match api.get_opt(name).await.map_err(READ)? {
         Some(found) => found,
         None => create(api, name).await.map_err(failed)?,
@@ -132,7 +133,7 @@ async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static 
     let other = Api::<Deployment>::namespaced(gate.client.clone(), OTHER_NAMESPACE)
         .get_metadata_opt(UPSTREAMS_OPERATOR)
         .await
-        .map_err(|error| GateError::Read("Deployment cluster-olm-operator", error))?;
+        .map_err(|error| GateError::Read("Deployment cluster-olm-operator", error.into()))?;
     if other.is_some() {
         return Ok(keys::name::CLUSTER_OPERATOR_OURS);
     }

@@ -26,7 +26,7 @@ use kube::{Api, Client};
 use olm_core::error::Chain;
 use tokio::sync::watch;
 
-use crate::cluster;
+use crate::cluster::{self, ApiError};
 use crate::telemetry::Metrics;
 use crate::term::{self, Term};
 use election::{Election, Step};
@@ -200,7 +200,7 @@ impl Elector {
                 }
             }
             // Somebody was faster, or the Lease is gone; a namespace that is missing is a failure.
-            Err(Failure::Api(kube::Error::Api(status)))
+            Err(Failure::Api(ApiError(kube::Error::Api(status))))
                 if status.code == 409 || (status.code == 404 && self.known.is_some()) =>
             {
                 self.election.refused(now);
@@ -236,7 +236,7 @@ impl Elector {
         });
         let limit = left.unwrap_or(REQUEST_LIMIT);
         match tokio::time::timeout(limit, request).await {
-            Ok(answer) => answer.map_err(Failure::Api),
+            Ok(answer) => answer.map_err(|error| Failure::Api(error.into())),
             Err(_) => Err(Failure::Silence),
         }
     }
@@ -272,7 +272,7 @@ impl Elector {
                     tracing::info!(lease = self.candidacy.name, "the lease is released");
                     return;
                 }
-                Err(Failure::Api(kube::Error::Api(status))) if status.code == 409 => {
+                Err(Failure::Api(ApiError(kube::Error::Api(status)))) if status.code == 409 => {
                     self.look().await;
                 }
                 Err(error) => {
@@ -291,7 +291,7 @@ enum Failure {
     #[error("the API server does not answer")]
     Silence,
     #[error("the API server refuses")]
-    Api(#[source] kube::Error),
+    Api(#[source] ApiError),
 }
 
 /// Returns a name for this process as client-go makes it: the pod, and something random.

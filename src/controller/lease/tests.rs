@@ -6,6 +6,12 @@ use serde_json::{Value, json};
 use super::election::*;
 use super::record::*;
 use super::*;
+use crate::cluster::refusal::{assert_is_said_once, refused};
+
+#[test]
+fn a_refusal_is_said_once() {
+    assert_is_said_once(&Failure::Api(refused().into()));
+}
 
 const START: Moment = Duration::from_secs(5000);
 

@@ -7,7 +7,6 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use kube::{Api, Client};
 use olm_api::keys;
-use olm_core::error::Chain;
 use olm_core::guard::{AccountPattern, Reserved};
 use olm_core::settings::MissingOptionalKinds;
 use olm_image::BundleCache;
@@ -20,6 +19,7 @@ use crate::backoff::FIRST_DELAY_EXTENSION;
 use crate::catalog::store::Store;
 use crate::catalog::{Published, Trust};
 use crate::certificates::Issuer;
+use crate::cluster::Sentence;
 use crate::fetch::Catalogs;
 use crate::rbac_watch::RbacWatch;
 use crate::reconcile::Reconciler;
@@ -253,7 +253,7 @@ async fn collect_secrets(client: Client, namespace: String, shutdown: Signal) {
         match revision::collect_orphaned_secrets(&client, &namespace, Timestamp::now()).await {
             Ok(0) => {}
             Ok(count) => tracing::info!(count, "orphaned Secrets removed"),
-            Err(error) => tracing::warn!(error = %Chain(&error), "orphaned Secrets not removed"),
+            Err(error) => tracing::warn!(error = %Sentence(&error), "orphaned Secrets not removed"),
         }
         tokio::select! {
             () = shutdown.clone() => return,

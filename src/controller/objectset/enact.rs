@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::api::Patch;
 use kube::{Api, Client, ResourceExt};
 use olm_api::ClusterObjectSet;
+use olm_api::conditions::{status, types};
 use olm_api::keys::{finalizer, label};
 use olm_core::annotations::{Carrier, check_keys, is_paused};
 use olm_core::extension::PolicyError;
@@ -14,6 +15,7 @@ use olm_core::object::Identity;
 use olm_core::revision::{
     Account, Adoption, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
 };
+use olm_core::status::find;
 use olm_core::status::object_set::mutable_secrets;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
@@ -250,7 +252,10 @@ async fn apply(
         if !report.complete {
             let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
             let outcome = Outcome::RollingOut(report.failing);
-            return Ok(Settled::again(Some(outcome), next));
+            // What stalled stands there until a newer revision is rolled out in its place.
+            let stalled = if superseded { stalled(set) } else { report.stalled };
+            let stalled = stalled.filter(|_| !has_succeeded(set));
+            return Ok(Settled { stalled, ..Settled::again(Some(outcome), next) });
         }
     }
     ctx.defer(set, extension, &deferred).await;
@@ -259,6 +264,7 @@ async fn apply(
         let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
         return Ok(Settled {
             deferred: Some(deferred),
+            stalled: stalled(set),
             ..Settled::again(Some(Outcome::RollingOut(None)), next)
         });
     }
@@ -354,6 +360,12 @@ pub(super) async fn archive(ctx: &Context, set: &ClusterObjectSet) -> Result<(),
 fn was_read(set: &ClusterObjectSet) -> bool {
     let status = set.status.as_ref();
     has_succeeded(set) || status.is_some_and(|status| !status.observed_phases.is_empty())
+}
+
+/// Returns which object of a revision said that it cannot progress, as its condition has it.
+fn stalled(set: &ClusterObjectSet) -> Option<String> {
+    let found = find(&set.status.as_ref()?.conditions, types::STALLED)?;
+    (found.status == status::TRUE).then(|| found.message.clone())
 }
 
 fn owner(set: &ClusterObjectSet, archived: &[ClusterObjectSet]) -> RevisionOwner {

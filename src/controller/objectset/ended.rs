@@ -23,6 +23,8 @@ pub(super) struct Settled {
     /// Objects left out because the cluster does not serve their kind; `None` when not all phases
     /// were looked at.
     pub(super) deferred: Option<Vec<Identity>>,
+    /// Which object says that it cannot progress, and why.
+    pub(super) stalled: Option<String>,
     /// Who has applied all of it.
     pub(super) applied_by: Option<Account>,
 }
@@ -41,6 +43,7 @@ impl Settled {
             finished: false,
             replaced: Vec::new(),
             deferred: None,
+            stalled: None,
             applied_by: None,
         }
     }

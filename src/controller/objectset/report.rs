@@ -28,9 +28,12 @@ pub(super) async fn report(
     ended: &Ended,
 ) -> Result<ClusterObjectSet, ObjectSetError> {
     let set = &ended.set;
-    let (outcome, deferred) = match &ended.result {
-        Ok(settled) => (settled.outcome.clone(), settled.deferred.as_deref()),
-        Err(err) => (Some(failure(err)), None),
+    let (outcome, deferred, stalled) = match &ended.result {
+        Ok(settled) => {
+            let stalled = settled.stalled.as_deref();
+            (settled.outcome.clone(), settled.deferred.as_deref(), Some(stalled))
+        }
+        Err(err) => (Some(failure(err)), None, None),
     };
     let Some(outcome) = outcome else {
         return Ok(set.clone());
@@ -53,6 +56,16 @@ pub(super) async fn report(
         None if archived => {
             remove_condition(&mut status.conditions, types::DEFERRED);
         }
+        None => {}
+    }
+    match stalled {
+        Some(Some(line)) => {
+            object_set::stalled(line).put(&mut status.conditions, generation, now);
+        }
+        Some(None) => {
+            remove_condition(&mut status.conditions, types::STALLED);
+        }
+        // Nothing was looked at.
         None => {}
     }
     if status.observed_phases.is_empty() {

@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-use crate::cluster::code;
+use crate::cluster::ApiError;
 use crate::telemetry::Metrics;
 
 /// How long the owner of a token is known.
@@ -152,7 +152,7 @@ enum ReviewError {
     #[error("the API server does not answer")]
     Silence,
     #[error("the API server refuses")]
-    Api(#[source] kube::Error),
+    Api(#[source] ApiError),
     #[error("the API server could not check the token: {0}")]
     Check(String),
 }
@@ -160,7 +160,7 @@ enum ReviewError {
 impl ReviewError {
     /// Says whether the same question would fail again.
     fn is_final(&self) -> bool {
-        matches!(self, Self::Api(error) if matches!(code(error), 400..429))
+        matches!(self, Self::Api(error) if matches!(error.code(), 400..429))
     }
 }
 
@@ -304,7 +304,7 @@ impl Reviewer {
         let api = Api::<K>::all(self.client.clone());
         let asked = PostParams::default();
         match tokio::time::timeout(LIMIT, api.create(&asked, question)).await {
-            Ok(answer) => answer.map_err(ReviewError::Api),
+            Ok(answer) => answer.map_err(|error| ReviewError::Api(error.into())),
             Err(_) => Err(ReviewError::Silence),
         }
     }
@@ -339,6 +339,12 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::cluster::refusal::{assert_is_said_once, refused};
+
+    #[test]
+    fn a_refusal_is_said_once() {
+        assert_is_said_once(&ReviewError::Api(refused().into()));
+    }
 
     #[rstest]
     #[case::token("Bearer abc", Some("abc"))]

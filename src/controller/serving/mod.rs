@@ -27,7 +27,7 @@ use olm_api::conditions::Reason;
 use olm_core::error::Chain;
 use tokio::sync::watch;
 
-use crate::cluster::RequestError;
+use crate::cluster::{RequestError, Sentence};
 use crate::reconcile::event;
 use crate::server::health::Health;
 use crate::server::tls::{Certificates, TlsError};
@@ -89,7 +89,7 @@ async fn tell_replaced(client: &Client, secret: &Secret, why: &str) {
     let event = event(EventType::Warning, Reason::ServingAuthorityReplaced, note);
     let recorder = Recorder::new(client.clone(), Reporter::from("olm-controller"));
     if let Err(error) = recorder.publish(&event, &secret.object_ref(&())).await {
-        tracing::debug!(error = %Chain(&error), "event not written");
+        tracing::debug!(error = %Sentence(&error), "event not written");
     }
 }
 

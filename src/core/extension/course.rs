@@ -31,15 +31,17 @@ impl Question {
         environment: &Environment,
         options: &Options,
     ) -> Result<Course, DecisionError> {
-        if let Some(rolling) = &self.rolling {
+        let resolution = self.resolve(catalogs, environment, options);
+        if let Some(rolling) = &self.rolling
+            && self.gives_way(catalogs, &resolution).is_none()
+        {
             return Ok(Course {
-                target: rolling.clone(),
+                target: rolling.bundle.clone(),
                 catalog: None,
                 forced: false,
                 held: None,
             });
         }
-        let resolution = self.resolve(catalogs, environment, options);
         let answer = self.answer(catalogs, environment, options, &resolution);
         let held = answer.update.filter(|held| held.version.is_some() && self.stays(&resolution));
         if let Some(held) = held {

@@ -9,7 +9,7 @@ use olm_api::keys::policy;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 
 use super::Policy;
-use super::rollout::ongoing_rollout;
+use super::rollout::{Rollout, ongoing_rollout};
 use crate::revision::{BundleRecord, Origin, has_succeeded, is_late, recorded_generation, states};
 use crate::status::{Note, find};
 
@@ -120,14 +120,14 @@ pub fn reverted<'a>(
 }
 
 /// Returns the bundle that an extension has whatever the catalogs say: one that is gone back to, or
-/// whose rollout goes on.
+/// one whose rollout continues unless it gives way.
 pub fn settled_on(
     extension: &ClusterExtension,
     back: Option<&Return<'_>>,
     revisions: &[ClusterObjectSet],
     now: Timestamp,
-) -> Option<BundleRecord> {
-    let back = back.map(|back| BundleRecord::of(back.source));
+) -> Option<Rollout> {
+    let back = back.map(|back| Rollout::back_to(BundleRecord::of(back.source)));
     back.or_else(|| ongoing_rollout(extension, revisions, now))
 }
 

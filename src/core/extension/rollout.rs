@@ -1,36 +1,97 @@
-//! Whether a rollout goes on or the catalogs are asked, as far as the revisions alone can say.
+//! Which rollout is under way, and whether it completes by itself, as far as the revisions alone can
+//! say.
+//!
+//! Source: applying.md 1.3, decision 6.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use olm_api::conditions::types;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 
-use crate::revision::{BundleRecord, is_late, recorded_generation, states};
+use crate::revision::{BundleRecord, Origin, States, began, is_late, recorded_generation, states};
+use crate::status::{find, is_true};
 
-/// Returns the bundle whose rollout goes on, whatever the catalogs say.
+/// How many minutes a rollout without a deadline has before the catalogs are asked again.
+const PATIENCE: i64 = 30;
+
+/// A bundle that an extension has whatever the catalogs say, unless its rollout gives way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollout {
+    /// The bundle.
+    pub bundle: BundleRecord,
+    /// Whether an earlier revision is gone back to: no catalog is asked about that.
+    pub is_return: bool,
+    /// Why it does not complete by itself, or not in time, if so.
+    pub stalled: Option<String>,
+    /// The bundle whose place it took before that was rolled out, and why that one did not complete.
+    pub before: Option<(BundleRecord, Option<String>)>,
+}
+
+impl Rollout {
+    /// Returns a bundle that nothing takes the place of.
+    pub(super) fn back_to(bundle: BundleRecord) -> Self {
+        Self { bundle, is_return: true, stalled: None, before: None }
+    }
+}
+
+/// Returns the rollout that is kept, unless it gives way to another bundle.
 ///
 /// A rollout is kept while it was started for the generation at hand and has time left. After a
 /// change of the spec, and after its deadline, the catalogs are asked again, from the installed
 /// bundle: successor rules start from what succeeded, not from what is rolling out.
 ///
 /// `revisions` is sorted by number.
-///
-/// Source: applying.md 1.3, decision 6.
 pub(super) fn ongoing_rollout(
     extension: &ClusterExtension,
     revisions: &[ClusterObjectSet],
     now: Timestamp,
-) -> Option<BundleRecord> {
-    let rolling = *states(revisions).rolling.last()?;
-    let same_spec = recorded_generation(rolling)
+) -> Option<Rollout> {
+    let States { installed, rolling } = states(revisions);
+    // One that a later revision has taken the place of is archived soon.
+    let is_newer = |set: &&ClusterObjectSet| {
+        installed.is_none_or(|installed| set.spec.revision > installed.spec.revision)
+    };
+    let newest = rolling.last().copied().filter(is_newer)?;
+    let same_spec = recorded_generation(newest)
         .is_none_or(|recorded| Some(recorded) == extension.metadata.generation);
-    (same_spec && !is_late(rolling, now)).then(|| BundleRecord::of(rolling))
+    if !same_spec || is_late(newest, now) {
+        return None;
+    }
+    let bundle = BundleRecord::of(newest);
+    let mut earlier = rolling.iter().rev().map(|set| (BundleRecord::of(set), *set));
+    let before = earlier.find(|(other, _)| !other.is_same_bundle(&bundle));
+    Some(Rollout {
+        is_return: Origin::of(newest).content_of.is_some(),
+        stalled: stalled(newest, now),
+        before: before.map(|(bundle, set)| {
+            let then = newest.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+            (bundle, stalled(set, then))
+        }),
+        bundle,
+    })
+}
+
+/// Returns why a rollout does not complete by itself: its workload says so, or it takes too long
+/// where no deadline is set.
+fn stalled(revision: &ClusterObjectSet, now: Timestamp) -> Option<String> {
+    let conditions = &revision.status.as_ref()?.conditions;
+    if is_true(conditions, types::STALLED) {
+        return Some(find(conditions, types::STALLED)?.message.clone());
+    }
+    if revision.spec.progress_deadline_minutes.is_some_and(|minutes| minutes > 0) {
+        return None;
+    }
+    let over = began(revision)?.checked_add(SignedDuration::from_mins(PATIENCE)).ok()?;
+    (over <= now).then(|| format!("it has not completed within {PATIENCE} minutes"))
 }
 
 #[cfg(test)]
 mod tests {
+    use olm_api::keys::annotation;
+    use rstest::rstest;
+    use serde_json::json;
+
     use super::*;
     use crate::status::object_set;
-    use olm_api::keys::annotation;
-    use serde_json::json;
 
     fn extension(generation: i64) -> ClusterExtension {
         serde_json::from_value(json!({"metadata": {"name": "e", "generation": generation}}))
@@ -74,10 +135,9 @@ mod tests {
     #[test]
     fn a_rollout_for_the_same_spec_goes_on() {
         let revisions = [revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 2, false)];
-        assert_eq!(
-            ongoing_rollout(&extension(2), &revisions, at(EARLY)),
-            Some(BundleRecord::of(&revisions[1]))
-        );
+        let rollout = ongoing_rollout(&extension(2), &revisions, at(EARLY)).unwrap();
+        assert_eq!(rollout.bundle, BundleRecord::of(&revisions[1]));
+        assert_eq!((rollout.is_return, rollout.stalled, rollout.before), (false, None, None));
     }
 
     // decision 6, applying.md a8
@@ -96,5 +156,61 @@ mod tests {
         let late = object_set::deadline_exceeded(10, "m");
         late.put(&mut status.conditions, None, at(LATE));
         assert_eq!(ongoing_rollout(&extension(1), &revisions, at(LATE)), None);
+    }
+
+    // applying.md 1.3
+    #[rstest]
+    #[case::goes_on(None, None, EARLY, None)]
+    #[case::a_deadline_of_its_own(Some(60), None, "2026-01-01T00:31:00Z", None)]
+    #[case::almost(None, None, "2026-01-01T00:29:59Z", None)]
+    #[case::too_long(
+        None,
+        None,
+        "2026-01-01T00:30:00Z",
+        Some("it has not completed within 30 minutes")
+    )]
+    #[case::its_workload_says_so(
+        Some(60),
+        Some("Object Deployment.apps n/d cannot progress: quota"),
+        EARLY,
+        Some("Object Deployment.apps n/d cannot progress: quota")
+    )]
+    fn a_rollout_says_why_it_does_not_complete(
+        #[case] minutes: Option<i32>,
+        #[case] line: Option<&str>,
+        #[case] now: &str,
+        #[case] want: Option<&str>,
+    ) {
+        let mut revisions = [revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 1, false)];
+        revisions[1].spec.progress_deadline_minutes = minutes;
+        if let Some(line) = line {
+            let status = revisions[1].status.as_mut().unwrap();
+            object_set::stalled(line).put(&mut status.conditions, None, at(EARLY));
+        }
+        let rollout = ongoing_rollout(&extension(1), &revisions, at(now)).unwrap();
+        assert_eq!(rollout.stalled.as_deref(), want);
+    }
+
+    #[test]
+    fn the_rollout_before_is_kept_in_mind_and_never_taken_up_again() {
+        let mut revisions = [
+            revision(1, "1.0.0", 1, true),
+            revision(2, "1.1.0", 1, false),
+            revision(3, "1.2.0", 1, false),
+        ];
+        let rollout = ongoing_rollout(&extension(1), &revisions, at(EARLY)).unwrap();
+        assert_eq!(rollout.bundle.version, "1.2.0");
+        assert_eq!(rollout.before.unwrap().0.version, "1.1.0");
+        // The third has succeeded, and the second is not archived yet.
+        revisions[2] = revision(3, "1.2.0", 1, true);
+        assert_eq!(ongoing_rollout(&extension(1), &revisions, at(EARLY)), None);
+    }
+
+    #[test]
+    fn a_way_back_is_asked_about_nowhere() {
+        let mut revisions = [revision(1, "1.0.0", 1, true), revision(2, "1.0.0", 1, false)];
+        let back = Origin { content_of: Some(1), ..Origin::default() };
+        revisions[1].metadata.annotations.as_mut().unwrap().extend(back.annotations());
+        assert!(ongoing_rollout(&extension(1), &revisions, at(EARLY)).unwrap().is_return);
     }
 }

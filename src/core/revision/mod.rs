@@ -57,12 +57,13 @@ pub use plan::{
     is_rolled_out, namespace_of, needs_patch, next_number, number_after, outdated, passed_over,
     rebuild, referenced_secrets, revision_name, sort, states,
 };
-pub use probe::{Readiness, built_in, evaluate};
+pub use probe::{Readiness, built_in, evaluate, stalled};
 pub use provider::{
     CSVS_PATH, asked_uninstall_policies, csv_provider, installed_by_owner, provider,
     recorded_constraints, recorded_properties, served_kinds,
 };
 pub use record::{BundleRecord, recorded_generation};
+pub(crate) use report::began;
 pub use report::{Deadline, Outcome, bundle_version, deadline, is_late, statements};
 
 /// Lower-case hexadecimal digits of `bytes`.

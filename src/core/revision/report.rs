@@ -43,23 +43,28 @@ pub struct Deadline {
     pub at: Timestamp,
 }
 
-/// Returns the deadline of a revision, or `None` when it has none, none yet, or needs none any more:
-/// nothing has been reported of it; it was rolled out once, is archived or is being deleted.
+/// Returns when the time of a rollout began; `None` before anything was reported of it.
 ///
 /// Its time begins when the controller first reports of it, by the controller's clock, which need
 /// not agree with that of the API server; never before it was created.
+pub(crate) fn began(revision: &ClusterObjectSet) -> Option<Timestamp> {
+    let created = revision.metadata.creation_timestamp.as_ref()?.0;
+    let progressing = progressing(revision)?;
+    // That the time was over is what the condition changed for.
+    Some(if is_said(progressing) {
+        created
+    } else {
+        created.max(progressing.last_transition_time.0)
+    })
+}
+
+/// Returns the deadline of a revision, or `None` when it has none, none yet, or needs none any more:
+/// nothing has been reported of it; it was rolled out once, is archived or is being deleted.
 ///
 /// Source: applying.md 3.8.
 pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
     let minutes = revision.spec.progress_deadline_minutes.filter(|minutes| *minutes > 0)?;
-    let created = revision.metadata.creation_timestamp.as_ref()?.0;
-    let progressing = progressing(revision)?;
-    // That the time was over is what the condition changed for.
-    let began = if is_said(progressing) {
-        created
-    } else {
-        created.max(progressing.last_transition_time.0)
-    };
+    let began = began(revision)?;
     let ended = has_succeeded(revision)
         || revision.spec.lifecycle_state == LifecycleState::Archived
         || revision.metadata.deletion_timestamp.is_some();

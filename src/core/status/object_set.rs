@@ -87,6 +87,16 @@ pub fn deferred(objects: &[String]) -> Statement {
     )
 }
 
+/// `Stalled`: a workload says that it cannot progress; `line` is of [`stalled_line`].
+pub fn stalled(line: &str) -> Statement {
+    Statement::yes(types::STALLED, Reason::ProbeFailure, line)
+}
+
+/// Returns the line about an object that cannot progress, and what it says of it.
+pub fn stalled_line(object: &Identity, why: &str) -> String {
+    format!("Object {} cannot progress: {why}", object.text())
+}
+
 /// `Succeeded`: rolled out completely. Set once and never removed.
 pub fn succeeded() -> Statement {
     Statement::yes(types::SUCCEEDED, Reason::Succeeded, "Revision succeeded rolling out.")

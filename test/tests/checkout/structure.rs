@@ -187,6 +187,17 @@ fn contract_strings_stand_in_one_place() {
     }
 }
 
+/// plugin.md 1.3: what the client prints of a refusal is for programmers. `ApiError` and `Sentence` of
+/// the controller and `one_line` of the plugin print what the API server said.
+#[test]
+fn failed_requests_are_shown_in_one_place() {
+    let shown = ["#[source] kube::Error", "#[from] kube::Error", "{error:#}", "{cause:#}"];
+    for (file, code) in code(&["src"]) {
+        let found: Vec<_> = shown.iter().filter(|text| code.contains(**text)).collect();
+        assert!(found.is_empty(), "{} shows a failure by {found:?}", file.display());
+    }
+}
+
 /// ARCHITECTURE.md, invariant 3: typed structs of Kubernetes kinds would drop newer fields, so
 /// nothing between unpacking and applying may use one.
 #[test]

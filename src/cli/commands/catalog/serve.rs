@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
+use crate::limit::patiently;
 use crate::output::{self, Format, Hinted, Outcome, UsageError, agreed, notice};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
@@ -236,7 +237,7 @@ async fn wait(
     let (api, begun) = (Api::<ClusterCatalog>::all(client.clone()), Instant::now());
     let mut told = String::new();
     loop {
-        let catalog = api.get(name).await;
+        let catalog = patiently(begun, timeout, async || api.get(name).await).await;
         let catalog = catalog.with_context(|| format!("reading ClusterCatalog {name}"))?;
         let condition = |type_| {
             let seen = catalog.status.as_ref()?;

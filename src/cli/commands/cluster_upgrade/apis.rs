@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::Findings;
 use crate::cluster::Cluster;
 use crate::document::Unknown;
+use crate::managed::failure;
 
 /// Objects of one kind in an API version that is gone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,7 +94,7 @@ async fn of_revision(
             Err(error) => {
                 unknown.push(Unknown {
                     what: format!("objects of revision {}", set.name_any()),
-                    why: format!("reading Secret {namespace}/{name}: {error}"),
+                    why: format!("reading Secret {namespace}/{name}: {}", failure(&error)),
                     hint: Some(format!("kubectl auth can-i get secrets --namespace {namespace}")),
                 });
                 return;
@@ -170,7 +171,7 @@ async fn live(
             Err(error) => {
                 unknown.push(Unknown {
                     what: format!("{} of {api_version} on the cluster", kind.kind),
-                    why: error.to_string(),
+                    why: failure(&error),
                     hint: Some(format!(
                         "kubectl auth can-i list {}.{}",
                         resource.plural, kind.group

@@ -21,7 +21,7 @@ use olm_core::rights::OPENSHIFT;
 use crate::cluster::{CatalogAccess, Cluster, ClusterState, ExtensionSnapshot};
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
-use crate::output::{Format, Outcome, UsageError, notice};
+use crate::output::{Format, Outcome, UsageError, notice, one_line};
 use crate::settings::SettingsFlags;
 use apis::Removed;
 
@@ -132,7 +132,7 @@ pub(crate) async fn run(
         Ok(found) => found,
         Err(error) if error.is::<UsageError>() => return Err(error),
         Err(error) => {
-            notice(&format!("error: {error:#}"));
+            notice(&format!("error: {}", one_line(&error)));
             return Ok(Outcome::Unknown);
         }
     };
@@ -212,7 +212,8 @@ pub(crate) async fn warn_of_closing(cluster: &Cluster, snapshot: &ExtensionSnaps
         }
         Ok(None) => {}
         Err(error) => notice(&format!(
-            "note: whether it holds the next update of the cluster is not known: {error:#}"
+            "note: whether it holds the next update of the cluster is not known: {}",
+            one_line(&error)
         )),
     }
 }
@@ -282,7 +283,7 @@ async fn lift(cluster: &Cluster, found: &mut Findings) {
             }
             Err(error) => found.unknown.push(Unknown {
                 what: format!("what lifts the hold of {name}"),
-                why: format!("{error:#}"),
+                why: one_line(&error),
                 hint: Some(format!("kubectl olm why {name}")),
             }),
         }

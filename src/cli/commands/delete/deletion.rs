@@ -14,7 +14,7 @@ use olm_api::{ClusterExtension, keys::policy};
 use serde_json::{Value, json};
 
 use crate::changes::{self, ATTEMPTS};
-use crate::output::notice;
+use crate::output::{notice, one_line};
 
 /// Deletes the extension that was shown; `decision` is what becomes of its data, if that was decided.
 pub(super) async fn delete(
@@ -33,7 +33,10 @@ pub(super) async fn delete(
         && let Err(error) = take_back(client, extension, decision).await
     {
         let (name, key) = (extension.name_any(), policy::UNINSTALL);
-        notice(&format!("error: annotation {key}={decision} stays on {name}: {error:#}"));
+        notice(&format!(
+            "error: annotation {key}={decision} stays on {name}: {}",
+            one_line(&error)
+        ));
         notice(&format!("hint: kubectl annotate clusterextension {name} {key}-"));
     }
     deleted

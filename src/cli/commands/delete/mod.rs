@@ -23,7 +23,9 @@ use super::rbac::made::{account_of, made, shared_with};
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::{DryRun, Global};
-use crate::output::{Outcome, agreed, notice};
+use crate::limit::patiently;
+use crate::managed::failure;
+use crate::output::{Outcome, agreed, notice, one_line};
 use crate::settings::SettingsFlags;
 
 /// How often a removal is looked at.
@@ -188,7 +190,7 @@ async fn show_dependents(
     let dependents = match cluster.dependents(&extension.name_any()).await {
         Ok(dependents) => dependents,
         Err(error) => {
-            notice(&format!("note: what depends on it is not known: {error:#}"));
+            notice(&format!("note: what depends on it is not known: {}", one_line(&error)));
             return Ok(());
         }
     };
@@ -248,7 +250,7 @@ async fn users_data(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::
         let counted = objects_of(client, crd, &owners).await;
         let (objects, more) = match counted {
             Ok((objects, more)) => (Ok(objects), more),
-            Err(error) => (Err(error.to_string()), false),
+            Err(error) => (Err(failure(&error)), false),
         };
         let crd = crd.name_any();
         data.push(Data { crd, objects, more });
@@ -344,7 +346,7 @@ async fn wait(
     let begun = Instant::now();
     let mut told = String::new();
     loop {
-        let found = api.get_opt(&name).await;
+        let found = patiently(begun, args.timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == *uid) else {
             writeln!(out, "{name} deleted after {} s", begun.elapsed().as_secs())?;

@@ -293,6 +293,12 @@ fn catalogs(facts: &Facts) -> Result<Vec<Row>, Refusal> {
                 format!("{name} is not updated: {message}"),
             ));
         }
+        let silent = facts.answers.get(facts::SERVERS).and_then(|it| it.as_ref().ok());
+        if let Some(why) = silent.and_then(|silent| silent[&name].as_str()) {
+            let text = format!("the server of {name} does not answer: {why}");
+            let hint = "kubectl get pods --all-namespaces -l app.kubernetes.io/part-of=olm";
+            rows.push(Row::new(Level::Problem, SUBJECT, text).hint(hint));
+        }
     }
     Ok(or_ok(rows, SUBJECT, format!("served: {}", catalogs.len())))
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::Diagnosis;
 use super::facts::{self, Facts, Refusal};
 use crate::document::Document as _;
-use crate::output;
+use crate::output::{self, one_line};
 
 /// Longest part of a log, from its end.
 const LOG_BYTES: usize = 4 << 20;
@@ -56,7 +56,7 @@ pub(super) async fn write(
                 Ok(log) => {
                     files.insert(file, without_users(&log).into_bytes());
                 }
-                Err(error) => refused.push(format!("{file}: {error:#}")),
+                Err(error) => refused.push(format!("{file}: {}", one_line(&error))),
             }
         }
     }

@@ -6,8 +6,9 @@ use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use kube::Client;
 use kube::api::{Api, PostParams};
+use kube::{Client, ResourceExt as _};
+use olm_api::ClusterCatalog;
 use olm_api::keys::name;
 use olm_core::rbac::{Permissions, lines};
 use olm_core::revision::Account;
@@ -15,7 +16,9 @@ use olm_core::rights::{Half, access_review};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::cluster::answers;
 use crate::managed::failure;
+use crate::output::one_line;
 
 /// Questions under way at the same time.
 const AT_ONCE: usize = 8;
@@ -28,6 +31,8 @@ pub(super) const REVISIONS: &str = "clusterobjectsets";
 pub(super) const OLDER_REVISIONS: &str = "clusterextensionrevisions";
 pub(super) const DEPLOYMENTS: &str = "deployments";
 pub(super) const PODS: &str = "pods";
+/// Why the servers of catalogs do not answer, by the name of the catalog.
+pub(super) const SERVERS: &str = "catalog-servers";
 pub(super) const CONFIG: &str = "configmaps";
 pub(super) const LEASES: [&str; 2] = [name::LEASE_OPERATOR_CONTROLLER, name::LEASE_CATALOGD];
 pub(super) const POLICIES: &str = "validatingadmissionpolicies";
@@ -122,6 +127,8 @@ impl Facts {
             stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
         answers.insert(VERSION.to_owned(), version);
         let mut facts = Self { answers, now: Timestamp::now(), server_time };
+        let servers = facts.servers(client).await;
+        facts.answers.insert(SERVERS.to_owned(), servers);
         let pods = facts.pods(client).await;
         facts.answers.insert(PODS.to_owned(), pods);
         let rights = facts.rights(client).await;
@@ -193,6 +200,19 @@ impl Facts {
         }
     }
 
+    /// Asks the servers of the catalogs; those that answer are left out.
+    async fn servers(&self, client: &Client) -> Result<Value, Refusal> {
+        let catalogs: Vec<ClusterCatalog> = self.items(CATALOGS)?;
+        let asked = catalogs.iter().map(async |catalog| {
+            let why = answers(client, catalog).await?.err()?;
+            Some((catalog.name_any(), Value::from(why)))
+        });
+        // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
+        let asked: Vec<_> = asked.collect();
+        let silent = stream::iter(asked).buffered(AT_ONCE).filter_map(std::future::ready);
+        Ok(Value::Object(silent.collect().await))
+    }
+
     /// Returns the objects of a list.
     pub(super) fn items<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, Refusal> {
         let items = self.one(name)?["items"].as_array();
@@ -260,6 +280,6 @@ async fn version(client: &Client) -> (Result<Value, Refusal>, Option<Timestamp>)
     };
     match answer.await {
         Ok((version, date)) => (Ok(version), date),
-        Err(error) => (Err(Refusal::Failed(format!("{error:#}"))), None),
+        Err(error) => (Err(Refusal::Failed(one_line(&error))), None),
     }
 }

@@ -24,6 +24,7 @@ use super::releases::{Left, Releases};
 use super::{Level, Row, checks};
 use crate::changes::{self, keeper};
 use crate::managed::Managed;
+use crate::output::one_line;
 use crate::puller::puller;
 
 /// Questions under way at the same time.
@@ -437,6 +438,6 @@ async fn unreachable(image: &str) -> Option<Said> {
         anyhow::Ok(puller()?.probe(&image).await?)
     };
     let why = asked.await.err()?;
-    let text = format!("its bundle image {image} cannot be had from here: {why:#}");
+    let text = format!("its bundle image {image} cannot be had from here: {}", one_line(&why));
     Some((Level::Warning, text, "--auth-file, or a mirror".into()))
 }

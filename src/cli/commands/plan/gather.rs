@@ -14,7 +14,7 @@ use olm_core::error::Chain;
 use olm_core::extension::holds::{Judgement, RbacPreflight, definitions};
 use olm_core::extension::{
     Course, Policy, Source, StepRights, ValidExtension, desired, going_back, issued_again,
-    recorded_issuer, retagged, said,
+    recorded_issuer, said,
 };
 use olm_core::object::Object;
 use olm_core::plan::{Before, Crds, Plan, Proposed};
@@ -37,7 +37,7 @@ use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
 use crate::commands::crd_check::{live, objects_of};
 use crate::commands::rbac::live::{Question, compare};
 use crate::managed;
-use crate::output::{Outcome, notice};
+use crate::output::{Outcome, notice, one_line};
 use crate::target::pinned;
 
 /// Why there is no plan.
@@ -48,14 +48,14 @@ pub(crate) struct Missing {
 
 impl From<anyhow::Error> for Missing {
     fn from(error: anyhow::Error) -> Self {
-        Self { outcome: Outcome::Failed, why: format!("{error:#}") }
+        Self { outcome: Outcome::Failed, why: one_line(&error) }
     }
 }
 
 impl Missing {
     /// What a registry or a cluster did not tell.
     fn unknown(error: &anyhow::Error) -> Self {
-        Self { outcome: Outcome::Unknown, why: format!("{error:#}") }
+        Self { outcome: Outcome::Unknown, why: one_line(&error) }
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) async fn make(
         requests: &content.requests,
         operator: operator
             .map(|held| held.map(|held| held.to_string()))
-            .map_err(|error| format!("{error:#}")),
+            .map_err(|error| one_line(&error)),
         reverted: cluster.taken_back(extension, question, &course.target).await?,
         images: recorded.map(|recorded| (recorded.clone(), digest.clone())),
     };
@@ -244,7 +244,7 @@ impl Step<'_> {
             crds: crds(client, self.desired, old).await,
             before,
             desired: self.desired,
-            requires_approval: required.map_err(|error| format!("{error:#}")),
+            requires_approval: required.map_err(|error| one_line(&error)),
             rules: state.controller().crd_rules(),
             now: Timestamp::now(),
             operator: self.operator,
@@ -321,8 +321,9 @@ impl<'a> Renderer<'a> {
             Err(error) => {
                 let bundle = BundleRecord::of(set);
                 let note = format!(
-                    "compared with what {} becomes now, its content cannot be read: {error:#}",
-                    bundle.name
+                    "compared with what {} becomes now, its content cannot be read: {}",
+                    bundle.name,
+                    one_line(&error)
                 );
                 notice(&format!("note: {note}"));
                 self.notes.push(note);
@@ -390,7 +391,7 @@ async fn missing(
     let missing = |held: &Held<'_>| step.missing(&unserved, held);
     let granted = &Permissions::default();
     let found = compare(client, &Question { missing: &missing, account, granted }).await;
-    let found = found.map_err(|error| format!("{error:#}"))?;
+    let found = found.map_err(|error| one_line(&error))?;
     Ok(Judgement {
         missing: found.missing,
         errors: found.errors,
@@ -401,7 +402,7 @@ async fn missing(
 
 /// Reads the CRDs that a revision would replace, and those that it does not have any more.
 async fn crds(client: &Client, desired: &Desired, old: &[Object]) -> Result<Crds, String> {
-    let failed = |error: anyhow::Error| format!("{error:#}");
+    let failed = |error: anyhow::Error| one_line(&error);
     let kept: Vec<String> = definitions(desired).map(|crd| crd.name().to_owned()).collect();
     let leaving: Vec<String> = old
         .iter()

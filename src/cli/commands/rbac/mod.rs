@@ -35,7 +35,7 @@ use crate::commands::render::{Output, Rendering, print};
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::managed::Managed;
-use crate::output::{Format, Outcome, UsageError, agreed, notice};
+use crate::output::{Format, Outcome, UsageError, agreed, notice, one_line};
 use crate::target::{Loaded, Lookup, load};
 use live::{Findings, Question, compare};
 
@@ -359,7 +359,7 @@ async fn look(
     let found = match compared.await {
         Ok(found) => found,
         Err(error) => {
-            notice(&format!("error: what {account} may do is not known: {error:#}"));
+            notice(&format!("error: what {account} may do is not known: {}", one_line(&error)));
             notice("hint: it takes the right to list roles, clusterroles and their bindings");
             return Ok(Outcome::Unknown);
         }

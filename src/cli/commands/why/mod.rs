@@ -17,7 +17,7 @@ use olm_core::explain::{Headline, Report, explain_target};
 use olm_core::extension::{self, Question, said};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::revision::BundleRecord;
-use olm_core::status::Said;
+use olm_core::status::{Note, Said};
 use olm_core::yaml;
 use serde_json::Value;
 
@@ -260,12 +260,14 @@ impl Inquiry {
         let is_there = installed.is_some_and(|installed| installed.is_same_bundle(&target));
         // What is gone back to may be another bundle than the one that is chosen and there.
         let mut other = question.rolling.iter();
-        if is_there && other.all(|other| other.is_same_bundle(&target)) {
+        if is_there && other.all(|other| other.bundle.is_same_bundle(&target)) {
             return Ok(Vec::new());
         }
         let still = question.stands_still();
         let mut holds: Vec<_> =
             still.map(|(code, text)| Headline { code, text }).into_iter().collect();
+        let headline = |note: Note| Headline { code: note.reason, text: note.message };
+        holds.extend(question.rollout_note(catalogs, &resolution).map(headline));
         if is_there {
             return Ok(holds);
         }
@@ -275,7 +277,7 @@ impl Inquiry {
                 let notes = plan.holds.into_iter().map(|hold| hold.note);
                 let stands = holds.first().map(|headline| headline.code);
                 let notes = notes.filter(|note| Some(note.reason) != stands);
-                holds.extend(notes.map(|note| Headline { code: note.reason, text: note.message }));
+                holds.extend(notes.map(headline));
             }
             Err(missing) => {
                 output::notice(&format!("note: what holds it is not known: {}", missing.why));

@@ -2,6 +2,8 @@
 //!
 //! Source: resolution.md 1.11, 6.1; decisions 5, 22, 24.
 
+mod give_way;
+
 use jiff::Timestamp;
 use olm_api::conditions;
 use olm_api::{CatalogFilter, ClusterObjectSet, UpdateStatus};
@@ -10,6 +12,7 @@ use super::content::content_changed;
 use super::deprecation::deprecations;
 use super::lift::Lift;
 use super::policy::{CatalogMove, Policy};
+use super::rollout::Rollout;
 use crate::error::{Classify, Disposition};
 use crate::explain::{Headline, explain};
 use crate::resolve::{
@@ -32,8 +35,8 @@ pub struct Question {
     pub installed: Option<BundleRecord>,
     /// The catalog that it came from, where that is recorded.
     pub came_from: Option<String>,
-    /// What is being rolled out, and stays so whatever the answer is.
-    pub rolling: Option<BundleRecord>,
+    /// What is being rolled out, and stays so unless it gives way ([`Question::gives_way`]).
+    pub rolling: Option<Rollout>,
     /// When it is asked.
     pub now: Timestamp,
 }
@@ -275,7 +278,16 @@ impl Question {
             }
         }
         answer.offer();
-        let goal = self.goal(*options, resolution, &mut answer);
+        if let Some(note) = self.superseded(catalogs, resolution) {
+            answer.note(note);
+        }
+        let chosen = self.goal(*options, resolution, &mut answer);
+        let goal = match &self.rolling {
+            Some(rollout) if self.gives_way(catalogs, resolution).is_none() => {
+                Ok(Goal::keep(rollout.bundle.clone()))
+            }
+            _ => chosen,
+        };
         Answer { goal, ..answer }
     }
 
@@ -288,8 +300,9 @@ impl Question {
     ) -> Option<UpdateStatus> {
         let installed = self.installed.as_ref()?.version_release()?;
         let selected = resolution.result.as_ref().ok();
-        let rolling = self.rolling.as_ref();
-        let rolling = rolling.and_then(BundleRecord::version_release);
+        let rolling =
+            self.rolling.as_ref().filter(|_| self.gives_way(catalogs, resolution).is_none());
+        let rolling = rolling.and_then(|rollout| rollout.bundle.version_release());
         let taken = match (&rolling, selected) {
             (Some(rolling), _) => rolling,
             (None, Some(selected)) => &selected.version,

@@ -15,6 +15,15 @@ use crate::resolve::{CatalogProblem, UpdatePolicy};
 
 /// A catalog of package `kettle`, whose versions replace each other in this order.
 fn content(versions: &[&str]) -> Content {
+    content_with(versions, false, None)
+}
+
+/// The same, and every version may follow any lower one.
+fn skipping(versions: &[&str]) -> Content {
+    content_with(versions, true, None)
+}
+
+fn content_with(versions: &[&str], skips: bool, more: Option<Value>) -> Content {
     let name = |version: &str| format!("kettle.v{version}");
     let mut blobs: Vec<Value> = versions
         .iter()
@@ -28,12 +37,18 @@ fn content(versions: &[&str]) -> Content {
         .collect();
     let before = [None].into_iter().chain(versions.iter().map(Some));
     let entries = versions.iter().zip(before).map(|(version, before)| {
-        json!({"name": name(version), "replaces": before.map(|it| name(it)).unwrap_or_default()})
+        let mut entry =
+            json!({"name": name(version), "replaces": before.map(|it| name(it)).unwrap_or_default()});
+        if skips {
+            entry["skipRange"] = json!(format!("<{version}"));
+        }
+        entry
     });
     blobs.push(json!({
         "schema": "olm.channel", "package": "kettle", "name": "stable",
         "entries": entries.collect::<Vec<_>>(),
     }));
+    blobs.extend(more);
     let lines: Vec<String> = blobs.iter().map(Value::to_string).collect();
     Content::from_lines(lines.iter().map(String::as_str)).unwrap()
 }
@@ -200,9 +215,115 @@ fn during_a_roll_out_nothing_is_said_of_what_would_be_chosen() {
     assert!(
         reasons_of(&answer(&question, Some(&content))).contains(&conditions::Reason::NextMinorHeld)
     );
-    question.rolling = Some(record("1.1.0", "r/kettle@sha256:1.1.0"));
+    question.rolling = Some(rollout("1.1.0", None));
     let answer = answer(&question, Some(&content));
     assert!(!reasons_of(&answer).contains(&conditions::Reason::NextMinorHeld), "{answer:?}");
+}
+
+fn rollout(version: &str, stalled: Option<&str>) -> Rollout {
+    Rollout {
+        bundle: record(version, &format!("r/kettle@sha256:{version}")),
+        is_return: false,
+        stalled: stalled.map(str::to_owned),
+        before: None,
+    }
+}
+
+const LATE: &str = "it has not completed within 30 minutes";
+
+// applying.md 1.3: a bad release never pins an extension, and what progresses is left alone
+#[rstest]
+#[case::progressing(Some("1.0.0"), &["1.0.0", "1.1.0", "1.2.0"], None, "1.1.0", None)]
+#[case::withdrawn(
+    Some("1.0.0"), &["1.0.0", "1.2.0"], None, "1.2.0", Some("no catalog offers kettle.v1.1.0 any more")
+)]
+#[case::withdrawn_at_first(
+    None, &["1.0.0", "1.2.0"], None, "1.2.0", Some("no catalog offers kettle.v1.1.0 any more")
+)]
+#[case::withdrawn_and_nothing_newer(
+    Some("1.0.0"), &["1.0.0"], None, "1.0.0", Some("no catalog offers kettle.v1.1.0 any more")
+)]
+#[case::late(Some("1.0.0"), &["1.0.0", "1.1.0", "1.2.0"], Some(LATE), "1.2.0", Some(LATE))]
+#[case::late_at_first(None, &["1.1.0", "1.2.0"], Some(LATE), "1.2.0", Some(LATE))]
+#[case::late_and_chosen_again(Some("1.0.0"), &["1.0.0", "1.1.0"], Some(LATE), "1.1.0", None)]
+#[case::late_and_the_next_is_held(
+    Some("1.0.0"), &["1.0.0", "1.1.0", "2.0.0"], Some(LATE), "1.1.0", None
+)]
+fn a_rollout_gives_way_to_another_bundle(
+    #[case] installed: Option<&str>,
+    #[case] versions: &[&str],
+    #[case] stalled: Option<&str>,
+    #[case] target: &str,
+    #[case] why: Option<&str>,
+) {
+    let content = skipping(versions);
+    let mut question = question(installed, &[]);
+    question.rolling = Some(rollout("1.1.0", stalled));
+    let answer = answer(&question, Some(&content));
+    assert_eq!(answer.goal.as_ref().unwrap().target.version, target);
+    let superseded = conditions::Reason::RolloutSuperseded;
+    let note = answer.notes.iter().find(|note| note.reason == superseded);
+    let want = why.map(|why| {
+        format!("kettle.v{target} supersedes the rollout of kettle.v1.1.0, because {why}")
+    });
+    assert_eq!(note.map(|note| note.message.clone()), want);
+    assert_eq!(reasons_of(&answer).contains(&superseded), want.is_some());
+    let catalogs = [catalog(Some(&content))];
+    let options = question.options(Options::default());
+    let course = question.course(&catalogs, &Environment::default(), &options).unwrap();
+    assert_eq!(course.target.version, target, "the plugin says the same");
+}
+
+// applying.md 1.3
+#[test]
+fn what_is_not_known_supersedes_nothing() {
+    let content = skipping(&["1.0.0", "1.2.0"]);
+    let mut question = question(Some("1.0.0"), &[]);
+    question.rolling = Some(rollout("1.1.0", None));
+    let without = answer(&question, None);
+    assert_eq!(without.goal.unwrap().target.version, "1.1.0");
+    let closed = [(policy::UPDATE_WINDOW, "Sat 02:00-04:00")];
+    let closed = Policy::of(
+        &closed.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        UpdatePolicy::MinorOnly,
+    );
+    let waiting = Question { policy: closed.unwrap(), ..question.clone() };
+    let waiting = answer(&waiting, Some(&content));
+    assert_eq!(waiting.goal.unwrap().target.version, "1.1.0", "nothing goes back for a window");
+    question.rolling.as_mut().unwrap().is_return = true;
+    let back = answer(&question, Some(&content));
+    assert_eq!(back.goal.unwrap().target.version, "1.1.0", "a way back is not asked about");
+}
+
+// applying.md 1.3: until the next revision is rolled out, it is said what it took the place of
+#[test]
+fn the_rollout_before_is_named_until_the_next_one_ends() {
+    let content = skipping(&["1.0.0", "1.2.0"]);
+    let mut question = question(Some("1.0.0"), &[]);
+    question.rolling =
+        Some(Rollout { before: Some((record("1.1.0", "i"), None)), ..rollout("1.2.0", None) });
+    let answer = answer(&question, Some(&content));
+    assert_eq!(answer.goal.as_ref().unwrap().target.version, "1.2.0");
+    let want = "kettle.v1.2.0 supersedes the rollout of kettle.v1.1.0, because no catalog offers \
+                kettle.v1.1.0 any more";
+    assert!(answer.notes.iter().any(|note| note.message == want), "{answer:?}");
+}
+
+// applying.md 1.3
+#[test]
+fn a_deprecated_bundle_gives_way_at_once() {
+    let plain = skipping(&["1.0.0", "1.1.0", "1.2.0"]);
+    let deprecation = json!({"schema": "olm.deprecations", "package": "kettle", "entries": [
+        {"reference": {"schema": "olm.bundle", "name": "kettle.v1.1.0"}, "message": "it leaks"}]});
+    let deprecated = content_with(&["1.0.0", "1.1.0", "1.2.0"], true, Some(deprecation));
+    let mut question = question(Some("1.0.0"), &[]);
+    question.rolling = Some(rollout("1.1.0", None));
+    let goes_on = answer(&question, Some(&plain));
+    assert_eq!(goes_on.goal.unwrap().target.version, "1.1.0");
+    let gives_way = answer(&question, Some(&deprecated));
+    assert_eq!(gives_way.goal.as_ref().unwrap().target.version, "1.2.0");
+    let want = "because catalog acme has deprecated kettle.v1.1.0";
+    assert!(gives_way.notes.iter().any(|note| note.message.ends_with(want)), "{gives_way:?}");
 }
 
 #[test]

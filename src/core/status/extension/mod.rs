@@ -118,6 +118,7 @@ pub fn summarize(
     let read = pass.revisions.as_ref().ok();
     let waits = read.filter(|_| pass.outcome == Outcome::Settled);
     let notes = waits.and_then(waited_for).into_iter();
+    let notes = notes.chain(waits.and_then(stalled));
     let notes = notes.chain(waits.and_then(adoptable));
     let notes = notes.chain(pass.notes.iter().cloned());
     let notes: Vec<Note> = notes.chain(read.and_then(deferred)).collect();
@@ -140,6 +141,13 @@ fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
     let found = find(newest.conditions, types::AVAILABLE)?;
     (found.status == status::FALSE)
         .then(|| Note { reason: Reason::RollingOut, message: found.message.clone() })
+}
+
+/// Returns what a workload of the newest revision says of why it cannot progress.
+fn stalled(revisions: &Revisions<'_>) -> Option<Note> {
+    let newest = revisions.rolling.last()?;
+    let found = find(newest.conditions, types::STALLED)?;
+    Some(Note { reason: Reason::RollingOut, message: found.message.clone() })
 }
 
 /// Returns the way out where the newest revision meets objects that nobody controls.

@@ -1,0 +1,230 @@
+//! How long an answer is waited for: until it begins, and while it stops. A watch may be silent.
+//!
+//! Source: plugin.md 1.3.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::Body as Answer;
+use futures::stream::{self, Stream, StreamExt as _};
+use http::{Request, Response, Uri};
+use kube::Client;
+use kube::client::Body;
+use tokio::time::{Instant, sleep, timeout};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// How often what is waited for is asked again after a failure.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Seconds; 0 is no limit.
+static LIMIT: AtomicU64 = AtomicU64::new(0);
+
+/// Nothing came in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer from {server} within {seconds} s")]
+pub(crate) struct Unanswered {
+    /// Who did not answer.
+    pub(crate) server: String,
+    /// How long it was waited for.
+    pub(crate) seconds: u64,
+}
+
+/// From now on every request has so many seconds; 0 is no limit.
+pub(crate) fn set(seconds: u64) {
+    LIMIT.store(seconds, Ordering::Relaxed);
+}
+
+/// Returns how long an answer is waited for, if there is a limit.
+pub(crate) fn limit() -> Option<Duration> {
+    let seconds = LIMIT.load(Ordering::Relaxed);
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+/// Returns a client whose requests end when no answer comes in time.
+pub(crate) fn limited(client: Client, api_server: &Uri) -> Client {
+    let Some(limit) = limit() else {
+        return client;
+    };
+    let namespace = client.default_namespace().to_owned();
+    let api_server = format!("the API server {}", api_server.to_string().trim_end_matches('/'));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        let server = proxied(request.uri()).unwrap_or_else(|| api_server.clone());
+        async move { send(client, request, server, limit).await }
+    });
+    Client::new(service, namespace)
+}
+
+async fn send(
+    client: Client,
+    request: Request<Body>,
+    server: String,
+    limit: Duration,
+) -> Result<Response<Answer>, Failure> {
+    let late = Unanswered { server: server.clone(), seconds: limit.as_secs() };
+    let stays = is_watch(request.uri());
+    let answer = timeout(limit, client.send(request)).await;
+    let (head, body) = answer.map_err(|_| Failure::from(late))??.into_parts();
+    let body = Answer::new(body);
+    if stays {
+        return Ok(Response::from_parts(head, body));
+    }
+    let parts = unbroken(body.into_data_stream(), server, limit);
+    Ok(Response::from_parts(head, Answer::from_stream(parts)))
+}
+
+/// Ends a stream with a failure when nothing comes for too long.
+fn unbroken<T, E: Into<Failure>>(
+    parts: impl Stream<Item = Result<T, E>> + Unpin,
+    server: String,
+    limit: Duration,
+) -> impl Stream<Item = Result<T, Failure>> {
+    stream::unfold(Some(parts), move |parts| {
+        let late = Unanswered { server: server.clone(), seconds: limit.as_secs() };
+        async move {
+            let mut parts = parts?;
+            match timeout(limit, parts.next()).await {
+                Ok(part) => Some((part?.map_err(Into::into), Some(parts))),
+                Err(_) => Some((Err(late.into()), None)),
+            }
+        }
+    })
+}
+
+fn is_watch(uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1" | "follow=true"))
+}
+
+/// Returns the Service that the API server only passes a request on to.
+fn proxied(uri: &Uri) -> Option<String> {
+    let mut words = uri.path().split('/').skip_while(|word| *word != "namespaces");
+    let (_, namespace, kind) = (words.next()?, words.next()?, words.next()?);
+    let (service, proxy) = (words.next()?, words.next()?);
+    let name = service.split(':').nth(1).unwrap_or(service);
+    (kind == "services" && proxy == "proxy").then(|| format!("Service {namespace}/{name}"))
+}
+
+/// Asks until there is an answer, or until the time of a wait is over: what fails for a moment does
+/// not end a wait.
+pub(crate) async fn patiently<T>(
+    begun: Instant,
+    seconds: u64,
+    ask: impl AsyncFn() -> kube::Result<T>,
+) -> kube::Result<T> {
+    loop {
+        match ask().await {
+            Err(error) if may_pass(&error) && begun.elapsed() < Duration::from_secs(seconds) => {
+                sleep(AGAIN).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Says whether a request may succeed a moment later.
+fn may_pass(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        kube::Error::Service(_) | kube::Error::HyperError(_) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::atomic::AtomicUsize;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Api;
+    use kube::api::{ListParams, WatchParams};
+    use kube::core::Status;
+    use rstest::rstest;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(50);
+
+    /// Sends what `client` asks with a short limit.
+    fn impatient(client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            send(client.clone(), request, "S".to_owned(), SOON)
+        });
+        Client::new(service, namespace)
+    }
+
+    fn silent() -> Client {
+        let service =
+            tower::service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Failure>>());
+        Client::new(service, "default")
+    }
+
+    /// Answers with a head at once, and with a body that never comes.
+    fn stalling() -> Client {
+        let service = tower::service_fn(|_: Request<Body>| {
+            let body = Answer::from_stream(stream::pending::<Result<Vec<u8>, Failure>>());
+            std::future::ready(Ok::<_, Failure>(Response::new(body)))
+        });
+        Client::new(service, "default")
+    }
+
+    #[rstest]
+    #[case::no_answer(silent)]
+    #[case::half_an_answer(stalling)]
+    #[tokio::test]
+    async fn a_request_without_an_answer_ends_and_names_the_server(#[case] client: fn() -> Client) {
+        let api = Api::<ConfigMap>::all(impatient(client()));
+        let error = api.list(&ListParams::default()).await.expect_err("nothing answers");
+        let text = crate::managed::failure(&error);
+        assert!(text.contains("no answer from S within 0 s"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_watch_may_be_silent() {
+        let api = Api::<ConfigMap>::all(impatient(stalling()));
+        let watching = api.watch(&WatchParams::default(), "0").await;
+        let mut events = Box::pin(watching.expect("its beginning comes in time"));
+        let event = timeout(SOON * 4, events.next()).await;
+        assert!(event.is_err(), "{event:?}");
+    }
+
+    #[tokio::test]
+    async fn a_long_answer_is_not_cut() {
+        let parts = stream::unfold(0, |at| async move {
+            sleep(SOON / 5).await;
+            (at < 15).then_some((Ok::<_, Failure>(at), at + 1))
+        });
+        let parts: Vec<_> = unbroken(Box::pin(parts), "S".to_owned(), SOON).collect().await;
+        assert!(parts.len() == 15 && parts.iter().all(Result::is_ok), "{parts:?}");
+    }
+
+    #[rstest]
+    #[case::busy(429, 2)]
+    #[case::away(503, 2)]
+    #[case::refused(403, 1)]
+    #[tokio::test]
+    async fn a_wait_outlasts_what_passes(#[case] code: u16, #[case] asked: usize) {
+        let count = AtomicUsize::new(0);
+        let answer =
+            patiently(Instant::now(), 60, async || match count.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(kube::Error::Api(Status::failure("", "").with_code(code).boxed())),
+                _ => Ok(()),
+            });
+        assert_eq!(answer.await.is_ok(), asked == 2);
+        assert_eq!(count.load(Ordering::Relaxed), asked);
+    }
+
+    #[rstest]
+    #[case::service(
+        "/api/v1/namespaces/olmv1-system/services/https:catalogd-service:443/proxy/catalogs/red/api/v1/all",
+        Some("Service olmv1-system/catalogd-service")
+    )]
+    #[case::services("/api/v1/namespaces/n/services/a", None)]
+    #[case::catalogs("/apis/olm.operatorframework.io/v1/clustercatalogs", None)]
+    fn who_does_not_answer_is_known_by_the_path(#[case] path: &str, #[case] want: Option<&str>) {
+        assert_eq!(proxied(&path.parse().unwrap()).as_deref(), want);
+    }
+}

@@ -1,0 +1,210 @@
+//! What the plugin says where something does not answer, or refuses.
+//!
+//! Source: plugin.md 1.3.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use olm_test::cluster::{self, ControlPlane, SYSTEM_NAMESPACE, kubeconfig_through};
+use olm_test::package::{Bundle, chain};
+use olm_test::paths;
+use olm_test::proxy::{Proxy, Rule};
+use olm_test::scene::Scene;
+use serde_json::json;
+
+/// What a call may take that waits for nothing: far less than the minutes that retries took.
+const AT_ONCE: Duration = Duration::from_secs(60);
+const SERVICE: &str = "catalogs-away";
+
+/// Runs the plugin with a kubeconfig; returns its exit code and all that it says, and fails when it
+/// takes too long.
+fn olm(plane: &ControlPlane, kubeconfig: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let begun = Instant::now();
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let out = Command::new(paths::built("kubectl-olm"))
+        .args(args)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .env_remove("KUBECONFIG")
+        .env("HOME", home.path())
+        .env("XDG_CACHE_HOME", home.path())
+        .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf)
+        .output()
+        .expect("kubectl-olm runs; build it with `cargo build`");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let (text, errors) = (text(out.stdout), text(out.stderr));
+    assert!(begun.elapsed() < AT_ONCE, "{args:?} took {:?}: {errors}", begun.elapsed());
+    (out.status.code(), text, errors)
+}
+
+/// Makes a catalog whose Service has no endpoints; nothing runs that would change its status.
+fn catalog_away(plane: &ControlPlane) {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": SERVICE, "namespace": SYSTEM_NAMESPACE},
+        "spec": {"ports": [{"port": 443}], "selector": {"app": "nobody"}},
+    });
+    plane.kubectl_with_input(&["create", "-f", "-"], &service.to_string());
+    let catalog = json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+        "metadata": {"name": "away"},
+        "spec": {"source": {"type": "Image", "image": {"ref": "example.com/away:v1"}}},
+    });
+    plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
+    let condition = |type_: &str, reason: &str| {
+        json!({"type": type_, "status": "True", "reason": reason, "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let digest = format!("example.com/away@sha256:{}", "0".repeat(64));
+    let status = json!({"status": {
+        "conditions": [condition("Serving", "Available"), condition("Progressing", "Succeeded")],
+        "urls": {"base": format!("https://{SERVICE}.{SYSTEM_NAMESPACE}.svc/catalogs/away")},
+        "resolvedSource": {"type": "Image", "image": {"ref": digest}},
+    }});
+    let path = "/apis/olm.operatorframework.io/v1/clustercatalogs/away/status";
+    let patched = plane.requests().send(Method::PATCH, path, "application/json", Some(&status));
+    patched.expect("the status is written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_server_that_is_away_is_named_at_once() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    catalog_away(plane);
+    let kubeconfig = &plane.addresses.kubeconfig;
+    for args in [&["search", "lamp"][..], &["show", "lamp"], &["search", "lamp", "--no-cache"]] {
+        let (code, text, errors) = olm(plane, kubeconfig, args);
+        assert_ne!(code, Some(0), "{args:?}: {text}{errors}");
+        let all = format!("{errors}{text}");
+        assert!(all.contains(SERVICE) && all.contains("away"), "{args:?}: {all}");
+        assert_is_for_people(args, &all);
+    }
+    let (_, text, errors) = olm(plane, kubeconfig, &["doctor"]);
+    let row = text.lines().find(|line| line.contains("the server of away does not answer"));
+    assert!(row.is_some_and(|row| row.contains("problem")), "{text}{errors}");
+    plane.kubectl(&["delete", "clustercatalog", "away"]);
+    plane.kubectl(&["delete", "service", SERVICE, &format!("--namespace={SYSTEM_NAMESPACE}")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_is_silent_is_named_after_the_limit() {
+    let cluster = cluster::own().await;
+    let proxy = Proxy::start(cluster.plane);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let kubeconfig = kubeconfig_through(cluster.plane, &proxy, folder.path());
+    proxy.fail(Rule::any().silent(AT_ONCE * 2));
+    for args in [&["status"][..], &["catalog", "list"], &["search", "lamp"], &["why", "lamp"]] {
+        let args = [args, &["--request-timeout=1s"]].concat();
+        let (code, text, errors) = olm(cluster.plane, &kubeconfig, &args);
+        assert_eq!(code, Some(3), "{args:?}: {text}{errors}");
+        let first = errors.lines().next().unwrap_or_default();
+        let want = format!("no answer from the API server {} within 1 s", proxy.url());
+        assert!(first.contains(&want), "{args:?}: {errors}");
+        assert!(errors.contains("hint: --request-timeout"), "{errors}");
+    }
+    proxy.clear();
+}
+
+/// What only programmers read.
+const DEBUG: [&str; 7] =
+    ["Status {", "ApiError", "ServiceError", "HyperError", "Some(", "Err(", "ListMeta"];
+
+/// Fails where a text holds what only programmers read, or says the same twice in a line.
+fn assert_is_for_people(args: &[&str], text: &str) {
+    for pattern in DEBUG {
+        assert!(!text.contains(pattern), "{args:?} says {pattern}: {text}");
+    }
+    for line in text.lines() {
+        let mut refusals: Vec<_> = line.split(REFUSAL).skip(1).map(refused).collect();
+        let all = refusals.len();
+        refusals.sort_unstable();
+        refusals.dedup();
+        assert_eq!(refusals.len(), all, "{args:?} says it twice: {line}");
+    }
+}
+
+/// How begins what the proxy says of every request that it refuses.
+const REFUSAL: &str = "injected: ";
+
+/// Returns verb and path of a refused request, which follow [`REFUSAL`].
+fn refused(said: &str) -> &str {
+    let ends = |c: char| c.is_whitespace() || ",;)".contains(c);
+    let verb = said.find(' ').map_or(0, |at| at + 1);
+    let path = said[verb..].find(ends).unwrap_or(said.len() - verb);
+    &said[..verb + path]
+}
+
+/// Every verb that asks a cluster, with arguments that suit it.
+fn verbs<'a>(
+    name: &'a str,
+    image: &'a str,
+    (folder, lock): (&'a str, &'a str),
+) -> Vec<Vec<&'a str>> {
+    let all: &[&[&'a str]] = &[
+        &["search", name],
+        &["show", name],
+        &["graph", name],
+        &["why", name],
+        &["resolve", name],
+        &["install", name, "-n", name, "--yes", "--no-wait"],
+        &["status"],
+        &["status", name],
+        &["plan", name],
+        &["approve", name],
+        &["upgrade", name, "--to", "1.1.0", "--yes", "--no-wait"],
+        &["rollback", name, "--yes", "--no-wait"],
+        &["history", name],
+        &["pause", name],
+        &["resume", name],
+        &["delete", name, "--yes", "--no-wait"],
+        &["rbac", name],
+        &["rbac", name, "--check"],
+        &["crd", "check", "cluster", folder],
+        &["crd", "migrate", name, "--yes"],
+        &["images", name],
+        &["lock", "write", name],
+        &["lock", "check", lock],
+        &["lock", "apply", lock],
+        &["cluster-upgrade"],
+        &["catalog", "list"],
+        &["catalog", "add", name, image, "--yes", "--no-wait"],
+        &["catalog", "remove", name, "--yes"],
+        &["from-classic"],
+        &["doctor"],
+        &["doctor", "--take-over"],
+    ];
+    all.iter().map(|args| args.to_vec()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_says_in_a_sentence_that_the_api_server_refused() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let scene = Scene::set(cluster, "sentences", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    let plane = scene.cluster.plane;
+    let bundle = scene.folder(&bundles[1]);
+    let bundle = bundle.to_string_lossy().into_owned();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let lock: PathBuf = folder.path().join("lock.yaml");
+    let (_, text, _) = olm(plane, &plane.addresses.kubeconfig, &["lock", "write", &scene.name]);
+    std::fs::write(&lock, text).expect("it can be written");
+    let lock = lock.to_string_lossy().into_owned();
+    let proxy = Proxy::start(plane);
+    let kubeconfig = kubeconfig_through(plane, &proxy, folder.path());
+    let image = format!("{}/{}-catalog:v1", scene.cluster.registry, scene.name);
+    for (code, rule) in
+        [(403, Rule::any()), (500, Rule::any()), (503, Rule::any()), (403, Rule::writes())]
+    {
+        let rule = proxy.fail(rule.status(code));
+        for args in verbs(&scene.name, &image, (&bundle, &lock)) {
+            let (_, text, errors) = olm(plane, &kubeconfig, &args);
+            assert_is_for_people(&args, &format!("{errors}{text}"));
+        }
+        proxy.stop(rule);
+    }
+    extension.delete().await;
+}
