@@ -64,7 +64,7 @@ async fn a_release_that_is_withdrawn_gives_way_to_the_next() {
     assert_eq!(extension.revisions().await.len(), 3);
     let [next, given_up] = ["1.2.0", "1.1.0"].map(|version| scene.package.bundle_name(version));
     let want = format!(
-        "{next} supersedes the rollout of {given_up}, because no catalog offers {given_up} any more"
+        "{next} supersedes the rollout of {given_up}, because no catalog offers {given_up} any longer"
     );
     assert_eq!(scene.events(NOTED), [want]);
     extension.delete().await;
@@ -83,7 +83,7 @@ async fn a_first_release_that_is_withdrawn_gives_way_to_the_next() {
     rolls_out(&extension, "1.2.0").await;
     let ready = condition(&extension.get().await, "Ready").expect("Ready").message.clone();
     let given_up = scene.package.bundle_name("1.1.0");
-    assert!(ready.contains(&format!("because no catalog offers {given_up} any more")), "{ready}");
+    assert!(ready.contains(&format!("because no catalog offers {given_up} any longer")), "{ready}");
     let repaired = [Bundle::new("1.3.0")];
     scene.publish(&repaired, &chain(&["1.3.0"])).await;
     extension.installed("1.3.0").await;

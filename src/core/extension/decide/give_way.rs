@@ -106,7 +106,7 @@ impl Question {
         let is_read = reports.iter().all(|report| report.used && report.problem.is_none());
         match offering.first() {
             None if is_read && !reports.is_empty() => {
-                Some(format!("no catalog offers {name} any more"))
+                Some(format!("no catalog offers {name} any longer"))
             }
             Some((catalog, _)) if offering.iter().all(|(_, it)| it.is_deprecated(name)) => {
                 Some(format!("catalog {catalog} has deprecated {name}"))

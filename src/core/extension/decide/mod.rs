@@ -3,6 +3,7 @@
 //! Source: resolution.md 1.11, 6.1; decisions 5, 22, 24.
 
 mod give_way;
+mod lifting;
 
 use jiff::Timestamp;
 use olm_api::conditions;

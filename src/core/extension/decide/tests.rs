@@ -235,13 +235,13 @@ const LATE: &str = "it has not completed within 30 minutes";
 #[rstest]
 #[case::progressing(Some("1.0.0"), &["1.0.0", "1.1.0", "1.2.0"], None, "1.1.0", None)]
 #[case::withdrawn(
-    Some("1.0.0"), &["1.0.0", "1.2.0"], None, "1.2.0", Some("no catalog offers kettle.v1.1.0 any more")
+    Some("1.0.0"), &["1.0.0", "1.2.0"], None, "1.2.0", Some("no catalog offers kettle.v1.1.0 any longer")
 )]
 #[case::withdrawn_at_first(
-    None, &["1.0.0", "1.2.0"], None, "1.2.0", Some("no catalog offers kettle.v1.1.0 any more")
+    None, &["1.0.0", "1.2.0"], None, "1.2.0", Some("no catalog offers kettle.v1.1.0 any longer")
 )]
 #[case::withdrawn_and_nothing_newer(
-    Some("1.0.0"), &["1.0.0"], None, "1.0.0", Some("no catalog offers kettle.v1.1.0 any more")
+    Some("1.0.0"), &["1.0.0"], None, "1.0.0", Some("no catalog offers kettle.v1.1.0 any longer")
 )]
 #[case::late(Some("1.0.0"), &["1.0.0", "1.1.0", "1.2.0"], Some(LATE), "1.2.0", Some(LATE))]
 #[case::late_at_first(None, &["1.1.0", "1.2.0"], Some(LATE), "1.2.0", Some(LATE))]
@@ -305,7 +305,7 @@ fn the_rollout_before_is_named_until_the_next_one_ends() {
     let answer = answer(&question, Some(&content));
     assert_eq!(answer.goal.as_ref().unwrap().target.version, "1.2.0");
     let want = "kettle.v1.2.0 supersedes the rollout of kettle.v1.1.0, because no catalog offers \
-                kettle.v1.1.0 any more";
+                kettle.v1.1.0 any longer";
     assert!(answer.notes.iter().any(|note| note.message == want), "{answer:?}");
 }
 

@@ -1,0 +1,206 @@
+//! Finds what lifts the hold that an extension puts on updates of the platform.
+//!
+//! Source: applying.md 9.7, plugin.md 1.4.
+
+use super::Question;
+use crate::explain::explain_target;
+use crate::extension::lift::{Lift, Step};
+use crate::gate::{MaxVersion, MinorRelease, max_declared};
+use crate::resolve::{Catalog, Environment, Options, Selector};
+use crate::revision::BundleRecord;
+use crate::version::VersionRelease;
+
+/// The most versions that are tried; the nearest come first.
+const MAX_TRIED: usize = 25;
+
+impl Question {
+    /// Returns the nearest version that a platform of release `target` may have, and what leads to
+    /// it: each way was tried.
+    pub fn lift(
+        &self,
+        catalogs: &[Catalog<'_>],
+        environment: &Environment,
+        options: Options,
+        target: MinorRelease,
+    ) -> Lift {
+        let mut request = self.request();
+        // What waits for an approval is a way out as well.
+        request.home = None;
+        let mut forced = None;
+        for (version, supports) in self.supporting(catalogs, options, target) {
+            let report = explain_target(&request, catalogs, environment, &options, Some(&version));
+            let Some(found) = report.target else { continue };
+            let step = if found.selected {
+                Some(self.awaited())
+            } else {
+                found.ways.into_iter().next().map(Step::Change)
+            };
+            let Some(step) = step else { continue };
+            let is_forced = matches!(&step, Step::Change(change) if change.forced);
+            let lift = Lift::Version { version: version.clone(), supports, step };
+            if !is_forced {
+                return lift;
+            }
+            forced.get_or_insert(lift);
+        }
+        let unread = || self.unread(catalogs).map(Lift::Unread);
+        forced.or_else(unread).unwrap_or(Lift::Removal)
+    }
+
+    /// Returns what a version waits for that is chosen already.
+    fn awaited(&self) -> Step {
+        if self.policy.paused { Step::Resume } else { Step::Itself }
+    }
+
+    /// Returns the versions above the installed one that support a release, the lowest first.
+    fn supporting(
+        &self,
+        catalogs: &[Catalog<'_>],
+        options: Options,
+        target: MinorRelease,
+    ) -> Vec<(String, MaxVersion)> {
+        let installed = self.installed.as_ref();
+        let installed = installed.and_then(BundleRecord::version_release);
+        let packages = catalogs.iter().filter(|catalog| catalog.enabled);
+        let packages = packages
+            .filter_map(|catalog| catalog.content?.package(&self.filter.package_name)?.ok());
+        let mut found: Vec<(&VersionRelease, MaxVersion)> = Vec::new();
+        for bundle in packages.flat_map(|package| &package.bundles) {
+            let properties = bundle.properties.iter();
+            let max = max_declared(properties.map(|it| (&*it.kind, &*it.value)));
+            let version = bundle.version(options.release_support);
+            let (Ok(version), Ok(max)) = (version, max) else {
+                continue;
+            };
+            let higher = |installed| version.precedence(installed).is_gt();
+            if max.supports(target) && installed.as_ref().is_none_or(higher) {
+                found.push((version, max));
+            }
+        }
+        found.sort_by(|(a, _), (b, _)| a.precedence(b));
+        found.dedup_by(|(a, _), (b, _)| a.precedence(b).is_eq());
+        let nearest = found.into_iter().take(MAX_TRIED);
+        nearest.map(|(it, max)| (it.recorded(), max)).collect()
+    }
+
+    /// Returns a catalog that should be asked and cannot be read.
+    fn unread(&self, catalogs: &[Catalog<'_>]) -> Option<String> {
+        let selector = Selector::new(self.filter.selector.as_ref()).ok()?;
+        let asked = |catalog: &&Catalog<'_>| catalog.enabled && selector.matches(&catalog.labels);
+        let mut asked = catalogs.iter().filter(asked);
+        let unread = asked.find(|catalog| catalog.content.is_none())?;
+        Some(unread.name.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::CatalogFilter;
+    use olm_api::keys::policy;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::extension::Policy;
+    use crate::resolve::UpdatePolicy;
+    use crate::resolve::tests::{Fixture, catalog, down};
+
+    /// Versions that replace each other, each with the raw JSON of what it supports.
+    fn chain(versions: &[(&str, &str)]) -> Fixture {
+        let names: Vec<_> = versions.iter().map(|(version, _)| *version).collect();
+        let mut fixture = Fixture::chain(&names);
+        for (blob, (_, max)) in fixture.blobs.iter_mut().zip(versions) {
+            let value: Value = serde_json::from_str(max).unwrap();
+            let property = json!({"type": "olm.maxOpenShiftVersion", "value": value});
+            blob["properties"].as_array_mut().unwrap().push(property);
+        }
+        fixture
+    }
+
+    fn question(annotations: &[(&str, &str)]) -> Question {
+        let annotations =
+            annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Question {
+            filter: CatalogFilter {
+                package_name: "kettle".to_owned(),
+                version: Some("1.0.0".to_owned()),
+                ..CatalogFilter::default()
+            },
+            policy: Policy::of(&annotations.collect(), UpdatePolicy::MinorOnly).unwrap(),
+            installed: Some(BundleRecord {
+                name: "kettle.v1.0.0".to_owned(),
+                package: "kettle".to_owned(),
+                version: "1.0.0".to_owned(),
+                release: None,
+                image: String::new(),
+                constraints: None,
+            }),
+            came_from: None,
+            rolling: None,
+            now: jiff::Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn lift(question: &Question, catalogs: &[Catalog<'_>]) -> String {
+        let options = question.options(Options::default());
+        let environment = Environment::default();
+        let target = MinorRelease::new(4, 19);
+        let lift = question.lift(catalogs, &environment, options, target);
+        lift.text("quay")
+    }
+
+    // applying.md 9.7; plugin.md U57
+    #[rstest]
+    #[case::nearest(&[("1.0.0", "\"4.18\""), ("1.1.0", "\"4.18\""), ("1.2.0", "\"4.19\""), ("1.3.0", "\"4.20\"")],
+        "1.2.0 (up to 4.19) lifts it: kubectl olm upgrade quay --to 1.x")]
+    #[case::one_step(&[("1.0.0", "\"4.18\""), ("1.2.0", "\"4.20\"")],
+        "1.2.0 (up to 4.20) lifts it: kubectl olm upgrade quay --to 1.2.0")]
+    #[case::none(&[("1.0.0", "\"4.18\""), ("1.1.0", "\"4.18\""), ("1.2.0", "true")],
+        "no version in the catalogs lifts it: kubectl olm delete quay")]
+    fn the_nearest_version_lifts_it(#[case] versions: &[(&str, &str)], #[case] want: &str) {
+        let content = chain(versions).content();
+        assert_eq!(lift(&question(&[]), &[catalog("a", 0, &content)]), want);
+    }
+
+    // applying.md 9.7
+    #[test]
+    fn what_is_chosen_already_comes_by_itself_unless_paused() {
+        let content = chain(&[("1.0.0", "\"4.18\""), ("1.1.0", "\"4.19\"")]).content();
+        let catalogs = [catalog("a", 0, &content)];
+        let mut free = question(&[]);
+        free.filter.version = None;
+        assert_eq!(
+            lift(&free, &catalogs),
+            "1.1.0 (up to 4.19) lifts it and is applied automatically"
+        );
+        let mut paused = question(&[(policy::PAUSED, "true")]);
+        paused.filter.version = None;
+        assert_eq!(
+            lift(&paused, &catalogs),
+            "1.1.0 (up to 4.19) lifts it: kubectl olm resume quay"
+        );
+    }
+
+    // applying.md 9.7
+    #[test]
+    fn what_no_edge_leads_to_has_to_be_forced() {
+        let mut fixture = chain(&[("1.0.0", "\"4.18\""), ("1.1.0", "\"4.19\"")]);
+        for entry in fixture.blobs[2]["entries"].as_array_mut().unwrap() {
+            entry["replaces"] = json!("");
+        }
+        let content = fixture.content();
+        assert_eq!(
+            lift(&question(&[]), &[catalog("a", 0, &content)]),
+            "1.1.0 (up to 4.19) lifts it: kubectl olm upgrade quay --to 1.1.0 --force"
+        );
+    }
+
+    // applying.md 9.7
+    #[test]
+    fn nothing_is_said_of_what_cannot_be_read() {
+        assert_eq!(
+            lift(&question(&[]), &[down("a", 0)]),
+            "what lifts it is not known, catalog a cannot be read: kubectl olm why quay"
+        );
+    }
+}
