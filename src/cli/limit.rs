@@ -1,4 +1,5 @@
-//! How long an answer is waited for: until it begins, and while it stops. A watch may be silent.
+//! How long an answer is waited for: until it begins, and while it stops. A watch may be silent. A
+//! read that the server asks to repeat (429 with `Retry-After`) is repeated within the same time.
 //!
 //! Source: plugin.md 1.3.
 
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use axum::body::Body as Answer;
 use futures::stream::{self, Stream, StreamExt as _};
-use http::{Request, Response, Uri};
+use http::header::RETRY_AFTER;
+use http::{Method, Request, Response, StatusCode, Uri};
 use kube::Client;
 use kube::client::Body;
 use tokio::time::{Instant, sleep, timeout};
@@ -64,7 +66,7 @@ async fn send(
 ) -> Result<Response<Answer>, Failure> {
     let late = Unanswered { server: server.clone(), seconds: limit.as_secs() };
     let stays = is_watch(request.uri());
-    let answer = timeout(limit, client.send(request)).await;
+    let answer = timeout(limit, repeated(client, request, limit)).await;
     let (head, body) = answer.map_err(|_| Failure::from(late))??.into_parts();
     let body = Answer::new(body);
     if stays {
@@ -72,6 +74,35 @@ async fn send(
     }
     let parts = unbroken(body.into_data_stream(), server, limit);
     Ok(Response::from_parts(head, Answer::from_stream(parts)))
+}
+
+/// Sends a request, and a read again when the server asks for that within the time that is left.
+async fn repeated(
+    client: Client,
+    request: Request<Body>,
+    limit: Duration,
+) -> kube::Result<Response<Body>> {
+    let begun = Instant::now();
+    let (head, body) = request.into_parts();
+    let again = (head.method == Method::GET).then(|| head.clone());
+    let mut answer = client.send(Request::from_parts(head, body)).await?;
+    while let (Some(head), Some(pause)) = (&again, asked_pause(&answer)) {
+        if begun.elapsed() + pause >= limit {
+            break;
+        }
+        sleep(pause).await;
+        answer = client.send(Request::from_parts(head.clone(), Body::empty())).await?;
+    }
+    Ok(answer)
+}
+
+/// Returns after which time the server asks for the request again.
+fn asked_pause<T>(answer: &Response<T>) -> Option<Duration> {
+    if answer.status() != StatusCode::TOO_MANY_REQUESTS {
+        return None;
+    }
+    let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// Ends a stream with a failure when nothing comes for too long.
@@ -180,6 +211,29 @@ mod tests {
         let error = api.list(&ListParams::default()).await.expect_err("nothing answers");
         let text = crate::managed::failure(&error);
         assert!(text.contains("no answer from S within 0 s"), "{text}");
+    }
+
+    #[rstest]
+    #[case::soon("0", 2)]
+    #[case::too_late("1", 1)]
+    #[tokio::test]
+    async fn a_read_is_repeated_when_the_server_asks_for_it(
+        #[case] pause: &'static str,
+        #[case] asked: usize,
+    ) {
+        let count = std::sync::Arc::new(AtomicUsize::new(0));
+        let counted = std::sync::Arc::clone(&count);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = match counted.fetch_add(1, Ordering::Relaxed) {
+                0 => Response::builder().status(429).header(RETRY_AFTER, pause),
+                _ => Response::builder(),
+            };
+            std::future::ready(answer.body(Body::empty()))
+        });
+        let api = Api::<ConfigMap>::all(impatient(Client::new(service, "default")));
+        // There is no list in either answer.
+        api.list(&ListParams::default()).await.expect_err("an empty answer");
+        assert_eq!(count.load(Ordering::Relaxed), asked);
     }
 
     #[tokio::test]

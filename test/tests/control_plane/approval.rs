@@ -90,7 +90,7 @@ async fn each_step_in_a_labelled_namespace_waits_for_its_approval() {
     let (_, why, errors) = olm(&scene, &["why", &name]);
     let said = format!("ApprovalRequired: nothing is applied: {TEXT}, and this one is plan");
     assert!(why.contains(&said), "{why}{errors}");
-    let (_, status, errors) = olm(&scene, &["status"]);
+    let (_, status, errors) = olm_test::plugin::answer(scene.cluster.plane, &["status"]);
     let mut rows = status.lines().filter(|row| row.split_whitespace().next() == Some(&*name));
     assert!(rows.any(|row| row.contains("approval")), "{status}{errors}");
     approve(&scene);

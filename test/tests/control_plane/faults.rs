@@ -1,6 +1,5 @@
 //! An API server that fails while things are removed: nothing is lost, and the order holds.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use olm_api::keys;
@@ -11,7 +10,6 @@ use olm_test::proxy::{Proxy, Rule};
 use olm_test::scene::{ACCOUNT, Scene};
 use olm_test::wait;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 
 const STEP: Duration = Duration::from_mins(1);
 const FINALIZER: &str = "example.com/served-by-the-operator";
@@ -20,33 +18,22 @@ const TRIES: u64 = 3;
 
 /// A control plane with one controller that reaches it through a proxy.
 struct Stage {
-    cluster: Cluster,
-    proxy: Proxy,
     _controller: Controller,
+    proxy: Proxy,
+    // The last: what is given back is emptied, and nothing may act there any longer.
+    cluster: Cluster,
 }
 
-/// The stage that all tests here share, one after the other: a fault affects the next request.
-async fn stage() -> (&'static Stage, MutexGuard<'static, ()>) {
-    static STAGE: OnceLock<Stage> = OnceLock::new();
-    static TURN: Mutex<()> = Mutex::const_new(());
-    let turn = TURN.lock().await;
-    if let Some(stage) = STAGE.get() {
-        // A test that failed has left its rules.
-        stage.proxy.clear();
-        return (stage, turn);
-    }
+/// Each test has a stage of its own: a fault affects the next request.
+async fn stage() -> Stage {
     let cluster = cluster::own().await;
-    let stage = tokio::task::spawn_blocking(move || {
-        STAGE.get_or_init(|| {
-            let plane = cluster.plane;
-            let proxy = Proxy::start(plane);
-            let controller = Controller::start_through(plane, &proxy, ControllerOptions::default());
-            Stage { cluster, proxy, _controller: controller }
-        })
-    })
-    .await
-    .expect("the controller starts");
-    (stage, turn)
+    let started = tokio::task::spawn_blocking(move || {
+        let proxy = Proxy::start(cluster.plane);
+        let controller =
+            Controller::start_through(cluster.plane, &proxy, ControllerOptions::default());
+        Stage { _controller: controller, proxy, cluster }
+    });
+    started.await.expect("the controller starts")
 }
 
 async fn installed(stage: &Stage, suffix: &str, finalizers: &[&str]) -> (Scene, Extension) {
@@ -78,7 +65,7 @@ fn is_going(scene: &Scene, kind: &str, name: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstall_alone() {
-    let (stage, _turn) = stage().await;
+    let stage = &stage().await;
     for (suffix, rule, times) in [
         ("broken", Rule::get("secrets").status(500), 3 * TRIES),
         ("busy", Rule::get("secrets").retry_after(1), 3),
@@ -118,7 +105,7 @@ async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstal
 // ARCHITECTURE.md, invariant 5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removal_that_fails_says_why_and_goes_on() {
-    let (stage, _turn) = stage().await;
+    let stage = &stage().await;
     let (scene, extension) = installed(stage, "failedremoval", &[]).await;
     let rule = Rule::on(&["delete"], "clusterobjectsets").status(403);
     let rule = stage.proxy.fail(rule);
@@ -136,7 +123,7 @@ async fn a_removal_that_fails_says_why_and_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers() {
-    let (stage, _turn) = stage().await;
+    let stage = &stage().await;
     let late = Rule::on(&["watch"], "clusterobjectsets").late_events(Duration::from_millis(800));
     for (suffix, rule) in [
         ("late", late),
@@ -180,7 +167,7 @@ async fn revision_says(scene: &Scene, revision: &str, reason: &str) {
 // ours: the next attempt comes before the watch delivers what the last one wrote
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
-    let (stage, _turn) = stage().await;
+    let stage = &stage().await;
     let (scene, extension) = installed(stage, "faultpassed", &[]).await;
     // The failures begin and end before any event about them arrives.
     let late = Duration::from_secs(10);
@@ -221,7 +208,7 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
 // ours: found by killing at random. An API server that has just started refuses for a moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_is_refused_for_a_moment_is_not_given_up() {
-    let (stage, _turn) = stage().await;
+    let stage = &stage().await;
     let suffix = "refused";
     let rule = Rule::list("configmaps").in_namespace(&format!("buoy-{suffix}"));
     let rule = stage.proxy.fail(rule.status(403).times(2));
@@ -273,7 +260,7 @@ async fn refuse_deletion(scene: &Scene) {
 async fn a_removal_that_admission_refuses_is_named_and_tried_until_it_is_let_pass() {
     // The account of an uninstall has failed for good after three attempts within a minute.
     const LONGER: Duration = Duration::from_secs(100);
-    let (stage, _turn) = stage().await;
+    let stage = &stage().await;
     let (scene, extension) = installed(stage, "denying", &[]).await;
     refuse_deletion(&scene).await;
     delete(&scene, "background");
@@ -302,7 +289,7 @@ async fn a_removal_that_admission_refuses_is_named_and_tried_until_it_is_let_pas
 // applying.md 7.2: to wait, what the watch has brought is enough
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_that_waits_its_turn_does_not_list_the_others() {
-    let (stage, _turn) = stage().await;
+    let stage = &stage().await;
     let (mut scene, extension) = installed(stage, "waitsturn", &[FINALIZER]).await;
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
     scene.grant(&bundles);

@@ -16,7 +16,7 @@ use olm_test::cluster::{self, Cluster, ControlPlane, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, condition, installed_version};
 use olm_test::package::{Bundle, Package, chain};
 use olm_test::scene::{ACCOUNT, Scene, serve};
-use olm_test::{images, plugin, wait};
+use olm_test::{images, plugin};
 use serde_json::{Value, json};
 
 use crate::crd_safety::definition;
@@ -515,7 +515,7 @@ async fn same(cluster: &Cluster, group: &str, flags: &[&str], rows: Vec<Row>) ->
         let revisions = extension.revisions().await.len();
         differs.extend(told.compare(row, &after, revisions));
         if let Some(word) = row.held {
-            let (_, status, _) = olm(plane, &["status", &scene.name, "-o", "json"]);
+            let (_, status, _) = plugin::answer(plane, &["status", &scene.name, "-o", "json"]);
             let status: Value = serde_json::from_str(&status).expect("JSON");
             let held = &status["extensions"][0]["heldBy"];
             if *held != json!([word]) {

@@ -91,7 +91,7 @@ async fn a_pinned_extension_shows_what_it_could_be() {
 
     let crowd = crowd(&scene).await;
     let why = plugin::ask(scene.cluster.plane, &["why", &scene.name]);
-    assert!(why.contains("Pinned: 1.0.1 is available"), "{why}");
+    assert!(why.contains("VersionOutOfRange: is not 1.0.0"), "{why}");
     for name in crowd {
         let plane = &scene.cluster.plane;
         plane.kubectl(&["delete", "--wait=false", "clustercatalog", &name]);
