@@ -193,7 +193,7 @@ impl Site {
                 clean::document(&mut document);
                 serde_json::from_value::<Option<V>>(document).map_err(Into::into)
             }
-            Err(error) => Err(anyhow::anyhow!("{}", one_line(&error))),
+            Err(error) => Err(anyhow::anyhow!("{}", one_line(error))),
         };
         let page = match read {
             Ok(view) => match view.and_then(|view| show(shell.clone(), view)) {

@@ -254,7 +254,7 @@ fn settled<T: Send>(
     watching.backoff(delays).filter(|event| {
         match event {
             Err(error) if is_forbidden(error) => {
-                tracing::warn!(error = %Sentence(error), "watch refused")
+                tracing::warn!(error = %Sentence(error), "watch refused");
             }
             Err(error) => tracing::debug!(error = %Sentence(error), "watch interrupted"),
             Ok(_) => {}

@@ -255,7 +255,7 @@ async fn follow(api: &Api<Metadata>, state: &Mutex<State>, wake: &Wake) -> kube:
                 watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error),
             )) if is_refusal(&error) => return error,
             Some(Err(error)) => {
-                tracing::debug!(error = %Sentence(&error), "watch of managed objects interrupted")
+                tracing::debug!(error = %Sentence(&error), "watch of managed objects interrupted");
             }
             // A watch has no end.
             None => std::future::pending().await,

@@ -41,7 +41,6 @@ impl Manager {
         store: Option<Arc<Store>>,
     ) -> anyhow::Result<Seen> {
         let bundles = self.cache("bundles")?;
-        let settled = self.cache("settled")?;
         let (mut notify, content_changed) = extension::content_changes();
         let catalogs = match store {
             Some(store) => Catalogs::own(store),
@@ -108,7 +107,7 @@ impl Manager {
         self.act("ClusterExtension controller", half, run);
         let (ctx, woken) = objectset::Context::new(
             client.clone(),
-            self.object_set_settings(guard, settled),
+            self.object_set_settings(guard, self.cache("settled")?),
             (&feed, seen.clone()),
             Arc::clone(&rbac),
             self.metrics.clone(),

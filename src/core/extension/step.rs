@@ -122,13 +122,13 @@ mod tests {
             "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "h"},
             "webhooks": [{"clientConfig": {"service": {"name": "s", "namespace": "ns"}}}]});
         let hook = Object::from_value(hook).unwrap();
-        let issues = issued_again(&recording("self-signed"), std::slice::from_ref(&hook));
+        let certificates = issued_again(&recording("self-signed"), std::slice::from_ref(&hook));
         assert_eq!(issued_again(&recording("cert-manager"), &[hook]), []);
-        let [issued] = issues.as_slice() else { panic!("{issues:?}") };
+        let [issued] = certificates.as_slice() else { panic!("{certificates:?}") };
         let valid = ValidExtension::of(&extension).unwrap();
         // Of two revisions, one of them rolled out.
         let present = ["stays", "leaves", "leaves"].map(|name| named("ConfigMap", name));
-        let step = StepRights::of(valid, &desired, &issues, &present);
+        let step = StepRights::of(valid, &desired, &certificates, &present);
         let mut rights = Permissions::default();
         let lacks = |rights: &Permissions| {
             lines(&step.missing(&[], &Held { rights, roles: &BTreeMap::new() }).rights)

@@ -24,7 +24,7 @@ pub(crate) struct Kind {
     pub(crate) crd: String,
     /// Whether 1.0.0 has it.
     pub(crate) of_first: bool,
-    kind: ApiResource,
+    resource: ApiResource,
     objects: Api<DynamicObject>,
 }
 
@@ -39,7 +39,7 @@ enum Found {
 
 impl Kind {
     pub(crate) fn new(scene: &Scene, group: &str, of_first: bool) -> Self {
-        let kind = ApiResource {
+        let resource = ApiResource {
             api_version: format!("{group}/v1"),
             group: group.to_owned(),
             version: "v1".to_owned(),
@@ -47,14 +47,16 @@ impl Kind {
             plural: "buoys".to_owned(),
         };
         let client = scene.cluster.client.clone();
-        let objects = Api::namespaced_with(client, &users(scene), &kind);
-        Self { crd: format!("buoys.{group}"), of_first, kind, objects }
+        let objects = Api::namespaced_with(client, &users(scene), &resource);
+        Self { crd: format!("buoys.{group}"), of_first, resource, objects }
     }
 
     /// Says whether a key of a state is that of the CRD or of an object of it.
     pub(crate) fn has_key(&self, key: &str) -> bool {
         key == format!("CustomResourceDefinition.apiextensions.k8s.io /{}", self.crd)
-            || key.starts_with(&format!("{}.{} ", self.kind.kind, self.kind.group))
+            || key.starts_with(&format!("{}.{} ", self.resource.kind, self.resource.group))
+            // The API server makes and removes it with the CRD.
+            || key.starts_with("APIService.") && key.ends_with(&format!(".{}", self.resource.group))
     }
 
     async fn read(&self) -> Result<Found, kube::Error> {
@@ -72,8 +74,8 @@ impl Kind {
     }
 
     async fn create(&self) -> Result<Option<String>, kube::Error> {
-        let mut instance = DynamicObject::new(INSTANCE, &self.kind);
-        instance.metadata.finalizers = Some(vec![format!("{}/unmoor", self.kind.group)]);
+        let mut instance = DynamicObject::new(INSTANCE, &self.resource);
+        instance.metadata.finalizers = Some(vec![format!("{}/unmoor", self.resource.group)]);
         Ok(self.objects.create(&PostParams::default(), &instance).await?.metadata.uid)
     }
 

@@ -273,10 +273,10 @@ fn uses(folder: &str) -> BTreeMap<Vec<String>, Uses> {
     for (at, code) in &files {
         for named in named(code, at) {
             let shared = at.iter().zip(&named).take_while(|(one, other)| one == other).count();
-            let (Some(module), Some(used)) = (at.get(shared), named.get(shared)) else { continue };
+            let (Some(module), Some(other)) = (at.get(shared), named.get(shared)) else { continue };
             let modules = uses.entry(at[..shared].to_vec()).or_default();
-            if modules.contains_key(used) {
-                modules.entry(module.clone()).or_default().insert(used.clone());
+            if modules.contains_key(other) {
+                modules.entry(module.clone()).or_default().insert(other.clone());
             }
         }
     }

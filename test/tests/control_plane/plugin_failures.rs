@@ -15,7 +15,7 @@ use olm_test::scene::Scene;
 use serde_json::json;
 
 /// What a call may take that waits for nothing: far less than the minutes that retries took.
-const AT_ONCE: Duration = Duration::from_secs(60);
+const AT_ONCE: Duration = Duration::from_mins(1);
 const SERVICE: &str = "catalogs-away";
 
 /// Runs the plugin with a kubeconfig; returns its exit code and all that it says, and fails when it

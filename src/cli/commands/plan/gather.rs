@@ -55,7 +55,7 @@ impl From<anyhow::Error> for Missing {
 impl Missing {
     /// What a registry or a cluster did not tell.
     fn unknown(error: &anyhow::Error) -> Self {
-        Self { outcome: Outcome::Unknown, why: one_line(&error) }
+        Self { outcome: Outcome::Unknown, why: one_line(error) }
     }
 }
 
