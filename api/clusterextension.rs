@@ -157,6 +157,16 @@ impl CustomResourceExt for ClusterExtension {
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Progressing')].status"
     ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
     printcolumn(name = "Update", type_ = "string", json_path = ".status.update.version"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

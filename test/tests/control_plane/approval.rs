@@ -84,6 +84,8 @@ async fn each_step_in_a_labelled_namespace_waits_for_its_approval() {
     waits(&extension).await;
     is_not_got_past(&scene, &extension, "1.0.0").await;
     assert!(scene.get("configmap", &scene.package.config_map()).is_none());
+    let table = scene.cluster.plane.kubectl(&["get", "clusterextension", &name]);
+    assert!(table.contains("False") && table.contains("ApprovalRequired"), "{table}");
     let first = held(&scene);
     let told = scene.events("ApprovalRequired");
     assert!(told.iter().any(|note| note.contains(digest(&first))), "{told:?}");

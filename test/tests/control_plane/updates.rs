@@ -86,8 +86,9 @@ async fn a_pinned_extension_shows_what_it_could_be() {
         lines.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
     let rows = columns(&table);
-    assert!(rows[0].contains(&"UPDATE".to_owned()), "{table}");
-    assert!(rows[1].contains(&"1.0.1".to_owned()), "{table}");
+    let shows = |row: &[String], words: &[&str]| words.iter().all(|it| row.contains(&(*it).into()));
+    assert!(shows(&rows[0], &["READY", "REASON", "UPDATE"]), "{table}");
+    assert!(shows(&rows[1], &["Succeeded", "1.0.1"]), "{table}");
 
     let crowd = crowd(&scene).await;
     let why = plugin::ask(scene.cluster.plane, &["why", &scene.name]);

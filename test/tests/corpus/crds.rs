@@ -35,7 +35,7 @@ const CHOSEN: [(&str, &str, &str); 12] = [
     (
         "clusterextensions",
         "/spec/versions/0/additionalPrinterColumns",
-        "one column more: the newer version that is offered and not taken",
+        "more columns: whether it is ready and why not, and the newer version that is offered and not taken",
     ),
     (
         "clusterextensions",

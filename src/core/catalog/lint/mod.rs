@@ -5,7 +5,7 @@
 //! extension could use, a warning works but not as meant. What cannot be read counts against nothing
 //! else: whether something exists is not asked while a document is unread.
 //!
-//! Source: plugin.md 2.2 and 2.3.
+//! Source: plugin.md 2.2.
 
 mod blob;
 mod constraints;
