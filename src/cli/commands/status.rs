@@ -102,9 +102,11 @@ pub(crate) async fn run(
     if args.watch {
         return watch(cluster.own_client(), &args, out).await;
     }
-    let one = match args.names.as_slice() {
-        [name] if matches!(args.output, Output::Table | Output::Json | Output::Yaml) => {
-            Some(Details::read(&cluster, name).await?)
+    let one = match (args.names.as_slice(), extensions.as_slice()) {
+        ([_], [extension])
+            if matches!(args.output, Output::Table | Output::Json | Output::Yaml) =>
+        {
+            Some(Details::read(&cluster, extension).await?)
         }
         _ => None,
     };
@@ -153,8 +155,11 @@ struct Details {
 }
 
 impl Details {
-    async fn read(cluster: &Cluster, name: &str) -> anyhow::Result<Self> {
-        let about = format!("involvedObject.kind=ClusterExtension,involvedObject.name={name}");
+    async fn read(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::Result<Self> {
+        let name = &extension.name_any();
+        // Not those of an earlier extension of the same name.
+        let uid = extension.uid().unwrap_or_default();
+        let about = format!("involvedObject.kind=ClusterExtension,involvedObject.uid={uid}");
         let params = ListParams::default().fields(&about);
         // Where those about cluster-scoped objects are.
         let api = Api::<Event>::namespaced(cluster.own_client().clone(), "default");

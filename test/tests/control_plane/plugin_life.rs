@@ -235,3 +235,22 @@ async fn what_classic_left_behind_is_carried_over() {
     let (code, _, errors) = olm(&scene, &["delete", &name, "--delete-data", "--yes"], false);
     assert_eq!(code, Some(0), "{errors}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_an_earlier_extension_of_the_name_are_not_shown() {
+    let cluster = cluster::with_controller().await;
+    let scene = Scene::set(cluster, "namesake", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let installed = scene.install(json!({})).await.installed("1.0.0").await;
+    let (code, text, errors) =
+        olm(&scene, &["delete", &scene.name, "--delete-data", "--yes"], false);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let again = scene.install(json!({})).await.installed("1.0.0").await;
+    assert_ne!(installed.metadata.uid, again.metadata.uid);
+
+    assert!(scene.events("RevisionCreated").len() > 1, "the cluster has those of both");
+    let (_, text, errors) = olm(&scene, &["status", &scene.name, "-o", "json"], false);
+    let status: Value = serde_json::from_str(&text).expect(&errors);
+    let events = status["extensions"][0]["events"].as_array().expect("a list");
+    let made = events.iter().filter(|event| event["reason"] == "RevisionCreated");
+    assert_eq!(made.count(), 1, "{text}");
+}

@@ -626,13 +626,10 @@ async fn the_controller_does_what_the_plugin_said_about_rights_and_crds() {
     let rows = vec![
         row("lacks", "1.1.0", false).while_is(State::Lacks).held_by("rights"),
         row("leaves", "1.1.0", false).while_is(State::Leaves).held_by("rights"),
-        row("secrets", "1.1.0", false)
-            .with(policy::WEBHOOK_CERTIFICATES, "self-signed")
-            .while_is(State::Secrets)
-            .held_by("rights"),
+        row("secrets", "1.1.0", false).while_is(State::Secrets).held_by("rights"),
         row("narrows", "1.1.0", false).while_is(State::Narrows).held_by("crds"),
     ];
-    decides_alike("rights", &[], rows).await;
+    decides_alike("rights", &["--webhook-certificates=self-signed"], rows).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
