@@ -90,7 +90,7 @@ pub enum SourcedValue {
     Map(Vec<(String, Self)>),
 }
 
-/// Reads every document like [`to_json`], keeping the text of numbers.
+/// Reads every document like [`super::to_json`], keeping the text of numbers.
 ///
 /// Only `metadata/properties.yaml` needs it, where `4.20` must not become `4.2` (rendering.md R13).
 pub fn to_json_with_sources(text: &str) -> Result<Vec<SourcedValue>, YamlError> {
