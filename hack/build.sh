@@ -12,7 +12,7 @@ mkdir -p "$logs"
 start=$SECONDS
 
 [[ -d target/debug && -e target/local-cluster ]] || cat >&2 <<'END'
-Building the control plane (Kubernetes, etcd and a registry) and the programs: about 12 minutes the
+Building the control plane (Kubernetes, etcd and a registry) and the programs: about 10 minutes the
 first time on two cores, seconds afterwards.
 END
 
