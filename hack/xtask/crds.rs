@@ -1,8 +1,7 @@
 //! The CRDs, as the types of olm-api say, brought into the form upstream's generator writes.
 //!
 //! What the derive cannot say is changed here (stack.md 5): nothing is nullable, schemas have no
-//! titles, formats that Go does not write are dropped, and the root lists the members every
-//! Kubernetes object has.
+//! titles, and the root lists the members every Kubernetes object has.
 
 use anyhow::{Context as _, bail};
 use kube::core::crd::v1::CustomResourceExt;

@@ -35,7 +35,7 @@ pub(crate) struct Global {
     /// Group to impersonate; may be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP")]
     pub(crate) impersonate_groups: Vec<String>,
-    /// Time to wait for a server until its answer begins, and whenever it pauses; 0 is no limit
+    /// Time to wait for a server until its answer begins, and whenever it pauses; 0 means no limit
     #[arg(
         long,
         global = true,

@@ -19,7 +19,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// How often what is waited for is asked again after a failure.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Seconds; 0 is no limit.
+/// Seconds; 0 means no limit.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 
 /// Nothing came in time.
@@ -32,7 +32,7 @@ pub(crate) struct Unanswered {
     pub(crate) seconds: u64,
 }
 
-/// From now on every request has so many seconds; 0 is no limit.
+/// Limits every later request to so many seconds; 0 means no limit.
 pub(crate) fn set(seconds: u64) {
     LIMIT.store(seconds, Ordering::Relaxed);
 }

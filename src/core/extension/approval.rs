@@ -65,8 +65,8 @@ pub fn requires_approval(
 
 impl Policy {
     /// Returns which approval a step to `target` takes. Where approval is required
-    /// ([`requires_approval`]), nothing else that the extension says counts, and its version alone
-    /// is no approval of a plan.
+    /// ([`requires_approval`]), nothing else in the extension counts, and a version alone does not
+    /// approve a plan.
     pub fn demand(
         &self,
         target: &BundleRecord,

@@ -66,13 +66,13 @@ pub use record::{BundleRecord, recorded_generation};
 pub(crate) use report::began;
 pub use report::{Deadline, Outcome, bundle_version, deadline, is_late, statements};
 
-/// Lower-case hexadecimal digits of `bytes`.
 /// Returns the digest of bytes as images and plans have it.
 pub fn sha256(bytes: &[u8]) -> String {
     use sha2::Digest as _;
     format!("sha256:{}", hex(&sha2::Sha256::digest(bytes)))
 }
 
+/// Returns `bytes` as lower-case hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {

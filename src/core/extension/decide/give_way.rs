@@ -11,9 +11,9 @@ use crate::revision::BundleRecord;
 use crate::status::Note;
 
 impl Question {
-    /// Returns why what is rolled out gives way to what a resolution chose, if it does: the catalogs
-    /// have withdrawn or deprecated it, its workload cannot progress, or it takes too long. What
-    /// progresses goes on, and so does what was chosen again.
+    /// Returns why a rollout gives way to the bundle that a resolution chose, if it does: the catalogs
+    /// have withdrawn or deprecated its bundle, its workload cannot progress, or it takes too long. A
+    /// rollout that progresses is kept, and so is one whose bundle was chosen again.
     ///
     /// `resolution` is what [`Question::resolve`] made of the same catalogs: it starts from the
     /// installed bundle, as if nothing was rolled out.
