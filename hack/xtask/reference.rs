@@ -48,7 +48,7 @@ pub(crate) fn schemas() -> impl Iterator<Item = (String, String)> {
                     names the JSON Schema that describes the rest. Members are only ever added: a program passes over \
                     those that it does not know. A schema describes what the plugin of the same release prints, and \
                     knows no others. Lists are in a fixed order, and the same state gives the same bytes. \
-                    `resolve`, `range`, `crd check`, `lint-bundle`, `version` and `show` of a bundle are \
+                    `crd check`, `bundle lint`, `version` and `show` of a bundle are \
                     older than this and have no schema.\n\n\
                     | `schema` | says |\n|---|---|\n"
         .to_owned();

@@ -23,10 +23,10 @@ use crate::puller::puller;
 /// Path of the whole content, relative to the base URL of a catalog.
 const ALL: &str = "/api/v1/all";
 
-/// Syntax of the value of `--catalog`.
+/// Syntax of the value of `--from`.
 pub(crate) const CATALOG_SYNTAX: &str = "[NAME=]PATH|IMAGE|URL[,priority=N]";
 
-/// The value of `--catalog`, in the syntax of [`CATALOG_SYNTAX`].
+/// The value of `--from`, in the syntax of [`CATALOG_SYNTAX`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CatalogFlag {
     /// Name of the catalog; by default the last component of its path, reference or URL.

@@ -26,6 +26,8 @@ mod web;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
+
 pub use crate::commands::documents::schemas;
 pub use crate::commands::{GROUPS, grouped as command};
 
@@ -39,11 +41,16 @@ pub fn main() -> ExitCode {
     let cli = match commands::parse() {
         Ok(cli) => cli,
         Err(error) => {
+            // A name alone asks for its help; everything else that goes to stderr is wrong usage.
+            let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
             // If the stream is closed, the message cannot be shown anywhere.
-            let _ = error.print();
-            // Help and version are successful output; everything else clap reports is wrong usage.
-            let outcome = if error.use_stderr() { Outcome::Usage } else { Outcome::Done };
-            return outcome.into();
+            let _ = if is_help {
+                write!(anstream::stdout(), "{}", error.render().ansi())
+            } else {
+                error.print()
+            };
+            let is_usage = error.use_stderr() && !is_help;
+            return if is_usage { Outcome::Usage } else { Outcome::Done }.into();
         }
     };
     limit::set(cli.global.request_timeout);

@@ -167,7 +167,7 @@ impl Offers {
             Self::Named(named) => {
                 let mut named = named.iter();
                 let named = named.find(|it| it.flag.name == catalog);
-                let named = named.with_context(|| format!("no --catalog is named {catalog:?}"))?;
+                let named = named.with_context(|| format!("no --from is named {catalog:?}"))?;
                 let metas = named.of_package(package).map_err(anyhow::Error::msg)?;
                 metas.cloned().collect()
             }

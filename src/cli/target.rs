@@ -142,7 +142,7 @@ impl Lookup {
     /// Returns what is offered: by the named catalogs, else by those of the cluster.
     pub(crate) async fn offers(&self, global: &Global) -> anyhow::Result<Offers> {
         if self.is_offline() {
-            self.settings.refuse("no --catalog is given")?;
+            self.settings.refuse("no --from is given")?;
             return Ok(Offers::Named(Arc::new(self.named().await)));
         }
         Ok(Offers::Cluster(Box::new(self.cluster(global).await?)))

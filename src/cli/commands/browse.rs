@@ -60,7 +60,7 @@ pub(crate) async fn run(
     }
     let offline = args.lookup.is_offline();
     let verbs = if offline {
-        args.lookup.settings.refuse("no --catalog is given")?;
+        args.lookup.settings.refuse("no --from is given")?;
         let named = args.lookup.named().await;
         let authorities = args.lookup.access.catalog_ca;
         Verbs::new(Source::Named(Arc::new(named), authorities), global)

@@ -3,7 +3,7 @@
 use olm_core::explain::Report;
 use olm_core::plan::Plan;
 
-use super::{catalog, cluster_upgrade, doctor, history, images, lock, rbac, search, show, status};
+use super::{catalog, cluster_check, doctor, history, images, lock, rbac, search, show, status};
 use crate::document::{Document, schema};
 
 /// Names the documents, each with its type.
@@ -23,7 +23,7 @@ macro_rules! documents {
 documents! {
     "olm.build": catalog::build::Built<'_>;
     "olm.catalogs": catalog::list::Catalogs;
-    "olm.cluster-upgrade": cluster_upgrade::report::Verdict;
+    "olm.cluster-upgrade": cluster_check::report::Verdict;
     "olm.diff": catalog::diff::Changes;
     "olm.doctor": doctor::Diagnosis;
     "olm.history": history::History<'_>;

@@ -11,7 +11,7 @@ type Help = (&'static str, &'static [&'static str], &'static str);
 const WRITES: &str = "1 refused or failed, 4 timed out";
 const READS: &str = "3 the cluster cannot be asked";
 
-const HELP: [Help; 31] = [
+const HELP: [Help; 29] = [
     ("search", &["search lamp"], "1 nothing matches, 3 the answer is incomplete"),
     ("show", &["show lamp-operator"], "1 it cannot be read"),
     ("graph", &["graph lamp"], "1 there is no such package"),
@@ -50,9 +50,13 @@ const HELP: [Help; 31] = [
         &["crd check cluster registry.example.com/lamp-operator-bundle:v1.1.0"],
         "1 there are findings",
     ),
-    ("images", &["images lamp -o name"], "1 with --check: one is not there; 3 one is not known"),
+    (
+        "bundle images",
+        &["bundle images lamp -o name"],
+        "1 with --check: one is not there; 3 one is not known",
+    ),
     ("lock write", &["lock write lamp"], READS),
-    ("cluster-upgrade", &["cluster-upgrade"], "1 something blocks it, 3 something is unknown"),
+    ("cluster check", &["cluster check"], "1 something blocks it, 3 something is unknown"),
     ("catalog list", &["catalog list"], READS),
     ("catalog add", &["catalog add lamps registry.example.com/lamps/catalog:v2 --yes"], WRITES),
     ("catalog remove", &["catalog remove more --yes"], WRITES),
@@ -75,23 +79,21 @@ const HELP: [Help; 31] = [
         "1 somebody could be hurt",
     ),
     (
-        "lint-bundle",
-        &["lint-bundle registry.example.com/lamp-operator-bundle:v1.0.0"],
+        "bundle lint",
+        &["bundle lint registry.example.com/lamp-operator-bundle:v1.0.0"],
         "1 there are findings",
     ),
     (
-        "render",
-        &["render registry.example.com/lamp-operator-bundle:v1.0.0 -n light"],
+        "bundle render",
+        &["bundle render registry.example.com/lamp-operator-bundle:v1.0.0 -n light"],
         "1 it cannot be read",
     ),
     (
-        "from-classic",
-        &["from-classic -f classic.yaml --report"],
+        "migrate from-classic",
+        &["migrate from-classic -f classic.yaml --report"],
         "1 something is not carried, 3 it could not be read",
     ),
     ("doctor", &["doctor"], "1 a problem, 3 something is not known"),
-    ("resolve", &["resolve --package lamp-operator --catalog lamps"], "1 nothing is found"),
-    ("range", &["range '~1.2' 1.2.9 1.3.0"], "1 it is not a range"),
 ];
 
 /// Adds examples and exit codes to the help of every command that has some.

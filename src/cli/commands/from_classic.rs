@@ -1,4 +1,4 @@
-//! `kubectl olm from-classic`: what the Subscriptions of OLM Classic become.
+//! `kubectl olm migrate from-classic`: what the Subscriptions of OLM Classic become.
 //!
 //! Source: plugin.md 3.
 
@@ -19,7 +19,7 @@ use crate::graph::plain;
 use crate::managed::failure;
 use crate::output::{Outcome, Table, notice};
 
-/// Flags of `from-classic`.
+/// Flags of `migrate from-classic`.
 #[derive(Debug, Args)]
 pub(crate) struct FromClassicArgs {
     /// Names of Subscriptions; by default all of them
@@ -151,7 +151,7 @@ fn steps(answer: &Answer) -> Vec<String> {
     }
     if answer.migrations.iter().any(|migration| migration.follow.is_some()) {
         steps.push(
-            "Apply what kubectl olm from-classic --follow printed before the first step: updates \
+            "Apply what kubectl olm migrate from-classic --follow printed before the first step: updates \
              continue"
                 .to_owned(),
         );

@@ -2,7 +2,6 @@
 //! those of a cluster.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -22,7 +21,7 @@ use crate::target::{Lookup, Target, chosen, filter, or_near};
 /// Flags of `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// With `--catalog` a package; otherwise an extension of the cluster or, if there is none of the
+    /// With `--from` a package; otherwise an extension of the cluster or, if there is none of the
     /// name, a package of its catalogs
     #[arg(value_name = "PACKAGE|EXTENSION")]
     name: String,
@@ -43,9 +42,6 @@ pub(crate) struct GraphArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
-    /// Write to a file instead
-    #[arg(short, long, value_name = "FILE")]
-    file: Option<PathBuf>,
 }
 
 /// What the highlighted path follows.
@@ -67,18 +63,12 @@ pub(crate) async fn run(
             return Err(UsageError(text).into());
         }
         Target::Package(wanted) if args.lookup.is_offline() => {
-            args.lookup.settings.refuse("no --catalog is given")?;
+            args.lookup.settings.refuse("no --from is given")?;
             of_package(&args, filter(&wanted)).await?
         }
         target => on_cluster(&args, target, global).await?,
     };
-    let text = graph.draw(args.output);
-    match &args.file {
-        Some(file) => {
-            std::fs::write(file, text).with_context(|| file.display().to_string())?;
-        }
-        None => out.write_all(text.as_bytes())?,
-    }
+    out.write_all(graph.draw(args.output).as_bytes())?;
     Ok(Outcome::Done)
 }
 

@@ -1,4 +1,4 @@
-//! `kubectl olm images`: which images bundles take, and whether they can be had from here.
+//! `kubectl olm bundle images`: which images bundles take, and whether they can be had from here.
 //!
 //! Source: plugin.md 1.4.
 
@@ -33,10 +33,10 @@ use crate::target::{Lookup, load};
 /// Manifests that are asked for at the same time.
 const AT_ONCE: usize = 8;
 
-/// Arguments of `images`.
+/// Arguments of `bundle images`.
 #[derive(Debug, Args)]
 pub(crate) struct ImagesArgs {
-    /// Bundles, packages and extensions; with `--catalog` alone all packages
+    /// Bundles, packages and extensions; with `--from` alone all packages
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
     /// Ask for the manifest of each: through the mirrors of this machine and of the cluster, with the
@@ -79,7 +79,7 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     if args.targets.is_empty() && !args.lookup.is_offline() {
-        return Err(UsageError("a target, or --catalog".to_owned()).into());
+        return Err(UsageError("a target, or --from".to_owned()).into());
     }
     let images = named(&args, global).await?;
     let mut found = BTreeMap::new();
@@ -224,7 +224,7 @@ fn write_found(found: &BTreeMap<String, Found>, out: &mut dyn Write) -> anyhow::
     Ok(table.write(out)?)
 }
 
-/// Which images bundles take: `kubectl olm images`.
+/// Which images bundles take: `kubectl olm bundle images`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Listed<'a> {
     images: Vec<Row<'a>>,

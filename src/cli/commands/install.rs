@@ -25,7 +25,7 @@ use strum::VariantNames as _;
 use crate::bundle_source::load_bundle_source;
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster, only};
-use crate::commands::cluster_upgrade::warn_of_closing;
+use crate::commands::cluster_check::warn_of_closing;
 use crate::commands::render::{Output, Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
@@ -61,8 +61,8 @@ pub(crate) struct InstallArgs {
     #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<String>,
     /// Catalog to use, or labels of catalogs; by default all of them
-    #[arg(long, value_name = "CATALOG|KEY=VALUE,...")]
-    catalog_selector: Option<String>,
+    #[arg(long, value_name = "NAME|KEY=VALUE,...")]
+    catalog: Option<String>,
     /// Upgrade constraint policy: require the update paths of the catalog, or not
     #[arg(long, value_enum, value_name = "POLICY")]
     policy: Option<Policy>,
@@ -207,7 +207,7 @@ impl InstallArgs {
             package_name: package.to_owned(),
             version: range.map(str::to_owned),
             channels: self.channels.clone(),
-            selector: self.catalog_selector.as_deref().map(selector),
+            selector: self.catalog.as_deref().map(selector),
             upgrade_constraint_policy: self.policy.map(Into::into),
         }
     }

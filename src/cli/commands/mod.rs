@@ -6,8 +6,9 @@
 
 pub(crate) mod approve;
 pub(crate) mod browse;
+pub(crate) mod bundle_lint;
 pub(crate) mod catalog;
-pub(crate) mod cluster_upgrade;
+pub(crate) mod cluster_check;
 pub(crate) mod completion;
 pub(crate) mod crd_check;
 pub(crate) mod crd_migrate;
@@ -20,7 +21,6 @@ pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod images;
 pub(crate) mod install;
-pub(crate) mod lint_bundle;
 pub(crate) mod lock;
 pub(crate) mod pause;
 pub(crate) mod plan;
@@ -60,70 +60,84 @@ pub(crate) struct Cli {
 /// One subcommand with its own flags.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Print the bundle that a ClusterExtension would get
-    Resolve(resolve::ResolveArgs),
-    /// Explain why a ClusterExtension gets its bundle, or none
-    Why(Box<why::WhyArgs>),
+    /// Search packages in the catalogs of the cluster
+    Search(search::SearchArgs),
+    /// Show a package, or the bundle that an extension has installed
+    Show(show::ShowArgs),
     /// Draw the update graph of a package
     Graph(graph::GraphArgs),
-    /// Check versions against a version range
-    Range(range::RangeArgs),
-    /// Show a bundle and how it can be configured
-    Show(show::ShowArgs),
-    /// Validate a bundle and list its requirements
-    LintBundle(lint_bundle::LintBundleArgs),
-    /// Check CRD upgrades; migrate stored versions
-    #[command(subcommand)]
-    Crd(CrdCommand),
-    /// List the images of bundles; check that they can be pulled
-    Images(images::ImagesArgs),
+    /// Explain why a ClusterExtension gets its bundle, or none
+    Why(Box<why::WhyArgs>),
+    /// Show extensions: version, health, updates, blockers
+    Status(status::StatusArgs),
+    /// Show the history of installed versions
+    History(history::HistoryArgs),
+    /// Show what would change, and what blocks it
+    Plan(Box<plan::PlanArgs>),
+    /// Open a read-only web view
+    Browse(browse::BrowseArgs),
+    /// Install a package, with an account that may install just that
+    Install(Box<install::InstallArgs>),
+    /// Move an extension to another version
+    Upgrade(Box<upgrade::UpgradeArgs>),
+    /// Roll back to the content of an earlier revision
+    Rollback(rollback::RollbackArgs),
+    /// Approve one exact plan
+    Approve(Box<approve::ApproveArgs>),
+    /// Pause extensions: no updates, no drift repair
+    Pause(pause::PauseArgs),
+    /// Resume paused extensions
+    Resume(pause::PauseArgs),
+    /// Delete extensions, after showing the data that goes with them
+    Delete(delete::DeleteArgs),
     /// Record, verify and restore installed versions
     #[command(subcommand)]
     Lock(lock::LockCommand),
     /// Print, apply or check the rights that bundles need
     Rbac(Box<rbac::RbacArgs>),
-    /// Check whether the cluster may be updated, and how to lift blockers
-    ClusterUpgrade(cluster_upgrade::ClusterUpgradeArgs),
-    /// Print the objects a bundle becomes
-    Render(render::RenderArgs),
-    /// Search packages in the catalogs of the cluster
-    Search(search::SearchArgs),
-    /// Show extensions: version, health, updates, blockers
-    Status(status::StatusArgs),
-    /// Install a package, with an account that may install just that
-    Install(Box<install::InstallArgs>),
-    /// Show what would change, and what blocks it
-    Plan(Box<plan::PlanArgs>),
-    /// Approve one exact plan
-    Approve(Box<approve::ApproveArgs>),
-    /// Move an extension to another version
-    Upgrade(Box<upgrade::UpgradeArgs>),
-    /// Roll back to the content of an earlier revision
-    Rollback(rollback::RollbackArgs),
-    /// Show the history of installed versions
-    History(history::HistoryArgs),
-    /// Pause extensions: no updates, no drift repair
-    Pause(pause::PauseArgs),
-    /// Resume paused extensions
-    Resume(pause::PauseArgs),
-    /// Delete an extension, after showing the data that goes with it
-    Delete(delete::DeleteArgs),
     /// List, add, remove, check and build catalogs
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
-    /// Convert Subscriptions of OLM Classic to ClusterExtensions
-    FromClassic(from_classic::FromClassicArgs),
-    /// Open a read-only web view
-    Browse(browse::BrowseArgs),
+    /// Validate, show and render bundles; list their images
+    #[command(subcommand)]
+    Bundle(BundleCommand),
+    /// Check CRD upgrades; migrate stored versions
+    #[command(subcommand)]
+    Crd(CrdCommand),
+    /// Check whether the cluster may be updated
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+    /// Move to this controller from OLM Classic or from upstream
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
     /// Check the cluster; collect a support bundle
     Doctor(doctor::DoctorArgs),
     /// Complete commands in a shell, or through kubectl
     Completion(completion::CompletionArgs),
     /// Print the version of this build
     Version(version::VersionArgs),
+    /// Print the bundle that a ClusterExtension would get
+    #[command(hide = true)]
+    Resolve(resolve::ResolveArgs),
+    /// Check versions against a version range
+    #[command(hide = true)]
+    Range(range::RangeArgs),
     /// Print completions of a command line
     #[command(name = "__complete", hide = true)]
     Complete(completion::CompleteArgs),
+}
+
+/// What is asked of bundles.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BundleCommand {
+    /// Validate a bundle and list its requirements
+    Lint(bundle_lint::BundleLintArgs),
+    /// Show a bundle and how it can be configured
+    Show(show::ShowArgs),
+    /// Print the objects a bundle becomes
+    Render(render::RenderArgs),
+    /// List the images of bundles; check that they can be pulled
+    Images(images::ImagesArgs),
 }
 
 /// What is asked of CRDs.
@@ -135,20 +149,30 @@ pub(crate) enum CrdCommand {
     Migrate(crd_migrate::CrdMigrateArgs),
 }
 
+/// What is asked of a cluster.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Check whether the cluster may be updated, and how to lift blockers
+    Check(cluster_check::ClusterCheckArgs),
+}
+
+/// Where a cluster comes from.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrateCommand {
+    /// Convert Subscriptions of OLM Classic to ClusterExtensions
+    FromClassic(from_classic::FromClassicArgs),
+    /// Show what blocks taking this cluster over from upstream
+    FromUpstream(doctor::FromUpstreamArgs),
+}
+
 /// The groups of the help, each with its commands (plugin.md 1.1).
 pub const GROUPS: [(&str, &[&str]); 6] = [
-    ("Find", &["search", "show", "graph", "why"]),
-    (
-        "Install and change",
-        &[
-            "install", "status", "plan", "approve", "upgrade", "rollback", "history", "pause",
-            "resume", "delete",
-        ],
-    ),
-    ("Rights and safety", &["rbac", "crd", "images", "lock", "cluster-upgrade"]),
-    ("Catalogs and bundles", &["catalog", "lint-bundle", "render", "from-classic"]),
-    ("Troubleshoot", &["browse", "doctor"]),
-    ("Other", &["resolve", "range", "version", "completion"]),
+    ("Look", &["search", "show", "graph", "why", "status", "history", "plan", "browse"]),
+    ("Change", &["install", "upgrade", "rollback", "approve", "pause", "resume", "delete", "lock"]),
+    ("Rights", &["rbac"]),
+    ("Catalogs", &["catalog"]),
+    ("Bundles", &["bundle", "crd"]),
+    ("Cluster", &["cluster", "migrate", "doctor", "completion", "version"]),
 ];
 
 /// Reads the command line.
@@ -184,37 +208,47 @@ pub fn grouped() -> clap::Command {
 
 /// Runs one command; data goes to `out`.
 pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let global = &cli.global;
     match cli.command {
-        Command::Resolve(args) => resolve::run(args, out).await,
-        Command::Why(args) => why::run(*args, &cli.global, out).await,
-        Command::Graph(args) => graph::run(args, &cli.global, out).await,
-        Command::Range(args) => range::run(args, out).await,
-        Command::Show(args) => show::run(args, &cli.global, out).await,
-        Command::LintBundle(args) => lint_bundle::run(args, out).await,
-        Command::Crd(CrdCommand::Check(args)) => crd_check::run(args, &cli.global, out).await,
-        Command::Crd(CrdCommand::Migrate(args)) => crd_migrate::run(args, &cli.global, out).await,
-        Command::Images(args) => images::run(args, &cli.global, out).await,
-        Command::Lock(command) => lock::run(command, &cli.global, out).await,
-        Command::ClusterUpgrade(args) => cluster_upgrade::run(args, &cli.global, out).await,
-        Command::Render(args) => render::run(args, &cli.global, out).await,
-        Command::Rbac(args) => rbac::run(*args, &cli.global, out).await,
-        Command::Search(args) => search::run(args, &cli.global, out).await,
-        Command::Status(args) => status::run(args, &cli.global, out).await,
-        Command::Install(args) => install::run(*args, &cli.global, out).await,
-        Command::Plan(args) => plan::run(*args, &cli.global, out).await,
-        Command::Approve(args) => approve::run(*args, &cli.global, out).await,
-        Command::Upgrade(args) => upgrade::run(*args, &cli.global, out).await,
-        Command::Rollback(args) => rollback::run(args, &cli.global, out).await,
-        Command::History(args) => history::run(args, &cli.global, out).await,
-        Command::Pause(args) => pause::run(args, true, &cli.global, out).await,
-        Command::Resume(args) => pause::run(args, false, &cli.global, out).await,
-        Command::Delete(args) => delete::run(args, &cli.global, out).await,
-        Command::Catalog(command) => catalog::run(command, &cli.global, out).await,
-        Command::FromClassic(args) => from_classic::run(args, &cli.global, out).await,
+        Command::Search(args) => search::run(args, global, out).await,
+        Command::Show(args) | Command::Bundle(BundleCommand::Show(args)) => {
+            show::run(args, global, out).await
+        }
+        Command::Graph(args) => graph::run(args, global, out).await,
+        Command::Why(args) => why::run(*args, global, out).await,
+        Command::Status(args) => status::run(args, global, out).await,
+        Command::History(args) => history::run(args, global, out).await,
+        Command::Plan(args) => plan::run(*args, global, out).await,
         Command::Browse(args) => browse::run(args, cli.global, out).await,
-        Command::Doctor(args) => doctor::run(args, &cli.global, out).await,
+        Command::Install(args) => install::run(*args, global, out).await,
+        Command::Upgrade(args) => upgrade::run(*args, global, out).await,
+        Command::Rollback(args) => rollback::run(args, global, out).await,
+        Command::Approve(args) => approve::run(*args, global, out).await,
+        Command::Pause(args) => pause::run(args, true, global, out).await,
+        Command::Resume(args) => pause::run(args, false, global, out).await,
+        Command::Delete(args) => delete::run(args, global, out).await,
+        Command::Lock(command) => lock::run(command, global, out).await,
+        Command::Rbac(args) => rbac::run(*args, global, out).await,
+        Command::Catalog(command) => catalog::run(command, global, out).await,
+        Command::Bundle(BundleCommand::Lint(args)) => bundle_lint::run(args, out).await,
+        Command::Bundle(BundleCommand::Render(args)) => render::run(args, global, out).await,
+        Command::Bundle(BundleCommand::Images(args)) => images::run(args, global, out).await,
+        Command::Crd(CrdCommand::Check(args)) => crd_check::run(args, global, out).await,
+        Command::Crd(CrdCommand::Migrate(args)) => crd_migrate::run(args, global, out).await,
+        Command::Cluster(ClusterCommand::Check(args)) => {
+            cluster_check::run(args, global, out).await
+        }
+        Command::Migrate(MigrateCommand::FromClassic(args)) => {
+            from_classic::run(args, global, out).await
+        }
+        Command::Migrate(MigrateCommand::FromUpstream(args)) => {
+            doctor::from_upstream(&args, global, out).await
+        }
+        Command::Doctor(args) => doctor::run(args, global, out).await,
         Command::Completion(args) => completion::run(&args, out),
         Command::Version(args) => version::run(&args, out),
+        Command::Resolve(args) => resolve::run(args, out).await,
+        Command::Range(args) => range::run(args, out).await,
         Command::Complete(args) => completion::complete(&args, out),
     }
 }

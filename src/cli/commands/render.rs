@@ -1,4 +1,4 @@
-//! `kubectl olm render`: the objects a bundle becomes, ready for `kubectl apply -f -`.
+//! `kubectl olm bundle render`: the objects a bundle becomes, ready for `kubectl apply -f -`.
 
 use std::fs;
 use std::io::Write;
@@ -20,21 +20,13 @@ use crate::connection::Global;
 use crate::output::{Outcome, UsageError, notice, write_json};
 use crate::target::{Installation, Lookup, Target, load};
 
-/// Flags of `render`.
+/// Flags of `bundle render`.
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
     /// Directory of an unpacked bundle, reference of a bundle image, or a package or an extension of
     /// the cluster
-    #[arg(
-        value_name = "BUNDLE_DIR|IMAGE|PACKAGE[@RANGE]|EXTENSION",
-        required_unless_present = "from_catalog",
-        conflicts_with = "from_catalog"
-    )]
-    target: Option<String>,
-    /// The bundle that the catalogs offer of a package, the highest unless a version or a range
-    /// is named
-    #[arg(long, value_name = "PACKAGE[@RANGE]", requires = "catalogs")]
-    from_catalog: Option<String>,
+    #[arg(value_name = "BUNDLE_DIR|IMAGE|PACKAGE[@RANGE]|EXTENSION")]
+    target: String,
     #[command(flatten)]
     lookup: Lookup,
     /// How it is rendered.
@@ -51,7 +43,7 @@ pub(crate) struct Rendering {
     /// Namespace the operator watches; all of them when left out
     #[arg(long, value_name = "NAMESPACE")]
     watch_namespace: Option<String>,
-    /// Issuer of the certificates of webhooks; without it `render` leaves them out, and `rbac`
+    /// Issuer of the certificates of webhooks; without it `bundle render` leaves them out, and `rbac`
     /// grants what any issuer needs
     #[arg(long, value_enum)]
     webhook_certificates: Option<WebhookCertificates>,
@@ -108,10 +100,7 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let target = match (args.from_catalog, &args.target) {
-        (Some(wanted), _) => Target::Package(wanted),
-        (None, text) => args.lookup.target(text.as_deref().unwrap_or_default()),
-    };
+    let target = args.lookup.target(&args.target);
     if let Target::Bundle(_) | Target::Package(_) = target {
         // Whatever is wrong with the flags is said before anything is pulled.
         global.require_namespace()?;

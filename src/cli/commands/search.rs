@@ -53,8 +53,8 @@ pub(crate) struct SearchArgs {
     #[arg(long)]
     channels: bool,
     /// Catalog to search, or labels of catalogs; by default all of them
-    #[arg(long, value_name = "CATALOG|KEY=VALUE,...")]
-    catalog_selector: Option<String>,
+    #[arg(long, value_name = "NAME|KEY=VALUE,...")]
+    catalog: Option<String>,
     /// Show only packages that can be installed; resolves every match
     #[arg(long)]
     installable: bool,
@@ -146,9 +146,9 @@ pub(crate) async fn run(
         }
         offers => offers,
     };
-    let wanted = args.catalog_selector.as_deref().map(selector);
+    let wanted = args.catalog.as_deref().map(selector);
     let wanted = Selector::new(wanted.as_ref());
-    let wanted = wanted.map_err(|error| UsageError(format!("--catalog-selector: {error}")))?;
+    let wanted = wanted.map_err(|error| UsageError(format!("--catalog: {error}")))?;
     let mut found = find(&offers, &args.terms, args.installable, &wanted).await?;
     if found.packages.len() > VERSIONS && !args.installable {
         notice(&format!("note: versions are shown of up to {VERSIONS} packages"));

@@ -78,8 +78,7 @@ impl Subject {
                 (word, true)
             }
             (Target::Extension(name), Offers::Named(_)) => {
-                let text =
-                    format!("extension {name} is of a cluster, which --catalog does not ask");
+                let text = format!("extension {name} is of a cluster, which --from does not ask");
                 return Err(UsageError(text).into());
             }
             (Target::Package(wanted) | Target::Word(wanted) | Target::Bundle(wanted), _) => {

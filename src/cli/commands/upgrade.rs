@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
-use crate::commands::cluster_upgrade::warn_of_closing;
+use crate::commands::cluster_check::warn_of_closing;
 use crate::connection::Global;
 use crate::output::{Outcome, agreed, notice, one_line};
 use crate::settings::SettingsFlags;

@@ -11,7 +11,8 @@ use super::{Hinted, Outcome, UsageError};
 use crate::limit::Unanswered;
 use crate::managed::failure;
 
-const WITHOUT_CLUSTER: &str = "--catalog DIR|IMAGE works without one, where a command takes it";
+const WITHOUT_CLUSTER: &str =
+    "--from PATH|IMAGE reads catalogs without one, where a command has it";
 const EDITOR: &str = "ClusterRole operator-controller-clusterextension-editor-role allows it";
 const ACCOUNT: &str = "kubectl olm rbac --for-user lets a user name the account";
 const LIMIT: &str = "--request-timeout sets how long an answer is waited for";

@@ -135,7 +135,7 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     set_cluster_version(&client, "4.19.5").await;
 }
 
-/// Runs `kubectl olm cluster-upgrade`, which answers no, and returns what it says of an extension
+/// Runs `kubectl olm cluster check`, which answers no, and returns what it says of an extension
 /// that is in the way. U57.
 pub(crate) fn in_the_way(plane: &ControlPlane, name: &str) -> Value {
     let document = cluster_upgrade(plane);
@@ -149,7 +149,7 @@ pub(crate) fn in_the_way(plane: &ControlPlane, name: &str) -> Value {
 
 fn cluster_upgrade(plane: &ControlPlane) -> Value {
     let ca = plane.addresses.controller_ca.to_string_lossy();
-    let out = plugin::run(plane, &["cluster-upgrade", "--output=json", "--catalog-ca", &ca]);
+    let out = plugin::run(plane, &["cluster", "check", "--output=json", "--catalog-ca", &ca]);
     let errors = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(1), "{errors}");
     serde_json::from_slice(&out.stdout).expect("it prints JSON")

@@ -1,4 +1,4 @@
-//! Coming from upstream, with `kubectl olm doctor --take-over`.
+//! Coming from upstream, with `kubectl olm migrate from-upstream`.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ const STEP: Duration = Duration::from_mins(1);
 const KEYS: &str = "olm.operatorframework.io";
 
 /// Runs `kubectl olm doctor`; returns its exit code, what it prints and what it says besides.
-fn doctor(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
-    let out = plugin::run(plane, &[&["doctor"], args].concat());
+fn from_upstream(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
+    let out = plugin::run(plane, &[&["migrate", "from-upstream"], args].concat());
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (out.status.code(), text(out.stdout), text(out.stderr))
 }
@@ -84,7 +84,7 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
     plane.kubectl(&["wait", "crd", &left.scene.package.crd(), "--for=condition=Established"]);
     let runs = || async { ready_pod(&left.scene) };
     wait::until("the operator runs", STEP, runs).await;
-    let (code, text, errors) = doctor(plane, &["--take-over"]);
+    let (code, text, errors) = from_upstream(plane, &[]);
     assert_eq!(code, Some(0), "{text}{errors}");
     let would = format!("{}: release of Helm with ", left.scene.name);
     assert!(text.contains(&would) && text.contains("would change nothing"), "{text}");
@@ -183,7 +183,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     let before = left.alive();
     for args in OF_OPENSHIFT {
         deployments_of_openshift(plane, args);
-        let (code, text, errors) = doctor(plane, &["--take-over"]);
+        let (code, text, errors) = from_upstream(plane, &[]);
         assert_eq!(code, Some(1), "{text}{errors}");
         assert!(text.contains(&args[0].join(" ")), "{text}");
         assert!(text.contains("kept by cluster-olm-operator"), "{text}");
@@ -191,7 +191,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     }
     let unmanaged = r#"{"spec":{"managementState":"Unmanaged"}}"#;
     plane.kubectl(&["patch", "olm", "cluster", "--type=merge", "-p", unmanaged]);
-    let (code, text, errors) = doctor(plane, &["--take-over"]);
+    let (code, text, errors) = from_upstream(plane, &[]);
     assert_eq!(code, Some(0), "{text}{errors}");
     assert!(text.contains("the next update of the cluster waits"), "{text}");
     assert!(text.contains("would change nothing"), "{text}");
@@ -314,14 +314,14 @@ async fn what_stands_in_the_way_of_a_take_over_is_found_and_nothing_is_written()
         plane.kubectl(&["get", kinds, "-A", path])
     };
     let before = versions();
-    let (code, text, errors) = doctor(plane, &["--take-over"]);
+    let (code, text, errors) = from_upstream(plane, &[]);
     assert_eq!(code, Some(1), "{text}{errors}");
     for fault in &want {
         assert!(text.contains(fault), "{fault}: {text}");
     }
     assert_eq!(before, versions(), "nothing is written");
     // Whoever may not read the releases is told that, and not that all is well.
-    let (code, text, _) = doctor(plane, &["--take-over", "--as=nobody"]);
+    let (code, text, _) = from_upstream(plane, &["--as=nobody"]);
     assert_eq!(code, Some(3), "{text}");
     let index = format!("sh.helm.release.v1.{}.v1", left.scene.name);
     let broken = r#"{"data":{"chunk":"eA=="}}"#;
@@ -335,7 +335,7 @@ async fn what_stands_in_the_way_of_a_take_over_is_found_and_nothing_is_written()
         "-p",
         broken,
     ]);
-    let (_, text, _) = doctor(plane, &["--take-over"]);
+    let (_, text, _) = from_upstream(plane, &[]);
     let why = format!("{}: Helm release in Secret {index}: not gzip", left.scene.name);
     assert!(text.contains(&why), "{text}");
 }

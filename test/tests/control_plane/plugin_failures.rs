@@ -163,17 +163,17 @@ fn verbs<'a>(
         &["rbac", name, "--check"],
         &["crd", "check", "cluster", folder],
         &["crd", "migrate", name, "--yes"],
-        &["images", name],
+        &["bundle", "images", name],
         &["lock", "write", name],
         &["lock", "check", lock],
         &["lock", "apply", lock],
-        &["cluster-upgrade"],
+        &["cluster", "check"],
         &["catalog", "list"],
         &["catalog", "add", name, image, "--yes", "--no-wait"],
         &["catalog", "remove", name, "--yes"],
-        &["from-classic"],
+        &["migrate", "from-classic"],
         &["doctor"],
-        &["doctor", "--take-over"],
+        &["migrate", "from-upstream"],
     ];
     all.iter().map(|args| args.to_vec()).collect()
 }

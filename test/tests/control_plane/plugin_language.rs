@@ -84,10 +84,10 @@ fn a_word_is_a_package(scene: &Scene) {
         let account = ["rbac", word, "-n", "ops", "--service-account", "a"];
         let (text, _) = succeeds(scene, &account);
         assert!(text.contains(&format!(".v{version}")), "{text}");
-        let (text, _) = succeeds(scene, &["images", word, "-o", "json"]);
+        let (text, _) = succeeds(scene, &["bundle", "images", word, "-o", "json"]);
         assert!(text.contains(&format!(".v{version}\"")), "{text}");
     }
-    let (text, _) = succeeds(scene, &["render", name, "-n", "ops"]);
+    let (text, _) = succeeds(scene, &["bundle", "render", name, "-n", "ops"]);
     assert!(text.contains("namespace: ops"), "{text}");
     let (_, plan, errors) = olm(scene, &["plan", name, "-n", "ops", "-o", "json"]);
     assert!(plan.contains("1.1.0"), "{plan}{errors}");
@@ -126,12 +126,12 @@ fn a_word_is_an_extension(scene: &Scene) {
         let (_, told) = succeeds(scene, &["show", word]);
         let of = format!(".v1.0.0 of extension {name}: ");
         assert!(told.contains(&of) && told.contains("@sha256:"), "{told}");
-        let (text, _) = succeeds(scene, &["render", word]);
+        let (text, _) = succeeds(scene, &["bundle", "render", word]);
         assert!(text.contains(&format!("namespace: {name}")), "{text}");
     }
     let (text, _) = succeeds(scene, &["show", &format!("package:{name}")]);
     assert!(text.contains("1.1.0 in stable"), "{text}");
-    let (code, _, errors) = olm(scene, &["lint-bundle", name]);
+    let (code, _, errors) = olm(scene, &["bundle", "lint", name]);
     assert_eq!(code, Some(2), "{errors}");
 }
 
@@ -155,8 +155,7 @@ fn let_write(scene: &Scene, user: &str) {
 async fn is_installed_by_whoever_may(scene: &Scene) -> Extension {
     let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
     let wanted = format!("{name}@1.0.0");
-    let install =
-        ["install", &wanted, "-n", name, "--create-namespace", "--catalog-selector", name];
+    let install = ["install", &wanted, "-n", name, "--create-namespace", "--catalog", name];
     let user = format!("{name}-dana");
     let_write(scene, &user);
     let (code, text, errors) = olm(scene, &[&install[..], &["--yes", "--as", &user]].concat());
@@ -355,10 +354,10 @@ async fn every_verb_has_an_answer_about_an_extension_that_has_nothing() {
         &["rollback", name, "--yes"],
         &["history", name],
         &["rbac", name, "--check"],
-        &["images", name],
+        &["bundle", "images", name],
         &["crd", "check", name, "cluster"],
         &["lock", "write", name],
-        &["cluster-upgrade"],
+        &["cluster", "check"],
         &["pause", name],
         &["resume", name],
         &["delete", name, "--yes"],

@@ -23,7 +23,7 @@ fn olm(scene: &Scene, args: &[&str], reads_catalogs: bool) -> (Option<i32>, Stri
 /// The arguments that install version 1.0.0 of the scene's package into its namespace.
 fn install(scene: &Scene) -> Vec<String> {
     let (name, wanted) = (&scene.name, format!("{}@1.0.0", scene.name));
-    let args = ["install", &wanted, "--catalog-selector", name, "-n", name, "--yes"];
+    let args = ["install", &wanted, "--catalog", name, "-n", name, "--yes"];
     args.map(str::to_owned).into()
 }
 
@@ -158,7 +158,7 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
         "metadata": {"name": scene.package.config_map(), "namespace": scene.name}});
     plane.kubectl_with_input(&["create", "-f", "-"], &settings.to_string());
     let name = scene.name.clone();
-    let install = ["install", &name, "-n", &name, "--catalog-selector", &name, "--yes"];
+    let install = ["install", &name, "-n", &name, "--catalog", &name, "--yes"];
     let (code, text, errors) = olm(&scene, &install, true);
     assert_eq!(code, Some(1), "{text}{errors}");
     assert!(text.contains("  is there  ConfigMap.v1 "), "{text}");
@@ -218,7 +218,7 @@ async fn what_classic_left_behind_is_carried_over() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(&file, list.to_string()).expect("it is written");
     let path = file.path().to_string_lossy().into_owned();
-    let (code, stream, errors) = olm(&scene, &["from-classic", "-f", &path], false);
+    let (code, stream, errors) = olm(&scene, &["migrate", "from-classic", "-f", &path], false);
     assert_eq!(code, Some(1), "its catalog is not among the sources: {errors}");
     plane.kubectl_with_input(&["apply", "-f", "-"], &stream);
     let (wanted, account) = (format!("package:{name}@1.0.0"), format!("{name}-installer"));

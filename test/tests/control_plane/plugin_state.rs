@@ -121,10 +121,10 @@ fn nothing_is_stored(scene: &Scene) {
     plane.kubectl(&["get", "clustercatalog", name]);
 }
 
-/// Runs `images --check` for a bundle with this configuration of registries and these credentials.
+/// Runs `bundle images --check` for a bundle with this configuration of registries and these credentials.
 fn check(folder: &Path, registries: &Path, auth: &Path) -> (Option<i32>, Value) {
     let out = Command::new(paths::built("kubectl-olm"))
-        .args(["images", "--check", "-o", "json", "--kubeconfig=/nowhere"])
+        .args(["bundle", "images", "--check", "-o", "json", "--kubeconfig=/nowhere"])
         .arg(format!("dir:{}", folder.display()))
         .arg(format!("--auth-file={}", auth.display()))
         .env("CONTAINERS_REGISTRIES_CONF", registries)

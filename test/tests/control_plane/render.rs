@@ -1,4 +1,4 @@
-//! `kubectl olm render` of a bundle image, and of one that a catalog image offers.
+//! `kubectl olm bundle render` of a bundle image, and of one that a catalog image offers.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ fn render(bundle: &str, registries_conf: &std::path::Path) -> Output {
 
 fn render_with(arguments: &[&str], registries_conf: &std::path::Path) -> Output {
     Command::new(paths::built("kubectl-olm"))
-        .args(["render", "-n", "ops", "-o", "json"])
+        .args(["bundle", "render", "-n", "ops", "-o", "json"])
         .args(arguments)
         .env("CONTAINERS_REGISTRIES_CONF", registries_conf)
         .output()
@@ -62,8 +62,7 @@ async fn a_bundle_renders_from_a_catalog_image() {
     for (wanted, version) in [(name.clone(), "1.1.0"), (format!("{name}@1.0.0"), "1.0.0")] {
         let expected = render(&folder.path().join(version).to_string_lossy(), registries_conf);
         assert!(expected.status.success());
-        let from_catalog = ["--from-catalog", &wanted, "--catalog", &catalog];
-        let output = render_with(&from_catalog, registries_conf);
+        let output = render_with(&[&wanted, "--from", &catalog], registries_conf);
         let notices = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{wanted}: {notices}");
         assert_eq!(output.stdout, expected.stdout, "{wanted}");

@@ -59,7 +59,7 @@ impl Left {
         let (scene, plane) = (&self.scene, self.scene.cluster.plane);
         let folder = scene.folder(bundle);
         let folder = folder.to_string_lossy();
-        let args = ["render", &folder, "-n", &scene.name, "-o", "json"];
+        let args = ["bundle", "render", &folder, "-n", &scene.name, "-o", "json"];
         let out = plugin::run(plane, &args);
         let read: Value = serde_json::from_slice(&out.stdout).expect("objects");
         let objects = read["items"].as_array().expect("a list").clone();

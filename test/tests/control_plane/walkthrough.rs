@@ -146,7 +146,7 @@ fn approve(scene: &Scene, plan: &Value) {
 fn cluster_upgrade(scene: &Scene, code: i32) -> Value {
     let plane = scene.cluster.plane;
     let ca = plane.addresses.controller_ca.to_string_lossy();
-    let args = ["cluster-upgrade", "--output=json", "--catalog-ca", &ca];
+    let args = ["cluster", "check", "--output=json", "--catalog-ca", &ca];
     let (ended, text, errors) = plugin::answer(plane, &args);
     assert_eq!(ended, Some(code), "{text}{errors}");
     serde_json::from_str(&text).expect("a document")

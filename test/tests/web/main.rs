@@ -106,7 +106,7 @@ const TOO_WIDE: &str =
 // plugin.md U76, U79, U80
 #[tokio::test]
 async fn every_page_is_readable_in_both_schemes_and_at_320_pixels() {
-    let page = page(&["--catalog", "shop=shop.yaml"]);
+    let page = page(&["--from", "shop=shop.yaml"]);
     let browser = Browser::start().await;
     for scheme in ["light", "dark"] {
         let seen = walk(&browser, &page, async |url| {
@@ -172,7 +172,7 @@ async fn a_hostile_catalog_does_nothing() {
         "description": "d".repeat(1_000_000)});
     std::fs::write(&long, text.to_string()).expect("a file");
     let long = format!("long={}", long.display());
-    let page = page(&["--catalog", "hostile=hostile.yaml", "--catalog", &long]);
+    let page = page(&["--from", "hostile=hostile.yaml", "--from", &long]);
     let browser = Browser::start().await;
     browser.look("light", 320, 700).await;
     // The name of 1 MB is cut, and its page with it is not there.
@@ -226,7 +226,7 @@ async fn tab_to(browser: &Browser, wanted: &str) {
 // plugin.md U80, U81
 #[tokio::test]
 async fn the_keyboard_is_enough_to_search_and_to_read() {
-    let page = page(&["--catalog", "shop=shop.yaml"]);
+    let page = page(&["--from", "shop=shop.yaml"]);
     let browser = Browser::start().await;
     browser.look("light", 1280, 900).await;
     browser.open(&page.url).await;
@@ -260,7 +260,7 @@ async fn wait_for(browser: &Browser, part: &str) {
 
 #[tokio::test]
 async fn pages_look_as_the_documents_show_them() {
-    let page = page(&["--catalog", "shop=shop.yaml"]);
+    let page = page(&["--from", "shop=shop.yaml"]);
     let browser = Browser::start().await;
     let update = std::env::var_os("UPDATE_SCREENSHOTS").is_some();
     let folder = paths::repository().join("docs/img");

@@ -87,12 +87,12 @@ mod tests {
 
     // deploying.md P61
     #[rstest]
-    #[case::verb(&["lin"], &["lint-bundle"], false)]
+    #[case::verb(&["bundle", "lin"], &["lint"], false)]
     #[case::flag(&["why", "--pack"], &["--package"], false)]
     #[case::global_flag(&["why", "--kubec"], &["--kubeconfig"], false)]
     #[case::value(&["why", "-o", "js"], &["json"], false)]
     #[case::value_after_equals(&["why", "--output=js"], &["--output=json"], false)]
-    #[case::any_value(&["why", "--catalog", ""], &[], true)]
+    #[case::any_value(&["why", "--from", ""], &[], true)]
     #[case::file(&["show", "./"], &[], true)]
     #[case::hidden(&["__"], &[], false)]
     #[case::unknown(&["why", "--nothing="], &[], true)]

@@ -118,7 +118,7 @@ mod tests {
             let mut out = Vec::new();
             run(&args, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
-            assert!(text.contains("lint-bundle"), "{shell}");
+            assert!(text.contains("from-classic"), "{shell}");
         }
     }
 }

@@ -13,7 +13,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use kube::Client;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -33,9 +32,14 @@ pub(crate) struct DoctorArgs {
     /// Write a support bundle, with logs and events, to this tar.gz
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
-    /// Show instead what blocks taking this cluster over from upstream
-    #[arg(long, conflicts_with = "dump")]
-    take_over: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// Flags of `migrate from-upstream`.
+#[derive(Debug, Args)]
+pub(crate) struct FromUpstreamArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -91,13 +95,30 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Outcome> {
     let client = Cluster::client(global).await?;
     let facts = Facts::read(&client).await;
-    let rows = if args.take_over { take_over(&client, &facts).await? } else { checks::all(&facts) };
-    let answer = Diagnosis { rows };
+    let answer = Diagnosis { rows: checks::all(&facts) };
     if let Some(path) = &args.dump {
         dump::write(path, &args.names, &facts, &answer, &client).await?;
         output::notice(&format!("note: {} is written", path.display()));
     }
-    match args.output {
+    print(&answer, args.output, out)
+}
+
+/// Judges the cluster before a takeover.
+pub(crate) async fn from_upstream(
+    args: &FromUpstreamArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let client = Cluster::client(global).await?;
+    let facts = Facts::read(&client).await;
+    let (managed, unread) = of_extensions(&client, &kinds(&client).await?, None).await;
+    let mut rows = takeover::rows(&client, &facts, &managed).await;
+    rows.extend(unread.into_iter().map(|what| Row::new(Level::Unknown, "objects", what)));
+    print(&Diagnosis { rows }, args.output, out)
+}
+
+fn print(answer: &Diagnosis, format: Format, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    match format {
         Format::Table => table(&answer.rows).write(out)?,
         format => answer.write(format, out)?,
     }
@@ -106,14 +127,6 @@ pub(crate) async fn run(
         Some(Level::Unknown) => Outcome::Unknown,
         _ => Outcome::Done,
     })
-}
-
-/// Judges the cluster before a takeover.
-async fn take_over(client: &Client, facts: &Facts) -> anyhow::Result<Vec<Row>> {
-    let (managed, unread) = of_extensions(client, &kinds(client).await?, None).await;
-    let mut rows = takeover::rows(client, facts, &managed).await;
-    rows.extend(unread.into_iter().map(|what| Row::new(Level::Unknown, "objects", what)));
-    Ok(rows)
 }
 
 fn table(rows: &[Row]) -> Table {

@@ -34,7 +34,7 @@ pub(crate) struct PlanArgs {
     #[arg(value_name = "NAME|PACKAGE[@RANGE]", required_unless_present = "file")]
     name: Option<String>,
     /// Manifest of a new or changed extension
-    #[arg(short, long, value_name = "FILE", conflicts_with = "name")]
+    #[arg(short, long = "filename", value_name = "FILE", conflicts_with = "name")]
     file: Option<PathBuf>,
     /// Plan for this version, or range of versions
     #[arg(long, value_name = "RANGE")]

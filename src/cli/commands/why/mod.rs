@@ -33,8 +33,8 @@ use crate::target::Lookup;
 /// Flags of `why`.
 #[derive(Debug, Args)]
 #[command(override_usage = "kubectl olm why NAME [VERSION]\n       \
-                      kubectl olm why --package NAME --catalog DIR [--installed NAME@VERSION] [VERSION]\n       \
-                      kubectl olm why -f FILE --catalog DIR [--installed NAME@VERSION] [VERSION]")]
+                      kubectl olm why --package NAME --from PATH [--installed NAME@VERSION] [VERSION]\n       \
+                      kubectl olm why -f FILE --from PATH [--installed NAME@VERSION] [VERSION]")]
 pub(crate) struct WhyArgs {
     /// Name of a ClusterExtension of the cluster, unless `--package` or `-f` is given; then the
     /// version, or the bundle, to say more about
@@ -44,7 +44,7 @@ pub(crate) struct WhyArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     package: Option<String>,
     /// Manifest of a ClusterExtension, instead of one on the cluster
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long = "filename", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Ask for this version range instead
     #[arg(long = "version", value_name = "RANGE")]
@@ -97,7 +97,7 @@ pub(crate) async fn run(
     }
     let version = args.take_words(1)?.pop();
     if !args.lookup.is_offline() {
-        let text = "--catalog is required with --package and with -f".to_owned();
+        let text = "--from is required with --package and with -f".to_owned();
         return Err(UsageError(text).into());
     }
     let manifest = args.file.as_deref().map(read_manifest).transpose()?;
@@ -118,7 +118,7 @@ async fn on_cluster(
 ) -> anyhow::Result<Outcome> {
     let mut words = args.take_words(2)?.into_iter();
     let name = words.next().ok_or_else(|| {
-        let text = "what to explain: a NAME, or --package or -f with --catalog";
+        let text = "what to explain: a NAME, or --package or -f with --from";
         UsageError(text.to_owned())
     })?;
     let cluster = args.lookup.cluster(global).await?;

@@ -192,7 +192,7 @@ fn inside(page: &Page, from: &str, link: &str, element: &Element) -> Option<Stri
 
 /// Serves catalogs named on the command line.
 fn offline(catalogs: &[&str]) -> Page {
-    let flags = catalogs.iter().flat_map(|it| ["--catalog", it]);
+    let flags = catalogs.iter().flat_map(|it| ["--from", it]);
     browse(&flags.collect::<Vec<_>>())
 }
 
@@ -292,7 +292,7 @@ fn the_opening_code_works_once() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&browser, mode).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
-    let page = start(command.env("BROWSER", &browser), &["--open", "--catalog", SHOP]);
+    let page = start(command.env("BROWSER", &browser), &["--open", "--from", SHOP]);
     let deadline = Instant::now() + Duration::from_secs(30);
     while !told.exists() {
         assert!(Instant::now() < deadline, "the browser was not started");
@@ -310,7 +310,7 @@ fn the_opening_code_works_once() {
 #[test]
 fn it_listens_on_loopback_only() {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["browse", "--address", "0.0.0.0", "--catalog", SHOP])
+        .args(["browse", "--address", "0.0.0.0", "--from", SHOP])
         .output()
         .map(checked)
         .unwrap();
@@ -332,7 +332,7 @@ fn no_cluster_is_asked_where_catalogs_are_named() {
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
     std::fs::write(&config, text.to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
-    let page = start(command.env("KUBECONFIG", config), &["--catalog", SHOP]);
+    let page = start(command.env("KUBECONFIG", config), &["--from", SHOP]);
     crawl(&page);
     let asked = cluster.accept().map_err(|error| error.kind());
     assert_eq!(asked.err(), Some(std::io::ErrorKind::WouldBlock));
@@ -382,7 +382,7 @@ fn pages_show_what_the_verbs_print_and_what_is_not_known() {
     let verb = |arguments: &[&str]| -> serde_json::Value {
         let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
             .args(arguments)
-            .args(["--catalog", SHOP, "-o", "json"])
+            .args(["--from", SHOP, "-o", "json"])
             .current_dir(TESTS)
             .output()
             .map(checked)
@@ -468,7 +468,7 @@ fn packages_are_listed_by_category_and_by_what_can_be_installed() {
 
     let search = |arguments: &[&str]| -> serde_json::Value {
         let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-            .args(["search", "-o", "json", "--catalog", &flag])
+            .args(["search", "-o", "json", "--from", &flag])
             .args(arguments)
             .output()
             .map(checked)
@@ -521,14 +521,14 @@ fn the_install_command_names_the_catalog_where_others_have_the_package() {
     let alone = command(&offline(&[SHOP]));
     assert_eq!(alone, "cistern-operator -n NAMESPACE");
     let one_of_two = command(&offline(&[SHOP, "other=browse/shop.yaml"]));
-    assert_eq!(one_of_two, "cistern-operator -n NAMESPACE --catalog-selector shop");
+    assert_eq!(one_of_two, "cistern-operator -n NAMESPACE --catalog shop");
 }
 
 // plugin.md U27
 #[test]
 fn show_says_what_a_catalog_knows_without_pulling() {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["show", "cistern-operator", "--no-pull", "--catalog", SHOP])
+        .args(["show", "cistern-operator", "--no-pull", "--from", SHOP])
         .current_dir(TESTS)
         .output()
         .map(checked)

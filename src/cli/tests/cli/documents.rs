@@ -21,10 +21,10 @@ fn olm(arguments: &str) -> String {
 
 // plugin.md U10
 #[rstest]
-#[case("search --catalog shop=browse/shop.yaml", "olm.search")]
+#[case("search --from shop=browse/shop.yaml", "olm.search")]
 #[case("catalog lint catalog", "olm.lint")]
 #[case("catalog diff catalog browse/shop.yaml", "olm.diff")]
-#[case("images dir:../../core/testdata/bundle/sample", "olm.images")]
+#[case("bundle images dir:../../core/testdata/bundle/sample", "olm.images")]
 fn a_document_begins_with_its_schema_and_is_the_same_on_two_runs(
     #[case] verb: &str,
     #[case] schema: &str,
@@ -46,7 +46,7 @@ fn a_document_begins_with_its_schema_and_is_the_same_on_two_runs(
 // plugin.md 1.4
 #[test]
 fn a_package_that_is_found_has_its_priority_and_channels() {
-    let found = olm("search cistern --catalog shop=browse/shop.yaml,priority=3 -o json");
+    let found = olm("search cistern --from shop=browse/shop.yaml,priority=3 -o json");
     let found: Value = serde_json::from_str(&found).unwrap();
     let package = &found["packages"][0];
     assert_eq!(package["priority"], 3);
@@ -59,11 +59,11 @@ fn a_package_that_is_found_has_its_priority_and_channels() {
 #[case::kind("kind:cistern", true)]
 #[case::another_kind("kind:ciste", false)]
 #[case::category("storage", true)]
-#[case::catalog("cistern --catalog-selector shop", true)]
-#[case::another_catalog("cistern --catalog-selector mall", false)]
-#[case::label("cistern --catalog-selector olm.operatorframework.io/metadata.name=shop", true)]
+#[case::catalog("cistern --catalog shop", true)]
+#[case::another_catalog("cistern --catalog mall", false)]
+#[case::label("cistern --catalog olm.operatorframework.io/metadata.name=shop", true)]
 fn packages_are_found_by_kind_keyword_and_catalog(#[case] words: &str, #[case] found: bool) {
-    let search = format!("search {words} --catalog shop=browse/shop.yaml -o json");
+    let search = format!("search {words} --from shop=browse/shop.yaml -o json");
     let answer: Value = serde_json::from_str(&olm(&search)).unwrap();
     let packages = answer["packages"].as_array().unwrap();
     let is_there = packages.iter().any(|it| it["name"] == "cistern-operator");
@@ -73,7 +73,7 @@ fn packages_are_found_by_kind_keyword_and_catalog(#[case] words: &str, #[case] f
 // plugin.md 1.4
 #[test]
 fn every_version_and_every_channel_are_shown_when_asked_for() {
-    let text = olm("search cistern --catalog shop=browse/shop.yaml --versions --channels");
+    let text = olm("search cistern --from shop=browse/shop.yaml --versions --channels");
     assert!(text.contains("VERSIONS "), "{text}");
     let versions = "2.0.0-rc.1,1.8.0,1.7.1,1.7.0,1.6.0,1.5.0";
     assert!(text.contains(versions), "{text}");

@@ -15,7 +15,7 @@ fn file(name: &str, text: &str) -> PathBuf {
 /// Resolves package `kettle`, whose version 1.1.0 needs a kind and Kubernetes 1.25.
 fn resolve(flags: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["resolve", "--package", "kettle", "--catalog", "catalog"])
+        .args(["resolve", "--package", "kettle", "--from", "catalog"])
         .args(flags)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
         .output()

@@ -1,4 +1,4 @@
-//! `kubectl olm from-classic` as a user runs it, on files.
+//! `kubectl olm migrate from-classic` as a user runs it, on files.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -9,7 +9,7 @@ const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/testdata/class
 /// Runs the program and returns exit code, stdout and stderr.
 fn run(arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["from-classic", "-f", FLEET])
+        .args(["migrate", "from-classic", "-f", FLEET])
         .args(arguments)
         .env("KUBECONFIG", "/nonexistent")
         .output()
@@ -31,7 +31,7 @@ fn the_stream_ends_with_the_steps() {
     # 2. Give the account exactly the rights it takes: kubectl olm rbac package:teapot@1.0.0 -n pots --service-account teapot-installer --apply
     # 3. Stop the operator of Classic; CRDs and their objects stay: kubectl delete subscription.operators.coreos.com -n pots teapot && kubectl delete clusterserviceversion -n pots teapot-blue. Where a CRD has a conversion webhook, check first that its versions have the same schema, and set conversion strategy None; else stop here
     # 4. Apply extension teapot, which takes the CRDs over, and wait: kubectl wait --for=condition=Ready clusterextension teapot
-    # 5. Apply what kubectl olm from-classic --follow printed before the first step: updates continue
+    # 5. Apply what kubectl olm migrate from-classic --follow printed before the first step: updates continue
     # 6. The way back: kubectl olm delete NAME --retain-crds, and apply the Subscription again
     ");
     assert_eq!(run(&["teapot"]).1, text);

@@ -47,7 +47,10 @@ fn without_a_cluster_the_answer_is_not_known(#[case] kubeconfig: &str, #[case] w
         let (code, out, errors) = olm(kubeconfig, arguments);
         assert_eq!((code, out.as_str()), (3, ""), "{arguments:?}: {errors}");
         assert!(errors.starts_with(&format!("error: no cluster: {why}")), "{errors}");
-        assert!(errors.contains("\nhint: --catalog DIR|IMAGE works without one"), "{errors}");
+        assert!(
+            errors.contains("\nhint: --from PATH|IMAGE reads catalogs without one"),
+            "{errors}"
+        );
     }
 }
 
@@ -72,12 +75,12 @@ fn with_a_catalog_no_cluster_is_asked() {
     let lamps = catalog.to_str().unwrap();
     // The last two end at the registry, which is not there.
     let asked: [(&[&str], i32); 6] = [
-        (&["why", "--package", "teapot", "--catalog", TEAPOT], 0),
-        (&["graph", "teapot", "--catalog", TEAPOT], 0),
-        (&["resolve", "--package", "teapot", "--catalog", TEAPOT], 0),
+        (&["why", "--package", "teapot", "--from", TEAPOT], 0),
+        (&["graph", "teapot", "--from", TEAPOT], 0),
+        (&["resolve", "--package", "teapot", "--from", TEAPOT], 0),
         (&["rbac", LAMP, "-n", "a", "--service-account", "b"], 0),
-        (&["show", "lamp-operator", "--catalog", lamps], 0),
-        (&["render", "-n", "a", "--from-catalog", "lamp-operator", "--catalog", lamps], 1),
+        (&["show", "lamp-operator", "--from", lamps], 0),
+        (&["bundle", "render", "-n", "a", "lamp-operator", "--from", lamps], 1),
     ];
     for (arguments, want) in asked {
         let (code, _, errors) = olm(kubeconfig, arguments);
@@ -137,7 +140,7 @@ fn what_takes_long_shows_how_far_it_is() {
     let program = env!("CARGO_BIN_EXE_kubectl-olm");
     let search = |more: &[&str]| {
         let mut command = Command::new(program);
-        command.args(["search", "--catalog", &url, "-o", "json"]);
+        command.args(["search", "--from", &url, "-o", "json"]);
         command.args(more).stderr(Stdio::piped());
         command.stdout(Stdio::null()).spawn().unwrap()
     };
@@ -158,7 +161,7 @@ fn what_takes_long_shows_how_far_it_is() {
     assert_eq!(String::from_utf8(quiet.stderr).unwrap(), "");
 
     // Util-linux gives it a terminal.
-    let line = format!("{program} search --catalog {url} -o json");
+    let line = format!("{program} search --from {url} -o json");
     let mut terminal = Command::new("script")
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .env("TERM", "xterm")

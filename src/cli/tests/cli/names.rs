@@ -33,15 +33,16 @@ fn a_name_that_is_none_is_refused_with_the_nearest(#[case] line: &str, #[case] w
 // plugin.md 1.4, U56
 #[test]
 fn images_of_a_bundle_are_listed_and_make_a_configuration() {
-    let names = String::from_utf8(olm("images dir:sample -o name").stdout).unwrap();
+    let names = String::from_utf8(olm("bundle images dir:sample -o name").stdout).unwrap();
     assert!(!names.is_empty());
-    let answer: Value = serde_json::from_slice(&olm("images dir:sample -o json").stdout).unwrap();
+    let answer: Value =
+        serde_json::from_slice(&olm("bundle images dir:sample -o json").stdout).unwrap();
     assert_eq!(answer["schema"], "olm.images");
     assert_eq!(answer["schemaVersion"], 1);
     let images = answer["images"].as_array().unwrap();
     let listed: Vec<_> = images.iter().map(|image| image["image"].as_str().unwrap()).collect();
     assert_eq!(listed, names.lines().collect::<Vec<_>>());
-    let set = String::from_utf8(olm("images dir:sample -o imageset").stdout).unwrap();
+    let set = String::from_utf8(olm("bundle images dir:sample -o imageset").stdout).unwrap();
     assert!(set.contains("apiVersion: mirror.openshift.io/v2alpha1\n"), "{set}");
     assert!(set.contains("kind: ImageSetConfiguration\n"), "{set}");
     assert!(listed.iter().all(|image| set.contains(&format!("- name: {image}\n"))), "{set}");

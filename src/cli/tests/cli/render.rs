@@ -1,4 +1,4 @@
-//! `kubectl olm render` as a user runs it: exit code, stdout, stderr.
+//! `kubectl olm bundle render` as a user runs it: exit code, stdout, stderr.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -20,10 +20,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Runs `render` on a bundle and returns exit code, stdout and stderr.
+/// Runs `bundle render` on a bundle and returns exit code, stdout and stderr.
 fn render(bundle: &Path, flags: &[&str]) -> (i32, String, String) {
     let arguments: Vec<&str> =
-        ["render", bundle.to_str().unwrap()].iter().chain(flags).copied().collect();
+        ["bundle", "render", bundle.to_str().unwrap()].iter().chain(flags).copied().collect();
     let output = olm(&arguments);
     let code = output.status.code().unwrap();
     (code, text(&output.stdout), text(&output.stderr))

@@ -33,7 +33,7 @@ fn olm(arguments: &[&str], stdin: &str) -> String {
 
 #[test]
 fn resolve_prints_a_table() {
-    let answer = olm(&["resolve", "--package", "kettle", "--catalog", "catalog"], "");
+    let answer = olm(&["resolve", "--package", "kettle", "--from", "catalog"], "");
     assert_snapshot!(answer, @r##"
     exit 0
     --- stdout
@@ -52,7 +52,7 @@ fn resolve_prints_json_with_the_request() {
             "resolve",
             "--package",
             "kettle",
-            "--catalog",
+            "--from",
             "red=catalog/kettle/catalog.yaml,priority=-5",
             "--channel",
             "stable",
@@ -121,7 +121,7 @@ fn resolve_fails_with_the_error_text_and_a_hint() {
             "resolve",
             "--package",
             "kettle",
-            "--catalog",
+            "--from",
             "catalog",
             "--installed",
             "kettle.v1.0.0@1.0.0",
@@ -141,7 +141,7 @@ fn resolve_fails_with_the_error_text_and_a_hint() {
 
 #[test]
 fn resolve_names_a_catalog_that_cannot_be_read() {
-    let answer = olm(&["resolve", "--package", "kettle", "--catalog", "nowhere"], "");
+    let answer = olm(&["resolve", "--package", "kettle", "--from", "nowhere"], "");
     assert_snapshot!(answer, @r##"
     exit 1
     --- stdout
@@ -212,7 +212,7 @@ fn resolve_asks_a_catalog_server() {
         r#"{"schema":"olm.bundle","package":"kettle","name":"kettle.v3","image":"i","properties":[{"type":"olm.package","value":{"packageName":"kettle","version":"3.0.0"}}]}
 "#,
     );
-    let answer = olm(&["resolve", "--package", "kettle", "--catalog", &url], "");
+    let answer = olm(&["resolve", "--package", "kettle", "--from", &url], "");
     assert_eq!(served.join().unwrap(), "GET /catalogs/red/api/v1/all HTTP/1.1\r\n");
     assert_snapshot!(answer, @r##"
     exit 0

@@ -1,4 +1,4 @@
-//! `kubectl olm show` and `kubectl olm lint-bundle` as a user runs them.
+//! `kubectl olm bundle show` and `kubectl olm bundle lint` as a user runs them.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -32,7 +32,7 @@ fn images_that_need_a_signature_are_refused_before_any_request() {
     let policy = folder.path().join("policy.json");
     fs::write(&policy, r#"{"default": [{"type": "sigstoreSigned"}]}"#).unwrap();
     let image = "127.0.0.1:1/team/pot:v1";
-    for arguments in [&["show", image][..], &["resolve", "--package=pot", "--catalog", image]] {
+    for arguments in [&["show", image][..], &["resolve", "--package=pot", "--from", image]] {
         let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
             .args(arguments)
             .env("CONTAINERS_POLICY_JSON", &policy)
@@ -172,7 +172,7 @@ entries:
 fn what_a_catalog_says_is_shown_when_the_image_cannot_be_pulled() {
     let folder = tempfile::tempdir().unwrap();
     let shop = shop(folder.path());
-    let (code, text, notices) = olm(&["show", "pot@1.0.0", "--catalog", &shop]);
+    let (code, text, notices) = olm(&["show", "pot@1.0.0", "--from", &shop]);
     assert_eq!(code, 0, "{notices}");
     assert!(notices.contains("\nnote: configuration not shown: "), "{notices}");
     insta::assert_snapshot!(text, @r"
@@ -183,15 +183,15 @@ fn what_a_catalog_says_is_shown_when_the_image_cannot_be_pulled() {
     Channels    stable (default): head 1.0.0, entries: 1
     Bundles     1.0.0 in stable; deprecated: It leaks
     ");
-    let (code, json, _) = olm(&["show", "pot", "-o", "json", "--catalog", &shop]);
+    let (code, json, _) = olm(&["show", "pot", "-o", "json", "--from", &shop]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["package"]), (0, &json!("pot")));
     assert_eq!(json["unknown"][0]["what"], "configuration");
-    let (code, text, notices) = olm(&["show", "pot", "--schema", "--catalog", &shop]);
+    let (code, text, notices) = olm(&["show", "pot", "--schema", "--from", &shop]);
     assert_eq!((code, text.as_str()), (3, ""));
     assert!(notices.contains("\nerror: configuration not known: "), "{notices}");
     // Nothing but errors is said.
-    let quiet = olm(&["show", "pot", "-q", "--catalog", &shop]);
+    let quiet = olm(&["show", "pot", "-q", "--from", &shop]);
     assert_eq!((quiet.0, quiet.2.as_str()), (0, ""));
 }
 
@@ -212,7 +212,7 @@ fn the_version_of_openshift_is_shown_as_it_is_written() {
     }
 }
 
-// `render` accepts the example.
+// `bundle render` accepts the example.
 #[test]
 fn the_example_that_show_prints_renders() {
     let directory = rich();
@@ -223,7 +223,8 @@ fn the_example_that_show_prints_renders() {
     let inline = whole["example"]["spec"]["config"]["inline"].to_string();
     fs::write(&config, inline).unwrap();
     let config = config.to_str().unwrap();
-    let (code, out, notices) = olm(&["render", path, "-n", "kitchen", "--config", config]);
+    let (code, out, notices) =
+        olm(&["bundle", "render", path, "-n", "kitchen", "--config", config]);
     assert_eq!(code, 0, "{notices}");
     assert!(out.contains("proxy.example.com"), "{out}");
 }
@@ -232,10 +233,10 @@ fn the_example_that_show_prints_renders() {
 fn lint_of_a_sound_bundle_says_what_it_needs() {
     let directory = rich();
     let path = directory.path().to_str().unwrap();
-    let (code, text, notices) = olm(&["lint-bundle", path]);
+    let (code, text, notices) = olm(&["bundle", "lint", path]);
     assert_eq!((code, notices.as_str()), (0, ""), "{text}");
     insta::assert_snapshot!(text);
-    let (code, json, _) = olm(&["lint-bundle", path, "-o", "json"]);
+    let (code, json, _) = olm(&["bundle", "lint", path, "-o", "json"]);
     assert_eq!(code, 0);
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(report["findings"], json!([]));
@@ -245,7 +246,7 @@ fn lint_of_a_sound_bundle_says_what_it_needs() {
     assert_eq!(description["constraints"][0]["type"], "olm.package.required");
     assert_eq!(description["kinds"][0]["optional"], true);
     assert_eq!(description["accounts"]["pot"]["strong"], json!(["bind", "reads every Secret"]));
-    assert_eq!(olm(&["lint-bundle", sample().to_str().unwrap()]).0, 0);
+    assert_eq!(olm(&["bundle", "lint", sample().to_str().unwrap()]).0, 0);
 }
 
 // rendering.md 5: every finding, in the order of the validators
@@ -258,7 +259,7 @@ fn lint_reports_every_finding_and_fails() {
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}});
     let directory = bundle(&spec, &[job]);
     let path = directory.path().to_str().unwrap();
-    let (code, json, _) = olm(&["lint-bundle", path, "-o", "json"]);
+    let (code, json, _) = olm(&["bundle", "lint", path, "-o", "json"]);
     assert_eq!(code, 1);
     let report: Value = serde_json::from_str(&json).unwrap();
     let findings: Vec<&str> = report["findings"]
@@ -288,24 +289,23 @@ fn lint_finds_what_validators_cannot() {
             "data": {"a": data}})
     };
     let twice = bundle(&spec, &[map("1"), map("2")]);
-    let (code, text, _) = olm(&["lint-bundle", twice.path().to_str().unwrap()]);
+    let (code, text, _) = olm(&["bundle", "lint", twice.path().to_str().unwrap()]);
     assert_eq!(code, 1);
     let want = "bundle contains two different objects of kind ConfigMap named";
     assert!(text.contains(want), "{text}");
 
     let empty = tempfile::tempdir().unwrap();
-    let (code, text, _) = olm(&["lint-bundle", empty.path().to_str().unwrap()]);
+    let (code, text, _) = olm(&["bundle", "lint", empty.path().to_str().unwrap()]);
     assert_eq!(code, 1);
     assert_eq!(text, "Findings  open metadata/annotations.yaml: no such file or directory\n");
 }
 
 #[test]
 fn a_bundle_of_a_catalog_needs_a_catalog() {
-    assert_eq!(olm(&["render", "-n", "ops"]).0, 2);
-    assert_eq!(olm(&["render", "-n", "ops", "--from-catalog", "pot"]).0, 2);
+    assert_eq!(olm(&["bundle", "render", "-n", "ops"]).0, 2);
     let catalog = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/catalog");
     let catalog = catalog.to_str().unwrap();
-    let arguments = ["render", "-n", "ops", "--from-catalog", "nothing@1", "--catalog", catalog];
+    let arguments = ["bundle", "render", "-n", "ops", "nothing@1", "--from", catalog];
     let (code, _, notices) = olm(&arguments);
     assert_eq!(code, 1);
     assert!(notices.contains("nothing"), "{notices}");

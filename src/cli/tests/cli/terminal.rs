@@ -138,10 +138,10 @@ fn no_verb_lets_text_of_the_cluster_command_the_terminal() {
         &["delete", "e", "--yes", "--delete-data"],
         &["lock", "write", "e"],
         &["rbac", "e"],
-        &["images", "e"],
+        &["bundle", "images", "e"],
         &["show", "e"],
         &["search"],
-        &["cluster-upgrade"],
+        &["cluster", "check"],
         &["catalog", "list"],
         &["catalog", "remove", "e", "--yes"],
         &["install", "p", "-n", "n", "--yes"],
@@ -176,7 +176,7 @@ fn with_color_nothing_but_the_plugin_colors() {
     let text: Vec<_> = blobs.iter().map(Value::to_string).collect();
     fs::write(&catalog, text.join("\n")).unwrap();
     let program = env!("CARGO_BIN_EXE_kubectl-olm");
-    let line = format!("{program} why --package p --catalog {}", catalog.display());
+    let line = format!("{program} why --package p --from {}", catalog.display());
     // Util-linux gives it a terminal.
     let shown = Command::new("script")
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])

@@ -9,8 +9,8 @@ use olm_test::plugin::checked;
 use rstest::rstest;
 use serde_json::Value;
 
-const RED: &[&str] = &["--package", "teapot", "--catalog", "red=why/red.yaml"];
-const BLUE: &[&str] = &["--catalog", "blue=why/blue.yaml"];
+const RED: &[&str] = &["--package", "teapot", "--from", "red=why/red.yaml"];
+const BLUE: &[&str] = &["--from", "blue=why/blue.yaml"];
 
 /// Runs the program in the directory of these tests and returns exit code, stdout and stderr.
 fn why(arguments: &[&[&str]]) -> (i32, String, String) {
@@ -44,13 +44,13 @@ const FROM_LATER: &[&str] = &["--installed", "teapot.v1.0.2@1.0.2"];
 #[case::tied_catalogs("tied_catalogs", &[RED, BLUE])]
 #[case::lower_catalog_is_missing(
     "lower_catalog_is_missing",
-    &[RED, &["--catalog", "nowhere,priority=-1"]]
+    &[RED, &["--from", "nowhere,priority=-1"]]
 )]
-#[case::equal_catalog_is_missing("equal_catalog_is_missing", &[RED, &["--catalog", "nowhere"]])]
+#[case::equal_catalog_is_missing("equal_catalog_is_missing", &[RED, &["--from", "nowhere"]])]
 #[case::manifest(
     "manifest",
     &[
-        &["-f", "why/extension.yaml", "--catalog", "red=why/red.yaml"],
+        &["-f", "why/extension.yaml", "--from", "red=why/red.yaml"],
         BLUE,
         &["--installed", "teapot.v1.1.0@1.1.0"],
     ]
@@ -110,8 +110,8 @@ fn yaml_is_the_same() {
 #[rstest]
 #[case::no_question(&[])]
 #[case::no_catalog(&["--package", "teapot"])]
-#[case::too_many_words(&["--package", "teapot", "--catalog", "why", "1.0.0", "1.0.1"])]
-#[case::two_questions(&["--package", "teapot", "-f", "why/extension.yaml", "--catalog", "why"])]
+#[case::too_many_words(&["--package", "teapot", "--from", "why", "1.0.0", "1.0.1"])]
+#[case::two_questions(&["--package", "teapot", "-f", "why/extension.yaml", "--from", "why"])]
 fn wrong_usage_ends_with_2(#[case] arguments: &[&str]) {
     let (code, stdout, stderr) = why(&[arguments]);
     assert_eq!((code, stdout.as_str()), (2, ""));

@@ -247,10 +247,10 @@ impl Stage {
         names.flatten().collect()
     }
 
-    /// Returns what `kubectl olm render` prints for a version.
+    /// Returns what `kubectl olm bundle render` prints for a version.
     pub(crate) fn rendered(&self, version: &str) -> Vec<Object> {
         let out = Command::new(paths::built("kubectl-olm"))
-            .arg("render")
+            .args(["bundle", "render"])
             .arg(&self.release(version).folder)
             .args(["--namespace", &self.name, "--output", "json"])
             .args(self.rendering_flags())
@@ -258,7 +258,7 @@ impl Stage {
             .output()
             .expect("kubectl-olm runs; build it with `cargo build`");
         let errors = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "kubectl olm render: {errors}");
+        assert!(out.status.success(), "kubectl olm bundle render: {errors}");
         let list: Value = serde_json::from_slice(&out.stdout).expect("it prints JSON");
         let items = list["items"].as_array().expect("it prints a List");
         let objects = items.iter().cloned().map(Object::from_value);

@@ -1,4 +1,4 @@
-//! `kubectl olm cluster-upgrade`: may the cluster be updated, and what lifts what is in the way?
+//! `kubectl olm cluster check`: may the cluster be updated, and what lifts what is in the way?
 //!
 //! Source: plugin.md 1.4, applying.md 9.
 
@@ -25,9 +25,9 @@ use crate::output::{Format, Outcome, UsageError, notice, one_line};
 use crate::settings::SettingsFlags;
 use apis::Removed;
 
-/// Flags of `cluster-upgrade`.
+/// Flags of `cluster check`.
 #[derive(Debug, Args)]
-pub(crate) struct ClusterUpgradeArgs {
+pub(crate) struct ClusterCheckArgs {
     /// The OpenShift release to go to, for example 4.20; by default the next one
     #[arg(long, value_name = "RELEASE")]
     to: Option<MinorRelease>,
@@ -123,7 +123,7 @@ impl Extension {
 
 /// Reads the cluster and says what is in the way.
 pub(crate) async fn run(
-    args: ClusterUpgradeArgs,
+    args: ClusterCheckArgs,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
@@ -143,7 +143,7 @@ pub(crate) async fn run(
     Ok(found.outcome())
 }
 
-async fn find(args: &ClusterUpgradeArgs, cluster: &Cluster) -> anyhow::Result<Findings> {
+async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Findings> {
     let state = cluster.state().await?;
     let kubernetes = state.kubernetes().context(
         "the API server does not say its version, and with it what comes next: kubectl version",

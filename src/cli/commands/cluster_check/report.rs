@@ -116,7 +116,7 @@ fn sentence(removed: &Removed) -> String {
     )
 }
 
-/// Whether a cluster may be updated, and how to lift blockers: `kubectl olm cluster-upgrade`.
+/// Whether a cluster may be updated, and how to lift blockers: `kubectl olm cluster check`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Verdict {

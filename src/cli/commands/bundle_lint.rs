@@ -1,4 +1,4 @@
-//! `kubectl olm lint-bundle`: what is wrong with a bundle, and what it requires of a cluster.
+//! `kubectl olm bundle lint`: what is wrong with a bundle, and what it requires of a cluster.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -22,9 +22,9 @@ use crate::target::Target;
 const INSTALL_NAMESPACE: &str = "install-namespace";
 const OTHER_NAMESPACE: &str = "watched-namespace";
 
-/// Flags of `lint-bundle`.
+/// Flags of `bundle lint`.
 #[derive(Debug, Args)]
-pub(crate) struct LintBundleArgs {
+pub(crate) struct BundleLintArgs {
     /// Directory of an unpacked bundle, or reference of a bundle image
     #[arg(value_name = "BUNDLE_DIR|IMAGE")]
     bundle: String,
@@ -45,7 +45,7 @@ struct Report {
 }
 
 /// Examines a bundle; findings end the program with 1.
-pub(crate) async fn run(args: LintBundleArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: BundleLintArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let Target::Bundle(place) = Target::of(&args.bundle, false) else {
         let text = format!("{} is neither a directory nor an image reference", quote(&args.bundle));
         return Err(UsageError(text).into());
