@@ -1,5 +1,5 @@
-//! The flags of every command: which cluster is meant, as whom, whether anything is stored, and with
-//! which credentials images are pulled.
+//! The flags of every command: which cluster is meant, as whom, and with which credentials images are
+//! pulled; and requests that store nothing.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,6 @@ use http::{Method, Request};
 use kube::client::Body;
 
 use crate::changes::seconds;
-use crate::output::UsageError;
 
 /// Groups whose objects are questions: nothing of them is stored anyway.
 const QUESTIONS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];
@@ -17,7 +16,7 @@ const QUESTIONS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authenticati
 const DRY_DELETION: &[u8] = br#"{"apiVersion":"v1","kind":"DeleteOptions","dryRun":["All"]}"#;
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Global {
     /// Path to the kubeconfig file
@@ -26,9 +25,6 @@ pub(crate) struct Global {
     /// Name of the kubeconfig context
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Namespace
-    #[arg(long, short = 'n', global = true, value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
     /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER")]
     pub(crate) impersonate: Option<String>,
@@ -44,23 +40,15 @@ pub(crate) struct Global {
         default_value = "10s"
     )]
     pub(crate) request_timeout: u64,
-    /// Write nothing: print what would be written; with `server` the API server checks it
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "client|server",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "client"
-    )]
-    pub(crate) dry_run: Option<DryRun>,
     /// Print only errors on stderr
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// File with credentials for registries; by default that of `REGISTRY_AUTH_FILE`, else those of other tools
     #[arg(long, global = true, value_name = "FILE", help_heading = "Images")]
     pub(crate) auth_file: Option<PathBuf>,
+    /// Whether anything is stored, of verbs that write.
+    #[arg(skip)]
+    pub(crate) dry_run: Option<DryRun>,
 }
 
 /// How far a command goes that stores nothing.
@@ -97,16 +85,6 @@ pub(crate) fn dry(request: Request<Body>) -> Request<Body> {
     let uri = http::Uri::from_parts(uri).expect("a URI with another query is one");
     parts.uri = uri;
     Request::from_parts(parts, body)
-}
-
-impl Global {
-    /// Returns the namespace of `-n`, or a usage error that names the flag.
-    pub(crate) fn require_namespace(&self) -> Result<&str, UsageError> {
-        self.namespace
-            .as_deref()
-            .filter(|namespace| !namespace.is_empty())
-            .ok_or_else(|| UsageError("a namespace is required: -n NAMESPACE".to_owned()))
-    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod puller;
 mod requests;
 mod settings;
 mod target;
+mod verb;
 mod web;
 
 use std::io::{self, Write as _};

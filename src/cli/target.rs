@@ -20,11 +20,11 @@ use serde_json::Value;
 
 use crate::bundle_source::{load_files, parse};
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
+use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::connection::Global;
 use crate::offers::{Named, Offers, near};
 use crate::output::{Hinted, Outcome, notice, one_line};
-use crate::settings::SettingsFlags;
+use crate::verb::OnCluster;
 
 /// What an argument means, before anything is looked up on a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,9 +82,7 @@ pub(crate) struct Lookup {
     #[arg(id = "catalogs", long = "catalog", value_name = CATALOG_SYNTAX)]
     pub(crate) catalogs: Vec<CatalogFlag>,
     #[command(flatten)]
-    pub(crate) access: CatalogAccess,
-    #[command(flatten)]
-    pub(crate) settings: SettingsFlags,
+    pub(crate) on: OnCluster,
 }
 
 impl Lookup {
@@ -109,7 +107,7 @@ impl Lookup {
 
     /// Connects to the cluster.
     pub(crate) async fn cluster(&self, global: &Global) -> anyhow::Result<Cluster> {
-        Cluster::connect(global, &self.access, &self.settings).await
+        self.on.connect(global).await
     }
 
     /// Connects to the cluster if one of the targets is looked up there.
@@ -121,18 +119,18 @@ impl Lookup {
         if targets.iter().any(|target| self.asks_cluster(target)) {
             return self.cluster(global).await.map(Some);
         }
-        self.settings.refuse("an extension or a package of a cluster is named")?;
+        self.on.settings.refuse("an extension or a package of a cluster is named")?;
         Ok(None)
     }
 
     /// Reads the named catalogs with all their blobs.
     pub(crate) async fn named(&self) -> Vec<Named> {
-        Named::read(&self.catalogs, self.access.catalog_ca.clone()).await
+        Named::read(&self.catalogs, self.on.access.catalog_ca.clone()).await
     }
 
     /// Reads the named catalogs as resolution takes them.
     pub(crate) async fn read(&self) -> Catalogs {
-        let mut catalogs = Catalogs::new(self.access.catalog_ca.clone());
+        let mut catalogs = Catalogs::new(self.on.access.catalog_ca.clone());
         for flag in &self.catalogs {
             catalogs.load(&flag.place).await;
         }
@@ -142,7 +140,7 @@ impl Lookup {
     /// Returns what is offered: by the named catalogs, else by those of the cluster.
     pub(crate) async fn offers(&self, global: &Global) -> anyhow::Result<Offers> {
         if self.is_offline() {
-            self.settings.refuse("no --from is given")?;
+            self.on.settings.refuse("no --from is given")?;
             return Ok(Offers::Named(Arc::new(self.named().await)));
         }
         Ok(Offers::Cluster(Box::new(self.cluster(global).await?)))

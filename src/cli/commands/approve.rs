@@ -15,11 +15,11 @@ use olm_core::plan::Plan;
 use serde_json::json;
 
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::commands::plan;
 use crate::connection::Global;
-use crate::output::{Outcome, UsageError, agreed, notice};
-use crate::settings::SettingsFlags;
+use crate::output::{Outcome, UsageError, notice};
+use crate::verb::{Confirm, OnCluster};
 
 /// Digits of a digest that are enough to name a plan.
 const ENOUGH: usize = 8;
@@ -36,13 +36,10 @@ pub(crate) struct ApproveArgs {
     /// Approve this version whatever its content is
     #[arg(long, value_name = "VERSION", conflicts_with = "plan")]
     version: Option<String>,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
     #[command(flatten)]
-    access: CatalogAccess,
+    confirm: Confirm,
     #[command(flatten)]
-    settings: SettingsFlags,
+    on: OnCluster,
 }
 
 /// Makes the plan anew, compares, writes.
@@ -57,7 +54,8 @@ pub(crate) async fn run(
         let text = format!("--plan takes at least {ENOUGH} digits of the digest");
         return Err(UsageError(text).into());
     }
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let global = &args.confirm.rehearsal.of(global);
+    let cluster = args.on.connect(global).await?;
     cluster.heeds(policy::APPROVE).await?;
     let extension = cluster.extension(&args.name).await?;
     let valid = ValidExtension::of(&extension).context("it names no package")?;
@@ -97,8 +95,7 @@ pub(crate) async fn run(
     if wanted.is_none() {
         plan::show(&plan, out)?;
         let question = format!("Release {} by this plan?", plan.to.version);
-        if !args.yes && !agreed(&question, "--yes does it, --plan names the plan")? {
-            notice("nothing is changed");
+        if !args.confirm.agreed(&question, "--yes does it, --plan names the plan")? {
             return Ok(Outcome::Failed);
         }
     }

@@ -60,13 +60,13 @@ pub(crate) async fn run(
     }
     let offline = args.lookup.is_offline();
     let verbs = if offline {
-        args.lookup.settings.refuse("no --from is given")?;
+        args.lookup.on.settings.refuse("no --from is given")?;
         let named = args.lookup.named().await;
-        let authorities = args.lookup.access.catalog_ca;
+        let authorities = args.lookup.on.access.catalog_ca;
         Verbs::new(Source::Named(Arc::new(named), authorities), global)
     } else {
         let client = Cluster::client(&global).await?;
-        let source = Source::Cluster(client, args.lookup.access, args.lookup.settings);
+        let source = Source::Cluster(client, args.lookup.on.access, args.lookup.on.settings);
         Verbs::new(source, global)
     };
     let of = verbs.of();

@@ -21,7 +21,8 @@ use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::managed::{all, failure};
-use crate::output::{Outcome, agreed, notice};
+use crate::output::{Outcome, notice};
+use crate::verb::Confirm;
 
 /// Objects that are written at the same time.
 const AT_ONCE: usize = 8;
@@ -35,11 +36,10 @@ pub(crate) struct CrdMigrateArgs {
     #[arg(value_name = "CRD")]
     name: String,
     /// The version that all objects are to be stored in: the one that the CRD stores
-    #[arg(long, value_name = "VERSION")]
+    #[arg(value_name = "VERSION")]
     to: Option<String>,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 /// Checks, asks, writes every object and trims the stored versions.
@@ -48,6 +48,7 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    let global = &args.confirm.rehearsal.of(global);
     let client = Cluster::client(global).await?;
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let name = &args.name;
@@ -78,8 +79,7 @@ pub(crate) async fn run(
     let (count, old) = (objects.len(), old.join(", "));
     writeln!(out, "{name}: {count} objects, stored in {stored} or {old}")?;
     let question = format!("Write all {count} once, unchanged, and drop {old}?");
-    if !args.yes && !agreed(&question, "--yes does it")? {
-        notice("nothing is written");
+    if !args.confirm.agreed(&question, "--yes does it")? {
         return Ok(Outcome::Failed);
     }
     let written = rewrite(&client, &resource(&crd, &stored), objects).await?;

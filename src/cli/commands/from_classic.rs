@@ -18,6 +18,7 @@ use crate::connection::Global;
 use crate::graph::plain;
 use crate::managed::failure;
 use crate::output::{Outcome, Table, notice};
+use crate::verb::InNamespace;
 
 /// Flags of `migrate from-classic`.
 #[derive(Debug, Args)]
@@ -28,6 +29,8 @@ pub(crate) struct FromClassicArgs {
     /// Read objects from a file instead of the cluster, from standard input with "-"; repeatable
     #[arg(short, long, value_name = "FILE|-")]
     filename: Vec<PathBuf>,
+    #[command(flatten)]
+    place: InNamespace,
     /// Report how each field is converted; on a terminal the default
     #[arg(long, conflicts_with_all = ["print", "follow"])]
     report: bool,
@@ -47,7 +50,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Outcome> {
     let (objects, unread) = if args.filename.is_empty() {
         let client = Cluster::client(global).await?;
-        from_cluster(&client, global.namespace.as_deref()).await?
+        from_cluster(&client, args.place.namespace.as_deref()).await?
     } else {
         (from_files(&args.filename)?, Vec::new())
     };

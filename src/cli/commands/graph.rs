@@ -63,7 +63,7 @@ pub(crate) async fn run(
             return Err(UsageError(text).into());
         }
         Target::Package(wanted) if args.lookup.is_offline() => {
-            args.lookup.settings.refuse("no --from is given")?;
+            args.lookup.on.settings.refuse("no --from is given")?;
             of_package(&args, filter(&wanted)).await?
         }
         target => on_cluster(&args, target, global).await?,

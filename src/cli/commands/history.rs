@@ -14,11 +14,10 @@ use olm_core::status::find;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::output::{Format, Outcome, Table, notice};
-use crate::settings::SettingsFlags;
+use crate::verb::OnCluster;
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
@@ -42,8 +41,7 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-    let cluster = Cluster::connect(global, &access, &settings).await?;
+    let cluster = OnCluster::default().connect(global).await?;
     let extension = cluster.extension(&args.name).await?;
     let revisions = cluster.revisions(&extension.name_any()).await?;
     match args.output {

@@ -24,14 +24,14 @@ use strum::VariantNames as _;
 
 use crate::bundle_source::load_bundle_source;
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster, only};
+use crate::cluster::{Cluster, only};
 use crate::commands::cluster_check::warn_of_closing;
 use crate::commands::render::{Output, Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
-use crate::output::{Outcome, UsageError, agreed, notice, one_line};
-use crate::settings::SettingsFlags;
+use crate::output::{Outcome, UsageError, notice, one_line};
 use crate::target::{Chosen, chosen, or_near};
+use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
 
 /// The annotation in which a bundle names the namespace it is meant for.
 const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
@@ -44,6 +44,9 @@ pub(crate) struct InstallArgs {
     /// Package, and the range of versions that may be installed
     #[arg(value_name = "PACKAGE[@RANGE]")]
     package: String,
+    /// Version, or range of versions, that may be installed
+    #[arg(long = "version", value_name = "RANGE")]
+    range: Option<String>,
     /// Name of the extension; by default that of the package
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -75,21 +78,16 @@ pub(crate) struct InstallArgs {
     #[command(flatten)]
     rendering: Rendering,
     #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    on: OnCluster,
     /// Print the objects instead of writing them
     #[arg(short, long, value_enum)]
     output: Option<Output>,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
-    /// Do not wait until it is ready
-    #[arg(long)]
-    no_wait: bool,
-    /// Time to wait
-    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
-    timeout: u64,
+    #[command(flatten)]
+    confirm: Confirm,
+    #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
+    place: InNamespace,
 }
 
 /// Which rights an account gets.
@@ -121,11 +119,16 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    if args.range.is_some() && args.package.contains('@') {
+        let text = "the versions are named once: PACKAGE@RANGE or --version RANGE";
+        return Err(UsageError(text.to_owned()).into());
+    }
     if args.package.contains('/') {
         let text = "a package of a catalog is installed, not a directory or an image";
         return Err(UsageError(text.to_owned()).into());
     }
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let global = &args.confirm.rehearsal.of(global);
+    let cluster = args.on.connect(global).await?;
     for (key, given) in args.annotations() {
         if given.is_some() {
             cluster.heeds(key).await?;
@@ -134,7 +137,7 @@ pub(crate) async fn run(
     if let Some(outcome) = refused(&args, &cluster).await? {
         return Ok(outcome);
     }
-    let plan = plan(&args, global, &cluster).await?;
+    let plan = plan(&args, &cluster).await?;
     if let Some(output) = args.output {
         print(plan.written, output, out)?;
         return Ok(Outcome::Done);
@@ -142,7 +145,7 @@ pub(crate) async fn run(
     let client = cluster.own_client();
     show(&plan, out)?;
     let in_the_way = existing(client, &args, &plan.installed, out).await?;
-    if let Some(missing) = missing_namespace(client, &args, global).await? {
+    if let Some(missing) = missing_namespace(client, &args).await? {
         notice(&format!("error: namespace {missing} does not exist"));
         notice("hint: --create-namespace makes it");
         return Ok(Outcome::Failed);
@@ -156,8 +159,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Done);
     }
     let question = format!("Create these {} objects?", plan.written.len());
-    if !args.yes && !agreed(&question, "--yes does it, -o yaml prints it")? {
-        notice("nothing is written");
+    if !args.confirm.agreed(&question, "--yes does it, -o yaml prints it")? {
         return Ok(Outcome::Failed);
     }
     let mut written = changes::rehearse(client, &plan.written).await;
@@ -169,18 +171,18 @@ pub(crate) async fn run(
         notice("hint: rerun with -o yaml and have an administrator apply it");
         return Ok(Outcome::Failed);
     }
-    if args.no_wait || global.dry_run.is_some() {
+    if !args.wait.is_wanted(global) {
         return Ok(Outcome::Done);
     }
     let written = cluster.extension(args.name()).await?;
-    changes::wait_ready(client, &written, None, args.timeout, out).await
+    changes::wait_ready(client, &written, None, args.wait.timeout, out).await
 }
 
 impl InstallArgs {
     fn package(&self) -> (&str, Option<&str>) {
         match self.package.split_once('@') {
             Some((package, range)) => (package, Some(range)),
-            None => (&self.package, None),
+            None => (&self.package, self.range.as_deref()),
         }
     }
 
@@ -274,14 +276,14 @@ async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option
     Ok(None)
 }
 
-async fn plan(args: &InstallArgs, global: &Global, cluster: &Cluster) -> anyhow::Result<Plan> {
+async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let snapshot = cluster.offers(args.filter()).await?;
     let found = or_near(chosen(&snapshot), (args.package().0, false), cluster).await?;
     let Chosen { name, image, version, .. } = found;
     warn_of_closing(cluster, &snapshot).await;
     let bundle = load_bundle_source(&image).await;
     let bundle = bundle.with_context(|| format!("{name} ({image})"))?;
-    let Ok(namespace) = global.require_namespace() else {
+    let Ok(namespace) = args.place.require() else {
         let suggested = bundle.csv.annotations.get(SUGGESTED_NAMESPACE);
         let example = suggested.map_or("NAMESPACE", String::as_str);
         let text = format!("a namespace is required: -n {example}");
@@ -381,10 +383,9 @@ async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
 /// Returns the namespace, if it does not exist and is not to be made.
 async fn missing_namespace<'a>(
     client: &Client,
-    args: &InstallArgs,
-    global: &'a Global,
+    args: &'a InstallArgs,
 ) -> anyhow::Result<Option<&'a str>> {
-    let namespace = global.require_namespace()?;
+    let namespace = args.place.require()?;
     if args.create_namespace {
         return Ok(None);
     }

@@ -23,13 +23,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::commands::plan;
 use crate::connection::Global;
 use crate::document::Document as _;
-use crate::output::{Outcome, Table, agreed, notice, one_line, write_yaml};
-use crate::settings::SettingsFlags;
+use crate::output::{Outcome, Table, notice, one_line, write_yaml};
 use crate::target::pinned;
+use crate::verb::{Confirm, OnCluster};
 
 /// What is done with a lock.
 #[derive(Debug, Subcommand)]
@@ -39,7 +39,7 @@ pub(crate) enum LockCommand {
     /// Check this cluster against a lock file
     Check(FileArgs),
     /// Move extensions to the versions of a lock file, where the catalogs offer them
-    Apply(FileArgs),
+    Apply(ApplyArgs),
 }
 
 /// Arguments of `lock write`.
@@ -49,9 +49,7 @@ pub(crate) struct WriteArgs {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    on: OnCluster,
 }
 
 /// Arguments of `lock check` and `lock apply`.
@@ -60,13 +58,17 @@ pub(crate) struct FileArgs {
     /// File that `lock write` printed
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// With apply: do not ask
-    #[arg(long)]
-    yes: bool,
     #[command(flatten)]
-    access: CatalogAccess,
+    on: OnCluster,
+}
+
+/// Flags of `lock apply`.
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
     #[command(flatten)]
-    settings: SettingsFlags,
+    lock: FileArgs,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 /// What extensions run, or are to run: the file of `kubectl olm lock write`.
@@ -118,7 +120,7 @@ pub(crate) async fn run(
 }
 
 async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let cluster = args.on.connect(global).await?;
     let extensions = if args.names.is_empty() {
         cluster.extensions().await?
     } else {
@@ -262,7 +264,7 @@ async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compa
 }
 
 async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let cluster = args.on.connect(global).await?;
     let compared = compare(&args, &cluster).await?;
     let mut table = Table::default();
     for one in &compared {
@@ -281,11 +283,12 @@ async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
 }
 
 /// Moves what can be moved; what cannot is named and left.
-async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let global = &args.confirm.rehearsal.of(global);
+    let cluster = args.lock.on.connect(global).await?;
     cluster.heeds(policy::APPROVE).await?;
     let (mut moves, mut left) = (Vec::new(), false);
-    for one in compare(&args, &cluster).await? {
+    for one in compare(&args.lock, &cluster).await? {
         if one.verdict == Verdict::Same {
             continue;
         }
@@ -302,8 +305,7 @@ async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     }
     let question = format!("Move these {} extensions?", moves.len());
-    if !moves.is_empty() && !args.yes && !agreed(&question, "--yes does it")? {
-        notice("nothing is changed");
+    if !moves.is_empty() && !args.confirm.agreed(&question, "--yes does it")? {
         return Ok(Outcome::Failed);
     }
     for (extension, locked, plan) in &moves {

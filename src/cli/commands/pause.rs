@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::output::{Outcome, UsageError};
-use crate::settings::SettingsFlags;
+use crate::verb::{OnCluster, Rehearsal};
 
 /// What names a catalog among extensions.
 const CATALOG: &str = "catalog/";
@@ -30,6 +30,8 @@ pub(crate) struct PauseArgs {
     /// All extensions and catalogs
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    rehearsal: Rehearsal,
 }
 
 /// Pauses or resumes extensions and catalogs.
@@ -43,8 +45,8 @@ pub(crate) async fn run(
         let usage = "names of extensions, catalog/NAME for catalogs, or --all";
         return Err(UsageError(usage.to_owned()).into());
     }
-    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-    let cluster = Cluster::connect(global, &access, &settings).await?;
+    let global = &args.rehearsal.of(global);
+    let cluster = OnCluster::default().connect(global).await?;
     if pause {
         cluster.heeds(policy::PAUSED).await?;
     }

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::connection::Global;
 use crate::output::{Outcome, UsageError, notice, write_json};
 use crate::target::{Installation, Lookup, Target, load};
+use crate::verb::InNamespace;
 
 /// Flags of `bundle render`.
 #[derive(Debug, Args)]
@@ -27,6 +28,8 @@ pub(crate) struct RenderArgs {
     /// the cluster
     #[arg(value_name = "BUNDLE_DIR|IMAGE|PACKAGE[@RANGE]|EXTENSION")]
     target: String,
+    #[command(flatten)]
+    place: InNamespace,
     #[command(flatten)]
     lookup: Lookup,
     /// How it is rendered.
@@ -103,16 +106,16 @@ pub(crate) async fn run(
     let target = args.lookup.target(&args.target);
     if let Target::Bundle(_) | Target::Package(_) = target {
         // Whatever is wrong with the flags is said before anything is pulled.
-        global.require_namespace()?;
+        args.place.require()?;
     }
     let targets = [target];
     let cluster = args.lookup.cluster_for(&targets, global).await?;
     let loaded = load(&targets, &args.lookup, cluster.as_ref(), None).await?;
     let source = loaded.sources.first().context("there is no bundle")?;
     let (namespace, rendering) = match &loaded.extension {
-        None => (global.require_namespace()?, args.rendering),
+        None => (args.place.require()?, args.rendering),
         Some(it) => {
-            let namespace = global.namespace.as_deref().unwrap_or(&it.namespace);
+            let namespace = args.place.namespace.as_deref().unwrap_or(&it.namespace);
             (namespace, args.rendering.of_extension(it))
         }
     };

@@ -19,8 +19,9 @@ use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::{approve, plan};
 use crate::connection::Global;
-use crate::output::{Outcome, agreed, notice};
+use crate::output::{Outcome, notice};
 use crate::settings::SettingsFlags;
+use crate::verb::{Confirm, Wait};
 
 /// For so long the revision is waited for; a controller that refuses it makes none.
 const NOTICED: Duration = Duration::from_secs(15);
@@ -34,17 +35,12 @@ pub(crate) struct RollbackArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// Revision to roll back to, by its number in `history`; by default the one before
-    #[arg(long, value_name = "REVISION")]
-    to: Option<i64>,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
-    /// Do not wait until it is done
-    #[arg(long)]
-    no_wait: bool,
-    /// Time to wait
-    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
-    timeout: u64,
+    #[arg(value_name = "REVISION")]
+    revision: Option<i64>,
+    #[command(flatten)]
+    confirm: Confirm,
+    #[command(flatten)]
+    wait: Wait,
     #[command(flatten)]
     settings: SettingsFlags,
 }
@@ -55,6 +51,7 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    let global = &args.confirm.rehearsal.of(global);
     let cluster = Cluster::connect(global, &CatalogAccess::default(), &args.settings).await?;
     cluster.heeds(policy::ROLLBACK_TO).await?;
     let extension = cluster.extension(&args.name).await?;
@@ -65,7 +62,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Failed);
     }
     let revisions = cluster.revisions(name).await?;
-    let Some(set) = chosen(&revisions, args.to) else {
+    let Some(set) = chosen(&revisions, args.revision) else {
         notice(&format!("error: {name}: there is no such revision that was rolled out"));
         notice(&format!("hint: kubectl olm history {name}"));
         return Ok(Outcome::Failed);
@@ -97,8 +94,7 @@ pub(crate) async fn run(
         Err(missing) => notice(&format!("note: cannot compute the changes: {}", missing.why)),
     }
     let question = format!("Go back to revision {number} ({version})?");
-    if !args.yes && !agreed(&question, "--yes does it")? {
-        notice("nothing is changed");
+    if !args.confirm.agreed(&question, "--yes does it")? {
         return Ok(Outcome::Failed);
     }
     let back = number.to_string();
@@ -109,7 +105,7 @@ pub(crate) async fn run(
     if let Some(command) = awaits {
         notice(&format!("hint: nothing is applied before its approval: {command}"));
     }
-    if args.no_wait || global.dry_run.is_some() {
+    if !args.wait.is_wanted(global) {
         return Ok(Outcome::Done);
     }
     // The annotation does not change the generation: until the new revision is there, the conditions
@@ -118,7 +114,7 @@ pub(crate) async fn run(
     while begun.elapsed() < NOTICED && !is_made(&cluster.revisions(name).await?, number) {
         sleep(LOOK).await;
     }
-    changes::wait_ready(client, &written, Some(&version), args.timeout, out).await
+    changes::wait_ready(client, &written, Some(&version), args.wait.timeout, out).await
 }
 
 /// Says whether the newest revision has the content of this one.

@@ -23,6 +23,7 @@ use crate::output::{
     Format, KeyValues, Outcome, Table, UsageError, notice, one_line, write_json, write_yaml,
 };
 use crate::target::{Chosen, Lookup, Target, chosen, filter, or_near, pinned};
+use crate::verb::InNamespace;
 
 /// Bundles that are listed of a package.
 const NEWEST: usize = 10;
@@ -34,6 +35,8 @@ pub(crate) struct ShowArgs {
     /// an unpacked bundle, or the reference of a bundle image
     #[arg(value_name = "PACKAGE[@RANGE]|EXTENSION|BUNDLE_DIR|IMAGE")]
     bundle: String,
+    #[command(flatten)]
+    place: InNamespace,
     #[command(flatten)]
     lookup: Lookup,
     /// Show what the catalogs know of a package; pull no image
@@ -158,7 +161,7 @@ pub(crate) async fn run(
         write_json(out, &schema)?;
         return Ok(Outcome::Done);
     }
-    let namespace = global.namespace.as_deref().unwrap_or(&bundle.package);
+    let namespace = args.place.namespace.as_deref().unwrap_or(&bundle.package);
     let example = example(&bundle.csv, namespace, features);
     let whole = || -> anyhow::Result<Value> {
         let mut whole = serde_json::to_value(&description)?;

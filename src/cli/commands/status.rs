@@ -24,7 +24,7 @@ use olm_core::status::find;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::commands::catalog;
 use crate::commands::history::state;
 use crate::commands::tree;
@@ -34,7 +34,7 @@ use crate::graph::plain;
 use crate::managed::failure;
 use crate::offers::Listed;
 use crate::output::{self, Format, KeyValues, Outcome, Table, one_line};
-use crate::settings::SettingsFlags;
+use crate::verb::OnCluster;
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
@@ -86,8 +86,7 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-    let cluster = Cluster::connect(global, &access, &settings).await?;
+    let cluster = OnCluster::default().connect(global).await?;
     let mut extensions = if args.names.is_empty() {
         list(cluster.own_client(), &args).await?.items
     } else {

@@ -15,12 +15,12 @@ use olm_core::extension::ValidExtension;
 use serde_json::{Value, json};
 
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
+use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::commands::cluster_check::warn_of_closing;
 use crate::connection::Global;
-use crate::output::{Outcome, agreed, notice, one_line};
-use crate::settings::SettingsFlags;
+use crate::output::{Outcome, notice, one_line};
 use crate::target::chosen;
+use crate::verb::{Confirm, OnCluster, Wait};
 
 /// Arguments of `upgrade`.
 #[derive(Debug, Args)]
@@ -29,7 +29,10 @@ pub(crate) struct UpgradeArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// Version, or range of versions, to move to; by default the held update of `status`
-    #[arg(long, value_name = "RANGE")]
+    #[arg(value_name = "VERSION")]
+    version: Option<String>,
+    /// The same as VERSION
+    #[arg(long, value_name = "RANGE", conflicts_with = "version")]
     to: Option<String>,
     /// The channel to follow from now on; repeatable
     #[arg(long = "channel", value_name = "CHANNEL")]
@@ -37,19 +40,12 @@ pub(crate) struct UpgradeArgs {
     /// Move without an update path in the catalog (`SelfCertified`, for this move)
     #[arg(long)]
     force: bool,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
-    /// Do not wait until it is done
-    #[arg(long)]
-    no_wait: bool,
-    /// Time to wait
-    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
-    timeout: u64,
     #[command(flatten)]
-    access: CatalogAccess,
+    confirm: Confirm,
     #[command(flatten)]
-    settings: SettingsFlags,
+    wait: Wait,
+    #[command(flatten)]
+    on: OnCluster,
 }
 
 /// The edit that makes the move.
@@ -61,13 +57,20 @@ struct Edit {
     version: String,
 }
 
+impl UpgradeArgs {
+    fn to(&self) -> Option<&String> {
+        self.version.as_ref().or(self.to.as_ref())
+    }
+}
+
 /// Finds the edit, shows it, asks, writes it and waits.
 pub(crate) async fn run(
     args: UpgradeArgs,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let global = &args.confirm.rehearsal.of(global);
+    let cluster = args.on.connect(global).await?;
     let extension = cluster.extension(&args.name).await?;
     let name = &args.name;
     if is_paused(extension.annotations()) {
@@ -76,7 +79,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Failed);
     }
     let is_back = extension.annotations().contains_key(policy::ROLLBACK_TO);
-    let wanted = args.to.is_some() || !args.channels.is_empty() || args.force || is_back;
+    let wanted = args.to().is_some() || !args.channels.is_empty() || args.force || is_back;
     let edit = if wanted { moved(&args, &cluster, &extension).await } else { released(&extension) };
     let edit = match edit {
         Ok(edit) => edit,
@@ -101,20 +104,19 @@ pub(crate) async fn run(
         warn_of_closing(&cluster, &snapshot).await;
     }
     let question = format!("Upgrade {name}?");
-    if !args.yes && !agreed(&question, "--yes does it")? {
-        notice("nothing is changed");
+    if !args.confirm.agreed(&question, "--yes does it")? {
         return Ok(Outcome::Failed);
     }
     let client = cluster.own_client();
     let written = changes::merge(client, &extension, edit.change).await?;
-    if args.no_wait || global.dry_run.is_some() {
+    if !args.wait.is_wanted(global) {
         if args.force {
             notice(&format!("note: it stays SelfCertified until: {}", back(name)));
         }
         return Ok(Outcome::Done);
     }
     let version = Some(edit.version.as_str());
-    let ended = changes::wait_ready(client, &written, version, args.timeout, out).await?;
+    let ended = changes::wait_ready(client, &written, version, args.wait.timeout, out).await?;
     if args.force {
         undo(&cluster, &extension, ended).await?;
     }
@@ -186,7 +188,7 @@ async fn moved(
     let filter = &mut snapshot.question.filter;
     let mut parts = Vec::new();
     let mut change = json!({});
-    if let Some(to) = &args.to {
+    if let Some(to) = args.to() {
         let was = filter.version.as_deref().map_or_else(|| "none".to_owned(), quote);
         if was != quote(to) {
             parts.push(format!("version {was} -> {}", quote(to)));

@@ -300,7 +300,7 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
     .await;
     let (code, _, errors) = olm(plane, &["crd", "migrate", name]);
     assert_eq!(code, Some(2), "nobody said yes: {errors}");
-    let (code, _, errors) = olm(plane, &["crd", "migrate", name, "--to", "v1", "--yes"]);
+    let (code, _, errors) = olm(plane, &["crd", "migrate", name, "v1", "--yes"]);
     assert_eq!(code, Some(1));
     assert!(errors.contains("stores v2, not v1"), "{errors}");
     let mut first = Command::new(paths::built("kubectl-olm"))

@@ -17,12 +17,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::catalogs::{self, FileList, borrowed};
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::graph::plain;
 use crate::output::{Format, Outcome};
-use crate::settings::SettingsFlags;
+use crate::verb::OnCluster;
 
 /// Arguments of `catalog diff`.
 #[derive(Debug, Args)]
@@ -66,8 +66,7 @@ pub(crate) async fn run(
     let (new, extensions) = if let Some(new) = &args.new {
         (content(&super::files(new, global).await?, new)?, Vec::new())
     } else {
-        let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-        let cluster = Cluster::connect(global, &access, &settings).await?;
+        let cluster = OnCluster::default().connect(global).await?;
         let catalog = Cluster::catalog(cluster.own_client(), &args.old).await?;
         let image = catalog.spec.source.image;
         let image = image.with_context(|| format!("catalog {} has no image", args.old))?;

@@ -23,12 +23,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::limit::patiently;
-use crate::output::{self, Format, Hinted, Outcome, UsageError, agreed, notice};
+use crate::output::{self, Format, Hinted, Outcome, UsageError, notice};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
+use crate::verb::{Confirm, OnCluster, Wait};
 
 /// How often a catalog is looked at that is waited for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -61,15 +62,10 @@ pub(crate) struct AddArgs {
     /// Print the catalog and write nothing
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
-    /// Do not wait until it is served
-    #[arg(long)]
-    no_wait: bool,
-    /// Time to wait
-    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
-    timeout: u64,
+    #[command(flatten)]
+    confirm: Confirm,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 /// Arguments of `catalog remove`.
@@ -78,9 +74,8 @@ pub(crate) struct RemoveArgs {
     /// Name of the catalog
     #[arg(value_name = "NAME")]
     name: String,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 /// Has another catalog served.
@@ -90,6 +85,7 @@ pub(crate) async fn add(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let wanted = wanted(&args)?;
+    let global = &args.confirm.rehearsal.of(global);
     match args.output {
         Format::Json => return output::write_json(out, &wanted).map(|()| Outcome::Done),
         Format::Yaml => return output::write_yaml(out, &wanted).map(|()| Outcome::Done),
@@ -117,8 +113,7 @@ pub(crate) async fn add(
         writeln!(out, "{which}, so that catalogs may use it")?;
         question = format!("{question} Label {secret}?");
     }
-    if !args.yes && !agreed(&question, "--yes does it, -o yaml prints the catalog")? {
-        notice("nothing is written");
+    if !args.confirm.agreed(&question, "--yes does it, -o yaml prints the catalog")? {
         return Ok(Outcome::Failed);
     }
     if let Some(secret) = unlabelled {
@@ -126,10 +121,10 @@ pub(crate) async fn add(
     }
     let object = Object::from_value(wanted).context("the catalog is not an object")?;
     changes::apply(&client, &[object], out).await?;
-    if args.no_wait || global.dry_run.is_some() {
+    if !args.wait.is_wanted(global) {
         return Ok(Outcome::Done);
     }
-    wait(&client, &args.name, args.timeout, out).await
+    wait(&client, &args.name, args.wait.timeout, out).await
 }
 
 /// Returns the catalog that arguments ask for.
@@ -275,8 +270,8 @@ pub(crate) async fn remove(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-    let cluster = Cluster::connect(global, &access, &settings).await?;
+    let global = &args.confirm.rehearsal.of(global);
+    let cluster = OnCluster::default().connect(global).await?;
     let client = cluster.own_client().clone();
     Cluster::catalog(&client, &args.name).await?;
     let (packages, unread) = cluster.packages().await?;
@@ -300,8 +295,7 @@ pub(crate) async fn remove(
         }
     }
     let question = format!("Remove catalog {}?", args.name);
-    if !args.yes && !agreed(&question, "--yes does it")? {
-        notice("nothing is removed");
+    if !args.confirm.agreed(&question, "--yes does it")? {
         return Ok(Outcome::Failed);
     }
     let api = Api::<ClusterCatalog>::all(client);
@@ -326,9 +320,8 @@ mod tests {
             pull_secret: Some("mine".to_owned()),
             settings: SettingsFlags::default(),
             output: Format::Yaml,
-            yes: false,
-            no_wait: false,
-            timeout: 1,
+            confirm: Confirm::default(),
+            wait: Wait::default(),
         };
         let pinned = format!("quay.io/x/c@sha256:{}", "0".repeat(64));
         let refused = |args| wanted(&args).unwrap_err().to_string();

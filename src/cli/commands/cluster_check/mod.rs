@@ -18,23 +18,21 @@ use olm_core::gate::{MaxVersion, MinorRelease, closing, current_version, max_dec
 use olm_core::revision::{bundle_version, states};
 use olm_core::rights::OPENSHIFT;
 
-use crate::cluster::{CatalogAccess, Cluster, ClusterState, ExtensionSnapshot};
+use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::output::{Format, Outcome, UsageError, notice, one_line};
-use crate::settings::SettingsFlags;
+use crate::verb::OnCluster;
 use apis::Removed;
 
 /// Flags of `cluster check`.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterCheckArgs {
     /// The OpenShift release to go to, for example 4.20; by default the next one
-    #[arg(long, value_name = "RELEASE")]
+    #[arg(value_name = "RELEASE")]
     to: Option<MinorRelease>,
     #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    on: OnCluster,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -127,7 +125,7 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let cluster = args.on.connect(global).await?;
     let found = match find(&args, &cluster).await {
         Ok(found) => found,
         Err(error) if error.is::<UsageError>() => return Err(error),

@@ -20,13 +20,12 @@ use olm_core::uninstall::BLOCKED;
 use tokio::time::Instant;
 
 use super::rbac::made::{account_of, made, shared_with};
-use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::connection::{DryRun, Global};
 use crate::limit::patiently;
 use crate::managed::failure;
-use crate::output::{Outcome, agreed, notice, one_line};
-use crate::settings::SettingsFlags;
+use crate::output::{Outcome, notice, one_line};
+use crate::verb::{Confirm, OnCluster, Wait};
 
 /// How often a removal is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -39,9 +38,9 @@ const NAMES: usize = 5;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct DeleteArgs {
-    /// Name of the extension
-    #[arg(value_name = "NAME")]
-    name: String,
+    /// Names of the extensions
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
     /// Keep CRDs and their objects
     #[arg(long)]
     retain_crds: bool,
@@ -54,15 +53,10 @@ pub(crate) struct DeleteArgs {
     /// First delete the extensions that depend on it, and theirs
     #[arg(long, conflicts_with_all = ["orphan", "no_wait"])]
     cascade: bool,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
-    /// Do not wait until it is done
-    #[arg(long)]
-    no_wait: bool,
-    /// Time to wait
-    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
-    timeout: u64,
+    #[command(flatten)]
+    confirm: Confirm,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 impl DeleteArgs {
@@ -94,8 +88,8 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-    let cluster = Cluster::connect(global, &access, &settings).await?;
+    let global = &args.confirm.rehearsal.of(global);
+    let cluster = OnCluster::default().connect(global).await?;
     if args.retain_crds || args.delete_data {
         cluster.heeds(policy::UNINSTALL).await?;
     }
@@ -115,7 +109,7 @@ pub(crate) async fn run(
         writeln!(out, "nothing is deleted: there are objects of its CRDs, or may be")?;
         notice(&format!(
             "hint: kubectl olm delete {name} --retain-crds keeps them, --delete-data deletes them",
-            name = args.name
+            name = args.names.join(" ")
         ));
         return Ok(Outcome::Failed);
     }
@@ -126,15 +120,14 @@ pub(crate) async fn run(
         [only] => format!("Delete extension {only}?"),
         several => format!("Delete extensions {}?", several.join(", ")),
     };
-    if !args.yes && !agreed(&question, "--yes does it, --dry-run shows it")? {
-        notice("nothing is deleted");
+    if !args.confirm.agreed(&question, "--yes does it, --dry-run shows it")? {
         return Ok(Outcome::Failed);
     }
     let client = cluster.own_client();
     let api = Api::<ClusterExtension>::all(client.clone());
     for (extension, rights) in &extensions {
         deletion::delete(client, extension, args.decision(), args.params()).await?;
-        if args.no_wait || global.dry_run.is_some() {
+        if !args.wait.is_wanted(global) {
             writeln!(out, "{} is being deleted", extension.name_any())?;
             continue;
         }
@@ -149,14 +142,16 @@ pub(crate) async fn run(
     Ok(Outcome::Done)
 }
 
-/// Returns the extensions that go, in that order: the one that is named last.
+/// Returns the extensions that go, in that order: what depends on one before it.
 async fn going(cluster: &Cluster, args: &DeleteArgs) -> anyhow::Result<Vec<String>> {
     let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
-    if args.cascade {
-        let found = dependents_first(cluster, &args.name, &mut order, &mut seen).await;
-        found.with_context(|| format!("what depends on {} is not known", args.name))?;
-    } else {
-        order.push(args.name.clone());
+    for name in &args.names {
+        if args.cascade {
+            let found = dependents_first(cluster, name, &mut order, &mut seen).await;
+            found.with_context(|| format!("what depends on {name} is not known"))?;
+        } else if seen.insert(name.clone()) {
+            order.push(name.clone());
+        }
     }
     Ok(order)
 }
@@ -346,7 +341,7 @@ async fn wait(
     let begun = Instant::now();
     let mut told = String::new();
     loop {
-        let found = patiently(begun, args.timeout, async || api.get_opt(&name).await).await;
+        let found = patiently(begun, args.wait.timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == *uid) else {
             writeln!(out, "{name} deleted after {} s", begun.elapsed().as_secs())?;
@@ -364,11 +359,11 @@ async fn wait(
             notice(message);
             message.clone_into(&mut told);
         }
-        if begun.elapsed() >= Duration::from_secs(args.timeout) {
+        if begun.elapsed() >= Duration::from_secs(args.wait.timeout) {
             notice(&format!(
                 "error: timed out after {} s: {name} is still being removed; the controller keeps \
                  trying",
-                args.timeout
+                args.wait.timeout
             ));
             return Ok(Outcome::TimedOut);
         }

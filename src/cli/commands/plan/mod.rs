@@ -17,12 +17,12 @@ use olm_core::plan::Plan;
 use olm_core::yaml;
 use serde_json::json;
 
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::output::{Format, Outcome, UsageError, notice};
-use crate::settings::SettingsFlags;
 use crate::target::Target;
+use crate::verb::{InNamespace, OnCluster};
 use crate::web;
 pub(crate) use gather::{Missing, back, make};
 pub(crate) use text::{page, short, write as show};
@@ -42,13 +42,13 @@ pub(crate) struct PlanArgs {
     /// Of a package: the service account of the new extension; by default the one that `install` makes
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     service_account: Option<String>,
+    #[command(flatten)]
+    place: InNamespace,
     /// Show each field that changes; data of Secrets is masked
     #[arg(long)]
     diff: bool,
     #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    on: OnCluster,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -74,12 +74,12 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let cluster = args.on.connect(global).await?;
     let of = match (&args.file, &args.name) {
         (Some(file), _) => read(file)?.into(),
         (None, name) => {
             let name = name.as_deref().unwrap_or_default();
-            args.find(name, &cluster, global).await?
+            args.find(name, &cluster).await?
         }
     };
     let to = args.to.as_deref().or(of.to.as_deref());
@@ -122,7 +122,7 @@ impl From<ClusterExtension> for Of {
 impl PlanArgs {
     /// Finds the extension that an argument means: by its name, by its package, or the one that
     /// `install` would make of a package (plugin.md 1.2).
-    async fn find(&self, text: &str, cluster: &Cluster, global: &Global) -> anyhow::Result<Of> {
+    async fn find(&self, text: &str, cluster: &Cluster) -> anyhow::Result<Of> {
         let (wanted, is_word) = match Target::of(text, false) {
             Target::Extension(name) => return Ok(cluster.extension(&name).await?.into()),
             Target::Word(word) => match cluster.find_extension(&word).await? {
@@ -145,7 +145,7 @@ impl PlanArgs {
         if let Some(found) = cluster.extensions().await?.into_iter().find(has_it) {
             return Ok(Of { to: range.map(str::to_owned), ..found.into() });
         }
-        let namespace = match global.require_namespace() {
+        let namespace = match self.place.require() {
             Err(_) if is_word => bail!(
                 "there is no ClusterExtension {package:?}; to plan a new extension of package \
                  {package}, pass -n NAMESPACE"

@@ -35,8 +35,9 @@ use crate::commands::render::{Output, Rendering, print};
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::managed::Managed;
-use crate::output::{Format, Outcome, UsageError, agreed, notice, one_line};
+use crate::output::{Format, Outcome, UsageError, notice, one_line};
 use crate::target::{Loaded, Lookup, load};
+use crate::verb::{Confirm, InNamespace};
 use live::{Findings, Question, compare};
 
 /// Flags of `rbac`.
@@ -59,9 +60,10 @@ pub(crate) struct RbacArgs {
     /// With --apply, of an extension: delete what was made for its account and is not applied
     #[arg(long, requires = "apply")]
     prune: bool,
-    /// With --apply: do not ask
-    #[arg(long, requires = "apply")]
-    yes: bool,
+    #[command(flatten)]
+    confirm: Confirm,
+    #[command(flatten)]
+    place: InNamespace,
     #[command(flatten)]
     lookup: Lookup,
     /// Also let this user name the account in a ClusterExtension; repeatable
@@ -161,11 +163,12 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    let global = &args.confirm.rehearsal.of(global);
     let targets: Vec<_> = args.targets.iter().map(|text| args.lookup.target(text)).collect();
     let bundles_alone = !targets.iter().any(|it| args.lookup.asks_cluster(it));
     if bundles_alone {
         // Whatever is wrong with the flags is said before anything is pulled.
-        account(&args, global, None)?;
+        account(&args, None)?;
         let Mode { diff, .. } = args.mode;
         if diff || args.for_upgrade_to.is_some() {
             let text = "--diff and --for-upgrade-to take an extension";
@@ -182,7 +185,7 @@ pub(crate) async fn run(
     let upgrade = args.for_upgrade_to.as_deref();
     let loaded = load(&targets, &args.lookup, cluster.as_ref(), upgrade).await?;
     let extension = loaded.extension.as_ref().map(|it| it.name.clone());
-    let subjects = subjects(&args, global, loaded)?;
+    let subjects = subjects(&args, loaded)?;
     match &cluster {
         Some(cluster) if check || missing => look(&args, cluster, &subjects, out).await,
         _ if args.mode.diff => diff(&args, &subjects, out),
@@ -194,7 +197,7 @@ pub(crate) async fn run(
                 } else {
                     Vec::new()
                 };
-                return write(cluster.own_client(), &objects, &surplus, args.yes, out).await;
+                return write(cluster.own_client(), &objects, &surplus, args.confirm, out).await;
             }
             let output = args.output.unwrap_or_default();
             if output == Output::Yaml {
@@ -233,25 +236,24 @@ async fn write(
     client: &Client,
     objects: &[Object],
     surplus: &[Managed],
-    yes: bool,
+    confirm: Confirm,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    if !yes {
+    if !confirm.yes {
         for object in objects {
             notice(&format!("  {}", object.identity().text()));
         }
         for one in surplus {
             notice(&format!("  delete {}", one.text()));
         }
-        let mut question = format!("Apply these {} objects", objects.len());
-        if !surplus.is_empty() {
-            let _ = write!(question, ", and delete {}", surplus.len());
-        }
-        question.push('?');
-        if !agreed(&question, "--yes does it, without --apply it is printed")? {
-            notice("nothing is written");
-            return Ok(Outcome::Failed);
-        }
+    }
+    let mut question = format!("Apply these {} objects", objects.len());
+    if !surplus.is_empty() {
+        let _ = write!(question, ", and delete {}", surplus.len());
+    }
+    question.push('?');
+    if !confirm.agreed(&question, "--yes does it, without --apply it is printed")? {
+        return Ok(Outcome::Failed);
     }
     changes::apply(client, objects, out).await?;
     for one in surplus {
@@ -263,11 +265,11 @@ async fn write(
 }
 
 /// Returns the account that is meant, in the namespace that is meant.
-fn account(args: &RbacArgs, global: &Global, loaded: Option<&Loaded>) -> anyhow::Result<Account> {
+fn account(args: &RbacArgs, loaded: Option<&Loaded>) -> anyhow::Result<Account> {
     let extension = loaded.and_then(|loaded| loaded.extension.as_ref());
-    let namespace = match (extension, &global.namespace) {
+    let namespace = match (extension, &args.place.namespace) {
         (Some(extension), None) => extension.namespace.clone(),
-        _ => global.require_namespace()?.to_owned(),
+        _ => args.place.require()?.to_owned(),
     };
     if let Some(name) = args.service_account.as_ref().filter(|name| !name.is_empty()) {
         let name = name.clone();
@@ -291,8 +293,8 @@ fn account(args: &RbacArgs, global: &Global, loaded: Option<&Loaded>) -> anyhow:
     }
 }
 
-fn subjects(args: &RbacArgs, global: &Global, loaded: Loaded) -> anyhow::Result<Subjects> {
-    let account = account(args, global, Some(&loaded))?;
+fn subjects(args: &RbacArgs, loaded: Loaded) -> anyhow::Result<Subjects> {
+    let account = account(args, Some(&loaded))?;
     let rendering = match &loaded.extension {
         Some(extension) => args.rendering.of_extension(extension),
         None => args.rendering.clone(),

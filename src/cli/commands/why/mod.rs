@@ -206,7 +206,7 @@ impl Inquiry {
 
     fn offline(args: &WhyArgs, manifest: ClusterExtension) -> anyhow::Result<Self> {
         let annotations = manifest.metadata.annotations.unwrap_or_default();
-        let options = args.lookup.settings.offline()?.resolution();
+        let options = args.lookup.on.settings.offline()?.resolution();
         let policy = extension::Policy::of(&annotations, options.updates)?;
         let filter = match &args.package {
             Some(package) => {

@@ -1,0 +1,104 @@
+//! What verbs have in common: the cluster that they ask, the question before they write, and the wait
+//! afterwards.
+
+use clap::Args;
+
+use crate::changes::seconds;
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::connection::{DryRun, Global};
+use crate::output::{UsageError, agreed, notice};
+use crate::settings::SettingsFlags;
+
+/// How catalogs of a cluster are read, and what its controller decides by.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct OnCluster {
+    #[command(flatten)]
+    pub(crate) access: CatalogAccess,
+    #[command(flatten)]
+    pub(crate) settings: SettingsFlags,
+}
+
+impl OnCluster {
+    /// Connects to the cluster.
+    pub(crate) async fn connect(&self, global: &Global) -> anyhow::Result<Cluster> {
+        Cluster::connect(global, &self.access, &self.settings).await
+    }
+}
+
+/// The namespace of verbs that act in one.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct InNamespace {
+    /// Namespace
+    #[arg(long, short = 'n', value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+}
+
+impl InNamespace {
+    /// Returns the namespace of `-n`, or a usage error that names the flag.
+    pub(crate) fn require(&self) -> Result<&str, UsageError> {
+        let namespace = self.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        namespace.ok_or_else(|| UsageError("a namespace is required: -n NAMESPACE".to_owned()))
+    }
+}
+
+/// Whether a verb that writes stores anything.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct Rehearsal {
+    /// Write nothing: print what would be written; with `server` the API server checks it
+    #[arg(
+        long,
+        value_enum,
+        value_name = "client|server",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "client"
+    )]
+    dry_run: Option<DryRun>,
+}
+
+impl Rehearsal {
+    /// Returns how the verb connects.
+    pub(crate) fn of(self, global: &Global) -> Global {
+        Global { dry_run: self.dry_run, ..global.clone() }
+    }
+}
+
+/// Asking before something is written.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct Confirm {
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) rehearsal: Rehearsal,
+}
+
+impl Confirm {
+    /// Asks whether to go on, unless `--yes` is given; without a terminal that is wrong usage, and
+    /// `instead` is what to do then.
+    pub(crate) fn agreed(self, question: &str, instead: &str) -> anyhow::Result<bool> {
+        let agreed = self.yes || agreed(question, instead)?;
+        if !agreed {
+            notice("nothing is changed");
+        }
+        Ok(agreed)
+    }
+}
+
+/// Waiting for what was written.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct Wait {
+    /// Do not wait until it is done
+    #[arg(long)]
+    no_wait: bool,
+    /// Time to wait
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "10m")]
+    pub(crate) timeout: u64,
+}
+
+impl Wait {
+    /// Says whether there is something to wait for.
+    pub(crate) fn is_wanted(self, global: &Global) -> bool {
+        !self.no_wait && global.dry_run.is_none()
+    }
+}
