@@ -73,14 +73,29 @@ pub(crate) async fn apply(
 ) -> anyhow::Result<()> {
     let params = PatchParams { force: true, ..PatchParams::apply(MANAGER) };
     for object in objects {
-        let identity = object.identity();
         let wanted = Patch::Apply(&object.0);
         let api = api(client, object);
+        let before = api.get_metadata_opt(object.name()).await;
         let applied = api.patch(object.name(), &params, &wanted).await;
-        applied.with_context(|| format!("applying {}", identity.text()))?;
-        writeln!(out, "{} applied", identity.text())?;
+        applied.with_context(|| format!("applying {}", object.identity().text()))?;
+        // Who may not look is told what kubectl says of it.
+        let done = match before {
+            Ok(None) => "created",
+            Ok(Some(_)) => "configured",
+            Err(_) => "serverside-applied",
+        };
+        writeln!(out, "{} {done}", named(object))?;
     }
     Ok(())
+}
+
+/// Returns the name of an object as kubectl prints it: `deployment.apps/lamp`.
+fn named(object: &Object) -> String {
+    let kind = object.kind().to_lowercase();
+    match object.group() {
+        "" => format!("{kind}/{}", object.name()),
+        group => format!("{kind}.{group}/{}", object.name()),
+    }
 }
 
 /// Has the API server judge whether the caller may apply objects, and stores none of them, so that a

@@ -66,6 +66,7 @@ pub fn main() -> ExitCode {
 
 /// Runs the command to its end on its own runtime.
 fn execute(cli: Cli) -> anyhow::Result<Outcome> {
+    output::fit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // Line by line, so that a question stands below what it is about.
     let mut out = Screen::new(io::stdout().lock());

@@ -28,8 +28,6 @@ use crate::target::{Lookup, chosen};
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
-/// Characters of a description in a table.
-const DESCRIPTION: usize = 60;
 /// Packages whose version is looked up, which takes requests for each.
 const VERSIONS: usize = 30;
 /// Names that are suggested.
@@ -354,10 +352,6 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
     ]);
     let cell = |text: &str| if text.is_empty() { NOTHING } else { text }.to_owned();
     for package in found {
-        let mut description: String = package.description.chars().take(DESCRIPTION).collect();
-        if description.len() < package.description.len() {
-            description.push('…');
-        }
         table.row(vec![
             package.name.clone(),
             cell(&all(
@@ -368,7 +362,7 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
             cell(&all(args.channels, &package.default_channel, &package.channels)),
             package.catalog.clone(),
             cell(&package.installed_as.join(",")),
-            cell(&description),
+            cell(&package.description),
         ]);
     }
     table

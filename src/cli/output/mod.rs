@@ -10,9 +10,9 @@ mod styles;
 mod table;
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -101,6 +101,18 @@ pub(crate) fn be_quiet() {
 
 fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
+}
+
+static COLUMNS: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on tables are not wider than the terminal, if there is one.
+pub(crate) fn fit() {
+    let size = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+    COLUMNS.store(size.map_or(0, |(width, _)| width.0.into()), Ordering::Relaxed);
+}
+
+fn columns() -> Option<usize> {
+    Some(COLUMNS.load(Ordering::Relaxed)).filter(|columns| *columns > 0)
 }
 
 /// Writes one line to stderr; a closed stream is not a failure.

@@ -1,8 +1,11 @@
-//! Tables for people: upper-case headers, two spaces between columns, no borders.
+//! Tables for people: upper-case headers, two spaces between columns, no borders. On a terminal long
+//! cells are broken into lines; in a pipe a row is one line.
 
 use std::io::{self, Write};
 
-/// Rows under a header; every column is as wide as its widest cell.
+use super::columns;
+
+/// Rows under a header.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -20,25 +23,77 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Writes the table; lines have no trailing blanks.
+    /// Writes the table, on a terminal not wider than that; lines have no trailing blanks.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        self.write_within(columns(), out)
+    }
+
+    fn write_within(&self, limit: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+        let widths = self.widths(limit);
         for row in &self.rows {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                line.push_str(cell);
-                let padding = width + 2 - cell.chars().count();
-                line.extend(std::iter::repeat_n(' ', padding));
+            let cells = row.iter().zip(&widths).map(|(cell, width)| lines(cell, *width));
+            let cells: Vec<_> = cells.collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+            for at in 0..height {
+                let mut line = String::new();
+                for (cell, width) in cells.iter().zip(&widths) {
+                    let part = cell.get(at).map_or("", String::as_str);
+                    line.push_str(part);
+                    let padding = width + 2 - part.chars().count();
+                    line.extend(std::iter::repeat_n(' ', padding));
+                }
+                writeln!(out, "{}", line.trim_end())?;
             }
-            writeln!(out, "{}", line.trim_end())?;
         }
         Ok(())
     }
+
+    /// Returns the widths of the columns; within a limit the widest ones give way, down to their
+    /// longest word.
+    fn widths(&self, limit: Option<usize>) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widest = |column: usize, of: fn(&str) -> usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| of(cell)).max().unwrap_or(0)
+        };
+        let mut widths: Vec<_> =
+            (0..columns).map(|at| widest(at, |it| it.chars().count())).collect();
+        let least: Vec<_> = (0..columns).map(|at| widest(at, longest_word)).collect();
+        let gaps = 2 * columns.saturating_sub(1);
+        while limit.is_some_and(|limit| widths.iter().sum::<usize>() + gaps > limit) {
+            let wide = (0..columns).filter(|at| widths[*at] > least[*at]);
+            let Some(at) = wide.max_by_key(|at| widths[*at]) else { break };
+            widths[at] -= 1;
+        }
+        widths
+    }
+}
+
+/// Returns the parts of a text that stay on one line.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive([' ', ','])
+}
+
+fn longest_word(text: &str) -> usize {
+    words(text).map(|word| word.trim_end().chars().count()).max().unwrap_or(0)
+}
+
+/// Breaks a text into lines.
+fn lines(text: &str, width: usize) -> Vec<String> {
+    if text.chars().count() <= width {
+        return vec![text.to_owned()];
+    }
+    let mut lines = vec![String::new()];
+    for word in words(text) {
+        let last = lines.last().map_or(0, |line| line.chars().count());
+        if last > 0 && last + word.trim_end().chars().count() > width {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(word);
+        }
+    }
+    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -54,5 +109,27 @@ mod tests {
         table.write(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "VERSION      IN\n1.0.0        yes\n1.0.0-alpha  no\n");
+    }
+
+    // plugin.md 1.3
+    #[test]
+    fn a_table_fits_the_terminal_and_loses_nothing() {
+        let mut table = Table::new(&["NAME", "VERSIONS", "DESCRIPTION"]);
+        let cells = ["lamp", "1.2.0,1.1.0,1.0.0", "Turns lamps on, and off again"];
+        table.row(cells.map(str::to_owned).into());
+        let within = |limit| {
+            let mut out = Vec::new();
+            table.write_within(Some(limit), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = [
+            "NAME  VERSIONS       DESCRIPTION",
+            "lamp  1.2.0,1.1.0,   Turns lamps",
+            "      1.0.0          on, and off",
+            "                     again",
+        ];
+        assert_eq!(within(34).lines().collect::<Vec<_>>(), text);
+        assert!(within(60).lines().all(|line| line.chars().count() <= 60));
+        assert_eq!(within(80).lines().count(), 2);
     }
 }

@@ -41,7 +41,12 @@ pub(crate) struct CompleteArgs {
 /// Prints a script for a shell, or writes the program that kubectl asks.
 pub(crate) fn run(args: &CompletionArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match args.shell {
-        Some(shell) => clap_complete::generate(shell, &mut Cli::command(), "kubectl-olm", out),
+        Some(shell) => {
+            // Written at once: the generator does not survive a pipe that is closed early.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "kubectl-olm", &mut script);
+            out.write_all(&script)?;
+        }
         None if args.install => {
             let path = env::var_os("PATH").unwrap_or_default();
             let file = install(env::split_paths(&path))?;
