@@ -249,7 +249,7 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Version(args) => version::run(&args, out),
         Command::Resolve(args) => resolve::run(args, out).await,
         Command::Range(args) => range::run(args, out).await,
-        Command::Complete(args) => completion::complete(&args, out),
+        Command::Complete(args) => completion::complete(&args, out).await,
     }
 }
 

@@ -3,14 +3,65 @@
 use clap::builder::PossibleValue;
 use clap::{Arg, Command};
 
-/// Returns what may stand in the place of the last word, and whether a file may.
-pub(super) fn after(command: &Command, words: &[String]) -> (Vec<String>, bool) {
+/// What may follow: words that are known, whether a file may, and the names of a cluster.
+#[derive(Debug, Default)]
+pub(super) struct After {
+    pub(super) candidates: Vec<String>,
+    pub(super) files: bool,
+    pub(super) names: Vec<Names>,
+    /// What stands before each name, and how it begins.
+    pub(super) prefix: String,
+    pub(super) begin: String,
+    /// The first name of the line, whose versions are meant.
+    pub(super) subject: Option<String>,
+}
+
+/// Names that a cluster knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    Contexts,
+    Namespaces,
+    Extensions,
+    Packages,
+    Versions,
+    Catalogs,
+}
+
+impl Names {
+    /// Returns which names an argument of a command takes.
+    fn of(command: &str, arg: &Arg) -> &'static [Self] {
+        match (command, arg.get_id().as_str()) {
+            ("add", _) => &[],
+            (_, "context") => &[Self::Contexts],
+            (_, "namespace" | "watch_namespace" | "watching" | "system_namespace") => {
+                &[Self::Namespaces]
+            }
+            (_, "catalog") | ("remove", "name") | ("diff", "old") | ("render", "sources") => {
+                &[Self::Catalogs]
+            }
+            ("install", "package") => &[Self::Packages],
+            ("upgrade", "version") | ("upgrade" | "plan", "to") | ("install", "range") => {
+                &[Self::Versions]
+            }
+            ("graph", "name")
+            | ("show", "bundle")
+            | ("render", "target")
+            | ("rbac" | "images", "targets") => &[Self::Extensions, Self::Packages],
+            ("why", "words") => &[Self::Extensions],
+            (_, "name" | "names") if arg.is_positional() => &[Self::Extensions],
+            _ => &[],
+        }
+    }
+}
+
+/// Returns what may stand in the place of the last word.
+pub(super) fn after(command: &Command, words: &[String]) -> After {
     let (last, before) = match words.split_last() {
         Some((last, before)) => (last.as_str(), before),
         None => ("", &[][..]),
     };
     let mut command = command;
-    let mut wanting = None;
+    let (mut wanting, mut named) = (None, Vec::new());
     for word in before {
         if wanting.take().is_some() {
             continue;
@@ -19,19 +70,24 @@ pub(super) fn after(command: &Command, words: &[String]) -> (Vec<String>, bool) 
             wanting = flag(command, word).filter(|_| !word.contains('='));
         } else if let Some(next) = command.find_subcommand(word) {
             command = next;
+        } else {
+            named.push(word);
         }
     }
+    let subject = named.first().map(|name| (*name).clone());
     if let Some(wanting) = wanting {
-        return values(wanting, "", last);
+        return After { subject, ..values(command, wanting, "", last) };
     }
-    if let Some((name, value)) = last.split_once('=') {
+    if let Some((name, value)) = last.split_once('=').filter(|_| last.starts_with('-')) {
+        let any = After { files: true, ..After::default() };
         let found = flag(command, name);
-        return found.map_or((Vec::new(), true), |found| values(found, &format!("{name}="), value));
+        let found = found.map(|found| values(command, found, &format!("{name}="), value));
+        return After { subject, ..found.unwrap_or(any) };
     }
     if last.starts_with('-') {
         let names = command.get_arguments().filter(|flag| !flag.is_hide_set());
         let names = names.filter_map(|flag| Some(format!("--{}", flag.get_long()?)));
-        return (matching(names, last), false);
+        return After { candidates: matching(names, last), ..After::default() };
     }
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     let verbs: Vec<_> = verbs
@@ -41,8 +97,21 @@ pub(super) fn after(command: &Command, words: &[String]) -> (Vec<String>, bool) 
             None => verb.get_name().to_owned(),
         })
         .collect();
-    let files = verbs.is_empty() && command.get_positionals().next().is_some();
-    (verbs, files)
+    let mut positionals: Vec<_> = command.get_positionals().collect();
+    positionals.truncate(named.len() + 1);
+    let names = match (command.get_name(), positionals.last()) {
+        ("why", _) if named.len() == 1 => &[Names::Versions],
+        (command, Some(arg)) => Names::of(command, arg),
+        (_, None) => &[],
+    };
+    After {
+        files: verbs.is_empty() && !positionals.is_empty(),
+        candidates: verbs,
+        names: names.to_vec(),
+        begin: last.to_owned(),
+        subject,
+        prefix: String::new(),
+    }
 }
 
 /// Returns the flag of this name, if a value follows it.
@@ -57,13 +126,15 @@ fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
 }
 
 /// Returns the values of a flag that begin so, each after `prefix`; a file where any value will do.
-fn values(flag: &Arg, prefix: &str, begin: &str) -> (Vec<String>, bool) {
+fn values(command: &Command, flag: &Arg, prefix: &str, begin: &str) -> After {
     let possible = flag.get_possible_values();
-    let files = possible.is_empty();
+    let names = Names::of(command.get_name(), flag).to_vec();
+    let files = possible.is_empty() && names.is_empty();
     let values = possible.iter().map(PossibleValue::get_name);
     let values = values.filter(|value| value.starts_with(begin));
-    let values = values.map(|value| format!("{prefix}{value}"));
-    (values.collect(), files)
+    let candidates = values.map(|value| format!("{prefix}{value}")).collect();
+    let (prefix, begin) = (prefix.to_owned(), begin.to_owned());
+    After { candidates, files, names, prefix, begin, subject: None }
 }
 
 fn matching(all: impl Iterator<Item = String>, begin: &str) -> Vec<String> {
@@ -78,7 +149,7 @@ mod tests {
     use super::*;
     use crate::commands::Cli;
 
-    fn complete(line: &[&str]) -> (Vec<String>, bool) {
+    fn complete(line: &[&str]) -> After {
         let mut command = Cli::command();
         command.build();
         let words: Vec<_> = line.iter().map(|word| (*word).to_owned()).collect();
@@ -97,15 +168,34 @@ mod tests {
     #[case::hidden(&["__"], &[], false)]
     #[case::unknown(&["why", "--nothing="], &[], true)]
     fn what_may_follow(#[case] line: &[&str], #[case] expected: &[&str], #[case] files: bool) {
-        let (found, any) = complete(line);
-        let names: Vec<_> = found.iter().filter_map(|it| it.split('\t').next()).collect();
-        assert_eq!((names.as_slice(), any), (expected, files));
+        let found = complete(line);
+        let names = found.candidates.iter().filter_map(|it| it.split('\t').next());
+        assert_eq!((names.collect::<Vec<_>>().as_slice(), found.files), (expected, files));
+    }
+
+    // deploying.md P61
+    #[rstest]
+    #[case::extension(&["status", ""], &[Names::Extensions])]
+    #[case::package(&["install", "la"], &[Names::Packages])]
+    #[case::either(&["bundle", "images", ""], &[Names::Extensions, Names::Packages])]
+    #[case::version(&["upgrade", "lamp", ""], &[Names::Versions])]
+    #[case::range(&["plan", "lamp", "--to", "1"], &[Names::Versions])]
+    #[case::explained(&["why", "lamp", ""], &[Names::Versions])]
+    #[case::catalog(&["install", "lamp", "--catalog="], &[Names::Catalogs])]
+    #[case::removed(&["catalog", "remove", ""], &[Names::Catalogs])]
+    #[case::new(&["catalog", "add", ""], &[])]
+    #[case::namespace(&["install", "lamp", "-n", ""], &[Names::Namespaces])]
+    #[case::context(&["status", "--context", ""], &[Names::Contexts])]
+    fn which_names_are_asked_for(#[case] line: &[&str], #[case] expected: &[Names]) {
+        let found = complete(line);
+        assert_eq!(found.names, expected);
+        assert!(found.subject.is_none_or(|subject| subject == "lamp"));
     }
 
     #[test]
     fn every_verb_is_offered_with_what_it_does() {
-        let (verbs, _) = complete(&[""]);
+        let verbs = complete(&[""]).candidates;
         assert!(verbs.iter().any(|verb| verb.starts_with("doctor\tCheck the cluster")));
-        assert_eq!(complete(&[]).0, verbs);
+        assert_eq!(complete(&[]).candidates, verbs);
     }
 }

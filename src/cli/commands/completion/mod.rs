@@ -4,6 +4,7 @@
 //! itself, with the hidden verb `__complete`.
 
 mod candidates;
+mod names;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -63,14 +64,17 @@ pub(crate) fn run(args: &CompletionArgs, out: &mut dyn Write) -> anyhow::Result<
 
 /// Prints what may follow, in the words of the library kubectl completes with: one candidate a line,
 /// then a colon and the number of what else to do.
-pub(crate) fn complete(args: &CompleteArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) async fn complete(args: &CompleteArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let mut command = Cli::command();
     command.build();
-    let (candidates, files) = candidates::after(&command, &args.words);
-    for candidate in candidates {
+    let after = candidates::after(&command, &args.words);
+    output::be_quiet();
+    let names = names::find(&after, &args.words).await;
+    for candidate in after.candidates.iter().chain(&names) {
         writeln!(out, "{candidate}")?;
     }
-    writeln!(out, "{}", if files { ":0" } else { ":4" })?;
+    // A file may follow where no name of the cluster does.
+    writeln!(out, "{}", if after.files && names.is_empty() { ":0" } else { ":4" })?;
     Ok(Outcome::Done)
 }
 
