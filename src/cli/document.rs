@@ -40,7 +40,7 @@ pub(crate) trait Document: Serialize {
                 let head = format!("schema: {schema}\nschemaVersion: {VERSION}\n");
                 Ok(write!(out, "{head}{}", to_yaml(&members))?)
             }
-            Format::Json | Format::Table => write_json(out, &document),
+            _ => write_json(out, &document),
         }
     }
 }

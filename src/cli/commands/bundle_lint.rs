@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::bundle_source::load_files;
 use crate::describe::{Description, missing_accounts};
-use crate::output::{Format, KeyValues, Outcome, UsageError, write_json, write_yaml};
+use crate::output::{Format, KeyValues, Outcome, UsageError, formats, write_json, write_yaml};
 use crate::target::Target;
 
 /// Placeholders for the namespaces of an installation; findings do not depend on them.
@@ -29,7 +29,7 @@ pub(crate) struct BundleLintArgs {
     #[arg(value_name = "BUNDLE_DIR|IMAGE")]
     bundle: String,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
@@ -53,9 +53,9 @@ pub(crate) async fn run(args: BundleLintArgs, out: &mut dyn Write) -> anyhow::Re
     let files = load_files(&place).await?;
     let report = tokio::task::spawn_blocking(move || Report::of(&files)).await?;
     match args.output {
-        Format::Table => report.write(out)?,
         Format::Json => write_json(out, &report.as_json()?)?,
         Format::Yaml => write_yaml(out, &report.as_json()?)?,
+        _ => report.write(out)?,
     }
     Ok(if report.findings.is_empty() { Outcome::Done } else { Outcome::Failed })
 }

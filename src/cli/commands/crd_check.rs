@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::bundle_source::load_files;
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::output::{Format, Outcome, UsageError, one_line, write_json, write_yaml};
+use crate::output::{Format, Outcome, UsageError, formats, one_line, write_json, write_yaml};
 use crate::target::{Lookup, Source, Target, load};
 
 /// The word for the CRDs on the cluster.
@@ -49,7 +49,7 @@ pub(crate) struct CrdCheckArgs {
     #[arg(long)]
     crd_safety_compat: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
@@ -140,9 +140,9 @@ pub(crate) async fn run(
         }
     }
     match args.output {
-        Format::Table => write(&verdicts, out)?,
         Format::Json => write_json(out, &as_json(&verdicts))?,
         Format::Yaml => write_yaml(out, &as_json(&verdicts))?,
+        _ => write(&verdicts, out)?,
     }
     let safe = verdicts.iter().all(|verdict| verdict.findings.is_empty());
     Ok(if safe { Outcome::Done } else { Outcome::Failed })

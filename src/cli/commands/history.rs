@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
-use crate::output::{Format, Outcome, Table, notice};
+use crate::output::{Format, Outcome, Table, formats, notice};
 use crate::verb::OnCluster;
 
 /// Text of a cell without a value.
@@ -31,7 +31,7 @@ pub(crate) struct HistoryArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn run(
         format @ (Format::Json | Format::Yaml) => {
             document(&args.name, &revisions).write(format, out)?;
         }
-        Format::Table => {
+        _ => {
             table(&revisions).write(out)?;
             notice(
                 "note: BY is the last field manager of spec or policy; see the audit log for \

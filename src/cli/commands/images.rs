@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use anyhow::bail;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use futures::stream::{self, StreamExt as _};
 use kube::Client;
 use olm_core::catalog::CatalogBundle;
@@ -26,7 +26,7 @@ use crate::commands::catalog::lint::{missing, named_images};
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::managed::failure;
-use crate::output::{self, Format, Outcome, Table, UsageError, notice};
+use crate::output::{self, Format, Outcome, Table, UsageError, formats, notice};
 use crate::puller::puller_with;
 use crate::target::{Lookup, load};
 
@@ -49,24 +49,8 @@ pub(crate) struct ImagesArgs {
     #[command(flatten)]
     lookup: Lookup,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Form,
-}
-
-/// How images are printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For people
-    #[default]
-    Table,
-    /// One JSON document
-    Json,
-    /// One YAML document
-    Yaml,
-    /// One reference a line
-    Name,
-    /// The configuration file of oc-mirror v2
-    Imageset,
+    #[arg(short, long, value_parser = formats(&[Format::Name, Format::Imageset]), default_value_t)]
+    output: Format,
 }
 
 /// Whether an image is there; `Err` holds why that is not known.
@@ -87,16 +71,15 @@ pub(crate) async fn run(
         found = check(&args, global, images.keys()).await?;
     }
     match args.output {
-        Form::Table if args.check => write_found(&found, out)?,
-        Form::Table => table(&images).write(out)?,
-        Form::Json => document(&images, &found).write(Format::Json, out)?,
-        Form::Yaml => document(&images, &found).write(Format::Yaml, out)?,
-        Form::Name => {
+        format @ (Format::Json | Format::Yaml) => document(&images, &found).write(format, out)?,
+        Format::Name => {
             for image in images.keys() {
                 writeln!(out, "{image}")?;
             }
         }
-        Form::Imageset => output::write_yaml(out, &image_set(&images))?,
+        Format::Imageset => output::write_yaml(out, &image_set(&images))?,
+        _ if args.check => write_found(&found, out)?,
+        _ => table(&images).write(out)?,
     }
     Ok(if found.values().any(|found| matches!(found, Ok(Err(_)))) {
         Outcome::Failed

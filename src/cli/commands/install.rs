@@ -26,10 +26,10 @@ use crate::bundle_source::load_bundle_source;
 use crate::changes;
 use crate::cluster::{Cluster, only};
 use crate::commands::cluster_check::warn_of_closing;
-use crate::commands::render::{Output, Rendering, print};
+use crate::commands::render::{Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
-use crate::output::{Outcome, UsageError, notice, one_line};
+use crate::output::{Format, Outcome, UsageError, notice, objects, one_line};
 use crate::target::{Chosen, chosen, or_near};
 use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
 
@@ -80,8 +80,8 @@ pub(crate) struct InstallArgs {
     #[command(flatten)]
     on: OnCluster,
     /// Print the objects instead of writing them
-    #[arg(short, long, value_enum)]
-    output: Option<Output>,
+    #[arg(short, long, value_parser = objects())]
+    output: Option<Format>,
     #[command(flatten)]
     confirm: Confirm,
     #[command(flatten)]

@@ -8,7 +8,7 @@ use olm_core::version::{SkipRange, Version, VersionRange};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::output::{self, Format, Outcome, Table};
+use crate::output::{self, Format, Outcome, Table, formats};
 use crate::requests::answer_lines;
 
 /// Flags of `range`.
@@ -27,7 +27,7 @@ pub(crate) struct RangeArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["range", "versions"])]
     requests: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, conflicts_with = "requests")]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t, conflicts_with = "requests")]
     output: Format,
 }
 
@@ -106,7 +106,7 @@ fn print(format: Format, answers: &[Answer], out: &mut dyn Write) -> anyhow::Res
     match format {
         Format::Json => output::write_json(out, &values()),
         Format::Yaml => output::write_yaml(out, &values()),
-        Format::Table => {
+        _ => {
             let mut table = Table::new(&["VERSION", "INSIDE"]);
             for answer in answers {
                 if let Some(got) = answer.got {

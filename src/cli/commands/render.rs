@@ -17,7 +17,7 @@ use olm_core::yaml;
 use serde_json::{Value, json};
 
 use crate::connection::Global;
-use crate::output::{Outcome, UsageError, notice, write_json};
+use crate::output::{Format, Outcome, UsageError, notice, objects, write_json};
 use crate::target::{Installation, Lookup, Target, load};
 use crate::verb::InNamespace;
 
@@ -36,8 +36,8 @@ pub(crate) struct RenderArgs {
     #[command(flatten)]
     rendering: Rendering,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[arg(short, long, value_parser = objects(), default_value = "yaml")]
+    output: Format,
 }
 
 /// The flags that decide what a bundle becomes; every command that renders has them.
@@ -85,16 +85,6 @@ enum Placement {
     /// Into the watched and the install namespace
     #[default]
     TargetsAndInstall,
-}
-
-/// How objects are printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// A stream of documents
-    #[default]
-    Yaml,
-    /// One list
-    Json,
 }
 
 /// Renders one bundle and prints its objects.
@@ -265,16 +255,16 @@ fn read_configuration(path: &Path) -> anyhow::Result<Option<Value>> {
 /// Prints objects in a form that `kubectl apply -f -` takes.
 pub(crate) fn print(
     objects: Vec<Object>,
-    output: Output,
+    output: Format,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let items: Vec<Value> = objects.into_iter().map(Object::into_value).collect();
     match output {
-        Output::Yaml => out.write_all(yaml::to_yaml_stream(&items).as_bytes())?,
-        Output::Json => {
+        Format::Json => {
             let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
             write_json(out, &list)?;
         }
+        _ => out.write_all(yaml::to_yaml_stream(&items).as_bytes())?,
     }
     Ok(())
 }

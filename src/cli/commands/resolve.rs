@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::environment::{EnvironmentFlags, Installed, resolving};
-use crate::output::{self, Format, Outcome, Table, UsageError};
+use crate::output::{self, Format, Outcome, Table, UsageError, formats};
 use crate::requests::answer_lines;
 
 /// Flags of `resolve`.
@@ -59,7 +59,7 @@ pub(crate) struct ResolveArgs {
     )]
     requests: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, conflicts_with = "requests")]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t, conflicts_with = "requests")]
     output: Format,
 }
 
@@ -124,7 +124,7 @@ pub(crate) async fn run(args: ResolveArgs, out: &mut dyn Write) -> anyhow::Resul
     match format {
         Format::Json => output::write_json(out, &request.detailed_answer(&resolution))?,
         Format::Yaml => output::write_yaml(out, &request.detailed_answer(&resolution))?,
-        Format::Table => {
+        _ => {
             if let Ok(selected) = &resolution.result {
                 write_table(selected, out)?;
             }

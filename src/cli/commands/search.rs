@@ -23,7 +23,7 @@ use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
 use crate::offers::{Offers, icon, near};
-use crate::output::{Format, Outcome, Table, UsageError, notice, one_line};
+use crate::output::{Format, Outcome, Table, UsageError, formats, notice, one_line};
 use crate::target::{Lookup, chosen};
 
 /// Text of a cell without a value.
@@ -59,7 +59,7 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     lookup: Lookup,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 

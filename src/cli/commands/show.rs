@@ -20,7 +20,8 @@ use crate::document::{Document as _, Unknown};
 use crate::graph::{plain, visible};
 use crate::offers::Offers;
 use crate::output::{
-    Format, KeyValues, Outcome, Table, UsageError, notice, one_line, write_json, write_yaml,
+    Format, KeyValues, Outcome, Table, UsageError, formats, notice, one_line, write_json,
+    write_yaml,
 };
 use crate::target::{Chosen, Lookup, Target, chosen, filter, or_near, pinned};
 use crate::verb::InNamespace;
@@ -49,7 +50,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, conflicts_with = "output")]
     schema: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
@@ -173,15 +174,15 @@ pub(crate) async fn run(
         Ok(whole)
     };
     match args.output {
-        Format::Table => {
+        Format::Json => write_json(out, &whole()?)?,
+        Format::Yaml => write_yaml(out, &whole()?)?,
+        _ => {
             if let Some((catalog, summary)) = &known {
                 sheet(&args, catalog, summary).write(out)?;
                 writeln!(out)?;
             }
             write(&description, &schema, &example, out)?;
         }
-        Format::Json => write_json(out, &whole()?)?,
-        Format::Yaml => write_yaml(out, &whole()?)?,
     }
     Ok(Outcome::Done)
 }

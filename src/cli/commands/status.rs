@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -33,7 +33,7 @@ use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
 use crate::managed::failure;
 use crate::offers::Listed;
-use crate::output::{self, Format, KeyValues, Outcome, Table, one_line};
+use crate::output::{self, Format, KeyValues, Outcome, Table, formats, one_line};
 use crate::verb::OnCluster;
 
 /// Text of a cell without a value.
@@ -60,24 +60,8 @@ pub(crate) struct StatusArgs {
     #[arg(long, value_name = "NAMESPACE")]
     watching: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
-}
-
-/// How the answer is printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    #[default]
-    Table,
-    /// One JSON document
-    Json,
-    /// One YAML document
-    Yaml,
-    /// Names, for kubectl
-    Name,
-    /// Phases and objects, with health and drift
-    Tree,
+    #[arg(short, long, value_parser = formats(&[Format::Name, Format::Tree]), default_value_t)]
+    output: Format,
 }
 
 /// Prints a row for each extension, or a sheet about one.
@@ -102,9 +86,7 @@ pub(crate) async fn run(
         return watch(cluster.own_client(), &args, out).await;
     }
     let one = match (args.names.as_slice(), extensions.as_slice()) {
-        ([_], [extension])
-            if matches!(args.output, Output::Table | Output::Json | Output::Yaml) =>
-        {
+        ([_], [extension]) if !matches!(args.output, Format::Name | Format::Tree) => {
             Some(Details::read(&cluster, extension).await?)
         }
         _ => None,
@@ -117,26 +99,25 @@ pub(crate) async fn run(
         document
     };
     match (args.output, &one, extensions.as_slice()) {
-        (Output::Json, ..) => whole().write(Format::Json, out)?,
-        (Output::Yaml, ..) => whole().write(Format::Yaml, out)?,
-        (Output::Name, ..) => {
+        (format @ (Format::Json | Format::Yaml), ..) => whole().write(format, out)?,
+        (Format::Name, ..) => {
             for extension in &extensions {
                 let (name, group) = (extension.name_any(), olm_api::GROUP);
                 writeln!(out, "clusterextension.{group}/{name}")?;
             }
         }
-        (Output::Tree, ..) => {
+        (Format::Tree, ..) => {
             for extension in &extensions {
                 tree::write(&cluster, extension, out).await?;
             }
         }
-        (Output::Table, Some(details), [extension]) => {
+        (_, Some(details), [extension]) => {
             sheet(extension, details).write(out)?;
         }
-        (Output::Table, ..) if extensions.is_empty() => {
+        (_, ..) if extensions.is_empty() => {
             output::notice("no ClusterExtensions: kubectl olm install makes one");
         }
-        (Output::Table, ..) => table(&extensions, Timestamp::now()).write(out)?,
+        (_, ..) => table(&extensions, Timestamp::now()).write(out)?,
     }
     let all_ready = extensions.iter().all(|extension| ready(extension) == "True");
     Ok(if args.check && !all_ready { Outcome::Failed } else { Outcome::Done })
@@ -334,7 +315,7 @@ fn tell(
     let name = extension.name_any();
     let one = std::slice::from_ref(extension);
     let row = match args.output {
-        Output::Json => serde_json::to_string(&document(one).headed()?)?,
+        Format::Json => serde_json::to_string(&document(one).headed()?)?,
         _ => cells(extension).join("  "),
     };
     if told.get(&name) != Some(&row) {

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use olm_core::about::Build;
 
-use crate::output::{self, Format, Outcome};
+use crate::output::{self, Format, Outcome, formats};
 
 const BUILD: Build = Build {
     version: concat!("v", env!("CARGO_PKG_VERSION")),
@@ -20,16 +20,16 @@ const BUILD: Build = Build {
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
 /// Prints the version.
 pub(crate) fn run(args: &VersionArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match args.output {
-        Format::Table => writeln!(out, "{BUILD}")?,
         Format::Json => output::write_json(out, &BUILD.to_json())?,
         Format::Yaml => output::write_yaml(out, &BUILD.to_json())?,
+        _ => writeln!(out, "{BUILD}")?,
     }
     Ok(Outcome::Done)
 }

@@ -3,6 +3,7 @@
 mod ask;
 mod escape;
 mod failure;
+mod format;
 mod key_values;
 mod progress;
 mod screen;
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 pub(crate) use ask::agreed;
 pub(crate) use failure::{Failure, one_line};
+pub(crate) use format::{Format, formats, objects};
 pub(crate) use key_values::KeyValues;
 pub(crate) use progress::{during, during_blocking};
 pub(crate) use screen::Screen;
@@ -79,18 +81,6 @@ impl fmt::Display for Hinted {
 }
 
 impl std::error::Error for Hinted {}
-
-/// How an answer is printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    #[default]
-    Table,
-    /// One JSON document
-    Json,
-    /// One YAML document
-    Yaml,
-}
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::lint;
 use crate::catalogs::{self, FileList, borrowed};
 use crate::document::Document as _;
-use crate::output::{Format, Outcome, UsageError, during_blocking, notice};
+use crate::output::{Format, Outcome, UsageError, during_blocking, formats, notice};
 
 /// Directory of the content in the image.
 const CONFIGS: &str = "configs";
@@ -58,7 +58,7 @@ pub(crate) struct BuildArgs {
     #[arg(long)]
     no_lint: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
@@ -317,7 +317,7 @@ fn say(
             let built = Built { place, digest: digest.to_string(), references: parts };
             built.write(format, out)
         }
-        Format::Table => {
+        _ => {
             let bundles: usize = parts.iter().map(|part| part.bundles).sum();
             let bytes: usize = image.layers.iter().map(Vec::len).sum();
             let references = match parts {

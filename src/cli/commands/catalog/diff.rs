@@ -21,7 +21,7 @@ use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::graph::plain;
-use crate::output::{Format, Outcome};
+use crate::output::{Format, Outcome, formats};
 use crate::verb::OnCluster;
 
 /// Arguments of `catalog diff`.
@@ -34,7 +34,7 @@ pub(crate) struct DiffArgs {
     #[arg(value_name = "NEW")]
     new: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn run(
     let changes = Changes { extensions: stranded(&packages, &extensions), packages };
     match args.output {
         format @ (Format::Json | Format::Yaml) => changes.write(format, out)?,
-        Format::Table => {
+        _ => {
             for package in &changes.packages {
                 write!(out, "{}", plain_lines(package))?;
             }

@@ -21,7 +21,7 @@ use crate::catalogs::{FileList, borrowed};
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
-use crate::output::{Format, Outcome, during_blocking};
+use crate::output::{Format, Outcome, during_blocking, formats};
 use crate::puller::puller;
 
 /// Images that are asked for at the same time.
@@ -43,7 +43,7 @@ pub(crate) struct LintArgs {
     #[arg(long)]
     notes: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn run(
     }
     match args.output {
         format @ (Format::Json | Format::Yaml) => report.write(format, out)?,
-        Format::Table => summary(&report, args.notes, out)?,
+        _ => summary(&report, args.notes, out)?,
     }
     let counts = &report.counts;
     Ok(if counts.errors > 0 || (args.strict && counts.warnings > 0) {

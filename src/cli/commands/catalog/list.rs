@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
@@ -19,7 +19,7 @@ use crate::connection::Global;
 use crate::document::Document as _;
 use crate::managed::failure;
 use crate::offers::Listed;
-use crate::output::{Format, Outcome, Table, notice};
+use crate::output::{Format, Outcome, Table, formats, notice};
 use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
@@ -31,24 +31,10 @@ const DIGEST: usize = 12;
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[arg(short, long, value_parser = formats(&[Format::Wide, Format::Name]), default_value_t)]
+    output: Format,
     #[command(flatten)]
     access: CatalogAccess,
-}
-
-/// How the answer is printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    #[default]
-    Table,
-    /// With the packages of each, and how many extensions came from it
-    Wide,
-    /// One JSON document
-    Json,
-    /// One YAML document
-    Yaml,
 }
 
 /// Prints a row for each catalog.
@@ -61,13 +47,17 @@ pub(crate) async fn run(
     let catalogs = Cluster::catalogs(cluster.own_client()).await?;
     let now = Timestamp::now();
     match args.output {
-        Output::Json => document(&catalogs).write(Format::Json, out)?,
-        Output::Yaml => document(&catalogs).write(Format::Yaml, out)?,
-        Output::Table => table(&catalogs, None, now).write(out)?,
-        Output::Wide => {
+        format @ (Format::Json | Format::Yaml) => document(&catalogs).write(format, out)?,
+        Format::Name => {
+            for catalog in &catalogs {
+                writeln!(out, "clustercatalog.{}/{}", olm_api::GROUP, catalog.name_any())?;
+            }
+        }
+        Format::Wide => {
             let more = More::read(&cluster, &catalogs).await?;
             table(&catalogs, Some(&more), now).write(out)?;
         }
+        _ => table(&catalogs, None, now).write(out)?,
     }
     Ok(Outcome::Done)
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::bundle_source::load_files;
 use crate::catalogs::borrowed;
 use crate::connection::Global;
-use crate::output::{Outcome, notice};
+use crate::output::{Format, Outcome, notice, objects};
 
 /// Directory that makes a directory a bundle.
 const MANIFESTS: &str = "manifests";
@@ -34,18 +34,8 @@ pub(crate) struct RenderArgs {
     #[arg(long)]
     graph_from_csv: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Form,
-}
-
-/// How blobs are printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
-    /// One line of JSON for each
-    #[default]
-    Json,
-    /// A stream of documents
-    Yaml,
+    #[arg(short, long, value_parser = objects(), default_value = "json")]
+    output: Format,
 }
 
 /// Prints the blobs of catalogs and bundles, in the order of the arguments.
@@ -79,11 +69,11 @@ pub(crate) async fn run(
     for meta in metas.iter().filter(of_package) {
         count += 1;
         match args.output {
-            Form::Json => writeln!(out, "{}", meta.json)?,
-            Form::Yaml => {
+            Format::Yaml => {
                 let value: Value = serde_json::from_str(&meta.json)?;
                 out.write_all(yaml::to_yaml_stream(&[value]).as_bytes())?;
             }
+            _ => writeln!(out, "{}", meta.json)?,
         }
     }
     if count == 0 {

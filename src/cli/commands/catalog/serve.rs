@@ -26,7 +26,7 @@ use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::limit::patiently;
-use crate::output::{self, Format, Hinted, Outcome, UsageError, notice};
+use crate::output::{self, Format, Hinted, Outcome, UsageError, formats, notice};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, OnCluster, Wait};
@@ -60,7 +60,7 @@ pub(crate) struct AddArgs {
     #[command(flatten)]
     settings: SettingsFlags,
     /// Print the catalog and write nothing
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
     #[command(flatten)]
     confirm: Confirm,
@@ -89,7 +89,7 @@ pub(crate) async fn add(
     match args.output {
         Format::Json => return output::write_json(out, &wanted).map(|()| Outcome::Done),
         Format::Yaml => return output::write_yaml(out, &wanted).map(|()| Outcome::Done),
-        Format::Table => {}
+        _ => {}
     }
     if let Some((refusal, hint)) = refusal(&puller()?, &args.image).await {
         notice(&format!("error: {refusal}"));

@@ -21,7 +21,7 @@ use olm_core::rights::OPENSHIFT;
 use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
-use crate::output::{Format, Outcome, UsageError, notice, one_line};
+use crate::output::{Format, Outcome, UsageError, formats, notice, one_line};
 use crate::verb::OnCluster;
 use apis::Removed;
 
@@ -34,7 +34,7 @@ pub(crate) struct ClusterCheckArgs {
     #[command(flatten)]
     on: OnCluster,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
@@ -136,7 +136,7 @@ pub(crate) async fn run(
     };
     match args.output {
         format @ (Format::Json | Format::Yaml) => report::document(&found).write(format, out)?,
-        Format::Table => report::text(&found, out)?,
+        _ => report::text(&found, out)?,
     }
     Ok(found.outcome())
 }

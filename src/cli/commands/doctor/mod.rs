@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::managed::{kinds, of_extensions};
-use crate::output::{self, Format, Outcome, Table};
+use crate::output::{self, Format, Outcome, Table, formats};
 use facts::Facts;
 
 /// Flags of `doctor`.
@@ -33,7 +33,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Args)]
 pub(crate) struct FromUpstreamArgs {
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 

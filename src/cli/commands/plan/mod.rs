@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
 use olm_core::extension::ValidExtension;
@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::document::Document as _;
-use crate::output::{Format, Outcome, UsageError, notice};
+use crate::output::{Format, Outcome, UsageError, formats, notice};
 use crate::target::Target;
 use crate::verb::{InNamespace, OnCluster};
 use crate::web;
@@ -50,22 +50,8 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     on: OnCluster,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
-}
-
-/// How the plan is printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    #[default]
-    Table,
-    /// One JSON document
-    Json,
-    /// One YAML document
-    Yaml,
-    /// A page in one file, with each field that changes
-    Html,
+    #[arg(short, long, value_parser = formats(&[Format::Html]), default_value_t)]
+    output: Format,
 }
 
 /// Makes the plan and prints it.
@@ -91,10 +77,9 @@ pub(crate) async fn run(
         notice("note: kubectl olm install makes the account, with the rights that it lacks");
     }
     match args.output {
-        Output::Json => plan.write(Format::Json, out)?,
-        Output::Yaml => plan.write(Format::Yaml, out)?,
-        Output::Html => out.write_all(web::plan(page(&plan))?.as_bytes())?,
-        Output::Table => {
+        format @ (Format::Json | Format::Yaml) => plan.write(format, out)?,
+        Format::Html => out.write_all(web::plan(page(&plan))?.as_bytes())?,
+        _ => {
             text::write(&plan, out)?;
             if args.diff {
                 text::write_fields(&plan, out)?;

@@ -31,11 +31,11 @@ use serde_json::Value;
 
 use crate::changes;
 use crate::cluster::Cluster;
-use crate::commands::render::{Output, Rendering, print};
+use crate::commands::render::{Rendering, print};
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::managed::Managed;
-use crate::output::{Format, Outcome, UsageError, notice, one_line};
+use crate::output::{Format, Outcome, UsageError, notice, objects, one_line};
 use crate::target::{Loaded, Lookup, load};
 use crate::verb::{Confirm, InNamespace};
 use live::{Findings, Question, compare};
@@ -90,8 +90,8 @@ pub(crate) struct RbacArgs {
     #[command(flatten)]
     rendering: Rendering,
     /// Output format; with --check json, otherwise text
-    #[arg(short, long, value_enum)]
-    output: Option<Output>,
+    #[arg(short, long, value_parser = objects())]
+    output: Option<Format>,
 }
 
 /// What is done with the rights.
@@ -199,8 +199,8 @@ pub(crate) async fn run(
                 };
                 return write(cluster.own_client(), &objects, &surplus, args.confirm, out).await;
             }
-            let output = args.output.unwrap_or_default();
-            if output == Output::Yaml {
+            let output = args.output.unwrap_or(Format::Yaml);
+            if output == Format::Yaml {
                 out.write_all(header(&subjects.rendered, &subjects.account).as_bytes())?;
             }
             print(objects, output, out)?;
@@ -385,10 +385,10 @@ async fn look(
             notice(&format!("service account {account} lacks nothing"));
             return Ok(Outcome::Done);
         }
-        print(objects, args.output.unwrap_or_default(), out)?;
+        print(objects, args.output.unwrap_or(Format::Yaml), out)?;
         return Ok(Outcome::Done);
     }
-    if args.output == Some(Output::Json) {
+    if args.output == Some(Format::Json) {
         document(account, &found).write(Format::Json, out)?;
     } else {
         table(account, &found, out)?;

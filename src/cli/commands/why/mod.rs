@@ -27,7 +27,7 @@ use crate::commands::resolve::Policy;
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::environment::{EnvironmentFlags, resolving};
-use crate::output::{self, Format, Outcome, Styles, UsageError};
+use crate::output::{self, Format, Outcome, Styles, UsageError, formats};
 use crate::target::Lookup;
 
 /// Flags of `why`.
@@ -64,7 +64,7 @@ pub(crate) struct WhyArgs {
     #[arg(long)]
     all: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
     #[command(flatten)]
     lookup: Lookup,
@@ -296,7 +296,7 @@ impl Inquiry {
         self.explained(catalogs, |report| {
             match args.output {
                 format @ (Format::Json | Format::Yaml) => report.write(format, out)?,
-                Format::Table => {
+                _ => {
                     let view = text::View { all: args.all, styles: Styles::of(&io::stdout()) };
                     out.write_all(view.render(report)?.as_bytes())?;
                 }

@@ -1,0 +1,46 @@
+//! The words of `-o`.
+
+use clap::ValueEnum as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For people, with more columns
+    Wide,
+    /// Names, one a line
+    Name,
+    /// For programs, as JSON
+    Json,
+    /// For programs, as YAML
+    Yaml,
+    /// Phases and objects, with health and drift
+    Tree,
+    /// A page in one file
+    Html,
+    /// The configuration file of oc-mirror v2
+    Imageset,
+}
+
+/// Parses `-o` of a verb that prints tables and documents, and in these ways besides.
+pub(crate) fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> {
+    let usual = [Format::Table, Format::Json, Format::Yaml];
+    let known = Format::value_variants().iter();
+    only(&known.copied().filter(|it| usual.contains(it) || more.contains(it)).collect::<Vec<_>>())
+}
+
+/// Parses `-o` of a verb that prints objects.
+pub(crate) fn objects() -> impl TypedValueParser<Value = Format> {
+    only(&[Format::Json, Format::Yaml])
+}
+
+fn only(known: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
+    let words = known.iter().filter_map(clap::ValueEnum::to_possible_value);
+    let words = PossibleValuesParser::new(words.collect::<Vec<_>>());
+    // Nothing else gets through.
+    words.map(|word| Format::from_str(&word, false).unwrap_or_default())
+}
