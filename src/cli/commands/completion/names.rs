@@ -1,4 +1,4 @@
-//! Names that a cluster knows, for completion: whoever presses TAB is told nothing else.
+//! Names that a cluster knows, for completion: it prints them, or nothing.
 
 use std::time::Duration;
 

@@ -38,6 +38,27 @@ fn a_verb_that_is_unknown_gets_the_nearest_ones(#[case] verb: &str, #[case] near
     assert!(near.iter().all(|name| errors.contains(name)), "{errors}");
 }
 
+// plugin.md 1.1
+#[rstest]
+#[case::program(&[], "Usage: kubectl olm <COMMAND>")]
+#[case::noun(&["catalog"], "Usage: kubectl olm catalog ")]
+fn a_name_alone_prints_its_help(#[case] arguments: &[&str], #[case] usage: &str) {
+    let (code, out, errors) = olm("", arguments);
+    assert_eq!((code, errors.as_str()), (0, ""), "{out}");
+    assert!(out.contains(usage), "{out}");
+}
+
+// plugin.md 1.1
+#[rstest]
+#[case::writes_nothing(&["status", "--dry-run"])]
+#[case::of_no_namespace(&["history", "a", "-n", "b"])]
+#[case::not_of_its_words(&["status", "-o", "html"])]
+#[case::versions_twice(&["install", "a@1", "--version", "2", "-n", "b"])]
+fn what_a_command_cannot_use_is_refused(#[case] arguments: &[&str]) {
+    let (code, out, errors) = olm("", arguments);
+    assert_eq!((code, out.as_str()), (2, ""), "{errors}");
+}
+
 // plugin.md U21, U9
 #[rstest]
 #[case::none("", "$KUBECONFIG is not set and ~/.kube/config does not exist\n")]

@@ -309,4 +309,13 @@ fn a_reader_that_goes_away_is_no_failure() {
     drop(input);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(["completion", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
 }
