@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::limit::patiently;
-use crate::managed::failure;
+use crate::managed::{self, failure};
 use crate::output::{Outcome, notice};
 
 /// The field manager of what the plugin writes.
@@ -90,12 +90,8 @@ pub(crate) async fn apply(
 }
 
 /// Returns the name of an object as kubectl prints it: `deployment.apps/lamp`.
-fn named(object: &Object) -> String {
-    let kind = object.kind().to_lowercase();
-    match object.group() {
-        "" => format!("{kind}/{}", object.name()),
-        group => format!("{kind}.{group}/{}", object.name()),
-    }
+pub(crate) fn named(object: &Object) -> String {
+    managed::named(object.kind(), object.group(), object.name())
 }
 
 /// Has the API server judge whether the caller may apply objects, and stores none of them, so that a

@@ -35,6 +35,11 @@ impl Managed {
         text(&self.resource, &self.object)
     }
 
+    /// Returns its name as kubectl prints it.
+    pub(crate) fn named(&self) -> String {
+        named(&self.resource.kind, &self.resource.group, &self.object.name_any())
+    }
+
     /// Returns the UID and the text of its controller.
     pub(crate) fn controller(&self) -> Option<(&str, String)> {
         let mut owners = self.object.owner_references().iter();
@@ -63,6 +68,12 @@ pub(crate) fn failure(error: &kube::Error) -> String {
         kube::Error::HyperError(cause) => Chain(cause).to_string(),
         error => Chain(error).to_string(),
     }
+}
+
+/// Returns the name of an object as kubectl prints it: `deployment.apps/lamp`.
+pub(crate) fn named(kind: &str, group: &str, name: &str) -> String {
+    let kind = kind.to_lowercase();
+    if group.is_empty() { format!("{kind}/{name}") } else { format!("{kind}.{group}/{name}") }
 }
 
 /// Returns the text for an object of a kind.

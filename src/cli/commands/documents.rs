@@ -23,7 +23,7 @@ macro_rules! documents {
 documents! {
     "olm.build": catalog::build::Built<'_>;
     "olm.catalogs": catalog::list::Catalogs;
-    "olm.cluster-upgrade": cluster_check::report::Verdict;
+    "olm.cluster-check": cluster_check::report::Verdict;
     "olm.diff": catalog::diff::Changes;
     "olm.doctor": doctor::Diagnosis;
     "olm.history": history::History<'_>;

@@ -334,13 +334,13 @@ async fn existing(
     let words: Vec<&str> = words.into_iter().map(str::trim).collect();
     let mut in_the_way = false;
     for object in objects {
-        let identity = object.identity();
+        let called = changes::named(object);
         let live = match changes::live(client, object).await {
             Ok(Some(live)) => live,
             // The kind may come with the bundle.
             Ok(None) => continue,
             Err(why) => {
-                writeln!(out, "  not known {}: {why}", identity.text())?;
+                writeln!(out, "  not known {}: {why}", called)?;
                 continue;
             }
         };
@@ -350,15 +350,15 @@ async fn existing(
             Some(owner) => {
                 in_the_way = true;
                 let (kind, name) = (owner.kind, owner.name);
-                writeln!(out, "  taken     {}: by {kind} {name}", identity.text())?;
+                writeln!(out, "  taken     {}: by {kind} {name}", called)?;
             }
             None if words.iter().any(named) => {
                 let changes = changes_of(client, object, &live).await;
-                writeln!(out, "  adopts    {}: {changes}", identity.text())?;
+                writeln!(out, "  adopts    {}: {changes}", called)?;
             }
             None => {
                 in_the_way = true;
-                writeln!(out, "  is there  {}, nobody controls it", identity.text())?;
+                writeln!(out, "  is there  {}, nobody controls it", called)?;
             }
         }
     }

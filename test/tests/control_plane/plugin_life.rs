@@ -161,13 +161,13 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
     let install = ["install", &name, "-n", &name, "--catalog", &name, "--yes"];
     let (code, text, errors) = olm(&scene, &install, true);
     assert_eq!(code, Some(1), "{text}{errors}");
-    assert!(text.contains("  is there  ConfigMap.v1 "), "{text}");
+    assert!(text.contains("  is there  configmap/"), "{text}");
     assert!(errors.contains("--adopt all"), "{errors}");
     assert!(scene.get("serviceaccount", &format!("{name}-installer")).is_none());
     let adopting = [&install[..], &["--adopt", "ConfigMap"]].concat();
     let (code, text, _) = olm(&scene, &[&adopting[..], &["--dry-run"]].concat(), true);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("  adopts    ConfigMap.v1 "), "{text}");
+    assert!(text.contains("  adopts    configmap/"), "{text}");
     let (code, text, errors) = olm(&scene, &adopting, true);
     assert_eq!(code, Some(0), "{text}{errors}");
     let taken = scene.get("configmap", &scene.package.config_map());

@@ -241,10 +241,10 @@ async fn write(
 ) -> anyhow::Result<Outcome> {
     if !confirm.yes {
         for object in objects {
-            notice(&format!("  {}", object.identity().text()));
+            notice(&format!("  {}", changes::named(object)));
         }
         for one in surplus {
-            notice(&format!("  delete {}", one.text()));
+            notice(&format!("  delete {}", one.named()));
         }
     }
     let mut question = format!("Apply these {} objects", objects.len());
@@ -259,7 +259,7 @@ async fn write(
     for one in surplus {
         let deleted = made::delete(client, one).await;
         deleted.with_context(|| format!("deleting {}", one.text()))?;
-        writeln!(out, "{} deleted", one.text())?;
+        writeln!(out, "{} deleted", one.named())?;
     }
     Ok(Outcome::Done)
 }
