@@ -64,7 +64,15 @@ fn what_a_command_cannot_use_is_refused(#[case] arguments: &[&str]) {
 #[case::none("", "$KUBECONFIG is not set and ~/.kube/config does not exist\n")]
 #[case::named("/nonexistent/config", "failed to read kubeconfig from ")]
 fn without_a_cluster_the_answer_is_not_known(#[case] kubeconfig: &str, #[case] why: &str) {
-    for arguments in [&["status"][..], &["search"], &["why", "a"], &["delete", "a", "--yes"]] {
+    for arguments in [
+        &["status"][..],
+        &["search"],
+        &["why", "a"],
+        &["delete", "a", "b", "--yes"],
+        &["rollback", "a", "2", "--yes"],
+        &["upgrade", "a", "1.1.0", "--yes"],
+        &["install", "a", "--version", "1.x", "-n", "b", "--yes"],
+    ] {
         let (code, out, errors) = olm(kubeconfig, arguments);
         assert_eq!((code, out.as_str()), (3, ""), "{arguments:?}: {errors}");
         assert!(errors.starts_with(&format!("error: no cluster: {why}")), "{errors}");
