@@ -59,7 +59,7 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     lookup: Lookup,
     /// Output format
-    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
+    #[arg(short, long, value_parser = formats(&[Format::Name]), default_value_t)]
     output: Format,
 }
 
@@ -152,14 +152,22 @@ pub(crate) async fn run(
         notice(&format!("note: versions are shown of up to {VERSIONS} packages"));
     }
     // Programs see why the rest may not be installed.
-    if args.output != Format::Table {
-        found.write(args.output, out)?;
+    if let format @ (Format::Json | Format::Yaml) = args.output {
+        found.write(format, out)?;
     }
     if args.installable {
         found = found.installable();
     }
-    if args.output == Format::Table && !found.packages.is_empty() {
-        table(&found.packages, &args).write(out)?;
+    match args.output {
+        Format::Name => {
+            for package in &found.packages {
+                writeln!(out, "{}", package.name)?;
+            }
+        }
+        Format::Table if !found.packages.is_empty() => {
+            table(&found.packages, &args).write(out)?;
+        }
+        _ => {}
     }
     for (catalog, why) in &found.unread {
         notice(&format!("warning: catalog {catalog} could not be read: {why}"));

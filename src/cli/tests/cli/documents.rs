@@ -52,6 +52,8 @@ fn a_package_that_is_found_has_its_priority_and_channels() {
     assert_eq!(package["priority"], 3);
     let channels = serde_json::json!(["stable", "candidate", "legacy"]);
     assert_eq!(package["channels"], channels);
+    let names = olm("search cistern --from shop=browse/shop.yaml -o name");
+    assert!(names.lines().any(|name| name == "cistern-operator"), "{names}");
 }
 
 // plugin.md U23
