@@ -22,7 +22,7 @@ use crate::commands::install::selector;
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
-use crate::offers::{Offers, icon, near};
+use crate::offers::{ADD_CATALOG, Offers, icon, near};
 use crate::output::{Format, Outcome, Table, UsageError, notice, one_line};
 use crate::target::{Lookup, chosen};
 
@@ -30,7 +30,7 @@ use crate::target::{Lookup, chosen};
 const NOTHING: &str = "-";
 /// Characters of a description in a table.
 const DESCRIPTION: usize = 60;
-/// Packages whose version is looked up, which takes requests for each.
+/// Packages whose version is looked up where that takes requests for each.
 const VERSIONS: usize = 30;
 /// Names that are suggested.
 const MOST_NEAR: usize = 5;
@@ -77,13 +77,15 @@ struct Package {
     priority: i32,
     /// The version that a new extension would get.
     version: Option<String>,
+    /// A channel that has this version: the default one, else the last by name.
+    channel: Option<String>,
     /// Whether there is such a version.
     installable: Option<bool>,
     /// Why there is none.
     reasons: Vec<String>,
     /// The channel that its author suggests.
     default_channel: String,
-    /// Its channels, the default one first, then by name.
+    /// Its channels, the default one first, then by name with numbers in their order.
     channels: Option<Vec<String>>,
     /// Versions of its bundles, the highest first.
     versions: Option<Vec<String>>,
@@ -122,6 +124,8 @@ struct Deprecated {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Found {
     packages: Vec<Package>,
+    /// The catalogs that were searched.
+    catalogs: Vec<String>,
     /// Where there is none: names like the terms.
     #[serde(skip)]
     near: Vec<String>,
@@ -150,7 +154,7 @@ pub(crate) async fn run(
     let wanted = Selector::new(wanted.as_ref());
     let wanted = wanted.map_err(|error| UsageError(format!("--catalog-selector: {error}")))?;
     let mut found = find(&offers, &args.terms, args.installable, &wanted).await?;
-    if found.packages.len() > VERSIONS && !args.installable {
+    if found.packages.iter().any(|package| package.installable.is_none()) {
         notice(&format!("note: versions are shown of up to {VERSIONS} packages"));
     }
     // Programs see why the rest may not be installed.
@@ -168,6 +172,11 @@ pub(crate) async fn run(
     }
     Ok(match (found.packages.is_empty(), found.unread.is_empty()) {
         (false, _) => Outcome::Done,
+        (true, true) if found.catalogs.is_empty() && args.catalog_selector.is_none() => {
+            notice("no catalog is served");
+            notice(&format!("hint: {ADD_CATALOG}"));
+            Outcome::Failed
+        }
         (true, true) => {
             notice("no package matches");
             if !found.near.is_empty() {
@@ -214,7 +223,8 @@ pub(crate) async fn find(
         (rank, &a.name, &a.catalog).cmp(&(other, &b.name, &b.catalog))
     });
     let mut packages: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
-    complete(offers, &mut packages, every).await?;
+    // From whole catalogs it costs no requests.
+    complete(offers, &mut packages, every || all_read).await?;
     let unknown = unread
         .iter()
         .map(|(catalog, why)| Unknown::new(format!("packages of catalog {catalog}"), why));
@@ -223,7 +233,8 @@ pub(crate) async fn find(
         let names = terms.iter().flat_map(|term| near(term, &blobs));
         meant.extend(names.map(|(name, _)| quote(name)).take(MOST_NEAR));
     }
-    Ok(Found { packages, near: meant, unknown: unknown.collect(), unread })
+    let catalogs = selected.into_iter().collect();
+    Ok(Found { packages, catalogs, near: meant, unknown: unknown.collect(), unread })
 }
 
 impl Package {
@@ -253,7 +264,7 @@ impl Package {
         let words = summary.keywords.iter().chain(&summary.categories);
         self.keywords = words.flat_map(|it| [" ", it]).collect();
         let kinds = summary.bundles.iter().flat_map(|it| &it.kinds);
-        self.kinds = kinds.map(|it| it.to_lowercase()).collect();
+        self.kinds = kinds.map(|it| it.kind.to_lowercase()).collect();
         let channel = summary.channels.iter().find(|it| it.default);
         let head = channel.and_then(|channel| {
             let mut bundles = summary.bundles.iter();
@@ -323,16 +334,18 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
         };
         async move {
             let snapshot = offers.offered(filter).await?;
-            let version = chosen(&snapshot)?.version;
-            anyhow::Ok(version)
+            chosen(&snapshot)
         }
     });
     let offered = offered.collect::<Vec<_>>();
-    let versions: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
-    for (package, version) in found.iter_mut().zip(versions) {
-        package.installable = Some(version.is_ok());
-        match version {
-            Ok(version) => package.version = Some(version),
+    let offered: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
+    for (package, offered) in found.iter_mut().zip(offered) {
+        package.installable = Some(offered.is_ok());
+        match offered {
+            Ok(chosen) => {
+                package.version = Some(chosen.version);
+                package.channel = chosen.channel;
+            }
             Err(error) => package.reasons.push(one_line(&error)),
         }
     }
@@ -365,7 +378,11 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
                 package.version.as_deref().unwrap_or_default(),
                 &package.versions,
             )),
-            cell(&all(args.channels, &package.default_channel, &package.channels)),
+            cell(&all(
+                args.channels,
+                package.channel.as_ref().unwrap_or(&package.default_channel),
+                &package.channels,
+            )),
             package.catalog.clone(),
             cell(&package.installed_as.join(",")),
             cell(&description),
