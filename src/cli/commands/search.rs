@@ -172,15 +172,9 @@ pub(crate) async fn run(
     }
     Ok(match (found.packages.is_empty(), found.unread.is_empty()) {
         (false, _) => Outcome::Done,
-        (true, true) if found.catalogs.is_empty() && args.catalog_selector.is_none() => {
-            notice("no catalog is served");
-            notice(&format!("hint: {ADD_CATALOG}"));
-            Outcome::Failed
-        }
         (true, true) => {
-            notice("no package matches");
-            if !found.near.is_empty() {
-                notice(&format!("hint: near are {}", found.near.join(", ")));
+            for line in found.nothing(args.catalog_selector.is_some()) {
+                notice(&line);
             }
             Outcome::Failed
         }
@@ -392,6 +386,16 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
 }
 
 impl Found {
+    /// Says why nothing was found, and what may help.
+    fn nothing(&self, is_selected: bool) -> Vec<String> {
+        if self.catalogs.is_empty() && !is_selected {
+            return vec!["no catalog is served".to_owned(), format!("hint: {ADD_CATALOG}")];
+        }
+        let near = format!("hint: near are {}", self.near.join(", "));
+        let near = Some(near).filter(|_| !self.near.is_empty());
+        std::iter::once("no package matches".to_owned()).chain(near).collect()
+    }
+
     /// Leaves out what was not looked up, and what no version can be installed of.
     pub(crate) fn installable(mut self) -> Self {
         let packages = &mut self.packages;
@@ -421,6 +425,43 @@ mod tests {
         let blob = json!({"name": name, "description": "Runs Queues"});
         let terms: Vec<_> = terms.iter().map(|&term| term.to_owned()).collect();
         assert_eq!(Package::of("c", &blob).rank(&terms), want);
+    }
+
+    #[rstest]
+    #[case::no_catalog(&[], &[], false, &["no catalog is served", "hint: kubectl olm catalog add \
+        operatorhubio quay.io/operatorhubio/catalog:latest"])]
+    #[case::none_selected(&[], &[], true, &["no package matches"])]
+    #[case::none_like_it(&["c"], &[], false, &["no package matches"])]
+    #[case::near(&["c"], &["pot"], false, &["no package matches", "hint: near are pot"])]
+    fn nothing_found_has_a_reason(
+        #[case] catalogs: &[&str],
+        #[case] near: &[&str],
+        #[case] is_selected: bool,
+        #[case] want: &[&str],
+    ) {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let (catalogs, near) = (owned(catalogs), owned(near));
+        let found =
+            Found { packages: Vec::new(), catalogs, near, unknown: Vec::new(), unread: Vec::new() };
+        assert_eq!(found.nothing(is_selected), want);
+    }
+
+    // The channel beside a version is one that has it.
+    #[test]
+    fn a_version_stands_beside_its_channel() {
+        let blob = json!({"name": "hive", "defaultChannel": "alpha"});
+        let mut package = Package::of("c", &blob);
+        package.version = Some("2.5.0".to_owned());
+        package.channel = Some("beta".to_owned());
+        let args = <SearchArgs as Args>::augment_args(clap::Command::new("search"));
+        let args = SearchArgs::from_arg_matches(&args.get_matches_from(["search"])).unwrap();
+        let mut out = Vec::new();
+        table(&[package], &args).write(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("2.5.0") && text.contains("beta") && !text.contains("alpha"),
+            "{text}"
+        );
     }
 
     // plugin.md U12

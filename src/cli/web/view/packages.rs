@@ -320,13 +320,6 @@ impl PackagePage {
         channels.find(|it| it.default && it.head.as_deref() != Some(bundle.version()))
     }
 
-    /// Returns the address of this page for another channel.
-    fn of_channel(&self, name: &str) -> String {
-        let query = &self.shell.query;
-        let and = if query.is_empty() { "?" } else { "&" };
-        format!("{query}{and}channel={}", segment(name))
-    }
-
     /// Returns the command that installs the package; with a version exactly that one.
     fn command(&self, version: Option<&str>) -> String {
         let package = &self.package.package;
@@ -429,7 +422,7 @@ mod tests {
         assert!(none.contains("kubectl olm catalog add "), "{none}");
     }
 
-    fn package(more: Value) -> PackagePage {
+    fn package(more: &Value) -> PackagePage {
         let bundle = |version: &str, channel: &str| {
             json!({"name": format!("hive.v{version}"), "version": version, "image": "i",
                 "channels": [channel], "installModes": [], "needs": [], "relatedImages": [],
@@ -449,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_package_is_described_by_the_version_that_would_be_installed() {
-        let page = package(json!({"chosen": "hive.v2.5.0"})).render().unwrap();
+        let page = package(&json!({"chosen": "hive.v2.5.0"})).render().unwrap();
         for want in [
             "<span class=\"number\">2.5.0</span>",
             "The default channel alpha leads to 1.2.0",
@@ -459,12 +452,12 @@ mod tests {
         ] {
             assert!(page.contains(want), "{want}: {page}");
         }
-        let page = package(json!({"chosen": "hive.v1.2.0", "channel": "alpha"})).render().unwrap();
+        let page = package(&json!({"chosen": "hive.v1.2.0", "channel": "alpha"})).render().unwrap();
         assert!(page.contains("kubectl olm install hive -n hive-system --channel alpha</pre>"));
         assert!(!page.contains("The default channel"), "{page}");
-        let page = package(json!({"refused": "none fits"})).render().unwrap();
+        let page = package(&json!({"refused": "none fits"})).render().unwrap();
         assert!(page.contains("none fits"), "{page}");
-        let page = package(json!({})).bundle("hive.v1.2.0").unwrap().render().unwrap();
+        let page = package(&json!({})).bundle("hive.v1.2.0").unwrap().render().unwrap();
         assert!(page.contains("kubectl olm install hive@1.2.0 -n hive-system</pre>"), "{page}");
     }
 }
