@@ -224,8 +224,10 @@ impl Verbs {
                 status::document(std::slice::from_ref(&extension)).value()?
             }
         };
+        let seen = extension.status.as_ref();
+        let conditions = seen.map_or(&[][..], |seen| seen.conditions.as_slice());
         let mut page = json!({"status": status["extensions"][0].take(),
-            "conditions": extension.status.as_ref().map(|status| &status.conditions),
+            "conditions": conditions,
             "manifest": olm_core::yaml::to_yaml(&for_git(&extension))});
         match why::of_extension(name, &cluster).await {
             Ok(why) => page["why"] = serde_json::to_value(why)?,
