@@ -67,9 +67,9 @@ pub(crate) async fn run(
         }
     }
     let graph = args.graph_from_csv.then(|| graph_of_bundles(&bundles));
-    let blobs = graph.into_iter().flatten();
+    let blobs = graph.into_iter().flatten().map(|blob| blob.to_string());
     for blob in blobs.chain(bundles.iter().map(|bundle| bundle.blob.clone())) {
-        metas.push(Meta::parse(&blob.to_string())?);
+        metas.push(Meta::parse(&blob)?);
     }
     let of_package = |meta: &&Meta| {
         let package = if meta.schema == schema::PACKAGE { &meta.name } else { &meta.package };

@@ -66,7 +66,7 @@ fn bundle(spec: &Value, others: &[Value]) -> tempfile::TempDir {
     let annotations = json!({"annotations": package}).to_string();
     fs::write(root.join("metadata/annotations.yaml"), annotations).unwrap();
     let dependencies =
-        "dependencies: [{type: olm.package, value: {packageName: lid, version: '>1'}}]";
+        "dependencies: [{type: olm.package, value: {packageName: lid, version: '>1.0.0'}}]";
     fs::write(root.join("metadata/dependencies.yaml"), dependencies).unwrap();
     let csv = json!({"kind": "ClusterServiceVersion", "metadata": {"name": "pot.v1.0.0"},
         "spec": spec});
@@ -252,6 +252,7 @@ fn lint_of_a_sound_bundle_says_what_it_needs() {
 #[test]
 fn lint_reports_every_finding_and_fails() {
     let spec = json!({
+        "version": "1.0.0",
         "installModes": [{"type": "MultiNamespace", "supported": true}],
         "install": {"spec": {"deployments": [{"name": "A"}, {"name": "d"}, {"name": "d"}]}},
     });
