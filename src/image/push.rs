@@ -19,6 +19,9 @@ use crate::reference::{ImageRef, ReferenceError};
 pub struct PushOptions {
     /// Whether to use plain HTTP.
     pub plain_http: bool,
+    /// Whether certificates are not verified and plain HTTP is used where there is no HTTPS, as
+    /// `registries.conf` says.
+    pub insecure: bool,
     /// Credentials of the user who pushes.
     pub credential: Option<Credential>,
 }
@@ -64,6 +67,21 @@ pub enum PushError {
 
 /// Pushes an image and returns its digest.
 pub async fn push(
+    image: &BuiltImage,
+    to: &ImageRef,
+    options: &PushOptions,
+) -> Result<Digest, PushError> {
+    match attempt(image, to, options).await {
+        Err(PushError::Registry { source: OciDistributionError::RequestError(_), .. })
+            if options.insecure && !options.plain_http =>
+        {
+            attempt(image, to, &PushOptions { plain_http: true, ..options.clone() }).await
+        }
+        pushed => pushed,
+    }
+}
+
+async fn attempt(
     image: &BuiltImage,
     to: &ImageRef,
     options: &PushOptions,
@@ -149,6 +167,7 @@ impl<'a> Pusher<'a> {
         };
         let config = ClientConfig {
             protocol: if options.plain_http { ClientProtocol::Http } else { ClientProtocol::Https },
+            accept_invalid_certificates: options.insecure,
             use_monolithic_push: true,
             connect_timeout: Some(CONNECT_TIMEOUT),
             read_timeout: Some(IDLE_TIMEOUT),

@@ -252,7 +252,7 @@ fn kinds(bundle: &Bundle, csv: &Value) -> Vec<Value> {
 }
 
 /// Returns what of a CSV people are shown.
-fn shown(csv: &Value) -> Value {
+pub(super) fn shown(csv: &Value) -> Value {
     let mut shown = Map::new();
     for key in ["annotations", "labels"] {
         let value = csv.pointer(&format!("/metadata/{key}"));

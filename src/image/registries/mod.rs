@@ -224,6 +224,12 @@ impl Registries {
         Ok(endpoints)
     }
 
+    /// Says whether the registry that a reference names may be contacted without TLS, or without a
+    /// certificate that is trusted: pushes go there, whatever mirrors pulls have.
+    pub fn is_insecure(&self, image: &ImageRef) -> bool {
+        self.find(image).is_some_and(|(registry, _)| registry.insecure)
+    }
+
     /// Returns the entry with the longest prefix of an image's reference, and how much of the
     /// reference that covers. Of two equally long ones the smaller counts.
     ///
