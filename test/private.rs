@@ -150,7 +150,6 @@ impl PrivateRegistry {
                 username: USER.to_owned(),
                 password: SecretString::new(PASSWORD),
             }),
-            ..PushOptions::default()
         };
         images::send_with(&format!("{}/{name}", self.address), image, &options).await
     }

@@ -175,7 +175,6 @@ pub(crate) async fn push(root: &Path, args: &PushArgs) -> anyhow::Result<Digest>
         credential: credentials
             .lookup(to.registry(), to.repository())
             .map(|(_, credential)| credential.clone()),
-        ..PushOptions::default()
     };
     let replace = args.force || to.tag() == Some("latest");
     Ok(push_layout(&layout, &to, &options, replace).await?)

@@ -22,7 +22,7 @@ struct Scene {
     puller: Puller,
 }
 
-const PLAIN_HTTP: PushOptions = PushOptions { plain_http: true, insecure: false, credential: None };
+const PLAIN_HTTP: PushOptions = PushOptions { plain_http: true, credential: None };
 
 async fn scene(repository: &str) -> Scene {
     // It may be installed already by another test, which is fine.

@@ -285,8 +285,7 @@ async fn send(image: &BuiltImage, to: &ImageRef, plain_http: bool) -> anyhow::Re
     let found = credentials.lookup(to.registry(), to.repository());
     let registries = Registries::load(&PullConfig::from_env().registries)?;
     let options = PushOptions {
-        plain_http,
-        insecure: registries.is_insecure(to),
+        plain_http: plain_http || registries.is_insecure(to),
         credential: found.map(|(_, credential)| credential.clone()),
     };
     push(image, to, &options).await.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
