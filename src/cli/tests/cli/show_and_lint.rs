@@ -280,6 +280,30 @@ fn lint_reports_every_finding_and_fails() {
     }
 }
 
+// plugin.md 2.1
+#[test]
+fn lint_says_what_catalogs_and_api_servers_refuse() {
+    let spec = json!({
+        "version": "v1.1.1-57",
+        "installModes": [{"type": "AllNamespaces", "supported": true}],
+        "install": {"spec": {"deployments": [{"name": "pot"}]}},
+        "webhookdefinitions": [{"type": "ValidatingAdmissionWebhook", "generateName": "v.pot.io",
+            "deploymentName": "pot", "admissionReviewVersions": ["v1"], "sideEffects": "Some"}],
+    });
+    let budget = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "pot"}});
+    let directory = bundle(&spec, &[budget]);
+    let path = directory.path().to_str().unwrap();
+    let (code, json, _) = olm(&["lint-bundle", path, "-o", "json"]);
+    assert_eq!(code, 1);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 3, "{findings:?}");
+    for want in ["policy/v1beta1", "sideEffects", "v1.1.1-57"] {
+        assert!(findings.iter().any(|it| it.as_str().unwrap().contains(want)), "{findings:?}");
+    }
+}
+
 // Errors that only rendering finds, and a bundle that cannot be loaded
 #[test]
 fn lint_finds_what_validators_cannot() {

@@ -213,7 +213,7 @@ impl Linter {
         let objects = of(property::BUNDLE_OBJECT) > 0;
         let descriptions = of(property::CSV_METADATA) + usize::from(objects);
         if descriptions > 1 {
-            let text = "what its CSV says is given twice: one olm.csv.metadata is enough";
+            let text = "the data of its CSV is given twice: one olm.csv.metadata is enough";
             self.warning(&origin, Rule::Bundle, "/properties", text);
         }
         match fields.text("image") {
