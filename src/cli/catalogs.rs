@@ -23,6 +23,9 @@ use crate::puller::puller;
 /// Path of the whole content, relative to the base URL of a catalog.
 const ALL: &str = "/api/v1/all";
 
+/// Name of the file that makes a directory an OCI layout.
+const LAYOUT: &str = "oci-layout";
+
 /// Syntax of the value of `--from`.
 pub(crate) const CATALOG_SYNTAX: &str = "[NAME=]PATH|IMAGE|URL[,priority=N]";
 
@@ -206,6 +209,9 @@ pub(crate) async fn files(place: &str) -> anyhow::Result<FileList> {
         _ => {
             let mut files = Vec::new();
             collect(path, path, &mut files)?;
+            if files.iter().any(|(name, _)| name == LAYOUT) {
+                anyhow::bail!("{place} is an OCI layout, not the files of a catalog");
+            }
             Ok(files)
         }
     }

@@ -39,6 +39,30 @@ pub fn removed_in(api_version: &str, kind: &str) -> Option<u64> {
     found.map(|(_, _, minor)| *minor)
 }
 
+/// Returns the API version in which every supported release of Kubernetes serves a kind that bundles
+/// ship, unless the group is not of Kubernetes itself.
+pub fn served_version(group: &str, kind: &str) -> Option<&'static str> {
+    const RBAC: &str = "rbac.authorization.k8s.io/v1";
+    let groups = [
+        "",
+        "apps",
+        "extensions",
+        "networking.k8s.io",
+        "policy",
+        "rbac.authorization.k8s.io",
+        "scheduling.k8s.io",
+    ];
+    let served = match kind {
+        "ConfigMap" | "Secret" | "Service" | "ServiceAccount" => "v1",
+        "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => RBAC,
+        "NetworkPolicy" => "networking.k8s.io/v1",
+        "PodDisruptionBudget" => "policy/v1",
+        "PriorityClass" => "scheduling.k8s.io/v1",
+        _ => return None,
+    };
+    groups.contains(&group).then_some(served)
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;

@@ -38,7 +38,6 @@ pub mod registry;
 pub mod room;
 mod shown;
 pub mod stamp;
-mod strict_json;
 mod tree;
 pub mod trust;
 pub mod unpack;

@@ -12,10 +12,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use olm_core::error::quote;
+use olm_core::strict_json::{Json, Members};
 use serde::Deserialize;
 
 use crate::reference::ImageRef;
-use crate::strict_json::{Json, Members};
 
 /// The system's policy file.
 pub const SYSTEM_FILE: &str = "/etc/containers/policy.json";

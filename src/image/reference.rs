@@ -239,7 +239,9 @@ fn is_registry(registry: &str) -> bool {
             return false;
         };
         let port_is_fine = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
-        return address.parse::<std::net::Ipv6Addr>().is_ok() && port_is_fine;
+        // Groups alone: no zone, and no IPv4 address in the last ones.
+        let groups = address.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':');
+        return groups && address.parse::<std::net::Ipv6Addr>().is_ok() && port_is_fine;
     }
     is_domain(registry)
 }
@@ -347,6 +349,7 @@ mod tests {
     #[case("quay.io/foo:-1", "invalid reference format")]
     #[case("-quay.io/foo:1", "invalid reference format")]
     #[case("quay.io:x/foo:1", "invalid reference format")]
+    #[case("[2001:db8:3:4::192.0.2.33]:5000/debian:1", "invalid reference format")]
     #[case("quay.io/foo:1\n", "invalid reference format")]
     #[case("quay.io/foo@sha256:ab", "invalid reference format")]
     #[case("quay.io/foo@sha256:0123456789abcdef0123456789abcdef", "invalid checksum digest length")]

@@ -7,10 +7,9 @@ use clap::Args;
 use olm_core::bundle::{self, Bundle, Csv, Files, mode};
 use olm_core::config::Features;
 use olm_core::error::{Chain, quote};
-use olm_core::gate::max_openshift_version;
-use olm_core::render::{
-    CertificateProvider, RenderError, RenderOptions, RolePlacement, check_support, render,
-};
+use olm_core::lint;
+use olm_core::render::{CertificateProvider, RenderOptions, RolePlacement, check_support, render};
+use olm_image::reference::pinned;
 use serde_json::{Value, json};
 
 use crate::bundle_source::load_files;
@@ -79,14 +78,16 @@ impl Report {
         } else {
             self.render(bundle);
         }
-        let properties = bundle.csv.annotations.get(olm_api::keys::annotation::PROPERTIES);
-        if let Err(error) = max_openshift_version(properties.map(String::as_str)) {
-            self.findings.push(Chain(&error).to_string());
+        match lint::in_catalog(bundle, files, pinned) {
+            Ok(found) => {
+                found.errors.into_iter().for_each(|error| self.add_once(error));
+                self.warnings.extend(found.warnings);
+            }
+            Err(error) => self.add_once(Chain(&error).to_string()),
         }
-        let constraints = bundle::constraints(bundle, files).unwrap_or_else(|error| {
-            self.findings.push(Chain(&error).to_string());
-            Vec::new()
-        });
+        // Why they cannot be read was said just now.
+        let constraints = bundle::constraints(bundle, files).unwrap_or_default();
+        self.warnings.extend(lint::doubts(bundle, files));
         self.warnings.extend(bundle.warnings.iter().cloned());
         self.warnings.extend(unknown_modes(&bundle.csv));
         self.description = Some(Description::of(bundle, constraints));
@@ -104,16 +105,16 @@ impl Report {
             };
             match render(bundle, &options) {
                 Ok(rendered) => {
+                    lint::refused(&rendered.objects).into_iter().for_each(|it| self.add_once(it));
                     let missing = missing_accounts(&bundle.csv, &rendered.objects);
                     self.warnings.extend(rendered.warnings.into_iter().chain(missing));
                 }
-                Err(error) => self.add_once(&error),
+                Err(error) => self.add_once(Chain(&error).to_string()),
             }
         }
     }
 
-    fn add_once(&mut self, error: &RenderError) {
-        let text = Chain(error).to_string();
+    fn add_once(&mut self, text: String) {
         if !self.findings.contains(&text) {
             self.findings.push(text);
         }

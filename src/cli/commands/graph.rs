@@ -7,9 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use olm_api::CatalogFilter;
 
-use olm_core::resolve::{
-    Catalog, CatalogError, Environment, Options, Request, Selector, UpdatePolicy,
-};
+use olm_core::resolve::{Catalog, CatalogError, Environment, Options, Request, Selector};
 
 use crate::cluster::ExtensionSnapshot;
 use crate::connection::Global;
@@ -63,7 +61,6 @@ pub(crate) async fn run(
             return Err(UsageError(text).into());
         }
         Target::Package(wanted) if args.lookup.is_offline() => {
-            args.lookup.on.settings.refuse("no --from is given")?;
             of_package(&args, filter(&wanted)).await?
         }
         target => on_cluster(&args, target, global).await?,
@@ -82,7 +79,7 @@ async fn of_package(args: &GraphArgs, filter: CatalogFilter) -> anyhow::Result<G
         installed: args.installed.clone().map(Into::into),
         ..Request::default()
     };
-    let options = Options { updates: UpdatePolicy::Any, ..Options::default() };
+    let options = args.lookup.settings.offline()?.resolution();
     let asked = Asked { request, environment: Environment::default(), options };
     draw(args, &asked, &given)
 }

@@ -108,10 +108,9 @@ async fn named(args: &ImagesArgs, global: &Global) -> anyhow::Result<Images> {
     let loaded = load(&targets, &args.lookup, cluster.as_ref(), None).await?;
     for source in &loaded.sources {
         let bundle = CatalogBundle::new(&source.bundle, &source.files, &source.image);
-        let blob = bundle.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?.blob;
-        let related = blob["relatedImages"].as_array().into_iter().flatten();
-        for image in related.filter_map(|related| related["image"].as_str()) {
-            let bundles = images.entry(image.to_owned()).or_default();
+        let bundle = bundle.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+        for image in bundle.images {
+            let bundles = images.entry(image).or_default();
             bundles.insert(source.bundle.csv.name.clone());
         }
     }

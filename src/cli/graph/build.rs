@@ -315,9 +315,9 @@ impl<'a> Scene<'a> {
         let messages = deprecations.flat_map(|it| it.messages(schema::CHANNEL, name));
         facts.extend(messages.map(|message| format!("deprecated: {message}")));
         if let Some(step) = self.classic.get(name) {
-            let differs = match step.difference {
-                Difference::SameTarget => String::new(),
-                other => format!(" ({})", other.code()),
+            let differs = match (&step.next, step.difference) {
+                (Err(_), _) | (Ok(_), Difference::SameTarget) => String::new(),
+                (Ok(_), other) => format!(" ({})", other.code()),
             };
             facts.push(format!("OLM Classic: {}{differs}", self.shown_answer(step)));
         }

@@ -292,6 +292,10 @@ pub struct Args {
     #[arg(long, help_heading = RARE)]
     pub pprof_bind_address: Option<String>,
 
+    /// Accepted for manifests of upstream; there is no webhook server here.
+    #[arg(long, help_heading = RARE)]
+    pub webhook_server_port: Option<u16>,
+
     /// Feature gates, as Name=true|false; repeatable.
     #[arg(long, value_delimiter = ',')]
     pub feature_gates: Vec<GateSetting>,
@@ -412,6 +416,9 @@ impl Args {
         let pprof = self.pprof_bind_address.as_deref();
         if pprof.is_some_and(|address| !matches!(address, "" | "0")) {
             warnings.push("--pprof-bind-address is accepted and ignored".to_owned());
+        }
+        if self.webhook_server_port.is_some() {
+            warnings.push("--webhook-server-port is accepted and ignored".to_owned());
         }
         if self.tls_cert.is_some() && self.serving_certificates() != ServingCertificates::Files {
             warnings.push(

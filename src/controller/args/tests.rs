@@ -191,6 +191,7 @@ fn what_does_nothing_is_said() {
         "--feature-gates=PreflightPermissions=true,HelmChartSupport=true",
         "--feature-gates=GraphQLCatalogQueries=true",
         "--pprof-bind-address=:6060",
+        "--webhook-server-port=9443",
         "--catalog-lease=n/l",
     ]);
     let subjects = [
@@ -198,6 +199,7 @@ fn what_does_nothing_is_said() {
         "HelmChartSupport",
         "PreflightPermissions",
         "--pprof-bind-address",
+        "--webhook-server-port",
         "--catalog-lease",
     ];
     assert_eq!(told.len(), subjects.len(), "{told:#?}");

@@ -6,6 +6,7 @@
 use olm_api::keys::{annotation, property};
 use serde_json::{Value, json};
 
+use super::field::At;
 use super::{Bundle, BundleError, Files, MetadataError, utf8};
 use crate::yaml;
 
@@ -30,12 +31,10 @@ pub fn constraints(bundle: &Bundle, files: &Files) -> Result<Vec<Value>, BundleE
 }
 
 fn read(content: &[u8]) -> Result<Vec<Value>, MetadataError> {
-    let document = yaml::to_json(utf8(content)?)?.into_iter().next();
-    let list = document.and_then(|mut document| Some(document.get_mut("dependencies")?.take()));
-    match list {
-        Some(Value::Array(items)) => Ok(items),
-        _ => Ok(Vec::new()),
-    }
+    let document = yaml::to_json(utf8(content)?)?.into_iter().next().unwrap_or_default();
+    let list = At::root(&document).object()?.field("dependencies").list()?;
+    let items = list.unwrap_or_default().into_iter();
+    Ok(items.filter_map(|item| item.value().cloned()).collect())
 }
 
 fn as_in_catalog(dependency: Value) -> Value {

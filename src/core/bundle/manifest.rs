@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::csv::Csv;
-use super::field::FieldError;
+use super::field::{At, FieldError};
 use super::{Bundle, BundleError, Files, MANIFESTS, type_name, utf8};
 use crate::object::Object;
 use crate::yaml::{self, YamlError};
@@ -127,12 +127,52 @@ impl Found {
     }
 }
 
-/// Returns the ClusterServiceVersion of a bundle with everything its author wrote.
-pub(crate) fn csv_as_written(files: &Files) -> Option<Value> {
+/// The ClusterServiceVersion of a bundle with everything its author wrote.
+#[derive(Debug, Default)]
+pub(crate) struct CsvAsWritten {
+    /// Path of its file.
+    file: String,
+    pub(crate) manifest: Value,
+}
+
+/// What a catalog says of the versions before and behind a bundle.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) version: String,
+    pub(crate) release: String,
+    pub(crate) replaces: String,
+    pub(crate) skips: Vec<String>,
+}
+
+/// Returns the ClusterServiceVersion of a bundle.
+pub(crate) fn csv_as_written(files: &Files) -> CsvAsWritten {
     let files = files.iter().filter(|(path, _)| path.starts_with(MANIFESTS));
-    let mut objects = files.flat_map(|(path, content)| objects(path, content).unwrap_or_default());
-    let csv = objects.find(|object| object.kind() == "ClusterServiceVersion");
-    csv.map(Object::into_value)
+    let mut objects = files.flat_map(|(path, content)| {
+        let objects = objects(path, content).unwrap_or_default().into_iter();
+        objects.map(move |object| (path, object))
+    });
+    let csv = objects.find(|(_, object)| object.kind() == "ClusterServiceVersion");
+    csv.map_or_else(CsvAsWritten::default, |(file, object)| CsvAsWritten {
+        file: file.clone(),
+        manifest: object.into_value(),
+    })
+}
+
+impl CsvAsWritten {
+    /// Returns what a catalog takes from it beside what people are shown.
+    pub(crate) fn versions(&self) -> Result<Written, BundleError> {
+        let read = || -> Result<Written, FieldError> {
+            let spec = At::root(&self.manifest).object()?.field("spec").object()?;
+            let release = spec.field("release").integer_or_text()?;
+            Ok(Written {
+                version: spec.field("version").text()?,
+                release: release.as_ref().and_then(yaml::scalar_to_string).unwrap_or_default(),
+                replaces: spec.field("replaces").text()?,
+                skips: spec.field("skips").strings()?.unwrap_or_default(),
+            })
+        };
+        read().map_err(|cause| manifest_error(&self.file, cause.into()))
+    }
 }
 
 /// Returns the objects of a file, those of lists in place of the lists.

@@ -24,7 +24,7 @@ pub use csv::{
 pub use dependencies::{DEPENDENCIES_FILE, constraints};
 pub use field::FieldError;
 pub use manifest::ManifestError;
-pub(crate) use manifest::csv_as_written;
+pub(crate) use manifest::{Written, csv_as_written};
 pub use size::{MAX_DOCUMENT_BYTES, MAX_MANIFESTS_BYTES, MAX_VALUES, SizeError};
 pub(crate) use validate::is_subdomain;
 pub use validate::{ValidationError, supported_kind, validate};

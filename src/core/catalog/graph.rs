@@ -57,6 +57,29 @@ pub(super) fn chain<'a>(channel: &'a Channel, head: &'a str) -> Chain<'a> {
     if missed.is_empty() { Chain::Whole } else { Chain::Without(missed) }
 }
 
+/// Returns the skipped entry at which opm stops to follow `replaces` from the head, and the entries that
+/// it therefore does not reach.
+pub(super) fn behind_a_skip<'a>(
+    channel: &'a Channel,
+    head: &'a str,
+) -> Option<(&'a str, Vec<&'a str>)> {
+    let (entries, skipped) = (by_name(channel), channel.skipped());
+    let mut known = BTreeSet::from([head, ""]);
+    let mut at = head;
+    loop {
+        let replaced = entries.get(at)?.replaces.as_str();
+        if skipped.contains(replaced) {
+            known.extend(skipped);
+            let behind: Vec<_> = entries.into_keys().filter(|it| !known.contains(it)).collect();
+            return (!behind.is_empty()).then_some((replaced, behind));
+        }
+        if !known.insert(replaced) {
+            return None;
+        }
+        at = replaced;
+    }
+}
+
 /// Returns the circle that `replaces` form, where there is no single head to begin at.
 pub(super) fn circle(channel: &Channel) -> Chain<'_> {
     let entries = by_name(channel);

@@ -105,7 +105,9 @@ impl Pattern {
         match &self.rule {
             Rule::Component(glob) => candidates.iter().any(|part| glob_matches(glob, part)),
             Rule::Anchored(segments) => {
-                !segments.is_empty() && prefix_matches(segments, candidates)
+                !segments.is_empty()
+                    && !candidates.is_empty()
+                    && prefix_matches(segments, candidates)
             }
         }
     }
@@ -113,18 +115,14 @@ impl Pattern {
 
 /// Says whether the segments match the path from its beginning, with any rest.
 ///
-/// A segment `**` stands for any number of components, but as the last one for at least one.
+/// A segment `**` stands for any number of components, none included.
 /// `**` inside a longer segment never matches (I5).
 fn prefix_matches(segments: &[String], path: &[&str]) -> bool {
     let Some((segment, rest)) = segments.split_first() else {
         return true;
     };
     if segment == "**" {
-        return if rest.is_empty() {
-            !path.is_empty()
-        } else {
-            (0..path.len()).any(|skipped| prefix_matches(rest, &path[skipped..]))
-        };
+        return (0..=path.len()).any(|skipped| prefix_matches(rest, &path[skipped..]));
     }
     if segment.contains("**") {
         return false;
@@ -265,7 +263,10 @@ mod tests {
     #[case::double_star_in_the_middle("a/**/z", "a/b/c/z/x.yaml", true)]
     #[case::double_star_matches_nothing_too("a/**/z", "a/z", true)]
     #[case::trailing_double_star("a/**", "a/x", true)]
-    #[case::trailing_double_star_needs_something("a/**", "a", false)]
+    #[case::trailing_double_star_matches_the_thing_itself("/a/b/**", "a/b", true)]
+    #[case::trailing_double_star_is_no_prefix_of_a_name("/a/b/**", "a/bc", false)]
+    #[case::double_star_of_directories_spares_a_file("**/**/", "a", false)]
+    #[case::directory_below_a_double_star_spares_a_file("/a/**/", "a", false)]
     #[case::malformed("[", "[", false)]
     #[case::malformed_class("[a-]", "a", false)]
     #[case::class("[a-c]?.yaml", "b1.yaml", true)]

@@ -6,16 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::keys::{annotation, property};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::model::schema;
-use crate::bundle::{ANNOTATIONS_FILE, Bundle, BundleError, Files, constraints, csv_as_written};
+use crate::bundle::{
+    ANNOTATIONS_FILE, Bundle, BundleError, Files, Written, constraints, csv_as_written,
+};
 use crate::yaml;
 
 const CHANNELS_KEY: &str = "operators.operatorframework.io.bundle.channels.v1";
 const DEFAULT_CHANNEL_KEY: &str = "operators.operatorframework.io.bundle.channel.default.v1";
 /// Annotation of a CSV with the versions it may follow.
-const SKIP_RANGE: &str = "olm.skipRange";
+pub(crate) const SKIP_RANGE: &str = "olm.skipRange";
 /// Members of `spec` that people are shown, and their names in a catalog.
 const SHOWN: [(&str, &str); 12] = [
     ("apiservicedefinitions", "apiServiceDefinitions"),
@@ -35,8 +39,10 @@ const SHOWN: [(&str, &str); 12] = [
 /// A bundle as a catalog has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CatalogBundle {
-    /// The `olm.bundle` blob.
-    pub blob: Value,
+    /// The `olm.bundle` blob as JSON, in which properties are as their author wrote them.
+    pub blob: String,
+    /// Every image of the bundle, sorted.
+    pub images: Vec<String>,
     package: String,
     name: String,
     /// Its channels, and that of them which is the default.
@@ -48,33 +54,73 @@ pub struct CatalogBundle {
     description: Option<Value>,
 }
 
+/// An `olm.bundle` blob.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Blob<'a> {
+    schema: &'a str,
+    name: &'a str,
+    package: &'a str,
+    image: &'a str,
+    properties: Vec<Box<RawValue>>,
+    related_images: &'a [Value],
+}
+
+/// A property, and how its author wrote it.
+struct Declared {
+    property: Value,
+    written: Option<Box<RawValue>>,
+}
+
+impl From<Value> for Declared {
+    fn from(property: Value) -> Self {
+        Self { property, written: None }
+    }
+}
+
 impl CatalogBundle {
     /// Reads a bundle that is to have this image.
+    ///
+    /// # Errors
+    ///
+    /// What a catalog takes from the CSV has another type than it must have.
     pub fn new(bundle: &Bundle, files: &Files, image: &str) -> Result<Self, BundleError> {
-        let csv = csv_as_written(files).unwrap_or_default();
+        let csv = csv_as_written(files);
+        let Written { version, release, replaces, skips } = csv.versions()?;
+        let csv = csv.manifest;
         let annotations = annotations(files);
         let text = |key: &str| annotations.get(key).cloned().unwrap_or_default();
         let name = bundle.csv.name.clone();
         let mut entry = json!({"name": name});
-        for key in ["replaces", "skips"] {
-            if let Some(value) = csv.pointer(&format!("/spec/{key}")).filter(|it| is_set(it)) {
-                entry[key] = value.clone();
-            }
+        if !replaces.is_empty() {
+            entry["replaces"] = json!(replaces);
+        }
+        if !skips.is_empty() {
+            entry["skips"] = json!(skips);
         }
         if let Some(range) = bundle.csv.annotations.get(SKIP_RANGE) {
             entry["skipRange"] = json!(range);
         }
         let channels = text(CHANNELS_KEY);
         let channels = channels.split(',').map(str::trim).filter(|it| !it.is_empty());
+        let mut own = json!({"packageName": bundle.package, "version": version});
+        if !release.is_empty() {
+            own["release"] = json!(release);
+        }
+        let own = json!({"type": property::PACKAGE, "value": own});
+        let related_images = related_images(bundle, &csv, image);
+        let blob = Blob {
+            schema: schema::BUNDLE,
+            name: &name,
+            package: &bundle.package,
+            image,
+            properties: properties(bundle, files, &csv, own)?,
+            related_images: &related_images,
+        };
+        let images = related_images.iter().filter_map(|it| Some(it["image"].as_str()?.to_owned()));
         Ok(Self {
-            blob: json!({
-                "schema": schema::BUNDLE,
-                "name": name,
-                "package": bundle.package,
-                "image": image,
-                "properties": properties(bundle, files, &csv)?,
-                "relatedImages": related_images(bundle, &csv, image),
-            }),
+            blob: serde_json::to_string(&blob).map_err(BundleError::PropertiesAnnotation)?,
+            images: images.collect(),
             package: bundle.package.clone(),
             channels: channels.map(str::to_owned).collect(),
             default_channel: text(DEFAULT_CHANNEL_KEY),
@@ -83,6 +129,13 @@ impl CatalogBundle {
             name,
             entry,
         })
+    }
+
+    /// Returns the blobs of a catalog with a channel that has nothing but this bundle, as JSON.
+    pub(crate) fn alone(&self) -> [String; 2] {
+        let channel = json!({"schema": schema::CHANNEL, "package": self.package, "name": "alone",
+            "entries": [self.entry]});
+        [channel.to_string(), self.blob.clone()]
     }
 }
 
@@ -133,22 +186,35 @@ fn annotations(files: &Files) -> BTreeMap<String, String> {
 }
 
 /// Returns the properties of a bundle, by type and value; what people are shown comes last.
-fn properties(bundle: &Bundle, files: &Files, csv: &Value) -> Result<Vec<Value>, BundleError> {
+/// `own` is its `olm.package`, unless the author wrote one.
+fn properties(
+    bundle: &Bundle,
+    files: &Files,
+    csv: &Value,
+    own: Value,
+) -> Result<Vec<Box<RawValue>>, BundleError> {
     let composed = bundle.csv.annotations.get(annotation::PROPERTIES);
-    let composed = composed.and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
-    let mut found = composed.unwrap_or_default();
-    found.extend(constraints(bundle, files)?);
-    if !found.iter().any(|it| it["type"] == property::PACKAGE) {
-        let version = csv.pointer("/spec/version").cloned().unwrap_or_default();
-        let value = json!({"packageName": bundle.package, "version": version});
-        found.push(json!({"type": property::PACKAGE, "value": value}));
+    let composed = composed.and_then(|text| serde_json::from_str::<Vec<Box<RawValue>>>(text).ok());
+    let composed = composed.unwrap_or_default().into_iter().map(|written| Declared {
+        property: serde_json::from_str(written.get()).unwrap_or_default(),
+        written: Some(written),
+    });
+    let mut found: Vec<Declared> = composed.collect();
+    found.extend(constraints(bundle, files)?.into_iter().map(Declared::from));
+    if !found.iter().any(|it| it.property["type"] == property::PACKAGE) {
+        found.push(own.into());
     }
-    found.extend(kinds(bundle, csv));
-    let key = |it: &Value| (it["type"].to_string(), it["value"].to_string());
-    found.sort_by_key(key);
-    found.dedup();
-    found.push(json!({"type": property::CSV_METADATA, "value": shown(csv)}));
-    Ok(found)
+    found.extend(kinds(bundle, csv).into_iter().map(Declared::from));
+    found.sort_by_key(|Declared { property: it, .. }| {
+        (it["type"].to_string(), it["value"].to_string())
+    });
+    found.dedup_by(|a, b| a.property == b.property);
+    found.push(json!({"type": property::CSV_METADATA, "value": shown(csv)}).into());
+    let raw = found.into_iter().map(|it| match it.written {
+        Some(written) => Ok(written),
+        None => serde_json::value::to_raw_value(&it.property),
+    });
+    raw.collect::<Result<_, _>>().map_err(BundleError::PropertiesAnnotation)
 }
 
 /// Returns the kinds that a bundle provides and requires.
@@ -186,7 +252,7 @@ fn kinds(bundle: &Bundle, csv: &Value) -> Vec<Value> {
 }
 
 /// Returns what of a CSV people are shown.
-fn shown(csv: &Value) -> Value {
+pub(super) fn shown(csv: &Value) -> Value {
     let mut shown = Map::new();
     for key in ["annotations", "labels"] {
         let value = csv.pointer(&format!("/metadata/{key}"));
@@ -262,8 +328,12 @@ fn is_set(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::catalog::lint::{Pinned, lint};
+    use crate::catalog::read::Meta;
+    use crate::error::Chain;
 
     fn files(version: &str, replaces: &str) -> Files {
         let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1",
@@ -304,18 +374,69 @@ mod tests {
 
     #[test]
     fn a_bundle_becomes_its_blob() {
-        insta::assert_snapshot!(yaml::to_yaml(&read("1.0.0", "").blob));
+        let bundle = read("1.0.0", "");
+        let blob: Value = serde_json::from_str(&bundle.blob).unwrap();
+        insta::assert_snapshot!(yaml::to_yaml(&blob));
+        assert_eq!(bundle.images.len(), 3, "{:?}", bundle.images);
+    }
+
+    /// Reads a bundle whose CSV has these members of `spec` too.
+    fn read_with(spec: &Value) -> Result<CatalogBundle, String> {
+        let mut files = files("1.0.0", "");
+        let mut csv: Value = serde_json::from_slice(&files["manifests/csv.yaml"]).unwrap();
+        let members = spec.as_object().unwrap().clone();
+        csv["spec"].as_object_mut().unwrap().extend(members);
+        files.insert("manifests/csv.yaml".to_owned(), csv.to_string().into_bytes());
+        let bundle = Bundle::from_files(&files).unwrap();
+        let read = CatalogBundle::new(&bundle, &files, "quay.io/pots/teapot-bundle:1");
+        read.map_err(|error| Chain(&error).to_string())
+    }
+
+    // resolution.md 4.2
+    #[rstest]
+    #[case::text(json!("20250104"))]
+    #[case::number(json!(20_250_104))]
+    fn the_release_of_a_csv_is_that_of_the_package(#[case] release: Value) {
+        let blob = read_with(&json!({"release": release})).unwrap().blob;
+        assert!(blob.contains(r#""release":"20250104""#), "{blob}");
+        assert!(!read("1.0.0", "").blob.contains("release"));
+    }
+
+    // rendering.md R17
+    #[rstest]
+    #[case(json!({"replaces": 5}), "spec.replaces: expected string, found integer")]
+    #[case(json!({"skips": "a"}), "spec.skips: expected array, found string")]
+    #[case(json!({"skips": [1]}), "spec.skips[0]: expected string, found integer")]
+    #[case(json!({"version": 5}), "spec.version: expected string, found integer")]
+    #[case(json!({"release": [1]}), "spec.release: expected integer or string, found array")]
+    fn what_a_catalog_takes_from_a_csv_has_its_type(#[case] spec: Value, #[case] want: &str) {
+        let error = read_with(&spec).unwrap_err();
+        assert!(error.ends_with(want) && error.contains("\"manifests/csv.yaml\""), "{error}");
+    }
+
+    // plugin.md U14
+    #[test]
+    fn numbers_of_properties_stay_as_they_are_written() {
+        let mut files = files("1.0.0", "");
+        let properties = "properties: [{type: limit, value: 4.20}]";
+        let path = crate::bundle::PROPERTIES_FILE.to_owned();
+        files.insert(path, properties.as_bytes().to_vec());
+        let bundle = Bundle::from_files(&files).unwrap();
+        let blob = CatalogBundle::new(&bundle, &files, "").unwrap().blob;
+        assert!(blob.contains(r#"{"type":"limit","value":4.20}"#), "{blob}");
+        let meta = Meta::parse(&blob).unwrap();
+        assert!(meta.json.contains(r#""value":4.20"#), "{}", meta.json);
     }
 
     // plugin.md U66
     #[test]
     fn the_graph_of_csvs_is_sound() {
         let bundles = [read("1.0.0", ""), read("1.1.0", "teapot.v1.0.0")];
-        let mut blobs = graph(&bundles);
+        let blobs = graph(&bundles);
         assert_eq!(blobs.len(), 3, "{blobs:?}");
         assert_eq!(blobs[1]["entries"][1]["replaces"], "teapot.v1.0.0");
-        blobs.extend(bundles.map(|bundle| bundle.blob));
         let lines: Vec<_> = blobs.iter().map(Value::to_string).collect();
+        let lines = [lines, bundles.map(|bundle| bundle.blob).into()].concat();
         let text = lines.join("\n");
         let files = [("catalog.json", text.as_bytes())];
         let (findings, _) = lint(files, |_| Ok(Pinned::Digest)).unwrap();

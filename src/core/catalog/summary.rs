@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use olm_api::keys::property;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,6 +15,7 @@ use serde_json::Value;
 use super::constraint::{Constraint, Declared, Demand, GroupVersionKind};
 use super::index::{Blob, Content, PackageIndex};
 use super::model::{Bundle, schema};
+use super::of_bundle::shown;
 use super::read::Meta;
 use crate::version::natural;
 
@@ -267,11 +270,23 @@ fn message(index: &PackageIndex, schema: &str, name: &str) -> Option<String> {
     messages.next().map(str::to_owned)
 }
 
-/// Returns the value of the `olm.csv.metadata` property of a bundle's blob.
+/// Returns what the CSV of a bundle says, from property `olm.csv.metadata` of its blob, or from the CSV
+/// itself in older catalogs, which have it in an `olm.bundle.object`.
 fn metadata(blob: &Value) -> Value {
-    let properties = blob["properties"].as_array().into_iter().flatten();
-    let mut found = properties.filter(|it| it["type"] == property::CSV_METADATA);
-    found.next().map(|it| it["value"].clone()).unwrap_or_default()
+    let of = |kind: &'static str| {
+        let properties = blob["properties"].as_array().into_iter().flatten();
+        properties.filter(move |it| it["type"] == kind).map(|it| &it["value"])
+    };
+    if let Some(metadata) = of(property::CSV_METADATA).next() {
+        return metadata.clone();
+    }
+    let object = |value: &Value| {
+        let bytes = STANDARD.decode(value["data"].as_str()?).ok()?;
+        serde_json::from_slice::<Value>(&bytes).ok()
+    };
+    let mut objects = of(property::BUNDLE_OBJECT).filter_map(object);
+    let csv = objects.find(|object| object["kind"] == "ClusterServiceVersion");
+    csv.map(|csv| shown(&csv)).unwrap_or_default()
 }
 
 /// Returns the author's text, without the quotes of a JSON string.
@@ -375,6 +390,21 @@ mod tests {
                 {"reference": {"schema": "olm.bundle", "name": "pot.v1.0.0"}, "message": ""}]}),
         ]);
         insta::assert_yaml_snapshot!(found.unwrap());
+    }
+
+    // plugin.md U24: catalogs that opm rendered without --migrate-level
+    #[test]
+    fn a_csv_among_the_objects_describes_the_package() {
+        let object = |object: Value| {
+            json!({"type": "olm.bundle.object",
+            "value": {"data": STANDARD.encode(object.to_string())}})
+        };
+        let csv = json!({"kind": "ClusterServiceVersion", "spec": {"displayName": "Pot",
+            "installModes": [{"type": "AllNamespaces", "supported": true}]}});
+        let objects = [object(json!({"kind": "Service"})), object(csv)];
+        let found = summary(&[bundle("1.0.0", &objects)]).unwrap();
+        assert_eq!(found.display_name.as_deref(), Some("Pot"));
+        assert_eq!(found.bundles[0].install_modes, ["AllNamespaces"]);
     }
 
     // plugin.md U24

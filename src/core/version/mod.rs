@@ -147,6 +147,22 @@ impl Version {
         !self.prerelease.is_empty()
     }
 
+    /// Returns the lowest version there is: 0.0.0-0.
+    fn lowest() -> Self {
+        let prerelease = vec![Identifier::Number(0)];
+        Self { major: 0, minor: 0, patch: 0, prerelease, build: Vec::new() }
+    }
+
+    /// Returns the next version above this one: 1.0.1-0 for 1.0.0, 1.0.0-rc.0 for 1.0.0-rc.
+    fn successor(&self) -> Self {
+        let mut next = self.clone().without_build();
+        if next.prerelease.is_empty() {
+            next.patch = next.patch.saturating_add(1);
+        }
+        next.prerelease.push(Identifier::Number(0));
+        next
+    }
+
     /// Returns the version without build metadata.
     #[must_use]
     pub fn without_build(mut self) -> Self {

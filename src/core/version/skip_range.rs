@@ -94,6 +94,25 @@ impl SkipRange {
         let holds = |term: &Term| term.holds(version);
         self.alternatives.iter().any(|terms| terms.iter().all(holds))
     }
+
+    /// Says whether there is no version that the range contains.
+    pub fn is_empty(&self) -> bool {
+        !self.samples().any(|version| self.contains(&version))
+    }
+
+    /// Says whether the range contains a version above this one.
+    pub fn exceeds(&self, version: &Version) -> bool {
+        let mut above = self.samples().chain([version.successor()]);
+        above.any(|other| other.precedence(version).is_gt() && self.contains(&other))
+    }
+
+    /// Returns the lowest version of all, each version of the range, and the next one above each:
+    /// every interval of the range begins with one of them.
+    fn samples(&self) -> impl Iterator<Item = Version> {
+        let versions = self.alternatives.iter().flatten().map(|term| &term.version);
+        let near = versions.flat_map(|version| [version.clone(), version.successor()]);
+        std::iter::once(Version::lowest()).chain(near)
+    }
 }
 
 impl Term {

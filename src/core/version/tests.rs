@@ -77,6 +77,31 @@ fn skip_range_contains(#[case] range: &str, #[case] candidate: &str, #[case] wan
     assert_eq!(in_skip_range(range, candidate), want);
 }
 
+#[rstest]
+#[case::below(">=1.0.0 <1.1.0", "1.1.0", false, false)]
+#[case::itself("<=1.1.0", "1.1.0", false, false)]
+#[case::no_upper_bound(">=1.0.0", "1.1.0", false, true)]
+#[case::wildcard("1.1.x", "1.1.0", false, true)]
+#[case::one_of_two("<1.0.0 || =2.0.0", "1.1.0", false, true)]
+#[case::prereleases_of_the_next("<1.1.1", "1.1.0", false, true)]
+#[case::later_builds_of_a_prerelease("<1.1.0", "1.1.0-1", false, true)]
+#[case::all_but_the_next(">1.1.0 !=1.1.1-0", "1.1.0", false, true)]
+#[case::all_but_one("!=1.1.0", "1.1.0", false, true)]
+#[case::turned_round(">=2.0.0 <1.0.0", "1.1.0", true, false)]
+#[case::two_at_once("=1.0.0 =2.0.0", "1.1.0", true, false)]
+#[case::between_neighbours(">1.0.0 <1.0.1-0", "1.1.0", true, false)]
+#[case::below_the_lowest("<0.0.0-0", "1.1.0", true, false)]
+fn skip_range_is_compared_with_a_version(
+    #[case] range: &str,
+    #[case] version: &str,
+    #[case] empty: bool,
+    #[case] exceeds: bool,
+) {
+    let range: SkipRange = range.parse().unwrap();
+    assert_eq!(range.is_empty(), empty);
+    assert_eq!(range.exceeds(&version.parse().unwrap()), exceeds);
+}
+
 // resolution.md 1.6
 #[rstest]
 #[case::prefix("<v1.1.0")]

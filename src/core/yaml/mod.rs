@@ -22,6 +22,16 @@ use serde_json::Value;
 #[cfg(test)]
 mod tests;
 
+/// Returns the keys that a map of the first document has twice, each with line and column of the value
+/// that counts, both from 1.
+pub fn repeated_keys(text: &str) -> Vec<(String, usize, usize)> {
+    // The quick reader reads no such map, and neither reader tells keys that a merge brings.
+    if quick::read(text).is_some() || text.contains("<<") {
+        return Vec::new();
+    }
+    Places::read(text).map(|places| places.repeated()).unwrap_or_default()
+}
+
 /// Reads every document of a YAML or JSON text, in order.
 ///
 /// Documents that are empty, hold comments only or are `null` are left out. A text whose first

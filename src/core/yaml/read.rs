@@ -1,5 +1,6 @@
 //! The reader: serde-saphyr with YAML 1.1 rules, with integral floats turned into integers.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -129,9 +130,14 @@ impl Places {
             let Some(below) = below else { break };
             node = below;
         }
-        let place = node.0.defined;
-        let number = |number: u64| usize::try_from(number).ok();
-        number(place.line()).zip(number(place.column()))
+        node.place()
+    }
+
+    /// Returns the keys that a map has twice, with the places of their last values.
+    pub(super) fn repeated(&self) -> Vec<(String, usize, usize)> {
+        let mut found = Vec::new();
+        self.0.repeated(&mut found);
+        found
     }
 }
 
@@ -380,6 +386,30 @@ enum Inner {
 }
 
 impl SpannedNode {
+    fn place(&self) -> Option<(usize, usize)> {
+        let place = self.0.defined;
+        let number = |number: u64| usize::try_from(number).ok();
+        number(place.line()).zip(number(place.column()))
+    }
+
+    fn repeated(&self, found: &mut Vec<(String, usize, usize)>) {
+        match &self.0.value {
+            Inner::Scalar(_) => {}
+            Inner::List(items) => items.iter().for_each(|item| item.repeated(found)),
+            Inner::Map(entries) => {
+                let mut known = BTreeSet::new();
+                for (key, value) in entries {
+                    if !known.insert(key)
+                        && let Some((line, column)) = value.place()
+                    {
+                        found.push((key.clone(), line, column));
+                    }
+                    value.repeated(found);
+                }
+            }
+        }
+    }
+
     fn source(self, text: &str) -> SourcedValue {
         let span = self.0.defined.span();
         match self.0.value {

@@ -43,6 +43,20 @@ fn reads_as_go(#[case] text: &str, #[case] want: Value) {
     assert_eq!(one(text), want);
 }
 
+#[rstest]
+#[case::none("a: 1\nb: [{a: 1}, {a: 2}]\n", &[])]
+#[case::in_a_block("a: 1\nb:\n  c: x\n  c: y\n", &[("c", 4, 6)])]
+#[case::in_brackets("a: {b: 1, b: 2}\n", &[("b", 1, 14)])]
+#[case::below_each_other("a: {x: 1, x: 2}\na: 3\n", &[("x", 1, 14), ("a", 2, 4)])]
+#[case::merged("a: &a {x: 1}\nb: {<<: *a, x: 2}\n", &[])]
+#[case::no_yaml("a: [", &[])]
+fn keys_that_stand_twice_are_found(#[case] text: &str, #[case] want: &[(&str, usize, usize)]) {
+    let found = repeated_keys(text);
+    let found: Vec<_> =
+        found.iter().map(|(key, line, column)| (key.as_str(), *line, *column)).collect();
+    assert_eq!(found, want);
+}
+
 // stack.md case 10; rendering.md 1.1
 #[rstest]
 #[case::empty("", 0)]

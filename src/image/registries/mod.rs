@@ -224,13 +224,27 @@ impl Registries {
         Ok(endpoints)
     }
 
-    /// Returns the entry with the longest prefix of an image's name, and how much of the name that
-    /// covers. Of two equally long ones the smaller counts.
+    /// Says whether the registry that a reference names may be contacted without TLS, or without a
+    /// certificate that is trusted: pushes go there, whatever mirrors pulls have.
+    pub fn is_insecure(&self, image: &ImageRef) -> bool {
+        self.find(image).is_some_and(|(registry, _)| registry.insecure)
+    }
+
+    /// Returns the entry with the longest prefix of an image's reference, and how much of the
+    /// reference that covers. Of two equally long ones the smaller counts.
+    ///
+    /// A prefix may end in a tag or a digest. Where an image has both, either is enough: an entry
+    /// that blocks one of them blocks the image.
     fn find(&self, image: &ImageRef) -> Option<(&Registry, usize)> {
-        let name = image.name();
+        let reference = image.to_string();
+        let by_digest = image.digest().map(|digest| format!("{}@{digest}", image.name()));
+        let covered = |prefix: &str| {
+            let by_digest = by_digest.as_ref().filter(|it| *it == prefix).map(|_| reference.len());
+            match_len(&reference, prefix).or(by_digest)
+        };
         let matching = self.entries.values().rev();
         matching
-            .filter_map(|registry| Some((registry, match_len(&name, &registry.prefix)?)))
+            .filter_map(|registry| Some((registry, covered(&registry.prefix)?)))
             .max_by_key(|(registry, _)| registry.prefix.len())
     }
 
@@ -258,7 +272,8 @@ impl Registry {
         allowed && (by_digest || !self.mirror_by_digest_only)
     }
 
-    /// Replaces the first `matched` bytes of a reference by `location`.
+    /// Replaces the first `matched` bytes of a reference by `location`. Where neither names a
+    /// version then, because the prefix ended in it, that of the image stays.
     fn rewrite(
         &self,
         image: &ImageRef,
@@ -266,7 +281,10 @@ impl Registry {
         matched: usize,
     ) -> Result<ImageRef, RegistriesError> {
         let reference = image.to_string();
-        let rewritten = format!("{location}{}", &reference[matched..]);
+        let mut rewritten = format!("{location}{}", &reference[matched..]);
+        if let Err(ReferenceError::NoVersion(_)) = rewritten.parse::<ImageRef>() {
+            rewritten.push_str(&reference[image.name().len()..]);
+        }
         rewritten.parse().map_err(|source| RegistriesError::Rewrite {
             path: self.path.clone(),
             line: self.line,

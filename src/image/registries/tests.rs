@@ -111,6 +111,17 @@ fn a_place_that_is_none_is_named_with_its_line() {
     );
 }
 
+#[test]
+fn a_push_goes_where_the_reference_says() {
+    let text = "[[registry]]\nlocation = 'a.io'\ninsecure = true\n\
+                [[registry]]\nlocation = 'b.io'\n[[registry.mirror]]\nlocation = 'a.io'\n\
+                insecure = true\n";
+    let registries = parse(text).unwrap();
+    let is_insecure = |image: &str| registries.is_insecure(&image.parse().unwrap());
+    assert!(is_insecure("a.io/x:1"));
+    assert!(!is_insecure("b.io/x:1") && !is_insecure("c.io/x:1"));
+}
+
 fn images(registries: &Registries, image: &str) -> Vec<String> {
     let endpoints = registries.endpoints(&image.parse().unwrap()).unwrap();
     endpoints.iter().map(|e| e.image.to_string()).collect()

@@ -16,8 +16,10 @@ use olm_image::auth::Credentials;
 use olm_image::built::{BuiltImage, ImageBuilder, IndexBuilder};
 use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::layout::Layout;
+use olm_image::pull::PullConfig;
 use olm_image::push::{PushOptions, push};
 use olm_image::reference::ImageRef;
+use olm_image::registries::Registries;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -281,8 +283,11 @@ fn image(files: &FileList) -> anyhow::Result<BuiltImage> {
 async fn send(image: &BuiltImage, to: &ImageRef, plain_http: bool) -> anyhow::Result<()> {
     let credentials = Credentials::of_user()?;
     let found = credentials.lookup(to.registry(), to.repository());
-    let options =
-        PushOptions { plain_http, credential: found.map(|(_, credential)| credential.clone()) };
+    let registries = Registries::load(&PullConfig::from_env().registries)?;
+    let options = PushOptions {
+        plain_http: plain_http || registries.is_insecure(to),
+        credential: found.map(|(_, credential)| credential.clone()),
+    };
     push(image, to, &options).await.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
     Ok(())
 }

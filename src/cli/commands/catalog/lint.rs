@@ -132,7 +132,13 @@ impl Report {
 /// Examines the files of a catalog, and says that it takes long; hands them back.
 pub(super) async fn examine(place: &str, files: FileList) -> anyhow::Result<(Report, FileList)> {
     let what = format!("examining {place}");
-    during_blocking(&what, move || Ok((report(&files)?, files))).await
+    let examine = move || {
+        let report = report(&files)?;
+        let empty = report.counts.files == 0;
+        anyhow::ensure!(!empty, "the catalog is empty: no file of it has a document");
+        Ok((report, files))
+    };
+    during_blocking(&what, examine).await
 }
 
 fn report(files: &FileList) -> anyhow::Result<Report> {

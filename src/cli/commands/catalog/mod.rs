@@ -18,7 +18,7 @@ use olm_image::reference::ImageRef;
 use crate::catalogs::{self, FileList};
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::output::Outcome;
+use crate::output::{Outcome, notice};
 
 /// What is done with catalogs.
 #[derive(Debug, Subcommand)]
@@ -59,10 +59,11 @@ pub(crate) async fn run(
 /// Reads the files of a catalog: those of a place, or of the image that the catalog of this name
 /// serves on the cluster.
 pub(crate) async fn files(place: &str, global: &Global) -> anyhow::Result<FileList> {
-    let is_place = std::path::Path::new(place).exists()
-        || place.contains('/')
-        || place.parse::<ImageRef>().is_ok();
-    if is_place {
+    let exists = std::path::Path::new(place).exists();
+    if exists && !place.contains(['/', '.']) {
+        notice(&format!("note: {place:?} is ./{place} here, not a catalog of the cluster"));
+    }
+    if exists || place.contains('/') || place.parse::<ImageRef>().is_ok() {
         return catalogs::files(place).await;
     }
     let catalog = async { Cluster::catalog(&Cluster::client(global).await?, place).await };

@@ -11,6 +11,7 @@ use olm_core::catalog::read::Meta;
 use olm_core::catalog::{CatalogBundle, graph_of_bundles, read, schema};
 use olm_core::error::{Chain, quote};
 use olm_core::yaml;
+use olm_image::pull::PullError;
 use serde_json::Value;
 
 use crate::bundle_source::load_files;
@@ -57,9 +58,9 @@ pub(crate) async fn run(
         }
     }
     let graph = args.graph_from_csv.then(|| graph_of_bundles(&bundles));
-    let blobs = graph.into_iter().flatten();
+    let blobs = graph.into_iter().flatten().map(|blob| blob.to_string());
     for blob in blobs.chain(bundles.iter().map(|bundle| bundle.blob.clone())) {
-        metas.push(Meta::parse(&blob.to_string())?);
+        metas.push(Meta::parse(&blob)?);
     }
     let of_package = |meta: &&Meta| {
         let package = if meta.schema == schema::PACKAGE { &meta.name } else { &meta.package };
@@ -77,7 +78,10 @@ pub(crate) async fn run(
         }
     }
     if count == 0 {
-        notice(&format!("nothing of {}", args.packages.join(", ")));
+        notice(&match args.packages.as_slice() {
+            [] => "nothing to print: no document has a schema".to_owned(),
+            packages => format!("nothing of {}", packages.join(", ")),
+        });
         return Ok(Outcome::Failed);
     }
     Ok(Outcome::Done)
@@ -92,13 +96,21 @@ async fn is_bundle(source: &str, global: &Global) -> anyhow::Result<bool> {
     if !source.contains('/') {
         return Ok(false);
     }
-    let Err(catalog) = super::files(source, global).await else {
-        return Ok(false);
+    let catalog = match super::files(source, global).await {
+        Err(error) if is_no_catalog(&error) => error,
+        // Whatever else is wrong with a catalog is not said of a bundle.
+        Err(error) => return Err(error),
+        Ok(_) => return Ok(false),
     };
     match load_files(source).await {
         Ok(_) => Ok(true),
         Err(_) => Err(catalog),
     }
+}
+
+/// Says whether an image is not that of a catalog.
+fn is_no_catalog(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(PullError::MissingLabel { .. }))
 }
 
 async fn bundle(source: &str) -> anyhow::Result<CatalogBundle> {

@@ -136,7 +136,7 @@ fn two_heads_a_cycle_and_an_entry_that_replaces_itself_are_drawn() {
       next: teapot.v1.1.0, then teapot.v1.3.0
 
     channel stable
-      OLM Classic: error: cycle (ClassicError)
+      OLM Classic: error: cycle
       ● 1.3.0  head
       │ ○ 1.2.0
       ● 1.1.0  next

@@ -167,7 +167,30 @@ fn a_difference_that_could_hurt_ends_the_program_with_1() {
     "#);
     let (code, _, errors) = catalog(root, &["diff", "old", "./absent"]);
     assert_eq!(code, 1);
-    assert!(errors.starts_with("error: ./absent: "), "{errors}");
+    assert!(errors.contains("\nerror: ./absent: "), "{errors}");
+}
+
+#[test]
+fn what_is_no_catalog_is_neither_examined_nor_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    fs::create_dir(root.join("nothing")).unwrap();
+    fs::write(root.join("empty.json"), "").unwrap();
+    for arguments in
+        [&["lint", "./nothing"][..], &["lint", "empty.json"], &["build", "nothing", "--oci", "out"]]
+    {
+        let (code, _, errors) = catalog(root, arguments);
+        let want = "error: the catalog is empty: no file of it has a document\n";
+        assert_eq!((code, errors.as_str()), (1, want), "{arguments:?}");
+    }
+    let (code, _, errors) = catalog(root, &["render", "empty.json"]);
+    let want = "nothing to print: no document has a schema\n";
+    assert_eq!((code, errors.as_str()), (1, want));
+    write(&root.join("catalog"), &[("1.0.0", "1")]);
+    assert_eq!(catalog(root, &["build", "catalog", "--oci", "out"]).0, 0);
+    let (code, _, errors) = catalog(root, &["lint", "./out"]);
+    let want = "error: ./out is an OCI layout, not the files of a catalog\n";
+    assert_eq!((code, errors.as_str()), (1, want));
 }
 
 // plugin.md U66
@@ -179,7 +202,8 @@ fn a_catalog_is_rendered_package_by_package_and_a_bundle_as_its_blob() {
     let (code, text, _) = catalog(root, &["render", "catalog", "--package", "teapot"]);
     assert_eq!((code, text.lines().count()), (0, 3));
     let (code, _, errors) = catalog(root, &["render", "catalog", "--package", "kettle"]);
-    assert_eq!((code, errors.as_str()), (1, "nothing of kettle\n"));
+    let note = "note: \"catalog\" is ./catalog here, not a catalog of the cluster\n";
+    assert_eq!((code, errors), (1, format!("{note}nothing of kettle\n")));
     let (_, again, _) = catalog(root, &["render", "catalog", "-o", "yaml"]);
     fs::write(root.join("again.yaml"), again).unwrap();
     assert_eq!(catalog(root, &["render", "again.yaml"]).1, text);

@@ -66,7 +66,7 @@ fn bundle(spec: &Value, others: &[Value]) -> tempfile::TempDir {
     let annotations = json!({"annotations": package}).to_string();
     fs::write(root.join("metadata/annotations.yaml"), annotations).unwrap();
     let dependencies =
-        "dependencies: [{type: olm.package, value: {packageName: lid, version: '>1'}}]";
+        "dependencies: [{type: olm.package, value: {packageName: lid, version: '>1.0.0'}}]";
     fs::write(root.join("metadata/dependencies.yaml"), dependencies).unwrap();
     let csv = json!({"kind": "ClusterServiceVersion", "metadata": {"name": "pot.v1.0.0"},
         "spec": spec});
@@ -253,6 +253,7 @@ fn lint_of_a_sound_bundle_says_what_it_needs() {
 #[test]
 fn lint_reports_every_finding_and_fails() {
     let spec = json!({
+        "version": "1.0.0",
         "installModes": [{"type": "MultiNamespace", "supported": true}],
         "install": {"spec": {"deployments": [{"name": "A"}, {"name": "d"}, {"name": "d"}]}},
     });
@@ -277,6 +278,30 @@ fn lint_reports_every_finding_and_fails() {
     assert_eq!(findings.len(), starts.len(), "{findings:?}");
     for (finding, start) in findings.iter().zip(starts) {
         assert!(finding.starts_with(start), "{finding}");
+    }
+}
+
+// plugin.md 2.1
+#[test]
+fn lint_says_what_catalogs_and_api_servers_refuse() {
+    let spec = json!({
+        "version": "v1.1.1-57",
+        "installModes": [{"type": "AllNamespaces", "supported": true}],
+        "install": {"spec": {"deployments": [{"name": "pot"}]}},
+        "webhookdefinitions": [{"type": "ValidatingAdmissionWebhook", "generateName": "v.pot.io",
+            "deploymentName": "pot", "admissionReviewVersions": ["v1"], "sideEffects": "Some"}],
+    });
+    let budget = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "pot"}});
+    let directory = bundle(&spec, &[budget]);
+    let path = directory.path().to_str().unwrap();
+    let (code, json, _) = olm(&["lint-bundle", path, "-o", "json"]);
+    assert_eq!(code, 1);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 3, "{findings:?}");
+    for want in ["policy/v1beta1", "sideEffects", "v1.1.1-57"] {
+        assert!(findings.iter().any(|it| it.as_str().unwrap().contains(want)), "{findings:?}");
     }
 }
 

@@ -18,6 +18,8 @@ const RESERVED: &str = "olm.";
 const TEMPLATE: &str = "olm.template.";
 /// Largest icon that a page shows, in bytes.
 const MAX_ICON_BYTES: usize = 1024 * 1024;
+/// Longest value of a label.
+const MAX_LABEL: usize = 63;
 /// What is kept of a bundle for the rules about its package, in bytes, about.
 const BUNDLE_BYTES: usize = 256;
 /// Most letters that differ between a schema and the one that was meant.
@@ -74,8 +76,9 @@ impl Linter {
             self.error(&origin, Rule::PackageName, "/name", text);
         } else if name.contains('.') {
             let text = format!("{} has a dot: opm refuses it", quote(name));
-            self.warning(&origin, Rule::PackageName, "/name", text);
+            self.error(&origin, Rule::PackageName, "/name", text);
         }
+        self.long_for_a_label(&origin, Rule::PackageName);
         self.icon(&origin, &fields);
         self.properties(&origin, &fields);
         let default = fields.text("defaultChannel");
@@ -148,6 +151,7 @@ impl Linter {
             );
             self.warning(&origin, Rule::Channel, "/name", text);
         }
+        self.long_for_a_label(&origin, Rule::Channel);
         self.properties(&origin, &fields);
         for (i, entry) in channel.entries.iter().enumerate() {
             let at = |field: &str| format!("/entries/{i}{field}");
@@ -164,13 +168,19 @@ impl Linter {
                 self.error(&origin, Rule::Entry, at("/replaces"), text);
             }
             let range = entry.skip_range.as_ref();
-            if let Some((text, Err(error))) = range.map(|range| (&range.text, &range.range)) {
-                let text = format!(
-                    "skipRange {} cannot be read: {}; the edge does not exist",
-                    quote(text),
-                    Chain(error)
-                );
-                self.error(&origin, Rule::SkipRange, at("/skipRange"), text);
+            match range.map(|range| (quote(&range.text), &range.range)) {
+                Some((text, Err(error))) => {
+                    let cause = Chain(error);
+                    let text = format!(
+                        "skipRange {text} cannot be read: {cause}; the edge does not exist"
+                    );
+                    self.error(&origin, Rule::SkipRange, at("/skipRange"), text);
+                }
+                Some((text, Ok(range))) if range.is_empty() => {
+                    let text = format!("skipRange {text} contains no version");
+                    self.warning(&origin, Rule::SkipRange, at("/skipRange"), text);
+                }
+                Some((_, Ok(_))) | None => {}
             }
         }
         let names = channel.entries.iter().flat_map(|entry| {
@@ -197,7 +207,15 @@ impl Linter {
             Some(elements) => self.read_properties(&origin, elements),
             None => self.properties(&origin, &fields),
         };
-        let objects = properties.iter().any(|(_, kind, _)| kind == property::BUNDLE_OBJECT);
+        self.long_for_a_label(&origin, Rule::Bundle);
+        let of =
+            |wanted: &str| properties.iter().filter(move |(_, kind, _)| kind == wanted).count();
+        let objects = of(property::BUNDLE_OBJECT) > 0;
+        let descriptions = of(property::CSV_METADATA) + usize::from(objects);
+        if descriptions > 1 {
+            let text = "the data of its CSV is given twice: one olm.csv.metadata is enough";
+            self.warning(&origin, Rule::Bundle, "/properties", text);
+        }
         match fields.text("image") {
             Ok(image) if image.is_empty() => {
                 let severity = if objects { Severity::Warning } else { Severity::Error };
@@ -211,7 +229,7 @@ impl Linter {
         let version = self.bundle_properties(&origin, &properties);
         if self.keeps(&origin, BUNDLE_BYTES) {
             let package = self.packages.entry(meta.package.clone()).or_default();
-            package.bundles.push(BundleBlob { origin, version });
+            package.bundles.push(BundleBlob { origin, version, described: descriptions > 0 });
         }
     }
 
@@ -278,6 +296,15 @@ impl Linter {
             }
             Ok(_) => {}
             Err(error) => self.wrong_type(&origin, &error),
+        }
+    }
+
+    /// Warns of a name that no label can hold.
+    fn long_for_a_label(&mut self, origin: &Origin, rule: Rule) {
+        let length = origin.name.len();
+        if length > MAX_LABEL {
+            let text = format!("the name has {length} characters; a label holds {MAX_LABEL}");
+            self.warning(origin, rule, "/name", text);
         }
     }
 

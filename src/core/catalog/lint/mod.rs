@@ -169,13 +169,25 @@ pub fn lint<'a>(
     image: ImageCheck,
 ) -> Result<(Vec<Finding>, usize), ReadError> {
     let mut linter = Linter::new(image);
+    let mut read = Vec::new();
     for document in super::read::documents(files.clone())? {
         linter.add(&document);
+        if let Ok(Meta { schema, package, name, .. }) = &document.meta {
+            let origin = linter.origin(document.path, document.position.line);
+            let [schema, package, name] = [schema, package, name].map(Clone::clone);
+            read.push(Origin { schema, package, name, ..origin });
+        }
     }
-    let count = linter.files.len();
+    let names = linter.files.clone();
     let mut findings = linter.finish();
-    locate(&mut findings, files);
-    Ok((findings, count))
+    locate(&mut findings, files.clone());
+    let repeated = place::repeated(&read, &names, files);
+    if !repeated.is_empty() {
+        findings.extend(repeated);
+        let file = |finding: &Finding| names.iter().position(|name| *name == finding.file);
+        findings.sort_by_cached_key(|it| (file(it), it.line, it.column));
+    }
+    Ok((findings, names.len()))
 }
 
 impl Linter {
@@ -361,19 +373,21 @@ impl Linter {
             Reason::DuplicateKeys { first, second, .. } => {
                 (Rule::Key, format!("keys {} and {} are the same", quote(first), quote(second)))
             }
-            Reason::NotAString(field) => (Rule::Meta, format!("{} must be text", quote(field))),
+            Reason::NotAString { field, .. } => {
+                (Rule::Meta, format!("{} must be text", quote(field)))
+            }
             Reason::Yaml(_) | Reason::Json(_) | Reason::Separator => {
                 (Rule::Yaml, error.reason.to_string())
             }
             other => (Rule::File, other.to_string()),
         };
         let pointer = match &error.reason {
-            Reason::NotAString(field) => format!("/{field}"),
+            Reason::NotAString { field, .. } => format!("/{field}"),
             Reason::DuplicateKeys { second, .. } => format!("/{}", escaped(second)),
             _ => String::new(),
         };
         let finding = self.error(origin, rule, pointer, text);
-        if let Reason::NotAString(field) = &error.reason {
+        if let Reason::NotAString { field, scalar: true } = &error.reason {
             finding.hint = Some(format!("quote it: {field}: \"4.10\""));
         }
     }

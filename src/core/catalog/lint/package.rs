@@ -30,6 +30,8 @@ pub(super) struct ChannelBlob {
 pub(super) struct BundleBlob {
     pub(super) origin: Origin,
     pub(super) version: Option<VersionRelease>,
+    /// Whether it holds what its CSV says of it.
+    pub(super) described: bool,
 }
 
 impl Package {
@@ -54,9 +56,14 @@ impl Linter {
         let bundles = package.bundles.iter().map(|bundle| &bundle.origin);
         self.defined_twice(bundles, Rule::Bundle, "");
         let bundles = package.bundle_names();
+        let versions = package.bundles.iter();
+        let versions =
+            versions.filter_map(|it| Some((it.origin.name.as_str(), it.version.as_ref()?)));
+        let versions: BTreeMap<_, _> = versions.collect();
         for channel in &package.channels {
             self.entries(channel, &bundles);
             self.chain(channel);
+            self.ranges(channel, &versions);
         }
         self.bundles(package);
         self.deprecated(name, package);
@@ -158,6 +165,31 @@ impl Linter {
         }
     }
 
+    /// Looks for ranges that lead down.
+    fn ranges(&mut self, blob: &ChannelBlob, versions: &BTreeMap<&str, &VersionRelease>) {
+        for (i, entry) in blob.channel.entries.iter().enumerate() {
+            let Some(version) = versions.get(entry.name.as_str()) else {
+                continue;
+            };
+            let Some((text, Ok(range))) =
+                entry.skip_range.as_ref().map(|range| (&range.text, &range.range))
+            else {
+                continue;
+            };
+            if range.exceeds(&version.version) {
+                let text = format!(
+                    "skipRange {} contains versions above {}, that of {}: it is offered as an update \
+                     of newer ones",
+                    quote(text),
+                    version.version,
+                    quote(&entry.name)
+                );
+                let at = format!("/entries/{i}/skipRange");
+                self.warning(&blob.origin, Rule::SkipRange, at, text);
+            }
+        }
+    }
+
     fn chain(&mut self, blob: &ChannelBlob) {
         let ChannelBlob { origin, channel } = blob;
         if channel.entries.is_empty() {
@@ -180,7 +212,17 @@ impl Linter {
         }
         let chain = heads.iter().copied().next().filter(|_| heads.len() == 1);
         match chain.map_or_else(|| graph::circle(channel), |head| graph::chain(channel, head)) {
-            Chain::Whole => {}
+            Chain::Whole => {
+                let behind = chain.and_then(|head| graph::behind_a_skip(channel, head));
+                if let Some((skipped, names)) = behind {
+                    let text = format!(
+                        "channel {name}: behind {}, which is skipped: {}; opm calls them stranded",
+                        quote(skipped),
+                        listed(names)
+                    );
+                    self.warning(origin, Rule::ChannelChain, "/entries", text);
+                }
+            }
             Chain::Circle(names) => {
                 let text =
                     format!("channel {name}: replaces form a circle: {}", names.join(" -> "));
@@ -208,8 +250,13 @@ impl Linter {
         let entries = package.channels.iter().flat_map(|it| &it.channel.entries);
         let listed: BTreeSet<_> = entries.map(|entry| entry.name.as_str()).collect();
         let mut versions: BTreeMap<String, &Origin> = BTreeMap::new();
-        for BundleBlob { origin, version } in &package.bundles {
+        let described = package.bundles.iter().any(|bundle| bundle.described);
+        for BundleBlob { origin, version, described: own } in &package.bundles {
             let name = || quote(&origin.name);
+            if described && !own {
+                let text = format!("{} has no olm.csv.metadata, as other bundles have", name());
+                self.warning(origin, Rule::Bundle, "/properties", text);
+            }
             if !self.unread && !listed.contains(origin.name.as_str()) {
                 let text = format!("{} is in no channel", name());
                 self.error(origin, Rule::Bundle, "/name", text);

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::{Finding, Rule};
+use super::{Finding, Origin, Rule, Severity};
 use crate::error::quote;
-use crate::yaml::Places;
+use crate::strict_json::{Json, Members};
+use crate::yaml::{Places, repeated_keys};
 
 /// What begins a value that YAML reads as something else than text.
 const INDICATORS: &str = ">*&!@`%|";
@@ -33,6 +34,43 @@ pub fn locate<'a>(findings: &mut [Finding], files: impl IntoIterator<Item = (&'a
     for of_file in findings.chunk_by_mut(|a, b| a.file == b.file) {
         of_file.sort_by_key(|finding| (finding.line, finding.column));
     }
+}
+
+/// Returns a finding for each key that a map of a document has twice: readers keep the last value and
+/// say nothing. The documents of a file follow one another.
+pub(super) fn repeated<'a>(
+    documents: &[Origin],
+    names: &[String],
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Vec<Finding> {
+    let of_files = documents.chunk_by(|a, b| a.file == b.file);
+    let of_files: BTreeMap<&str, &[Origin]> =
+        of_files.map(|of_file| (names[of_file[0].file].as_str(), of_file)).collect();
+    let mut findings = Vec::new();
+    for (path, bytes) in files {
+        let Some(documents) = of_files.get(path) else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(bytes);
+        let source = Source::new(text.strip_prefix('\u{feff}').unwrap_or(&text));
+        for document in *documents {
+            let found = source.repeated(document.line).into_iter();
+            findings.extend(found.map(|(key, line, column)| Finding {
+                rule: Rule::Key,
+                severity: Severity::Warning,
+                file: path.to_owned(),
+                line: document.line + line - 1,
+                column,
+                schema: document.schema.clone(),
+                package: document.package.clone(),
+                name: document.name.clone(),
+                text: format!("key {key} is given twice: the last value counts"),
+                hint: None,
+                pointer: String::new(),
+            }));
+        }
+    }
+    findings
 }
 
 /// A file with the beginnings of its lines.
@@ -76,6 +114,30 @@ impl<'a> Source<'a> {
             }
         }
     }
+}
+
+impl Source<'_> {
+    /// Returns the keys that the document beginning in a line has twice, in JSON the first of them:
+    /// quoted, with the place within the document.
+    fn repeated(&self, line: usize) -> Vec<(String, usize, usize)> {
+        let Some(rest) = self.beginning_at(line) else {
+            return Vec::new();
+        };
+        if !self.json {
+            let found = repeated_keys(yaml_document(rest).0).into_iter();
+            return found.map(|(key, line, column)| (quote(&key), line, column)).collect();
+        }
+        json_document(rest).and_then(repeated_member).into_iter().collect()
+    }
+}
+
+/// Returns the first key that stands twice in an object of a JSON value, quoted, with its place.
+fn repeated_member((text, before): (&str, usize)) -> Option<(String, usize, usize)> {
+    let error = serde_json::from_str::<Members<Json>>(text).err()?;
+    let told = error.to_string();
+    let (key, _) = told.split_once(" stands there twice")?;
+    let before = if error.line() == 1 { before } else { 0 };
+    Some((key.to_owned(), error.line(), error.column() + before))
 }
 
 /// Returns the JSON value that begins in the first line of a text, and what stands before it.

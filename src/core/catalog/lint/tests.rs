@@ -71,6 +71,7 @@ fn what_opm_refuses_is_an_error() {
         "no package",
         "two packages",
         "name of the package is missing",
+        "name of a package with a dot",
         "default channel is missing",
         "default channel does not exist",
         "icon without type",
@@ -126,6 +127,22 @@ fn json_has_the_same_places() {
     a/catalog.json:1:53: error[default-channel]: default channel "x" does not exist; channels are: c
     a/catalog.json:2:69: error[entry]: entry "a.v1" has no olm.bundle
     "#);
+}
+
+#[test]
+fn a_key_that_is_given_twice_is_named_with_its_place() {
+    let twice =
+        GOOD.replacen("      version: 1.1.0\n", "      version: 1.0.9\n      version: 1.1.0\n", 1);
+    insta::assert_snapshot!(printed(&findings(&[("index.yaml", &twice)])), @r#"
+    index.yaml:44:16: warning[key]: key "version" is given twice: the last value counts
+    "#);
+    let first = r#"{"schema":"example.com/x","name":"a"}"#;
+    let second = r#"{"schema":"example.com/x","name":"b","c":[{"d":1,"d":2}]}"#;
+    let found = findings(&[("c.json", &format!("{first}\n{second}\n"))]);
+    assert_eq!((found.len(), found[0].line, found[0].severity), (1, 2, Severity::Warning));
+    assert_eq!((found[0].name.as_str(), found[0].rule), ("b", Rule::Key));
+    assert!(found[0].column > second.find(r#""d":1"#).unwrap(), "{found:?}");
+    assert_eq!(found[0].text, "key \"d\" is given twice: the last value counts");
 }
 
 // plugin.md 2.2: what cannot be read counts against nothing else

@@ -86,8 +86,13 @@ pub enum Reason {
         second: String,
     },
     /// `schema`, `package` or `name` is present but not a string.
-    #[error("expected value for key {} to be a string", quote(.0))]
-    NotAString(&'static str),
+    #[error("expected value for key {} to be a string", quote(.field))]
+    NotAString {
+        /// The key.
+        field: &'static str,
+        /// Whether its value is a number or a boolean, which quotes would make a string.
+        scalar: bool,
+    },
 }
 
 impl Reason {
@@ -99,7 +104,7 @@ impl Reason {
             | Self::Yaml(_)
             | Self::NotAnObject
             | Self::DuplicateKeys { .. }
-            | Self::NotAString(_) => true,
+            | Self::NotAString { .. } => true,
             Self::Io(_)
             | Self::FileTooLarge
             | Self::TextTooLarge(_)

@@ -411,7 +411,11 @@ fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
     let object = Canonical::of(raw).map_err(|TooDeep| Reason::TooDeep)?;
     let object = object.ok_or(Reason::NotAnObject)?;
     let strings = object.members().map(|(key, value)| {
-        let text = value.starts_with('"').then(|| canonical::string(value));
+        let text = if value.starts_with('"') {
+            Ok(canonical::string(value))
+        } else {
+            Err(!(value.starts_with(['{', '[']) || value == "null"))
+        };
         (key, text)
     });
     let [schema, package, name] = top_level(strings)?;
@@ -430,8 +434,10 @@ fn metas_of_yaml(text: &str) -> Result<VecDeque<Result<Meta, Reason>>, YamlError
 
 fn meta_of_value(value: &Value) -> Result<Meta, Reason> {
     let members = value.as_object().ok_or(Reason::NotAnObject)?;
-    let strings =
-        members.iter().map(|(key, value)| (key.as_str(), value.as_str().map(Cow::Borrowed)));
+    let strings = members.iter().map(|(key, value)| {
+        let text = value.as_str().map(Cow::Borrowed);
+        (key.as_str(), text.ok_or(value.is_number() || value.is_boolean()))
+    });
     let [schema, package, name] = top_level(strings)?;
     let mut json = String::new();
     canonical::write_value(&mut json, value, 0).map_err(|TooDeep| Reason::TooDeep)?;
@@ -446,9 +452,10 @@ fn finish(schema: String, package: String, name: String, json: String) -> Result
 }
 
 /// Checks the top-level keys and returns the values of `schema`, `package` and `name`, empty where
-/// absent. `members` gives the text of every member that is a string.
+/// absent. `members` gives the text of every member that is a string, and of every other whether it
+/// is a number or a boolean.
 fn top_level<'v>(
-    members: impl Iterator<Item = (&'v str, Option<Cow<'v, str>>)>,
+    members: impl Iterator<Item = (&'v str, Result<Cow<'v, str>, bool>)>,
 ) -> Result<[String; 3], Reason> {
     const FIELDS: [&str; 3] = ["schema", "package", "name"];
     let mut found = [const { String::new() }; 3];
@@ -456,7 +463,8 @@ fn top_level<'v>(
     for (key, text) in members {
         let folded = fold(key);
         if let Some(field) = FIELDS.iter().position(|field| *field == folded) {
-            let text = text.ok_or(Reason::NotAString(FIELDS[field]))?;
+            let text =
+                text.map_err(|scalar| Reason::NotAString { field: FIELDS[field], scalar })?;
             found[field] = text.into_owned();
         }
         if let Some(first) = spellings.insert(folded.clone(), key) {

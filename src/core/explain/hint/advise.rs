@@ -238,7 +238,9 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
 
     /// Bundles that are excluded only because no edge leads to them.
     fn other_steps(&self) -> Option<Suggestion<'a>> {
-        let from = self.installed().filter(|_| self.is_stuck())?;
+        // No step and no force decides between catalogs.
+        let stuck = self.is_stuck() && self.ending != Ending::Ambiguous;
+        let from = self.installed().filter(|_| stuck)?;
         let mut places = self.places(|failures| failures == [Reason::NotSuccessor]);
         places.retain(|place| self.improves(place));
         let reachable =

@@ -202,6 +202,13 @@ fn catalogs_say_what_they_lost_to() {
         between(&tied),
         [("a", Some("AmbiguousCatalogs")), ("b", Some("AmbiguousCatalogs"))]
     );
+    // That 1.0.0 cannot be reached from 1.1.0 has nothing to do with it.
+    let both = Fixture::bundles(&["1.0.0", "1.1.0"]).content();
+    let catalogs = [catalog("a", 0, &both), catalog("b", 0, &both)];
+    let request = installed("1.1.0");
+    let tied = report(&request, &catalogs, &ANY);
+    assert_eq!(tied.result, Ending::Ambiguous);
+    assert!(tied.hints.iter().all(|hint| !hint.text.contains("forces it")), "{:?}", tied.hints);
 }
 
 // resolution.md 1.13

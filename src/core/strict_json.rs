@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use olm_core::error::quote;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use crate::error::quote;
 
 /// The members of an object, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Members<T>(pub(crate) BTreeMap<String, T>);
+pub struct Members<T>(pub BTreeMap<String, T>);
 
 impl<T> Default for Members<T> {
     fn default() -> Self {
@@ -20,7 +21,7 @@ impl<T> Default for Members<T> {
 
 /// A value, as far as it matters to who reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Json {
+pub enum Json {
     /// A string.
     Text(String),
     /// Anything else.
