@@ -23,13 +23,13 @@ mod fixture;
 
 pub use crate::revision::Account;
 pub use manifest::{
-    MANAGED_BY, Subject, impersonate_manifests, manifests, missing_manifests, rbac_name,
-    rbac_prefix, use_manifests,
+    MANAGED_BY, Subject, gives_stable_rights, impersonate_manifests, manifests, missing_manifests,
+    rbac_name, rbac_prefix, use_manifests,
 };
 pub use missing::{Held, Missing, RoleKey, has_wildcard_name};
 pub use objects::{Grant, RbacObjects, concerns};
 pub use permission::{IMPERSONATE, Permission, Permissions};
-pub use powers::Powers;
+pub use powers::{Powers, strong};
 pub use report::{REPORT_HEAD, lines, report, structured};
 pub use required::{
     BundleObjects, Options, PermissionError, Required, Warning, missing, outline, required,

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::permission::Permissions;
+use super::permission::{IMPERSONATE, Permission, Permissions};
 use super::report::lines;
-use super::rule::PolicyRule;
+use super::rule::{PolicyRule, RBAC};
 use crate::object::Object;
 
 /// Where the specs of pods are in the objects that make them.
@@ -17,6 +17,44 @@ const HOST: [(&str, &str); 3] = [
     ("hostPID", "see the processes of the host"),
     ("hostIPC", "use the IPC namespace of the host"),
 ];
+
+/// Returns which of some rights are powerful ones, in words.
+pub fn strong(rights: &Permissions) -> BTreeSet<&'static str> {
+    let mut found = BTreeSet::new();
+    for (_, right) in rights.iter() {
+        let Permission::Resource { group, resource, verb, .. } = right else {
+            continue;
+        };
+        match verb.as_str() {
+            "*" if [group, resource].iter().all(|part| *part == "*") => {
+                found.insert("everything");
+            }
+            "bind" => {
+                found.insert("bind");
+            }
+            "escalate" => {
+                found.insert("escalate");
+            }
+            IMPERSONATE => {
+                found.insert(IMPERSONATE);
+            }
+            _ => {}
+        }
+    }
+    if found.contains("everything") {
+        return found;
+    }
+    let may = |verb: &str, group: &str, resource: &str| {
+        rights.covers("", &Permission::on(verb, group, resource, None))
+    };
+    if may("get", "", "secrets") || may("list", "", "secrets") {
+        found.insert("reads every Secret");
+    }
+    if ["delete", "patch", "update"].iter().any(|verb| may(verb, RBAC, "clusterroles")) {
+        found.insert("changes any ClusterRole");
+    }
+    found
+}
 
 /// What the objects of a bundle let its pods do.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +83,11 @@ impl Powers {
         let mut added = lines(&self.rights.missing(&before.rights));
         added.extend(self.others.difference(&before.others).cloned());
         added
+    }
+
+    /// Returns what the rules of roles give.
+    pub fn into_rights(self) -> Permissions {
+        self.rights
     }
 
     /// Returns what comes by another way than the rules of roles, one sentence each.
@@ -228,6 +271,24 @@ mod tests {
         let after = Powers::of(objects(&[added]).iter());
         assert_eq!(after.beyond(&before), [want]);
         assert_eq!(before.beyond(&after), [""; 0]);
+    }
+
+    #[rstest]
+    #[case::everything(("", json!(["*"]), json!(["*"]), json!([])), &["everything"])]
+    #[case::secrets(("", json!(["secrets"]), json!(["list"]), json!([])), &["reads every Secret"])]
+    #[case::one_secret(("", json!(["secrets"]), json!(["get"]), json!(["a"])), &[])]
+    #[case::of_a_namespace(("ns", json!(["secrets"]), json!(["get"]), json!([])), &[])]
+    #[case::roles(("", json!(["clusterroles"]), json!(["patch"]), json!([])), &["changes any ClusterRole"])]
+    #[case::verbs(("", json!(["roles"]), json!(["escalate", "impersonate"]), json!(["a"])), &["escalate", "impersonate"])]
+    fn powerful_rights_are_named(
+        #[case] (namespace, resources, verbs, names): (&str, Value, Value, Value),
+        #[case] want: &[&str],
+    ) {
+        let rule = json!({"apiGroups": ["*"], "resources": resources, "verbs": verbs,
+            "resourceNames": names});
+        let mut rights = Permissions::default();
+        rights.insert_rule(namespace, &PolicyRule::from_value(&rule));
+        assert_eq!(strong(&rights).into_iter().collect::<Vec<_>>(), want);
     }
 
     #[test]
