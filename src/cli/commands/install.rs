@@ -416,3 +416,31 @@ async fn missing_namespace<'a>(
     let found = api.get_opt(namespace).await;
     Ok(found.is_ok_and(|found| found.is_none()).then_some(namespace))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: InstallArgs,
+    }
+
+    // applying.md 5.4: what updates by itself gets rights that outlive a version
+    #[rstest]
+    #[case::one_version(&["p@1.0.0"], Rights::Exact)]
+    #[case::one_of_a_channel(&["p@=1.0.0", "--channel", "stable"], Rights::Exact)]
+    #[case::range(&["p@1.x"], Rights::Stable)]
+    #[case::channel(&["p", "--channel", "stable"], Rights::Stable)]
+    #[case::any_version(&["p"], Rights::Stable)]
+    #[case::as_asked_for(&["p", "--rights", "exact"], Rights::Exact)]
+    #[case::none(&["p@1.0.0", "--rights", "none"], Rights::None)]
+    fn rights_last_as_long_as_what_is_asked_for(#[case] line: &[&str], #[case] want: Rights) {
+        let line = Line::parse_from([&["install"], line].concat());
+        assert_eq!(line.args.rights(), want);
+    }
+}
