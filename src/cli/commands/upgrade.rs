@@ -156,6 +156,9 @@ async fn checked(
             return Ok(Some(Permissions::default()));
         }
     };
+    for one in &plan.unknown {
+        notice(&format!("note: {} is not known: {}", one.what, one.why));
+    }
     // An approval is of what the spec asks for, and comes after it.
     let asks = edit.change.get("spec").is_some();
     let stops = |hold: &&Hold| {
