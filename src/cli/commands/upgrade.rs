@@ -200,11 +200,14 @@ fn merge(into: &mut Value, change: &Value) {
     if !into.is_object() {
         *into = json!({});
     }
+    let Some(into) = into.as_object_mut() else {
+        return;
+    };
     for (key, value) in members {
         if value.is_null() {
-            into.as_object_mut().map(|into| into.remove(key));
+            into.remove(key);
         } else {
-            merge(&mut into[key], value);
+            merge(into.entry(key).or_insert(Value::Null), value);
         }
     }
 }

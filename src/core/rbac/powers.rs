@@ -25,21 +25,13 @@ pub fn strong(rights: &Permissions) -> BTreeSet<&'static str> {
         let Permission::Resource { group, resource, verb, .. } = right else {
             continue;
         };
-        match verb.as_str() {
-            "*" if [group, resource].iter().all(|part| *part == "*") => {
-                found.insert("everything");
-            }
-            "bind" => {
-                found.insert("bind");
-            }
-            "escalate" => {
-                found.insert("escalate");
-            }
-            IMPERSONATE => {
-                found.insert(IMPERSONATE);
-            }
-            _ => {}
-        }
+        found.insert(match verb.as_str() {
+            "*" if [group, resource].iter().all(|part| *part == "*") => "everything",
+            "bind" => "bind",
+            "escalate" => "escalate",
+            IMPERSONATE => IMPERSONATE,
+            _ => continue,
+        });
     }
     if found.contains("everything") {
         return found;
