@@ -11,6 +11,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_api::conditions::{status, types};
 use olm_api::keys::manager;
+use olm_core::extension::holds::holder;
 use olm_core::object::Object;
 use olm_core::plan::differences;
 use olm_core::status::find;
@@ -29,6 +30,8 @@ const MANAGER: &str = "kubectl-olm";
 const NOT_HELD: &str = "permissions not currently held";
 /// How often an extension is looked at that is waited for.
 const LOOK: Duration = Duration::from_millis(500);
+/// How long a hold stands before it is believed: rights that were just given take a moment to count.
+const STANDS: Duration = Duration::from_secs(3);
 /// How often a change is tried again because something else of the extension was written.
 pub(crate) const ATTEMPTS: usize = 5;
 /// Managers that put back what somebody else changes, by how their names begin.
@@ -242,13 +245,18 @@ pub(crate) async fn wait_ready(
     let (name, begun) = (written.name_any(), Instant::now());
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut told = String::new();
+    let mut held: Option<Instant> = None;
     loop {
         let found = patiently(begun, timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == written.metadata.uid) else {
             bail!("ClusterExtension {name} is gone");
         };
-        match progress(&found, version) {
+        let progress = progress(&found, version, written);
+        if !matches!(progress, Progress::Held { .. }) {
+            held = None;
+        }
+        match progress {
             Progress::Ready(version) => {
                 let seconds = begun.elapsed().as_secs();
                 writeln!(out, "{name}: {version} ready after {seconds} s")?;
@@ -258,6 +266,16 @@ pub(crate) async fn wait_ready(
                 notice(&format!("error: {name}: {why}"));
                 return Ok(Outcome::Failed);
             }
+            Progress::Held { why, command }
+                if held.get_or_insert_with(Instant::now).elapsed() >= STANDS =>
+            {
+                notice(&format!("error: {name}: {why}"));
+                if let Some(command) = command {
+                    notice(&format!("hint: {command}"));
+                }
+                return Ok(Outcome::Failed);
+            }
+            Progress::Held { .. } => {}
             Progress::Going(what) if what != told => {
                 notice(&format!("{name}: {what}"));
                 told = what;
@@ -282,11 +300,17 @@ enum Progress {
     Ready(String),
     /// Why nothing more will happen.
     Stopped(String),
+    /// Why nothing more will happen until a person decides, and the command that leads on.
+    Held { why: String, command: Option<String> },
     /// What is being done or waited for.
     Going(String),
 }
 
-fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
+fn progress(
+    extension: &ClusterExtension,
+    version: Option<&str>,
+    written: &ClusterExtension,
+) -> Progress {
     let generation = extension.metadata.generation;
     let seen = extension.status.as_ref();
     let condition = |type_| {
@@ -304,6 +328,15 @@ fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
     }
     if let Some(stopped) = condition(types::PROGRESSING).filter(|it| it.status == status::FALSE) {
         return Progress::Stopped(stopped.message.clone());
+    }
+    if let Some(hold) = ready.filter(|ready| ready.status == status::FALSE)
+        && let Some(holder) = hold.reason.parse().ok().map(holder)
+        && holder.needs_person()
+        // What was said before it was written says nothing of it.
+        && written.status.as_ref().and_then(|it| find(&it.conditions, types::READY)) != Some(hold)
+    {
+        let command = holder.command(&extension.name_any());
+        return Progress::Held { why: hold.message.clone(), command };
     }
     Progress::Going(
         ready
@@ -331,7 +364,7 @@ mod tests {
     fn extension(conditions: &Value) -> ClusterExtension {
         let conditions = conditions.as_array().unwrap().iter().map(|found| {
             json!({"type": found[0], "status": found[1], "message": found[2],
-                "observedGeneration": found[3], "reason": "R",
+                "observedGeneration": found[3], "reason": found[4].as_str().unwrap_or("R"),
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})
         });
         let conditions: Vec<_> = conditions.collect();
@@ -366,11 +399,31 @@ mod tests {
         None,
         Progress::Going("works".into())
     )]
+    #[case::held(
+        json!([["Ready", "False", "no rights", 2, "PermissionsMissing"]]),
+        None,
+        Progress::Held {
+            why: "no rights".into(),
+            command: Some("kubectl olm rbac e --missing | kubectl apply -f -".into()),
+        }
+    )]
+    #[case::held_until_a_time(
+        json!([["Ready", "False", "later", 2, "OutsideWindow"]]),
+        None,
+        Progress::Going("later".into())
+    )]
     fn an_extension_is_waited_for_as_it_was_written(
         #[case] conditions: Value,
         #[case] version: Option<&str>,
         #[case] want: Progress,
     ) {
-        assert_eq!(progress(&extension(&conditions), version), want);
+        let extension = extension(&conditions);
+        let mut written = extension.clone();
+        written.status = None;
+        assert_eq!(progress(&extension, version, &written), want);
+        // What it said before is no answer to what was written.
+        if let Progress::Held { why, .. } = want {
+            assert_eq!(progress(&extension, version, &extension), Progress::Going(why));
+        }
     }
 }

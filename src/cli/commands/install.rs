@@ -17,9 +17,10 @@ use olm_core::catalog::SUGGESTED_NAMESPACE;
 use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
 use olm_core::object::Object;
-use olm_core::rbac::{Account, BundleObjects, Options, manifests};
+use olm_core::rbac::{Account, BundleObjects, Options, Powers, manifests};
 use olm_core::resolve::UpdatePolicy;
 use olm_core::revision::controller;
+use olm_core::version::VersionRange;
 use serde_json::{Map, Value, json};
 use strum::VariantNames as _;
 
@@ -56,9 +57,9 @@ pub(crate) struct InstallArgs {
     #[arg(long, value_name = "NAME")]
     service_account: Option<String>,
     /// Rights of the account: exactly those of this bundle, those that stay the same between
-    /// versions, or none
-    #[arg(long, value_enum, default_value_t)]
-    rights: Rights,
+    /// versions, or none; by default exact for one version, and stable for anything that updates
+    #[arg(long, value_enum)]
+    rights: Option<Rights>,
     /// A channel to follow; repeatable; by default all of them
     #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<String>,
@@ -90,10 +91,9 @@ pub(crate) struct InstallArgs {
 }
 
 /// Which rights an account gets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Rights {
     /// Exactly those of the bundle
-    #[default]
     Exact,
     /// Without names that change between versions
     Stable,
@@ -110,6 +110,8 @@ struct Plan {
     written: Vec<Object>,
     /// What the controller will install.
     installed: Vec<Object>,
+    /// What the account will be able to do.
+    rights: Rights,
 }
 
 /// Finds the bundle, shows what is to be made, asks, writes and waits.
@@ -173,7 +175,9 @@ pub(crate) async fn run(
     if !args.wait.is_wanted(global) {
         return Ok(Outcome::Done);
     }
-    let written = cluster.extension(args.name()).await?;
+    let mut written = cluster.extension(args.name()).await?;
+    // Whatever is said of it already is said of what was written.
+    written.status = None;
     changes::wait_ready(client, &written, None, args.wait.timeout, out).await
 }
 
@@ -195,6 +199,13 @@ impl InstallArgs {
             namespace: namespace.to_owned(),
             name: given.unwrap_or_else(|| installer(self.name())),
         }
+    }
+
+    /// Returns the rights that the account gets: what updates by itself outlives its version.
+    fn rights(&self) -> Rights {
+        let range = self.package().1.and_then(|range| range.parse::<VersionRange>().ok());
+        let stays = range.is_some_and(|range| range.is_one_version());
+        self.rights.unwrap_or(if stays { Rights::Exact } else { Rights::Stable })
     }
 
     /// Returns the annotations that flags may give.
@@ -300,9 +311,10 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let account = args.account(namespace);
     let installed = args.rendering.installed(&bundle, namespace)?;
     let objects = BundleObjects { name: &name, objects: &installed };
-    let options = Options { stable: args.rights == Rights::Stable, ..Options::default() };
-    let bundles: &[_] = if args.rights == Rights::None { &[] } else { &[objects] };
-    let (rights, warnings) = manifests(bundles, &account, &options)?;
+    let rights = args.rights();
+    let options = Options { stable: rights == Rights::Stable, ..Options::default() };
+    let bundles: &[_] = if rights == Rights::None { &[] } else { &[objects] };
+    let (given, warnings) = manifests(bundles, &account, &options)?;
     for warning in warnings {
         notice(&format!("warning: {warning}"));
     }
@@ -311,8 +323,8 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
             "metadata": {"name": namespace}}))
     });
     let extension = args.extension(&account)?;
-    let written = made.flatten().into_iter().chain(rights).chain([extension]);
-    Ok(Plan { bundle: name.clone(), version, written: written.collect(), installed })
+    let written = made.flatten().into_iter().chain(given).chain([extension]);
+    Ok(Plan { bundle: name.clone(), version, written: written.collect(), installed, rights })
 }
 
 fn show(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -327,6 +339,17 @@ fn show(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     writeln!(out, "  creates   {}", counted(&plan.written))?;
     writeln!(out, "  installs  {}", counted(&plan.installed))?;
+    let which = match plan.rights {
+        Rights::Exact => "exact: another version may take others",
+        Rights::Stable => "stable: without the names that change between versions",
+        Rights::None => "none: they are given by somebody else",
+    };
+    writeln!(out, "  rights    {which}")?;
+    let strong = Powers::of(plan.written.iter()).into_rights().strong();
+    if !strong.is_empty() {
+        let strong: Vec<_> = strong.into_iter().collect();
+        writeln!(out, "  account   {}", strong.join("; "))?;
+    }
     Ok(())
 }
 
@@ -401,4 +424,32 @@ async fn missing_namespace<'a>(
     // Who may not look is told by what follows.
     let found = api.get_opt(namespace).await;
     Ok(found.is_ok_and(|found| found.is_none()).then_some(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: InstallArgs,
+    }
+
+    // applying.md 5.4: what updates by itself gets rights that outlive a version
+    #[rstest]
+    #[case::one_version(&["p@1.0.0"], Rights::Exact)]
+    #[case::one_of_a_channel(&["p@=1.0.0", "--channel", "stable"], Rights::Exact)]
+    #[case::range(&["p@1.x"], Rights::Stable)]
+    #[case::channel(&["p", "--channel", "stable"], Rights::Stable)]
+    #[case::any_version(&["p"], Rights::Stable)]
+    #[case::as_asked_for(&["p", "--rights", "exact"], Rights::Exact)]
+    #[case::none(&["p@1.0.0", "--rights", "none"], Rights::None)]
+    fn rights_last_as_long_as_what_is_asked_for(#[case] line: &[&str], #[case] want: Rights) {
+        let line = Line::parse_from([&["install"], line].concat());
+        assert_eq!(line.args.rights(), want);
+    }
 }

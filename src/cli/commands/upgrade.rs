@@ -4,6 +4,7 @@
 
 use std::io::Write;
 
+use anyhow::Context as _;
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::conditions::Reason;
@@ -12,11 +13,14 @@ use olm_api::{CatalogFilter, ClusterExtension, UpgradeConstraintPolicy};
 use olm_core::annotations::is_paused;
 use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
+use olm_core::extension::holds::{Hold, holder};
+use olm_core::rbac::{Permissions, lines, missing_manifests};
 use serde_json::{Value, json};
 
 use crate::changes;
-use crate::cluster::{Cluster, ExtensionSnapshot};
+use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
 use crate::commands::cluster_check::warn_of_closing;
+use crate::commands::plan;
 use crate::connection::Global;
 use crate::output::{Outcome, notice, one_line};
 use crate::target::chosen;
@@ -40,6 +44,9 @@ pub(crate) struct UpgradeArgs {
     /// Move without an update path in the catalog (`SelfCertified`, for this move)
     #[arg(long)]
     force: bool,
+    /// Give the account the rights that it lacks for the move
+    #[arg(long)]
+    grant: bool,
     #[command(flatten)]
     confirm: Confirm,
     #[command(flatten)]
@@ -103,11 +110,22 @@ pub(crate) async fn run(
         question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
         warn_of_closing(&cluster, &snapshot).await;
     }
+    let Some(grants) = checked(&args, &cluster, &extension, &edit).await? else {
+        return Ok(Outcome::Failed);
+    };
+    for line in lines(&grants) {
+        writeln!(out, "  grants    {line}")?;
+    }
     let question = format!("Upgrade {name}?");
     if !args.confirm.agreed(&question, "--yes does it")? {
         return Ok(Outcome::Failed);
     }
     let client = cluster.own_client();
+    if !grants.is_empty() {
+        let account = cluster.state().await?.controller().accounts().of_extension(&extension);
+        let account = account.context("it names no service account")?;
+        changes::apply(client, &missing_manifests(&account, &grants), out).await?;
+    }
     let written = changes::merge(client, &extension, edit.change).await?;
     if !args.wait.is_wanted(global) {
         if args.force {
@@ -121,6 +139,79 @@ pub(crate) async fn run(
         undo(&cluster, &extension, ended).await?;
     }
     Ok(ended)
+}
+
+/// Makes the plan of an edit before it is written. Returns the rights to give for it; nothing where
+/// somebody has to decide first.
+async fn checked(
+    args: &UpgradeArgs,
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    edit: &Edit,
+) -> anyhow::Result<Option<Permissions>> {
+    let name = &args.name;
+    let edited = edited(extension, &edit.change)?;
+    let plan = match plan::make(cluster, &edited, None).await {
+        Ok(plan) => plan,
+        Err(missing) => {
+            notice(&format!("note: what holds it is not known: {}", missing.why));
+            return Ok(Some(Permissions::default()));
+        }
+    };
+    for one in &plan.unknown {
+        notice(&format!("note: {} is not known: {}", one.what, one.why));
+    }
+    // An approval is of what the spec asks for, and comes after it.
+    let asks = edit.change.get("spec").is_some();
+    let stops = |hold: &&Hold| {
+        let holder = holder(hold.note.reason);
+        let granted = args.grant && hold.note.reason == Reason::PermissionsMissing;
+        holder.needs_person() && !granted && !(asks && holder.is_approvable)
+    };
+    let mut stopped = false;
+    for hold in plan.holds.iter().filter(stops) {
+        stopped = true;
+        notice(&format!("error: {name} is held by {}: {}", hold.word(), hold.note.message));
+        if hold.note.reason == Reason::PermissionsMissing {
+            notice("hint: --grant gives the account what it lacks");
+        } else if let Some(command) = holder(hold.note.reason).command(name) {
+            notice(&format!("hint: {command}"));
+        }
+    }
+    let grants = if args.grant { plan.account.lacks } else { Permissions::default() };
+    Ok((!stopped).then_some(grants))
+}
+
+/// Returns an extension as it would be.
+fn edited(extension: &ClusterExtension, change: &Value) -> anyhow::Result<ClusterExtension> {
+    let mut edited = serde_json::to_value(extension)?;
+    merge(&mut edited, change);
+    let mut edited: ClusterExtension = serde_json::from_value(edited)?;
+    if change.get("spec").is_some() {
+        edited.metadata.generation = edited.metadata.generation.map(|seen| seen + 1);
+    }
+    Ok(edited)
+}
+
+/// Merges a change into an object as the API server does (RFC 7386).
+fn merge(into: &mut Value, change: &Value) {
+    let Some(members) = change.as_object() else {
+        *into = change.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    let Some(into) = into.as_object_mut() else {
+        return;
+    };
+    for (key, value) in members {
+        if value.is_null() {
+            into.remove(key);
+        } else {
+            merge(into.entry(key).or_insert(Value::Null), value);
+        }
+    }
 }
 
 /// Takes `SelfCertified` back once the move is done.
@@ -164,6 +255,13 @@ fn released(extension: &ClusterExtension) -> anyhow::Result<Edit> {
         return Ok(Edit {
             text: format!("version {was} -> {}", quote(&version)),
             change: catalog(&json!({"version": version})),
+            version,
+        });
+    }
+    if update.reason == Reason::PermissionsMissing.as_str() {
+        return Ok(Edit {
+            text: "what is asked for already".to_owned(),
+            change: json!({}),
             version,
         });
     }
@@ -252,6 +350,7 @@ mod tests {
     // plugin.md 1.4: which edit releases what is held
     #[rstest]
     #[case::pinned("Pinned", "version \"1.0.0\" -> \"2.0.0\"")]
+    #[case::rights("PermissionsMissing", "what is asked for already")]
     #[case::major("NextMajorHeld", "annotation policy.olm.operatorframework.io/approve=2.0.0")]
     fn the_edit_that_releases(#[case] reason: &str, #[case] want: &str) {
         assert_eq!(released(&extension(reason, Some("2.0.0"))).unwrap().text, want);
@@ -267,6 +366,23 @@ mod tests {
     ) {
         let error = released(&extension(reason, version)).err().unwrap();
         assert_eq!(error.to_string(), want);
+    }
+
+    // plugin.md 1.4: what would be is planned before it is written
+    #[test]
+    fn an_edit_is_planned_as_if_it_were_written() {
+        let mut extension = extension("Pinned", Some("2.0.0"));
+        extension.metadata.generation = Some(1);
+        let annotations = json!({"metadata": {"annotations": {"a": "1", "b": null}}});
+        let noted = edited(&extension, &annotations).unwrap();
+        assert_eq!(noted.metadata.generation, Some(1));
+        let noted = noted.metadata.annotations.unwrap_or_default();
+        assert_eq!(noted.into_iter().collect::<Vec<_>>(), [("a".to_owned(), "1".to_owned())]);
+        let moved = edited(&extension, &catalog(&json!({"version": "2.0.0"}))).unwrap();
+        assert_eq!(moved.metadata.generation, Some(2));
+        let filter = &ValidExtension::of(&moved).unwrap().filter;
+        let asked = (filter.package_name.as_str(), filter.version.as_deref());
+        assert_eq!(asked, ("p", Some("2.0.0")));
     }
 
     fn extension(reason: &str, version: Option<&str>) -> ClusterExtension {

@@ -165,15 +165,22 @@ impl ExtensionError {
         matches!(**cause, ContentError::Pull(_) | ContentError::PullSecret(_))
     }
 
+    /// Returns what holds the bundle, if something does.
+    pub(super) fn hold(&self) -> Option<&Hold> {
+        let Self::Bundle { cause, .. } = self else {
+            return None;
+        };
+        match &**cause {
+            ContentError::Held(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
     /// Returns the reason of what holds the step, if something does.
     pub(super) fn held_by(&self) -> Option<Reason> {
         match self {
             Self::Operator(_) => Some(Reason::OperatorNotUpgradeable),
-            Self::Bundle { cause, .. } => match &**cause {
-                ContentError::Held(hold) => Some(hold.note.reason),
-                _ => None,
-            },
-            _ => None,
+            _ => self.hold().map(|hold| hold.note.reason),
         }
     }
 

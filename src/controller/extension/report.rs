@@ -8,8 +8,8 @@ use olm_api::{
     BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, UpdateStatus,
 };
 use olm_core::error::{Chain, Classify, Disposition};
-use olm_core::extension::Notice;
 use olm_core::extension::holds::RbacPreflight;
+use olm_core::extension::{Answer, Notice};
 use olm_core::revision::{BundleRecord, bundle_version, states};
 use olm_core::status::extension::{self, Catalogs, Installed, Revision, Revisions, paused};
 use olm_core::status::{remove_condition, sanitize};
@@ -98,7 +98,7 @@ fn status(
         now,
     );
     if let Some(answer) = answer {
-        status.update.clone_from(&answer.update);
+        status.update = answer.update.clone().or_else(|| held_step(outcome, answer));
     }
     if let Some(permissions) = outcome.enacted.permissions.clone() {
         permissions.put(&mut status.conditions, extension.metadata.generation, now);
@@ -109,6 +109,24 @@ fn status(
         remove_condition(&mut status.conditions, types::PAUSED);
     }
     status
+}
+
+/// Returns the version that would take the place of the installed one if nothing held it.
+fn held_step(outcome: &Outcome, answer: &Answer) -> Option<UpdateStatus> {
+    let hold = outcome.result.as_ref().err()?.hold()?;
+    let installed = states(outcome.revisions.as_ref()?).installed?;
+    let goal = answer.goal.as_ref().ok()?;
+    if BundleRecord::of(installed).is_same_bundle(&goal.target) {
+        return None;
+    }
+    let version = goal.target.version.clone();
+    Some(UpdateStatus {
+        newest: version.clone(),
+        catalog: goal.catalog.clone().unwrap_or_default(),
+        reason: hold.note.reason.to_string(),
+        message: format!("{version} is available; {}", hold.note.message),
+        version: Some(version),
+    })
 }
 
 fn ended(error: Option<&ExtensionError>) -> extension::Outcome {

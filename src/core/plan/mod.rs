@@ -25,7 +25,7 @@ use crate::crd_safety::{Definition, Rules, compare};
 use crate::extension::holds::{self, CrdUpgrades, Facts, Hold, Judged, Judgement, definitions};
 use crate::extension::{Course, Policy, ValidExtension, plan_digest};
 use crate::object::Object;
-use crate::rbac::lines;
+use crate::rbac::{Permissions, lines};
 use crate::revision::{self, BundleRecord, Change, Desired, Phase};
 use crate::status::{Note, Said};
 use crate::uninstall::Instances;
@@ -185,6 +185,9 @@ pub struct CrdVerdict {
 pub struct Account {
     /// Those that are missing.
     pub missing: Vec<String>,
+    /// The same as rights.
+    #[serde(skip)]
+    pub lacks: Permissions,
 }
 
 /// What of a list comes and goes.
@@ -222,7 +225,8 @@ impl Plan {
         let old: &[Object] = before.map_or(&[], |before| &before.objects);
         let new = || desired.phases.iter().flat_map(|phase| &phase.objects);
         let crds = verdicts(proposed);
-        let missing = proposed.rights.as_ref().map(|rights| lines(&rights.missing));
+        let rights = proposed.rights.as_ref();
+        let lacks = rights.map(|rights| rights.missing.clone()).unwrap_or_default();
         let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
         let text = |key| recorded(key).unwrap_or_default().to_owned();
         let operator = parts::granted(old.iter(), new());
@@ -241,7 +245,7 @@ impl Plan {
             catalog: proposed.course.catalog.clone(),
             forced: proposed.course.forced,
             objects,
-            account: Account { missing: missing.unwrap_or_default() },
+            account: Account { missing: lines(&lacks), lacks },
             operator,
             webhooks: Difference::between(&parts::webhooks(old.iter()), &parts::webhooks(new())),
             gate: Gate {

@@ -23,8 +23,8 @@ mod fixture;
 
 pub use crate::revision::Account;
 pub use manifest::{
-    MANAGED_BY, Subject, impersonate_manifests, manifests, missing_manifests, rbac_name,
-    rbac_prefix, use_manifests,
+    MANAGED_BY, Subject, gives_stable_rights, impersonate_manifests, manifests, missing_manifests,
+    rbac_name, rbac_prefix, use_manifests,
 };
 pub use missing::{Held, Missing, RoleKey, has_wildcard_name};
 pub use objects::{Grant, RbacObjects, concerns};

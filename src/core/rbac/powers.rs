@@ -5,15 +5,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::permission::{Permission, Permissions};
+use super::permission::{IMPERSONATE, Permission, Permissions};
 use super::report::lines;
-use super::rule::PolicyRule;
+use super::rule::{PolicyRule, RBAC};
 use crate::object::Object;
 
 /// Where the specs of pods are in the objects that make them.
 const POD_SPECS: [&str; 2] = ["/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
-/// Verbs that lead to more rights than those of the rule.
-const STRONG: [&str; 3] = ["bind", "escalate", "impersonate"];
 const HOST: [(&str, &str); 3] = [
     ("hostNetwork", "use the network of the host"),
     ("hostPID", "see the processes of the host"),
@@ -24,22 +22,29 @@ impl Permissions {
     /// Returns the most powerful rights of the set, in words.
     pub fn strong(&self) -> BTreeSet<&'static str> {
         let mut found = BTreeSet::new();
-        let is = |given: &str, wanted: &str| given == wanted || given == "*";
-        for (namespace, right) in self.iter() {
-            let Permission::Resource { group, resource, name, verb } = right else {
+        for (_, right) in self.iter() {
+            let Permission::Resource { group, resource, verb, .. } = right else {
                 continue;
             };
-            let reads = is(verb, "get") || is(verb, "list");
-            if [group, resource, verb].iter().all(|it| *it == "*") {
-                found.insert("everything");
-            } else if (namespace, name) == ("", &None)
-                && reads
-                && is(group, "")
-                && is(resource, "secrets")
-            {
-                found.insert("reads every Secret");
-            }
-            found.extend(STRONG.iter().find(|strong| *strong == verb));
+            found.insert(match verb.as_str() {
+                "*" if [group, resource].iter().all(|part| *part == "*") => "everything",
+                "bind" => "bind",
+                "escalate" => "escalate",
+                IMPERSONATE => IMPERSONATE,
+                _ => continue,
+            });
+        }
+        if found.contains("everything") {
+            return found;
+        }
+        let may = |verb: &str, group: &str, resource: &str| {
+            self.covers("", &Permission::on(verb, group, resource, None))
+        };
+        if may("get", "", "secrets") || may("list", "", "secrets") {
+            found.insert("reads every Secret");
+        }
+        if ["delete", "patch", "update"].iter().any(|verb| may(verb, RBAC, "clusterroles")) {
+            found.insert("changes any ClusterRole");
         }
         found
     }
@@ -72,6 +77,11 @@ impl Powers {
         let mut added = lines(&self.rights.missing(&before.rights));
         added.extend(self.others.difference(&before.others).cloned());
         added
+    }
+
+    /// Returns what the rules of roles give.
+    pub fn into_rights(self) -> Permissions {
+        self.rights
     }
 
     /// Returns what comes by another way than the rules of roles, one sentence each.
@@ -276,6 +286,24 @@ mod tests {
         let after = Powers::of(objects(&[added]).iter());
         assert_eq!(after.beyond(&before), [want]);
         assert_eq!(before.beyond(&after), [""; 0]);
+    }
+
+    #[rstest]
+    #[case::everything(("", json!(["*"]), json!(["*"]), json!([])), &["everything"])]
+    #[case::secrets(("", json!(["secrets"]), json!(["list"]), json!([])), &["reads every Secret"])]
+    #[case::one_secret(("", json!(["secrets"]), json!(["get"]), json!(["a"])), &[])]
+    #[case::of_a_namespace(("ns", json!(["secrets"]), json!(["get"]), json!([])), &[])]
+    #[case::roles(("", json!(["clusterroles"]), json!(["patch"]), json!([])), &["changes any ClusterRole"])]
+    #[case::verbs(("", json!(["roles"]), json!(["escalate", "impersonate"]), json!(["a"])), &["escalate", "impersonate"])]
+    fn powerful_rights_are_named(
+        #[case] (namespace, resources, verbs, names): (&str, Value, Value, Value),
+        #[case] want: &[&str],
+    ) {
+        let rule = json!({"apiGroups": ["*"], "resources": resources, "verbs": verbs,
+            "resourceNames": names});
+        let mut rights = Permissions::default();
+        rights.insert_rule(namespace, &PolicyRule::from_value(&rule));
+        assert_eq!(rights.strong().into_iter().collect::<Vec<_>>(), want);
     }
 
     #[test]

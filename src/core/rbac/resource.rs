@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::bundle::supported_kind;
 use crate::object::Object;
+
+use super::rule::OPENSHIFT_RBAC;
 
 use Scope::{Cluster, Namespaced};
 
@@ -89,6 +92,18 @@ pub fn known_resources() -> BTreeMap<&'static str, Vec<&'static str>> {
         groups.entry(*group).or_default().push(*plural);
     }
     groups
+}
+
+/// Returns group and plural of the namespaced kinds that any version of a bundle may have, but for
+/// Secrets.
+pub(super) fn bundled_resources() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let bundled = KNOWN.iter().filter(|(group, kind, _, scope)| {
+        *scope == Namespaced
+            && (*kind == "Deployment" || supported_kind(kind) == Some(true))
+            && *kind != "Secret"
+            && *group != OPENSHIFT_RBAC
+    });
+    bundled.map(|(group, _, plural, _)| (*group, *plural))
 }
 
 /// The known kinds and those that custom resource definitions among some objects add.

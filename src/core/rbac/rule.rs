@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 /// The API group of roles and bindings.
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
+/// OpenShift's older API for the same objects.
+pub(super) const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
 
 /// A rule of RBAC: every verb of `verbs` on everything that the other lists name.
 ///

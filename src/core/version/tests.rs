@@ -47,6 +47,18 @@ fn version_range_contains(#[case] range: &str, #[case] candidate: &str, #[case] 
 }
 
 #[rstest]
+#[case::full("1.2.3", true)]
+#[case::equal("=1.2.3", true)]
+#[case::prerelease("1.2.3-rc.1", true)]
+#[case::series("1.2", false)]
+#[case::wildcard("1.2.x", false)]
+#[case::at_least(">=1.2.3", false)]
+#[case::either("1.2.3 || 1.2.4", false)]
+fn a_range_may_be_one_version(#[case] range: &str, #[case] want: bool) {
+    assert_eq!(range.parse::<VersionRange>().unwrap().is_one_version(), want);
+}
+
+#[rstest]
 #[case::unknown_operator("== 1.0.0", r#"improper constraint: "== 1.0.0""#)]
 #[case::empty_group("1.0.0 ||", r#"improper constraint: """#)]
 #[case::trailing_comma(">=1.0.0,", r#"improper constraint: ">=1.0.0,""#)]

@@ -279,6 +279,9 @@ async fn verbs_write_what_they_print_and_nothing_that_somebody_changed() {
     is_looked_at(&scene);
     is_kept_by_another(&scene);
     let name = scene.name.as_str();
+    let rights = ["rbac", name, "--for-upgrade-to", "1.1.0", "--apply", "--yes"];
+    let (code, _, errors) = olm(&scene, &rights);
+    assert_eq!(code, Some(0), "{errors}");
     // plugin.md U43
     for range in ["~1.1.0", "^1.1"] {
         let upgrade = ["upgrade", name, "--to", range, "--yes", "--dry-run=server"];
@@ -287,9 +290,6 @@ async fn verbs_write_what_they_print_and_nothing_that_somebody_changed() {
         let by = format!("{name}: 1.0.0 -> 1.1.0, by version \"1.0.0\" -> \"{range}\"\n");
         assert!(text.contains(&by), "{text}");
     }
-    let rights = ["rbac", name, "--for-upgrade-to", "1.1.0", "--apply", "--yes"];
-    let (code, _, errors) = olm(&scene, &rights);
-    assert_eq!(code, Some(0), "{errors}");
     changes_meanwhile(&scene);
     extension.installed("1.1.0").await;
     extension.delete().await;

@@ -1,6 +1,7 @@
 //! `kubectl olm rbac` of an extension: what its account lacks, has too much, and needs next.
 
 use olm_test::cluster::{self, Controller, ControllerOptions};
+use olm_test::extension::{Extension, UNINSTALL, installed_version};
 use olm_test::package::{Bundle, chain};
 use olm_test::plugin;
 use olm_test::scene::{ACCOUNT, Scene};
@@ -103,6 +104,71 @@ async fn too_much_is_found_by_binding_also_by_that_of_a_group() {
     let folder = folder.to_string_lossy();
     let stranger = [&[&*folder][..], &account, &["--check", "--as", "jane"]].concat();
     assert_eq!(rbac(&scene, &stranger), (Some(3), String::new()));
+}
+
+/// A chain in which each version changes what the one before has: names, objects, kinds.
+fn changing(scene: &Scene) -> Vec<Bundle> {
+    let policy = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": {"name": scene.name}, "spec": {"podSelector": {}}});
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": scene.name}, "rules": [{"apiGroups": [scene.package.group()],
+            "resources": ["buoys"], "verbs": ["get"]}]});
+    let more = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": scene.name}, "rules": [{"apiGroups": [""],
+            "resources": ["pods"], "verbs": ["get"]}]});
+    let mut all: Vec<_> = (0..=11).map(|it| Bundle::new(&format!("1.0.{it}"))).collect();
+    all[2].second_config_map = true;
+    all[3].deployments = 2;
+    all[4].extra.push(policy);
+    all[5].extra.push(role);
+    all[11].extra.push(more);
+    all
+}
+
+// applying.md 5.4, plugin.md 1.4: ten updates that need nobody, and one that needs a person
+#[tokio::test(flavor = "multi_thread")]
+async fn what_installs_a_range_updates_by_itself_until_the_operator_gets_more() {
+    let cluster = cluster::with_controller().await;
+    let mut scene = Scene::empty(cluster, "lasting");
+    let bundles = changing(&scene);
+    let versions: Vec<&str> = bundles.iter().map(|bundle| bundle.version.as_str()).collect();
+    scene.publish(&bundles[..1], &chain(&versions[..1])).await;
+    let plane = scene.cluster.plane;
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    let name = scene.name.clone();
+    let olm = |args: &[&str]| plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat());
+    let wanted = format!("{name}@1.0.x");
+    let install = ["install", &wanted, "-n", &name, "--create-namespace", "--yes"];
+    let (code, text, errors) = olm(&[&install[..], &["--catalog-selector", &name]].concat());
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(text.contains("  account   changes any ClusterRole\n"), "{text}");
+    let extension = Extension::named(&scene.cluster.client, &name);
+
+    scene.publish(&bundles[..11], &chain(&versions[..11])).await;
+    let last = |found: &_| installed_version(found) == Some("1.0.10");
+    extension.eventually("ten updates", UNINSTALL, last).await;
+    extension.installed("1.0.10").await;
+    assert!(scene.events("PermissionsMissing").is_empty());
+    let (code, text) = rbac(&scene, &[&name, "--check"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.ends_with("has exactly the stable rights of the bundles\n"), "{text}");
+
+    scene.publish(&bundles, &chain(&versions)).await;
+    let lacks = "lacks rights that 1.0.11 takes";
+    extension.shows("Ready", "False", "PermissionsMissing", lacks).await;
+    assert!(scene.events("PermissionsMissing").iter().any(|it| it.contains(lacks)));
+    let update = extension.get().await.status.and_then(|status| status.update);
+    let update = update.map(|update| (update.version, update.reason));
+    assert_eq!(update, Some((Some("1.0.11".to_owned()), "PermissionsMissing".to_owned())));
+    let upgrade = ["upgrade", name.as_str(), "--yes"];
+    let (code, text, errors) = olm(&upgrade);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    let held = format!("error: {name} is held by rights: ");
+    assert!(errors.contains(&held) && errors.contains("hint: --grant"), "{errors}");
+    let (code, text, errors) = olm(&[&upgrade[..], &["--grant"]].concat());
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(text.contains(&format!("{name}: 1.0.11 ready after ")), "{text}");
+    extension.delete().await;
 }
 
 // plugin.md U51

@@ -256,28 +256,127 @@ fn output_for_a_chain_covers_every_version_of_it() {
     }
 }
 
+/// The namespace that shared bundles are rendered for.
+const NAMESPACE: &str = "inst-ns";
+
+/// Returns what a bundle becomes; nothing of one that is not rendered without configuration.
+fn rendered(bundle: &Bundle) -> Option<Vec<Object>> {
+    let settings = Settings {
+        install_namespace: NAMESPACE,
+        inline: None,
+        features: Features::default(),
+        role_placement: RolePlacement::default(),
+        certificates: None,
+    };
+    Some(render_configured(bundle, &settings).ok()?.objects)
+}
+
+/// Returns every shared bundle that is rendered, by package and version, with its objects.
+fn shared() -> Vec<(PathBuf, Bundle, Vec<Object>)> {
+    let read = |directory: PathBuf| {
+        let bundle = Bundle::from_files(&read_files(&directory).unwrap()).ok()?;
+        let objects = rendered(&bundle)?;
+        Some((directory, bundle, objects))
+    };
+    let all: Vec<_> = bundle_directories().into_iter().filter_map(read).collect();
+    assert!(all.len() > 10, "only {} bundles could be rendered", all.len());
+    all
+}
+
+/// What `kubectl olm install` gives, by default for a range and for one version.
+const GIVEN: [(&str, bool); 2] = [("stable", true), ("exact", false)];
+
+/// Returns everything that an account gets for some objects.
+fn given(name: &str, objects: &[Object], stable: bool) -> Permissions {
+    let options = Options { stable, ..Options::default() };
+    required(&[BundleObjects { name, objects }], NAMESPACE, &options).unwrap().all()
+}
+
+/// Returns what an account lacks to put `after` in place of `before`.
+fn lacks(rights: &Permissions, before: &[Object], after: &[Object]) -> Permissions {
+    let held = Held { rights, roles: &BTreeMap::new() };
+    let bundle = BundleObjects { name: "next", objects: after };
+    missing(&bundle, NAMESPACE, before, &[], &held).rights
+}
+
+fn rules(rights: &Permissions) -> usize {
+    rights.namespaces().map(|namespace| rights.rules(namespace).len()).sum()
+}
+
+// applying.md 5.4: ten versions that differ in their names need nobody
+#[test]
+fn stable_rights_outlive_ten_updates_of_every_bundle() {
+    let mut hands = BTreeMap::<&str, usize>::new();
+    for (directory, mut bundle, first) in shared() {
+        let name = bundle.csv.name.clone();
+        let all = GIVEN.map(|(word, stable)| (word, given(&name, &first, stable)));
+        let counts = all.each_ref().map(|(word, rights)| format!("{word} {}", rules(rights)));
+        let mut taken = BTreeMap::<&str, usize>::new();
+        let mut before = first;
+        for number in 1..=10 {
+            bundle.csv.name = format!("{}.v99.0.{number}", bundle.package);
+            let after = rendered(&bundle).unwrap();
+            for (word, rights) in &all {
+                let missing = lacks(rights, &before, &after);
+                assert!(*word == "exact" || missing.is_empty(), "{name} {number}: {missing:?}");
+                *taken.entry(*word).or_default() += usize::from(!missing.is_empty());
+            }
+            before = after;
+        }
+        println!("{}: rules {}; updates held {taken:?}", directory.display(), counts.join(", "));
+        for (word, count) in taken {
+            *hands.entry(word).or_default() += count;
+        }
+    }
+    println!("{hands:?}");
+    assert!(hands["stable"] == 0 && hands["exact"] > 0, "{hands:?}");
+}
+
+// applying.md 5.4: a real update needs somebody only where the operator gets more rights
+#[test]
+fn stable_rights_outlive_real_updates_but_for_what_operators_get_besides() {
+    let all = shared();
+    let mut pairs = 0;
+    for pair in all.windows(2) {
+        let [(before, old, present), (after, new, next)] = pair else { panic!("{}", pair.len()) };
+        if before.parent() != after.parent() {
+            continue;
+        }
+        pairs += 1;
+        let mut added = rights_of_roles(next).missing(&rights_of_roles(present));
+        let known: BTreeSet<_> = present.iter().map(Object::identity).collect();
+        let crds = next.iter().filter(|it| it.kind() == "CustomResourceDefinition");
+        for crd in crds.filter(|crd| !known.contains(&crd.identity())) {
+            for verb in ["delete", "get", "patch"] {
+                let (group, plural) = ("apiextensions.k8s.io", "customresourcedefinitions");
+                added.insert("", Permission::on(verb, group, plural, Some(crd.name())));
+            }
+        }
+        let [stable, exact] = GIVEN.map(|(_, stable)| {
+            let rights = given(&old.csv.name, present, stable);
+            (rules(&rights), lacks(&rights, present, next))
+        });
+        println!(
+            "{} -> {}: stable {} rules, lacks {}; exact {} rules, lacks {}",
+            old.csv.name,
+            new.csv.name,
+            stable.0,
+            rules(&stable.1),
+            exact.0,
+            rules(&exact.1)
+        );
+        assert!(stable.1.missing(&added).is_empty(), "{}: {:?}", new.csv.name, stable.1);
+        assert!(!exact.1.is_empty(), "{}", new.csv.name);
+    }
+    assert!(pairs > 0);
+}
+
 /// What is printed for a bundle directory, by the renderer of this project.
 #[test]
 fn every_bundle_we_render_gets_its_rights() {
-    let mut rendered = 0;
-    for directory in bundle_directories() {
+    for (directory, bundle, objects) in shared() {
         let shown = directory.display();
-        let files = read_files(&directory).unwrap();
-        let settings = Settings {
-            install_namespace: "inst-ns",
-            inline: None,
-            features: Features::default(),
-            role_placement: RolePlacement::default(),
-            certificates: None,
-        };
-        let Ok(bundle) = Bundle::from_files(&files) else {
-            continue;
-        };
-        let Ok(result) = render_configured(&bundle, &settings) else {
-            continue;
-        };
-        rendered += 1;
-        let bundles = [BundleObjects { name: &bundle.csv.name, objects: &result.objects }];
+        let bundles = [BundleObjects { name: &bundle.csv.name, objects: &objects }];
         let account =
             Account { namespace: "inst-ns".to_owned(), name: "installer-of-the-test".to_owned() };
         let options = Options::default();
@@ -286,7 +385,6 @@ fn every_bundle_we_render_gets_its_rights() {
         let wanted = required(&bundles, "inst-ns", &options).unwrap();
         assert_eq!(rights_of_roles(&objects), wanted.all(), "{shown}");
     }
-    assert!(rendered > 10, "only {rendered} bundles could be rendered");
 }
 
 /// Every `<package>/<version>` of the shared bundles.

@@ -5,7 +5,7 @@ use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_core::object::Object;
-use olm_core::rbac::{Account, MANAGED_BY, rbac_prefix};
+use olm_core::rbac::{Account, MANAGED_BY, gives_stable_rights, rbac_prefix};
 
 use crate::managed::{self, Managed};
 
@@ -26,6 +26,13 @@ pub(crate) async fn made(client: &Client, account: &Account) -> kube::Result<Vec
         made.extend(found.map(|object| Managed { resource: resource.clone(), object }));
     }
     Ok(made)
+}
+
+/// Says whether an account was given rights that stay the same between versions; not where that
+/// cannot be read.
+pub(super) async fn is_stable(client: &Client, account: &Account) -> bool {
+    let made = made(client, account).await.unwrap_or_default();
+    made.iter().any(|one| gives_stable_rights(&one.object.name_any()))
 }
 
 /// Returns what of it is none of these objects.

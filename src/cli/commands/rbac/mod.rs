@@ -119,7 +119,8 @@ struct GrantArgs {
     /// Add `list` and `watch` on whole resources: one watch a kind instead of one an object
     #[arg(long)]
     with_watch: bool,
-    /// Leave roles and bindings unnamed, because their names change between versions
+    /// Grant what stays the same between versions: roles, bindings and objects of the namespace
+    /// without names; an account that has such rights keeps them
     #[arg(long)]
     stable: bool,
     /// Grant `escalate` and `bind` instead of the rules of the bundles' roles: shorter, far
@@ -143,6 +144,8 @@ struct Subjects {
     installed: Option<String>,
     /// The install namespace, if it is to be made.
     create_namespace: Option<String>,
+    /// Whether the account has, or gets, rights that stay the same between versions.
+    stable: bool,
 }
 
 impl Subjects {
@@ -185,7 +188,10 @@ pub(crate) async fn run(
     let upgrade = args.for_upgrade_to.as_deref();
     let loaded = load(&targets, &args.lookup, cluster.as_ref(), upgrade).await?;
     let extension = loaded.extension.as_ref().map(|it| it.name.clone());
-    let subjects = subjects(&args, loaded)?;
+    let mut subjects = subjects(&args, loaded)?;
+    if let (Some(cluster), false) = (&cluster, subjects.stable) {
+        subjects.stable = made::is_stable(cluster.own_client(), &subjects.account).await;
+    }
     match &cluster {
         Some(cluster) if check || missing => look(&args, cluster, &subjects, out).await,
         _ if args.mode.diff => diff(&args, &subjects, out),
@@ -315,6 +321,7 @@ fn subjects(args: &RbacArgs, loaded: Loaded) -> anyhow::Result<Subjects> {
         create_namespace: creates.map(|extension| extension.namespace.clone()),
         account,
         rendered,
+        stable: args.grants.stable,
         installed: loaded.extension.and_then(|extension| extension.installed),
     })
 }
@@ -391,7 +398,7 @@ async fn look(
     if args.output == Some(Format::Json) {
         document(account, &found).write(Format::Json, out)?;
     } else {
-        table(account, &found, out)?;
+        table(subjects, &found, out)?;
     }
     Ok(if found.missing.is_empty() && found.account_exists {
         Outcome::Done
@@ -467,7 +474,8 @@ fn document(account: &Account, found: &Findings) -> Checked {
     }
 }
 
-fn table(account: &Account, found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
+fn table(subjects: &Subjects, found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
+    let account = &subjects.account;
     if !found.account_exists {
         writeln!(out, "missing  service account {account}")?;
     }
@@ -494,7 +502,12 @@ fn table(account: &Account, found: &Findings, out: &mut dyn Write) -> anyhow::Re
     if !found.excess.is_empty() {
         notice(&format!("warning: {account} may do more than the bundles take"));
     } else if found.missing.is_empty() && found.account_exists {
-        writeln!(out, "{account} has exactly the rights that the bundles take")?;
+        let which = if subjects.stable {
+            "has exactly the stable rights of the bundles"
+        } else {
+            "has exactly the rights that the bundles take"
+        };
+        writeln!(out, "{account} {which}")?;
     }
     Ok(())
 }
@@ -570,7 +583,7 @@ fn options(args: &GrantArgs, subjects: &Subjects) -> Options {
     Options {
         create_namespace: subjects.create_namespace.clone(),
         collection_watch: args.with_watch,
-        stable: args.stable,
+        stable: subjects.stable,
         bind_escalate: args.use_bind_escalate,
     }
 }

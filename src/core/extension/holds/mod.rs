@@ -172,7 +172,15 @@ pub struct Holder {
     command: Option<(&'static str, &'static str)>,
 }
 
+/// What a person has to decide; time, other operators or the catalogs end the rest, too.
+const OF_PERSONS: [&str; 6] = ["pause", "crds", "rights", "approval", "increase", "content"];
+
 impl Holder {
+    /// Says whether nothing but a person ends it.
+    pub fn needs_person(&self) -> bool {
+        OF_PERSONS.contains(&self.word)
+    }
+
     /// Returns the command that leads on, if there is one.
     pub fn command(&self, extension: &str) -> Option<String> {
         self.command.map(|(verb, rest)| format!("kubectl olm {verb} {extension}{rest}"))

@@ -68,9 +68,9 @@ impl Judgement {
     }
 
     /// Returns what to do about rights that are missing.
-    pub fn advice(&self, extension: &str, account: &Account) -> String {
+    pub fn advice(&self, extension: &str, account: &Account, version: &str) -> String {
         let mut text = format!(
-            "service account {account} lacks rights that the bundle takes: kubectl olm rbac \
+            "service account {account} lacks rights that {version} takes: kubectl olm rbac \
              {extension} --missing prints them for kubectl apply"
         );
         if self.wildcard_name {
@@ -100,7 +100,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
     let Some(report) = judged.judgement.report() else {
         return Ok(Vec::new());
     };
-    let advice = judged.judgement.advice(facts.name(), judged.account);
+    let version = &facts.target.version;
+    let advice = judged.judgement.advice(facts.name(), judged.account, version);
     let note = |message| Note { reason: Reason::PermissionsMissing, message };
     if judged.enforced && facts.new_revision().is_some() {
         return Err(Hold {

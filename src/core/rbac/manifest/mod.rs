@@ -30,13 +30,11 @@ pub fn manifests(
     let mut bundle_names: Vec<&str> = bundles.iter().map(|bundle| bundle.name).collect();
     bundle_names.sort_unstable();
     bundle_names.dedup();
+    let (name, bundles) = (rbac_name(account, &bundle_names), bundle_names.join(", "));
     let head = Head {
-        name: rbac_name(account, &bundle_names),
+        name: if options.stable { format!("{name}{STABLE}") } else { name },
         description: format!(
-            "Rights of service account {}/{} to install, upgrade among and remove {}",
-            account.namespace,
-            account.name,
-            bundle_names.join(", ")
+            "Rights of service account {account} to install, upgrade among and remove {bundles}"
         ),
     };
     let mut objects = vec![json!({
@@ -188,6 +186,15 @@ pub fn rbac_name(account: &Account, bundle_names: &[&str]) -> String {
         several => short_digest(&several.join("\n")),
     };
     format!("{}{last}", rbac_prefix(account))
+}
+
+/// How the names of generated roles and bindings end that name no objects whose names change.
+const STABLE: &str = ":stable";
+
+/// Says whether a generated role or binding of this name gives rights that stay the same between
+/// versions.
+pub fn gives_stable_rights(name: &str) -> bool {
+    name.ends_with(STABLE)
 }
 
 /// Returns how the names of all generated roles and bindings of an account begin.

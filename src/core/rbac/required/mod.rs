@@ -7,6 +7,8 @@
 //!
 //! Source: applying.md 3.6, 3.9, 3.10, 5.1 and 5.4.
 
+mod options;
+
 use std::fmt;
 
 use serde_json::{Map, Value, json};
@@ -17,10 +19,9 @@ use crate::object::{Identity, Object};
 use super::missing::{Held, Missing, RoleKey};
 use super::permission::{Permission, Permissions};
 use super::resource::{Resource, Resources, Scope};
-use super::rule::{PolicyRule, RBAC, role_plural};
+use super::rule::{OPENSHIFT_RBAC, PolicyRule, RBAC, role_plural};
 
-/// OpenShift's older API for the same objects.
-const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
+pub use options::Options;
 
 /// Verbs for writing and removing an object, by name.
 const NAMED_VERBS: &[&str] = &["delete", "get", "patch"];
@@ -42,20 +43,6 @@ pub struct BundleObjects<'a> {
     pub name: &'a str,
     /// Its objects, in any order.
     pub objects: &'a [Object],
-}
-
-/// What is granted in addition to, or instead of, the minimum.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Adds `list` and `watch` on whole resources, so that one watch serves all objects of a kind.
-    pub collection_watch: bool,
-    /// Leaves roles and bindings unnamed, because their generated names change between versions.
-    pub stable: bool,
-    /// Grants `escalate` and `bind` instead of the rules that the bundle's roles hold: shorter and
-    /// far stronger.
-    pub bind_escalate: bool,
-    /// Adds what making this install namespace takes.
-    pub create_namespace: Option<String>,
 }
 
 /// Something the administrator should know before granting.
@@ -181,6 +168,9 @@ pub fn required(
     for resource in resources.defined() {
         let right = Permission::on("list", &resource.group, &resource.plural, None);
         collected.advisory.insert("", right);
+    }
+    if !bundles.is_empty() {
+        collected.advisory.extend(&options.of_later_versions(install_namespace));
     }
     if let Some(name) = &options.create_namespace {
         for verb in ["create", "patch"] {
@@ -354,7 +344,7 @@ impl Collector<'_> {
     /// Adds the rights that every object needs.
     fn manage(&mut self, object: &Object, resource: &Resource, namespace: &str) {
         let Resource { group, plural, .. } = resource;
-        let unnamed = self.options.stable && is_rbac(group);
+        let unnamed = self.options.leaves_unnamed(resource, namespace == self.install_namespace);
         let name = (!unnamed).then(|| object.name());
         let needed = &mut self.into.needed;
         needed.insert(namespace, Permission::on("create", group, plural, None));

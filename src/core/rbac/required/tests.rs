@@ -1,5 +1,6 @@
 //! The rights that single objects and small bundles need.
 
+use rstest::rstest;
 use serde_json::json;
 
 use super::*;
@@ -252,15 +253,29 @@ fn openshift_roles_take_rights_on_the_roles_behind_them() {
     assert!(holds(Permission::on("bind", RBAC, "clusterroles", Some("view"))));
 }
 
-#[test]
-fn stable_leaves_roles_and_bindings_unnamed() {
+// applying.md 5.4
+#[rstest]
+#[case::cluster_roles("", RBAC, "clusterroles", true)]
+#[case::bindings_of_them("", RBAC, "clusterrolebindings", true)]
+#[case::crds("", "apiextensions.k8s.io", "customresourcedefinitions", false)]
+#[case::of_the_bundle("ns1", "apps", "deployments", true)]
+#[case::of_a_later_version("ns1", "networking.k8s.io", "networkpolicies", true)]
+#[case::roles_of_a_later_version("ns1", RBAC, "roles", true)]
+#[case::secrets("ns1", "", "secrets", false)]
+#[case::elsewhere("ns2", "", "configmaps", false)]
+fn stable_rights_name_nothing_that_changes_between_versions(
+    #[case] namespace: &str,
+    #[case] group: &str,
+    #[case] resource: &str,
+    #[case] unnamed: bool,
+) {
+    let mut objects = small_bundle();
+    objects.push(plain("v1", "Secret", "ns1", "s"));
+    objects.push(plain("v1", "ConfigMap", "ns2", "c"));
     let options = Options { stable: true, ..Options::default() };
-    let required = compute(&small_bundle(), &options);
-    let holds =
-        |resource| required.needed.covers("", &Permission::on("patch", RBAC, resource, None));
-    assert!(holds("clusterroles") && holds("clusterrolebindings"));
-    let deployments = Permission::on("patch", "apps", "deployments", None);
-    assert!(!required.needed.covers("ns1", &deployments));
+    let right = Permission::on("patch", group, resource, None);
+    assert_eq!(compute(&objects, &options).all().covers(namespace, &right), unnamed);
+    assert!(!compute(&objects, &Options::default()).all().covers(namespace, &right));
 }
 
 #[test]

@@ -113,6 +113,14 @@ impl VersionRange {
     }
 }
 
+impl VersionRange {
+    /// Says whether the range names one full version, so that nothing newer is ever in it.
+    pub fn is_one_version(&self) -> bool {
+        let one = |term: &Term| term.operator == Operator::Equal && term.wildcard == Wildcard::None;
+        matches!(self.groups.as_slice(), [terms] if terms.iter().any(one))
+    }
+}
+
 impl Term {
     fn holds(&self, version: &Version) -> bool {
         let order = version.precedence(&self.base);
