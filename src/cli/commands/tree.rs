@@ -6,18 +6,20 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
-    BundleRecord, Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
-    states,
+    BundleRecord, MAX_PODS, Readiness, RevisionOwner, controller, evaluate, hindrance, is_applied,
+    owner_name, phase_of, pod_selector, states,
 };
 use serde::Serialize;
 
 use crate::changes;
 use crate::cluster::Cluster;
-use crate::managed::{content, kinds, of_extensions};
+use crate::managed::{content, failure, kinds, of_extensions};
 use crate::output::{Table, notice, one_line};
 
 /// Objects that are looked at together.
@@ -141,7 +143,7 @@ async fn looked_at(client: &Client, set: &ClusterObjectSet, phase: String, objec
     let (health, drift) = match changes::live(client, &object).await {
         Ok(None) => ("absent".to_owned(), String::new()),
         Ok(Some(live)) => {
-            let health = health(set, &live);
+            let health = health(client, set, &live).await;
             (health, drift(client, set, (&object, &live)).await)
         }
         Err(why) => (format!("not known: {why}"), String::new()),
@@ -149,11 +151,31 @@ async fn looked_at(client: &Client, set: &ClusterObjectSet, phase: String, objec
     Leaf { phase, what, health, drift }
 }
 
-fn health(set: &ClusterObjectSet, live: &Object) -> String {
-    match evaluate(live, &set.spec.progression_probes) {
-        Readiness::Ready => "ready".to_owned(),
-        Readiness::NotReady(why) | Readiness::Unknown(why) => format!("not ready: {why}"),
-    }
+async fn health(client: &Client, set: &ClusterObjectSet, live: &Object) -> String {
+    let why = match evaluate(live, &set.spec.progression_probes) {
+        Readiness::Ready => return "ready".to_owned(),
+        Readiness::NotReady(why) | Readiness::Unknown(why) => why,
+    };
+    let (pods, unread) = match pods(client, live).await {
+        Ok(pods) => (pods, None),
+        Err(why) => (Vec::new(), Some(format!("pods not known: {why}"))),
+    };
+    let reasons = hindrance(live, &pods).into_iter().chain(unread);
+    let reasons: Vec<_> = std::iter::once(why).chain(reasons).collect();
+    format!("not ready: {}", reasons.join("; "))
+}
+
+/// Lists pods of an object, if it is a workload.
+async fn pods(client: &Client, live: &Object) -> Result<Vec<Object>, String> {
+    let Some(selector) = pod_selector(live) else {
+        return Ok(Vec::new());
+    };
+    let resource = ApiResource::erase::<Pod>(&());
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), live.namespace(), &resource);
+    let params = ListParams::default().labels(&selector).limit(MAX_PODS);
+    let listed = api.list(&params).await.map_err(|error| failure(&error))?;
+    let objects = listed.items.into_iter().map(|pod| serde_json::to_value(pod).unwrap_or_default());
+    Ok(objects.filter_map(Object::from_value).collect())
 }
 
 /// Says how an object differs from what its revision applied, in names of fields only.
@@ -215,11 +237,11 @@ async fn found(
         };
         let phase = phase_of(&identity.group, &identity.kind).to_owned();
         let live = one.api(client).get(&identity.name).await;
-        let live = live.map_err(|error| crate::managed::failure(&error));
+        let live = live.map_err(|error| failure(&error));
         let live =
             live.map(|live| Object::from_value(serde_json::to_value(live).unwrap_or_default()));
         let health = match live {
-            Ok(Some(live)) => health(set, &live),
+            Ok(Some(live)) => health(client, set, &live).await,
             Ok(None) => String::new(),
             Err(why) => format!("not known: {why}"),
         };

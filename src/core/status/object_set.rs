@@ -92,6 +92,12 @@ pub fn stalled(line: &str) -> Statement {
     Statement::yes(types::STALLED, Reason::ProbeFailure, line)
 }
 
+/// `Stalled` is false: what keeps a workload from becoming ready, which may still change; `line` is of
+/// [`probe_line`].
+pub fn hindered(line: &str) -> Statement {
+    Statement::no(types::STALLED, Reason::ProbeFailure, line)
+}
+
 /// Returns the line about an object that cannot progress, and what it says of it.
 pub fn stalled_line(object: &Identity, why: &str) -> String {
     format!("Object {} cannot progress: {why}", object.text())

@@ -44,6 +44,13 @@ pub struct Revisions<'a> {
     pub rolling: Vec<Revision<'a>>,
 }
 
+impl<'a> Revisions<'a> {
+    /// Returns the revision whose rollout counts: the newest that rolls out, else the installed one.
+    fn newest(&self) -> Option<&Revision<'a>> {
+        self.rolling.last().or(self.installed.as_ref().map(|installed| &installed.revision))
+    }
+}
+
 /// The result of a reconcile, as far as it affects `Progressing`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -137,15 +144,15 @@ pub fn paused() -> Statement {
 
 /// Returns the object that the rollout waits for, from the conditions of the newest revision.
 fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
-    let newest = revisions.rolling.last()?;
+    let newest = revisions.newest()?;
     let found = find(newest.conditions, types::AVAILABLE)?;
     (found.status == status::FALSE)
         .then(|| Note { reason: Reason::RollingOut, message: found.message.clone() })
 }
 
-/// Returns what a workload of the newest revision says of why it cannot progress.
+/// Returns what keeps a workload of the newest revision from becoming ready.
 fn stalled(revisions: &Revisions<'_>) -> Option<Note> {
-    let newest = revisions.rolling.last()?;
+    let newest = revisions.newest()?;
     let found = find(newest.conditions, types::STALLED)?;
     Some(Note { reason: Reason::RollingOut, message: found.message.clone() })
 }
@@ -161,8 +168,7 @@ fn adoptable(revisions: &Revisions<'_>) -> Option<Note> {
 /// Returns which objects the newest revision left out because the cluster does not serve their kind
 /// (decision 21).
 fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
-    let installed = revisions.installed.as_ref().map(|one| &one.revision);
-    let newest = revisions.rolling.last().or(installed)?;
+    let newest = revisions.newest()?;
     let found = find(newest.conditions, types::DEFERRED)?;
     Some(Note { reason: Reason::ObjectsDeferred, message: found.message.clone() })
 }
