@@ -195,9 +195,10 @@ impl Observed<'_> {
     }
 
     async fn refetch(&mut self, revision: &Revision) -> Result<(), kube::Error> {
-        self.live = self.endpoint.get(self.wanted.object.name()).await?;
+        let live = self.endpoint.get(self.wanted.object.name()).await?;
+        self.replaces &= uid(live.as_ref()) == uid(self.live.as_ref());
+        self.live = live;
         self.presumed = false;
-        self.replaces = false;
         self.decision = revision.decide(self.live.as_ref(), self.wanted.protection);
         Ok(())
     }
@@ -260,6 +261,10 @@ impl Observed<'_> {
             None => Ok(live),
         }
     }
+}
+
+fn uid(live: Option<&Object>) -> Option<&Value> {
+    live?.pointer("/metadata/uid")
 }
 
 /// Says whether an apply was refused because other managers own fields of ours. A concurrent write

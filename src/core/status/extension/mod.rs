@@ -126,7 +126,7 @@ pub fn summarize(
     let waits = read.filter(|_| pass.outcome == Outcome::Settled);
     let notes = waits.and_then(waited_for).into_iter();
     let notes = notes.chain(waits.and_then(stalled));
-    let notes = notes.chain(waits.and_then(adoptable));
+    let notes = notes.chain(waits.and_then(collision));
     let notes = notes.chain(pass.notes.iter().cloned());
     let notes: Vec<Note> = notes.chain(read.and_then(deferred)).collect();
     let mut ready = extension_ready(conditions, pass.generation, &notes);
@@ -157,12 +157,18 @@ fn stalled(revisions: &Revisions<'_>) -> Option<Note> {
     Some(Note { reason: Reason::RollingOut, message: found.message.clone() })
 }
 
-/// Returns the way out where the newest revision meets objects that nobody controls.
-fn adoptable(revisions: &Revisions<'_>) -> Option<Note> {
+/// Returns what can be done where objects of the newest revision are controlled by nobody, or by
+/// somebody else.
+fn collision(revisions: &Revisions<'_>) -> Option<Note> {
     let newest = revisions.rolling.last()?;
-    let found = find(newest.conditions, types::PROGRESSING)?;
-    object_set::may_be_adopted(&found.message)
-        .then(|| Note { reason: Reason::Retrying, message: text::adoptable() })
+    let found = &find(newest.conditions, types::PROGRESSING)?.message;
+    let message = if object_set::may_be_adopted(found) {
+        text::adoptable()
+    } else {
+        let (kind, name) = object_set::other_owner(found)?;
+        text::owned_by(kind, name)
+    };
+    Some(Note { reason: Reason::Retrying, message })
 }
 
 /// Returns which objects the newest revision left out because the cluster does not serve their kind
