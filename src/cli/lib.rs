@@ -22,6 +22,7 @@ mod requests;
 mod settings;
 mod target;
 mod web;
+mod workloads;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -6,14 +6,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use futures::stream::{self, StreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
-    BundleRecord, MAX_PODS, Readiness, RevisionOwner, controller, evaluate, hindrance, is_applied,
-    owner_name, phase_of, pod_selector, states,
+    BundleRecord, Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
+    states,
 };
 use serde::Serialize;
 
@@ -21,6 +19,7 @@ use crate::changes;
 use crate::cluster::Cluster;
 use crate::managed::{content, failure, kinds, of_extensions};
 use crate::output::{Table, notice, one_line};
+use crate::workloads::reasons;
 
 /// Objects that are looked at together.
 const AT_ONCE: usize = 8;
@@ -156,26 +155,9 @@ async fn health(client: &Client, set: &ClusterObjectSet, live: &Object) -> Strin
         Readiness::Ready => return "ready".to_owned(),
         Readiness::NotReady(why) | Readiness::Unknown(why) => why,
     };
-    let (pods, unread) = match pods(client, live).await {
-        Ok(pods) => (pods, None),
-        Err(why) => (Vec::new(), Some(format!("pods not known: {why}"))),
-    };
-    let reasons = hindrance(live, &pods).into_iter().chain(unread);
+    let reasons = reasons(client, live).await;
     let reasons: Vec<_> = std::iter::once(why).chain(reasons).collect();
     format!("not ready: {}", reasons.join("; "))
-}
-
-/// Lists pods of an object, if it is a workload.
-async fn pods(client: &Client, live: &Object) -> Result<Vec<Object>, String> {
-    let Some(selector) = pod_selector(live) else {
-        return Ok(Vec::new());
-    };
-    let resource = ApiResource::erase::<Pod>(&());
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), live.namespace(), &resource);
-    let params = ListParams::default().labels(&selector).limit(MAX_PODS);
-    let listed = api.list(&params).await.map_err(|error| failure(&error))?;
-    let objects = listed.items.into_iter().map(|pod| serde_json::to_value(pod).unwrap_or_default());
-    Ok(objects.filter_map(Object::from_value).collect())
 }
 
 /// Says how an object differs from what its revision applied, in names of fields only.

@@ -215,16 +215,20 @@ async fn a_rollout_that_cannot_finish_gives_way_to_another_version() {
     assert!(olm_test::extension::is(&rolling, "Progressing", "True", "RollingOut"));
     let image = "image wrong/image:v1 of container manager cannot be pulled";
     extension.shows("Ready", "False", "RollingOut", image).await;
-    tree_shows(&scene, image);
+    status_shows(&scene, image);
 
     extension.patch_catalog(json!({"version": "1.0.1"})).await;
     extension.installed("1.0.1").await;
     extension.delete().await;
 }
 
-fn tree_shows(scene: &Scene, text: &str) {
-    let tree = plugin::answer(scene.cluster.plane, &["status", &scene.name, "-o", "tree"]);
-    assert!(tree.1.contains(text), "{tree:?}");
+/// Shown to who may read pods, whatever the account may.
+fn status_shows(scene: &Scene, text: &str) {
+    for output in ["table", "tree"] {
+        let args = ["status", &scene.name, "-o", output];
+        let shown = plugin::answer(scene.cluster.plane, &args);
+        assert!(shown.1.contains(text), "{shown:?}");
+    }
 }
 
 // applying.md 3.7
@@ -237,7 +241,7 @@ async fn pods_that_are_refused_are_told_with_the_reason() {
     let extension = scene.install(json!({})).await;
     let reason = "violates PodSecurity";
     extension.shows("Ready", "False", "RollingOut", reason).await;
-    tree_shows(&scene, reason);
+    status_shows(&scene, reason);
     extension.delete().await;
 }
 
