@@ -23,6 +23,7 @@ mod settings;
 mod target;
 mod verb;
 mod web;
+mod workloads;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

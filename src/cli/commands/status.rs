@@ -35,6 +35,7 @@ use crate::managed::failure;
 use crate::offers::Listed;
 use crate::output::{self, Format, KeyValues, Outcome, Table, formats, one_line};
 use crate::verb::OnCluster;
+use crate::workloads::causes;
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
@@ -130,6 +131,8 @@ struct Details {
     catalog: Result<Option<Listed>, String>,
     /// The kinds it installed, or why they are not known.
     provides: Result<Vec<String>, String>,
+    /// What keeps its workloads from being ready where it is not, or why that is not known.
+    causes: Result<Vec<String>, String>,
     /// The latest, the oldest of them first; or why they are not known.
     events: Result<Vec<Event>, String>,
 }
@@ -167,7 +170,11 @@ impl Details {
             }
             Err(error) => Err(one_line(&error)),
         };
-        Ok(Self { revisions, catalog, provides, events })
+        let causes = match ready(extension) {
+            status::TRUE => Ok(Vec::new()),
+            _ => causes(cluster.own_client(), name).await,
+        };
+        Ok(Self { revisions, catalog, provides, causes, events })
     }
 
     /// Adds to the document of the one extension.
@@ -190,6 +197,10 @@ impl Details {
         match &self.provides {
             Ok(kinds) => row.provides = Some(kinds.clone()),
             Err(why) => unknown("provided kinds", why),
+        }
+        match &self.causes {
+            Ok(causes) => row.causes.clone_from(causes),
+            Err(why) => unknown("causes", why),
         }
         match &self.events {
             Ok(events) => row.events = Some(events.iter().map(event).collect()),
@@ -432,6 +443,7 @@ fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValues {
     );
     let not_ready = condition(types::READY).filter(|ready| ready.status != status::TRUE);
     sheet.lines("Why", not_ready.map(|ready| ready.message.clone()));
+    sheet.lines("Cause", details.causes.clone().unwrap_or_else(|why| not_known(&why)));
     let update = seen.and_then(|status| status.update.as_ref());
     sheet.lines(
         "Update",
@@ -506,6 +518,9 @@ pub(crate) struct Row {
     /// The kinds that it installed, with the versions that are served; only of a single extension.
     #[serde(skip_serializing_if = "Option::is_none")]
     provides: Option<Vec<String>>,
+    /// What keeps its workloads from being ready; only of a single extension.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<String>,
     /// The last Events about it; only of a single extension.
     #[serde(skip_serializing_if = "Option::is_none")]
     events: Option<Vec<Happened>>,
@@ -580,6 +595,7 @@ fn row(extension: &ClusterExtension) -> Row {
         revisions: seen.map(|status| status.active_revisions.clone()),
         catalog: None,
         provides: None,
+        causes: Vec::new(),
         events: None,
     }
 }
@@ -653,12 +669,14 @@ mod tests {
             revisions: vec![set],
             catalog: Ok(None),
             provides: Ok(vec!["Quay.a.io v1".to_owned()]),
+            causes: Ok(vec!["Deployment.apps/v1 ns/quay: pod quay-1: it failed".to_owned()]),
             events: Ok(vec![event]),
         };
         let none = Details {
             revisions: Vec::new(),
             catalog: Err("you may not list them".to_owned()),
             provides: Err("you may not list them".to_owned()),
+            causes: Ok(Vec::new()),
             events: Err("you may not list them".to_owned()),
         };
         sheet(&all()[2], &none).write(&mut out).unwrap();

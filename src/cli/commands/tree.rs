@@ -17,8 +17,9 @@ use serde::Serialize;
 
 use crate::changes;
 use crate::cluster::Cluster;
-use crate::managed::{content, kinds, of_extensions};
+use crate::managed::{content, failure, kinds, of_extensions};
 use crate::output::{Table, notice, one_line};
+use crate::workloads::reasons;
 
 /// Objects that are looked at together.
 const AT_ONCE: usize = 8;
@@ -150,7 +151,7 @@ async fn looked_at(
     let (health, drift) = match changes::live(client, &object).await {
         Ok(None) => ("absent".to_owned(), String::new()),
         Ok(Some(live)) => {
-            let health = health(set, &live);
+            let health = health(client, set, &live).await;
             (health, drift(client, (set, own), (&object, &live)).await)
         }
         Err(why) => (format!("not known: {why}"), String::new()),
@@ -158,11 +159,14 @@ async fn looked_at(
     Leaf { phase, what, health, drift }
 }
 
-fn health(set: &ClusterObjectSet, live: &Object) -> String {
-    match evaluate(live, &set.spec.progression_probes) {
-        Readiness::Ready => "ready".to_owned(),
-        Readiness::NotReady(why) | Readiness::Unknown(why) => format!("not ready: {why}"),
-    }
+async fn health(client: &Client, set: &ClusterObjectSet, live: &Object) -> String {
+    let why = match evaluate(live, &set.spec.progression_probes) {
+        Readiness::Ready => return "ready".to_owned(),
+        Readiness::NotReady(why) | Readiness::Unknown(why) => why,
+    };
+    let reasons = reasons(client, live).await;
+    let reasons: Vec<_> = std::iter::once(why).chain(reasons).collect();
+    format!("not ready: {}", reasons.join("; "))
 }
 
 /// Says how an object differs from what its revision applied, in names of fields only.
@@ -232,11 +236,11 @@ async fn found(
         };
         let phase = phase_of(&identity.group, &identity.kind).to_owned();
         let live = one.api(client).get(&identity.name).await;
-        let live = live.map_err(|error| crate::managed::failure(&error));
+        let live = live.map_err(|error| failure(&error));
         let live =
             live.map(|live| Object::from_value(serde_json::to_value(live).unwrap_or_default()));
         let health = match live {
-            Ok(Some(live)) => health(set, &live),
+            Ok(Some(live)) => health(client, set, &live).await,
             Ok(None) => String::new(),
             Err(why) => format!("not known: {why}"),
         };

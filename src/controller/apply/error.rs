@@ -1,5 +1,6 @@
 //! What can go wrong while objects are applied.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use olm_core::error::{Classify, Disposition};
@@ -9,6 +10,9 @@ use crate::cluster::{MAX_RIGHTS_DELAY, code, is_denied, message};
 
 /// Delay after a collision, a structural complaint or a missing kind or namespace.
 const FLAT_DELAY: Duration = Duration::from_secs(10);
+
+/// Objects that are named of those that failed with the same text.
+const NAMED: usize = 3;
 
 /// What can go wrong while objects are applied.
 #[derive(Debug, thiserror::Error)]
@@ -60,22 +64,35 @@ pub struct Refused {
 }
 
 impl ApplyError {
-    /// Joins the answers to several requests into one error.
-    pub(super) fn from_answers(errors: &[kube::Error]) -> Self {
-        Self::joined(errors.iter().map(|err| (message(err), err)).collect())
-    }
-
-    /// The same of removals, each with its object, which admission webhooks do not name.
-    pub(super) fn from_removals(errors: &[(Identity, kube::Error)]) -> Self {
-        let text = |(object, err): &(Identity, kube::Error)| {
+    /// Joins what requests about objects failed with into one error: each text once, after what was
+    /// being done to which objects where the API server does not name them itself.
+    pub(super) fn of(doing: &str, failed: Vec<(Identity, kube::Error)>) -> Self {
+        let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (object, err) in &failed {
             let text = message(err);
-            if is_denied(err) { format!("removing {}: {text}", object.text()) } else { text }
-        };
-        Self::joined(errors.iter().map(|failed| (text(failed), &failed.1)).collect())
+            let named = is_named(object, err, &text);
+            let objects = texts.entry(text).or_default();
+            objects.extend((!named).then(|| object.text()));
+        }
+        let texts = texts.into_iter().map(|(text, objects)| match objects.len() {
+            0 => text,
+            count => {
+                let first: Vec<_> = objects.into_iter().take(NAMED).collect();
+                let first = first.join(", ");
+                let more = match count.saturating_sub(NAMED) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("{doing} {first}{more}: {text}")
+            }
+        });
+        let texts: Vec<String> = texts.collect();
+        let errors = failed.into_iter().map(|(_, err)| err);
+        Self::joined(&texts, &errors.collect::<Vec<_>>())
     }
 
-    fn joined(errors: Vec<(String, &kube::Error)>) -> Self {
-        let dispositions = errors.iter().map(|(_, err)| disposition(err));
+    fn joined(texts: &[String], errors: &[kube::Error]) -> Self {
+        let dispositions = errors.iter().map(disposition);
         let disposition = dispositions.min_by_key(|it| match it {
             Disposition::Wait(delay) => (0, *delay),
             Disposition::RetryWithin(limit) => (1, *limit),
@@ -85,12 +102,9 @@ impl ApplyError {
         let disposition = disposition.unwrap_or(Disposition::Retry);
         let lacks_right = |err: &kube::Error| matches!(code(err), 401 | 403) && !is_denied(err);
         let refused = Refused {
-            rights: errors.iter().any(|(_, err)| lacks_right(err)),
-            admission: errors.iter().any(|(_, err)| is_denied(err)),
+            rights: errors.iter().any(lacks_right),
+            admission: errors.iter().any(is_denied),
         };
-        let mut texts: Vec<String> = errors.into_iter().map(|(text, _)| text).collect();
-        texts.sort();
-        texts.dedup();
         Self::Api { text: texts.join("\n"), disposition, refused }
     }
 
@@ -119,7 +133,18 @@ impl Classify for ApplyError {
 
 impl From<kube::Error> for ApplyError {
     fn from(err: kube::Error) -> Self {
-        Self::from_answers(std::slice::from_ref(&err))
+        Self::joined(&[message(&err)], &[err])
+    }
+}
+
+/// Says whether a failure names its object, or its namespace which is absent. Without an answer, and
+/// where the account is not known, it is not about one object.
+fn is_named(object: &Identity, err: &kube::Error, text: &str) -> bool {
+    let names = |name: &str| !name.is_empty() && text.contains(&format!("\"{name}\""));
+    match code(err) {
+        0 | 401 => true,
+        404 if names(&object.namespace) => true,
+        _ => names(&object.name),
     }
 }
 
@@ -146,9 +171,22 @@ mod tests {
 
     use super::*;
 
-    fn answer(code: u16) -> kube::Error {
-        let status = Status::failure(&format!("answer {code}"), "").with_code(code);
-        kube::Error::Api(Box::new(status))
+    fn object(name: &str) -> Identity {
+        Identity {
+            group: String::new(),
+            version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            namespace: "ns".to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    fn refused(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Box::new(Status::failure(message, "").with_code(code)))
+    }
+
+    fn answer(code: u16) -> (Identity, kube::Error) {
+        (object("a"), refused(code, &format!("answer {code}")))
     }
 
     #[rstest]
@@ -160,17 +198,12 @@ mod tests {
         #[case] codes: &[u16],
         #[case] disposition: Disposition,
     ) {
-        let there: Vec<kube::Error> = codes.iter().copied().map(answer).collect();
-        let back: Vec<kube::Error> = codes.iter().rev().copied().map(answer).collect();
+        let there: Vec<_> = codes.iter().copied().map(answer).collect();
+        let back: Vec<_> = codes.iter().rev().copied().map(answer).collect();
         for errors in [there, back] {
-            let error = ApplyError::from_answers(&errors);
+            let error = ApplyError::of("applying", errors);
             assert_eq!(error.disposition(), disposition, "{error}");
         }
-    }
-
-    fn forbidden(message: &str) -> kube::Error {
-        let status = Status::failure(message, "Forbidden").with_code(403);
-        kube::Error::Api(Box::new(status))
     }
 
     const NO_RIGHT: &str = "configmaps \"a\" is forbidden: User \"system:serviceaccount:ns:sa\" \
@@ -192,24 +225,38 @@ mod tests {
         #[case] messages: &[&str],
         #[case] want: (bool, bool),
     ) {
-        let errors: Vec<_> = messages.iter().map(|message| forbidden(message)).collect();
-        let error = ApplyError::from_answers(&errors);
+        let errors = messages.iter().map(|message| (object("a"), refused(403, message)));
+        let error = ApplyError::of("applying", errors.collect());
         assert_eq!((error.is_forbidden(), error.is_denied()), want);
     }
 
+    const NO_CREATE: &str = "configmaps is forbidden: User \"system:serviceaccount:ns:sa\" cannot create \
+         resource \"configmaps\" in API group \"\" in the namespace \"ns\"";
+    const DEAD_WEBHOOK: &str = "Internal error occurred: failed calling webhook \"w.example.com\"";
+
+    #[rstest]
+    #[case::webhook(403, WEBHOOK, true)]
+    #[case::dead_webhook(500, DEAD_WEBHOOK, true)]
+    #[case::create(403, NO_CREATE, true)]
+    #[case::right(403, NO_RIGHT, false)]
+    #[case::no_namespace(404, "namespaces \"ns\" not found", false)]
+    #[case::no_account(401, "Unauthorized", false)]
+    fn a_failure_names_its_object(#[case] code: u16, #[case] text: &str, #[case] added: bool) {
+        let named = ApplyError::of("removing", vec![(object("a"), refused(code, text))]);
+        let prefix = if added { "removing ConfigMap.v1 ns/a: " } else { "" };
+        assert_eq!(named.to_string(), format!("{prefix}{text}"));
+    }
+
     #[test]
-    fn a_removal_that_a_webhook_refuses_names_its_object() {
-        let object = Identity {
-            group: String::new(),
-            version: "v1".to_owned(),
-            kind: "ConfigMap".to_owned(),
-            namespace: "ns".to_owned(),
-            name: "a".to_owned(),
-        };
-        let named = |message| {
-            ApplyError::from_removals(&[(object.clone(), forbidden(message))]).to_string()
-        };
-        assert_eq!(named(WEBHOOK), format!("removing {}: {WEBHOOK}", object.text()));
-        assert_eq!(named(NO_RIGHT), NO_RIGHT);
+    fn the_same_failure_of_several_objects_is_told_once() {
+        let of = |name: &&str| (object(name), refused(500, "no"));
+        let failed = ["a", "b", "c", "d", "e"].iter().map(of);
+        let failed = failed.chain([(object("f"), refused(500, "another"))]);
+        let error = ApplyError::of("applying", failed.collect());
+        assert_eq!(
+            error.to_string(),
+            "applying ConfigMap.v1 ns/f: another\n\
+             applying ConfigMap.v1 ns/a, ConfigMap.v1 ns/b, ConfigMap.v1 ns/c and 2 more: no"
+        );
     }
 }

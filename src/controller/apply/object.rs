@@ -3,7 +3,7 @@
 use olm_api::keys::manager;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Decision, desired_object, has_owner, is_unchanged, upgrade_managed_fields, with_owner,
+    Decision, Fixed, desired_object, has_owner, is_unchanged, upgrade_managed_fields, with_owner,
 };
 use serde_json::Value;
 
@@ -27,6 +27,8 @@ pub(super) struct Observed<'a> {
     /// Whether nobody looked for it.
     pub(super) presumed: bool,
     pub(super) decision: Decision,
+    /// Whether it is deleted and made anew, because it cannot be changed.
+    pub(super) replaces: bool,
 }
 
 impl Observed<'_> {
@@ -63,7 +65,7 @@ impl Observed<'_> {
         let answer = self.try_write(revision, applied).await;
         let refused = match answer {
             Err(err) if self.presumed || code(&err) == 409 => err,
-            answer => return verdict(answer),
+            answer => return self.judge(revision, answer).await,
         };
         // Somebody wrote meanwhile; or it is there already, or its create is refused for another
         // reason: then that is the verdict.
@@ -74,7 +76,45 @@ impl Observed<'_> {
         if !self.needs_write(revision, applied) {
             return Ok(());
         }
-        verdict(self.try_write(revision, applied).await)
+        let answer = self.try_write(revision, applied).await;
+        self.judge(revision, answer).await
+    }
+
+    /// Returns what a dry run says of the object. One of this extension that would be taken if it were
+    /// made anew, and holds no state, is replaced.
+    async fn judge(
+        &mut self,
+        revision: &Revision,
+        answer: Result<(), kube::Error>,
+    ) -> Result<(), kube::Error> {
+        let Err(refused) = verdict(answer) else {
+            return Ok(());
+        };
+        let ours = self.live.as_ref().is_some_and(|live| revision.controls(live));
+        if !ours || !self.fixed(&refused).is_some_and(|fixed| fixed.is_replaced()) {
+            return Err(refused);
+        }
+        let desired = desired_object(&self.wanted.object, &revision.owner, None);
+        match self.endpoint.create(&desired, true).await {
+            // Nothing is wrong with it but that it is there.
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                self.replaces = true;
+                Ok(())
+            }
+            _ => Err(refused),
+        }
+    }
+
+    /// Returns the fields that cannot be changed, where the API server refused the object for what it
+    /// is.
+    fn fixed(&self, refused: &kube::Error) -> Option<Fixed> {
+        let live = self.live.as_ref().filter(|_| code(refused) == 422)?;
+        Fixed::of(live, &self.wanted.object)
+    }
+
+    /// The same of an object that is not replaced, because it holds state.
+    pub(super) fn kept(&self, refused: &kube::Error) -> Option<Fixed> {
+        self.fixed(refused).filter(|fixed| !fixed.is_replaced())
     }
 
     async fn try_write(
@@ -155,7 +195,9 @@ impl Observed<'_> {
     }
 
     async fn refetch(&mut self, revision: &Revision) -> Result<(), kube::Error> {
-        self.live = self.endpoint.get(self.wanted.object.name()).await?;
+        let live = self.endpoint.get(self.wanted.object.name()).await?;
+        self.replaces &= uid(live.as_ref()) == uid(self.live.as_ref());
+        self.live = live;
         self.presumed = false;
         self.decision = revision.decide(self.live.as_ref(), self.wanted.protection);
         Ok(())
@@ -166,6 +208,15 @@ impl Observed<'_> {
         let content = &self.wanted.object;
         match (&self.decision, &self.live) {
             (Decision::Create, _) => {
+                let desired = desired_object(content, &revision.owner, None);
+                self.endpoint.create(&desired, false).await.map(Some)
+            }
+            (Decision::Update | Decision::Adopt, Some(live)) if self.replaces => {
+                tracing::info!(
+                    object = content.identity().text(),
+                    "replacing what cannot be changed"
+                );
+                self.endpoint.delete(live).await?;
                 let desired = desired_object(content, &revision.owner, None);
                 self.endpoint.create(&desired, false).await.map(Some)
             }
@@ -210,6 +261,10 @@ impl Observed<'_> {
             None => Ok(live),
         }
     }
+}
+
+fn uid(live: Option<&Object>) -> Option<&Value> {
+    live?.pointer("/metadata/uid")
 }
 
 /// Says whether an apply was refused because other managers own fields of ours. A concurrent write

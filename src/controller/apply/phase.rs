@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use kube::Client;
+use kube::api::ListParams;
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
-    Decision, Readiness, evaluate, forbidden_metadata, is_applied, is_optional_group, stalled,
+    Decision, Fixed, MAX_PODS, Readiness, evaluate, forbidden_metadata, is_applied,
+    is_optional_group, pod_selector, stalled,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line, stalled_line};
 
@@ -32,7 +34,9 @@ pub struct PhaseReport {
     pub complete: bool,
     /// Whether an object was written.
     pub wrote: bool,
-    /// The first object that is not ready, and why.
+    /// The first object that is not ready, by its position in the phase.
+    pub unready: Option<usize>,
+    /// The same as text, and why.
     pub failing: Option<String>,
     /// Which object says that it cannot progress, and why.
     pub stalled: Option<String>,
@@ -109,10 +113,12 @@ impl Applier {
         unready.sort();
         let mut stalled = unready.iter().filter_map(|(_, unready)| unready.stalled.clone());
         let stalled = stalled.next();
-        let failing = unready.into_iter().next().map(|(_, unready)| unready.why);
+        let first = unready.into_iter().next();
+        let (unready, failing) = first.map(|(position, unready)| (position, unready.why)).unzip();
         Ok(PhaseReport {
             complete: failing.is_none(),
             wrote,
+            unready,
             failing,
             stalled,
             superseded: observed.iter().any(|one| one.decision == Decision::Superseded),
@@ -127,13 +133,14 @@ impl Applier {
         phase: &'a ResolvedPhase,
     ) -> Result<Observation<'a>, ApplyError> {
         let looking = phase.objects.iter().map(|wanted| async move {
-            let found = self.find(revision, &wanted.object).await?;
+            let found = self.find(revision, &wanted.object).await;
+            let found = found.map_err(|err| (wanted.object.identity(), err))?;
             Ok((wanted, found))
         });
-        let found: Vec<Result<_, kube::Error>> = join_bounded(looking.collect()).await;
+        let found: Vec<Result<_, (Identity, kube::Error)>> = join_bounded(looking.collect()).await;
         let (found, errors) = split(found);
         if !errors.is_empty() {
-            return Err(ApplyError::from_answers(&errors));
+            return Err(ApplyError::of("reading", errors));
         }
         let (mut observed, mut deferred) = (Vec::new(), Vec::new());
         let mut failing = Vec::new();
@@ -163,7 +170,16 @@ impl Applier {
             if let (Decision::Update, Some(live)) = (&decision, &live) {
                 self.recognize(revision, &wanted.object, live);
             }
-            observed.push(Observed { position, wanted, endpoint, live, presumed, decision });
+            let replaces = false;
+            observed.push(Observed {
+                position,
+                wanted,
+                endpoint,
+                live,
+                presumed,
+                decision,
+                replaces,
+            });
         }
         Ok(Observation { observed, failing, deferred })
     }
@@ -205,24 +221,27 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let asking = writing.iter_mut().map(|one| async move {
             let answer = one.dry_run(revision, &self.applied).await;
-            answer.map_err(|err| (&one.wanted.object, err))
+            answer.map_err(|err| (&one.wanted.object, one.kept(&err), err))
         });
         self.judge(index, join_bounded(asking.collect()).await)
     }
 
-    /// Fails if the API server refused any of these objects.
+    /// Fails if the API server refused any of these objects, each with what can be done about it.
     fn judge(
         &self,
         index: usize,
-        answers: Vec<Result<(), (&Object, kube::Error)>>,
+        answers: Vec<Result<(), (&Object, Option<Fixed>, kube::Error)>>,
     ) -> Result<(), ApplyError> {
         let (_, refused) = split(answers);
         let (invalid, failed): (Vec<_>, Vec<_>) =
-            refused.into_iter().partition(|(_, err)| is_invalid(err));
+            refused.into_iter().partition(|(_, _, err)| is_invalid(err));
         if !invalid.is_empty() {
             let texts: Vec<String> = invalid
                 .iter()
-                .map(|(object, err)| format!("{}: {}", object.identity().text(), message(err)))
+                .map(|(object, kept, err)| {
+                    let kept = kept.as_ref().map_or_else(String::new, |kept| format!("; {kept}"));
+                    format!("{}: {}{kept}", object.identity().text(), message(err))
+                })
                 .collect();
             let text = texts.join("\n");
             return Err(ApplyError::InvalidPhase { phase: index, text });
@@ -230,13 +249,30 @@ impl Applier {
         if failed.is_empty() {
             return Ok(());
         }
-        for (object, err) in &failed {
+        for (object, _, err) in &failed {
             if code(err) == 404 {
                 self.kinds.forget(object);
             }
         }
-        let errors: Vec<kube::Error> = failed.into_iter().map(|(_, err)| err).collect();
-        Err(ApplyError::from_answers(&errors))
+        let failed = failed.into_iter().map(|(object, _, err)| (object.identity(), err));
+        Err(ApplyError::of("applying", failed.collect()))
+    }
+
+    /// Lists pods of a workload, as the account.
+    pub async fn pods(&self, workload: &Object) -> Result<Vec<Object>, kube::Error> {
+        let pod = Identity {
+            group: String::new(),
+            version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: workload.namespace().to_owned(),
+            name: String::new(),
+        };
+        let (kind, selector) = (self.kinds.find(&pod).await?, pod_selector(workload));
+        let (Some(kind), Some(selector)) = (kind, selector) else {
+            return Ok(Vec::new());
+        };
+        let endpoint = Endpoint::new(self.client.clone(), &kind, workload.namespace());
+        endpoint.list_with(&ListParams::default().labels(&selector).limit(MAX_PODS)).await
     }
 
     async fn write(
@@ -247,7 +283,7 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let writes = writing.into_iter().map(|one| async move {
             let answer = one.write(revision, &self.applied).await;
-            answer.map_err(|err| (&one.wanted.object, err))
+            answer.map_err(|err| (&one.wanted.object, one.kept(&err), err))
         });
         self.judge(index, join_bounded(writes.collect()).await)
     }

@@ -105,7 +105,7 @@ impl Remover {
         if errors.is_empty() {
             return Ok(removed);
         }
-        Err(ApplyError::from_removals(&errors))
+        Err(ApplyError::of("removing", errors))
     }
 
     /// Lets go of those of `crds` that the revision with this UID controls and that [`Self::crds`]
@@ -114,12 +114,17 @@ impl Remover {
     pub async fn keep_data(&self, uid: &str, crds: &[Object]) -> Result<Vec<String>, ApplyError> {
         let keeping = crds.iter().map(|crd| self.keep_one(uid, crd));
         let answers = join_bounded(keeping.collect()).await;
-        let (kept, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-        let errors: Vec<kube::Error> = failed.into_iter().filter_map(Result::err).collect();
-        if errors.is_empty() {
-            return Ok(kept.into_iter().flatten().flatten().collect());
+        let (mut kept, mut errors) = (Vec::new(), Vec::new());
+        for (crd, answer) in crds.iter().zip(answers) {
+            match answer {
+                Ok(name) => kept.extend(name),
+                Err(err) => errors.push((crd.identity(), err)),
+            }
         }
-        Err(ApplyError::from_answers(&errors))
+        if errors.is_empty() {
+            return Ok(kept);
+        }
+        Err(ApplyError::of("releasing", errors))
     }
 
     async fn keep_one(&self, uid: &str, crd: &Object) -> Result<Option<String>, kube::Error> {
@@ -154,7 +159,8 @@ impl Remover {
         group: &[&Object],
     ) -> Result<(), ApplyError> {
         for content in group {
-            self.orphan_one(uid, owner, content).await?;
+            let released = self.orphan_one(uid, owner, content).await;
+            released.map_err(|err| ApplyError::of("releasing", vec![(content.identity(), err)]))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use olm_api::keys::annotation;
 use olm_api::{CollisionProtection, ProgressionProbe};
 use olm_core::object::Object;
-use olm_core::revision::{Adoption, Claim, Decision, RevisionOwner, Sibling, decide};
+use olm_core::revision::{Adoption, Claim, Decision, RevisionOwner, Sibling, controller, decide};
 
 /// The revision whose phases are applied.
 #[derive(Debug, Clone)]
@@ -32,6 +32,14 @@ impl Revision {
             owner_name: self.owner.owner_name.clone(),
             adoption: self.adoption.clone(),
         }
+    }
+
+    /// Says whether an object is controlled by this revision, or by another owner of its extension.
+    pub(super) fn controls(&self, live: &Object) -> bool {
+        controller(live).is_some_and(|controller| {
+            let mut siblings = self.siblings.iter();
+            controller.uid == self.owner.uid || siblings.any(|one| one.uid == controller.uid)
+        })
     }
 
     /// Decides what to do about an object.

@@ -18,6 +18,7 @@ use olm_image::BundleCache;
 use tokio::time::Instant;
 
 use super::observe::ExtensionState;
+use super::pods::Look;
 use super::uninstall::Counts;
 use super::unserved_kinds::UnservedKinds;
 use super::{Guarded, ObjectSetError};
@@ -88,6 +89,9 @@ pub struct Context {
     /// What is remembered of users' objects while an uninstall waits, by UID. Entries go with their
     /// revision.
     pub(super) counts: Mutex<HashMap<String, Counts>>,
+    /// What was found of the pods of workloads that are not ready, by UID of the revision. Entries go
+    /// when it is complete, and with it.
+    pub(super) looks: Mutex<HashMap<String, Look>>,
     /// Wakes revisions that wait for rights.
     pub(super) rbac: Arc<RbacWatch>,
     /// Kinds that revisions wait for.
@@ -125,6 +129,7 @@ impl Context {
             metrics,
             failing: Mutex::default(),
             counts: Mutex::default(),
+            looks: Mutex::default(),
             rbac,
             unserved: UnservedKinds::default(),
             patient_until: OnceLock::new(),
@@ -205,6 +210,7 @@ impl Context {
         self.contents.forget(set);
         self.reconciler.forget(set);
         self.forgive(set);
+        self.forget_pods(set);
         self.counts().remove(&uid);
     }
 

@@ -15,8 +15,8 @@ use olm_core::object::Identity;
 use olm_core::revision::{
     Account, Adoption, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
 };
-use olm_core::status::find;
-use olm_core::status::object_set::mutable_secrets;
+use olm_core::status::object_set::{self, mutable_secrets, probe_line};
+use olm_core::status::{Statement, find};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
@@ -24,7 +24,7 @@ use super::ended::{Ended, Settled};
 use super::observe::ExtensionState;
 use super::plan::Plan;
 use super::{Context, ObjectSetError, teardown};
-use crate::apply::{Applier, ApplyError, PhaseReport, Revision};
+use crate::apply::{Applier, ApplyError, PhaseReport, ResolvedObject, Revision};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::cluster::{RequestError, Target};
 use crate::reconcile::{Deadline, within};
@@ -139,6 +139,7 @@ async fn roll_out(
         let complete = settled.is_complete();
         if complete {
             ctx.contents.forget_soon(&set);
+            ctx.forget_pods(&set);
         }
         Settled { applied_by: complete.then(|| account.clone()), ..settled }
     });
@@ -250,11 +251,22 @@ async fn apply(
         deferred.extend(report.deferred);
         superseded |= report.superseded;
         if !report.complete {
-            let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
-            let outcome = Outcome::RollingOut(report.failing);
+            let mut next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
             // What stalled stands there until a newer revision is rolled out in its place.
-            let stalled = if superseded { stalled(set) } else { report.stalled };
-            let stalled = stalled.filter(|_| !has_succeeded(set));
+            let stalled = if superseded {
+                stalled(set).filter(|_| !has_succeeded(set))
+            } else {
+                let object = report.unready.and_then(|position| phase.objects.get(position));
+                let mut fault = None;
+                if let Some(ResolvedObject { object, .. }) = object
+                    && let Some((found, wait)) = ctx.pod_fault(set, &applier, object).await
+                {
+                    fault = found.map(|why| probe_line(&object.identity(), &why));
+                    next = next.min(wait);
+                }
+                hindrance(set, report.stalled, fault)
+            };
+            let outcome = Outcome::RollingOut(report.failing);
             return Ok(Settled { stalled, ..Settled::again(Some(outcome), next) });
         }
     }
@@ -363,9 +375,23 @@ fn was_read(set: &ClusterObjectSet) -> bool {
 }
 
 /// Returns which object of a revision said that it cannot progress, as its condition has it.
-fn stalled(set: &ClusterObjectSet) -> Option<String> {
+fn stalled(set: &ClusterObjectSet) -> Option<Statement> {
     let found = find(&set.status.as_ref()?.conditions, types::STALLED)?;
-    (found.status == status::TRUE).then(|| found.message.clone())
+    (found.status == status::TRUE).then(|| object_set::stalled(&found.message))
+}
+
+/// Returns what keeps a revision from being complete: what its workload reports, which only a first
+/// rollout gives way to, and what its pods report.
+fn hindrance(
+    set: &ClusterObjectSet,
+    stalled: Option<String>,
+    fault: Option<String>,
+) -> Option<Statement> {
+    let gives_way = stalled.is_some() && !has_succeeded(set);
+    let lines: Vec<_> = stalled.into_iter().chain(fault).collect();
+    let text = lines.join("\n");
+    (!text.is_empty())
+        .then(|| if gives_way { object_set::stalled(&text) } else { object_set::hindered(&text) })
 }
 
 fn owner(set: &ClusterObjectSet, archived: &[ClusterObjectSet]) -> RevisionOwner {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use olm_api::{ClusterObjectSet, ObservedPhase};
 use olm_core::object::Identity;
 use olm_core::revision::{Account, Outcome};
+use olm_core::status::Statement;
 
 use super::ObjectSetError;
 use crate::backoff::resync;
@@ -23,8 +24,8 @@ pub(super) struct Settled {
     /// Objects left out because the cluster does not serve their kind; `None` when not all phases
     /// were looked at.
     pub(super) deferred: Option<Vec<Identity>>,
-    /// Which object says that it cannot progress, and why.
-    pub(super) stalled: Option<String>,
+    /// Which object is not ready or cannot progress, and why, where that is known.
+    pub(super) stalled: Option<Statement>,
     /// Who has applied all of it.
     pub(super) applied_by: Option<Account>,
 }

@@ -10,6 +10,7 @@ mod ended;
 mod error;
 mod observe;
 mod plan;
+mod pods;
 mod report;
 mod settled;
 mod teardown;

@@ -30,7 +30,7 @@ pub(super) async fn report(
     let set = &ended.set;
     let (outcome, deferred, stalled) = match &ended.result {
         Ok(settled) => {
-            let stalled = settled.stalled.as_deref();
+            let stalled = settled.stalled.clone();
             (settled.outcome.clone(), settled.deferred.as_deref(), Some(stalled))
         }
         Err(err) => (Some(failure(err)), None, None),
@@ -59,8 +59,8 @@ pub(super) async fn report(
         None => {}
     }
     match stalled {
-        Some(Some(line)) => {
-            object_set::stalled(line).put(&mut status.conditions, generation, now);
+        Some(Some(stalled)) => {
+            stalled.put(&mut status.conditions, generation, now);
         }
         Some(None) => {
             remove_condition(&mut status.conditions, types::STALLED);

@@ -75,7 +75,8 @@ pub(super) fn ongoing_rollout(
 fn stalled(revision: &ClusterObjectSet, now: Timestamp) -> Option<String> {
     let conditions = &revision.status.as_ref()?.conditions;
     if is_true(conditions, types::STALLED) {
-        return Some(find(conditions, types::STALLED)?.message.clone());
+        // Further lines are about its pods.
+        return find(conditions, types::STALLED)?.message.lines().next().map(str::to_owned);
     }
     if revision.spec.progress_deadline_minutes.is_some_and(|minutes| minutes > 0) {
         return None;
@@ -171,7 +172,9 @@ mod tests {
     )]
     #[case::its_workload_says_so(
         Some(60),
-        Some("Object Deployment.apps n/d cannot progress: quota"),
+        Some(
+            "Object Deployment.apps n/d cannot progress: quota\nObject Deployment.apps n/d: pod p"
+        ),
         EARLY,
         Some("Object Deployment.apps n/d cannot progress: quota")
     )]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::object::Object;
 use crate::render::without_ca;
-use crate::revision::Phase;
+use crate::revision::{Fixed, Phase};
 
 /// What the API server writes into every object.
 const WRITTEN_BY_SERVER: [&str; 2] = ["managedFields", "resourceVersion"];
@@ -47,6 +47,9 @@ pub struct ObjectChange {
     /// What of it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
+    /// Which of these fields the API server refuses to change, and what becomes of the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub immutable: Option<String>,
 }
 
 /// A field that changes; null stands for one that is not there.
@@ -69,12 +72,16 @@ pub(super) fn changes(old: &[Object], new: &[Phase]) -> Vec<ObjectChange> {
     let mut changes = Vec::new();
     for phase in new {
         for object in &phase.objects {
-            let (action, fields) = match left.remove(&key(object)) {
+            let before = left.remove(&key(object));
+            let (action, fields) = match before {
                 None => (Action::Create, Vec::new()),
                 Some(before) => (Action::Change, fields(before, object)),
             };
             if action == Action::Create || !fields.is_empty() {
-                changes.push(change(action, Some(&phase.name), object, fields));
+                let fixed = before.and_then(|before| Fixed::of(before, object));
+                let immutable = fixed.map(|fixed| fixed.to_string());
+                let change = change(action, Some(&phase.name), object, fields);
+                changes.push(ObjectChange { immutable, ..change });
             }
         }
     }
@@ -101,6 +108,7 @@ fn change(
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
         fields,
+        immutable: None,
     }
 }
 

@@ -130,6 +130,20 @@ fn a_plan_says_what_changes_and_what_holds_it() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&plan).unwrap());
 }
 
+// applying.md 3.6
+#[test]
+fn a_change_that_the_api_server_refuses_is_named() {
+    let binding = |role: &str| {
+        let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "b", "namespace": "ns"}, "roleRef": {"name": role}});
+        Object::from_value(binding).unwrap()
+    };
+    let changes = changes::changes(&[binding("one")], &phases(vec![binding("two")]).unwrap());
+    let immutable: Vec<_> = changes.iter().map(|change| change.immutable.as_deref()).collect();
+    let want = ".roleRef cannot be changed: the object is deleted and created again";
+    assert_eq!(immutable, [Some(want)]);
+}
+
 // plugin.md U38
 #[rstest]
 #[case::held(json!({"policy.olm.operatorframework.io/paused": "true"}), true, &["crds", "pause", "policy", "rights"])]

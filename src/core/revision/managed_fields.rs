@@ -45,6 +45,16 @@ pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> 
     Some(std::iter::once(apply).chain(kept).collect())
 }
 
+/// Says whether anybody but `manager` has written something below a field, named as in `fieldsV1`.
+pub(super) fn others_manage(live: &Object, manager: &str, field: &str) -> bool {
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let mut others = entries.into_iter().flatten().filter(|entry| entry["manager"] != manager);
+    others.any(|entry| {
+        let below = entry["fieldsV1"][field].as_object();
+        below.is_some_and(|below| below.keys().any(|key| key != "."))
+    })
+}
+
 /// Adds every path of `from` to `into`; both are sets in the `fieldsV1` form.
 fn union(into: &mut Value, from: &Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else {

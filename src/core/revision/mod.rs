@@ -6,6 +6,7 @@
 
 mod adopt;
 mod error;
+mod fixed;
 mod identity;
 mod managed;
 mod managed_fields;
@@ -24,11 +25,13 @@ mod report;
 mod selector;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 pub use adopt::{
     Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, removal,
 };
 pub use error::RevisionError;
+pub use fixed::Fixed;
 pub use identity::{
     Account, AccountRule, IdentityError, NotNamespaced, namespaced, recorded_account,
 };
@@ -57,7 +60,7 @@ pub use plan::{
     is_rolled_out, namespace_of, needs_patch, next_number, number_after, outdated, passed_over,
     rebuild, referenced_secrets, revision_name, sort, states,
 };
-pub use probe::{Readiness, built_in, evaluate, stalled};
+pub use probe::{Readiness, built_in, evaluate};
 pub use provider::{
     CSVS_PATH, asked_uninstall_policies, csv_provider, installed_by_owner, provider,
     recorded_constraints, recorded_properties, served_kinds,
@@ -65,6 +68,7 @@ pub use provider::{
 pub use record::{BundleRecord, recorded_generation};
 pub(crate) use report::began;
 pub use report::{Deadline, Outcome, bundle_version, deadline, is_late, statements};
+pub use workload::{MAX_PODS, hindrance, pod_fault, pod_selector, pods_hint, stalled};
 
 /// Returns the digest of bytes as images and plans have it.
 pub fn sha256(bytes: &[u8]) -> String {

@@ -1,6 +1,6 @@
 //! The probes of a revision, and how they decide whether an object is ready.
 
-use olm_api::conditions::{Reason, status};
+use olm_api::conditions::status;
 use olm_api::{
     Assertion, AssertionType, ConditionEqualProbe, ConditionEqualStatus, FieldValueProbe,
     FieldsEqualProbe, GroupKind, ObjectSelector, ProgressionProbe, SelectorType,
@@ -94,35 +94,6 @@ pub fn evaluate(object: &Object, probes: &[ProgressionProbe]) -> Readiness {
         None | Some(Verdict::True) => Readiness::Ready,
         Some(Verdict::False) => Readiness::NotReady(messages.join(" and ")),
         Some(Verdict::Unknown) => Readiness::Unknown(messages.join(" and ")),
-    }
-}
-
-/// Returns what a workload says of why it cannot progress, if it does: a Deployment that passed its
-/// own deadline or whose pods are refused, a Job that failed.
-///
-/// `object` is as the API server returned it.
-pub fn stalled(object: &Object) -> Option<String> {
-    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
-    let observed = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
-    if observed.is_some_and(|observed| observed != generation.unwrap_or(0)) {
-        return None;
-    }
-    let says = |type_: &str, status: &str, reason: Option<&str>| {
-        let mut conditions = object.pointer("/status/conditions")?.as_array()?.iter();
-        let found = conditions.find(|condition| {
-            condition["type"] == type_
-                && condition["status"] == status
-                && reason.is_none_or(|reason| condition["reason"] == reason)
-        })?;
-        let text = found["message"].as_str().filter(|text| !text.is_empty());
-        text.or_else(|| found["reason"].as_str()).map(str::to_owned)
-    };
-    match (object.group(), object.kind()) {
-        ("apps", "Deployment") => says("ReplicaFailure", status::TRUE, None).or_else(|| {
-            says("Progressing", status::FALSE, Some(Reason::ProgressDeadlineExceeded.as_str()))
-        }),
-        ("batch", "Job") => says("Failed", status::TRUE, None),
-        _ => None,
     }
 }
 
@@ -289,51 +260,5 @@ fn field_value(field_path: &str, value: &str) -> Assertion {
             value: value.to_owned(),
         }),
         ..Assertion::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-    use serde_json::json;
-
-    use super::*;
-
-    // applying.md 1.3
-    #[rstest]
-    #[case::late(
-        "apps/v1", "Deployment", json!({"type": "Progressing", "status": "False",
-            "reason": "ProgressDeadlineExceeded", "message": "timed out"}), Some("timed out")
-    )]
-    #[case::refused_pods(
-        "apps/v1", "Deployment",
-        json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}),
-        Some("quota")
-    )]
-    #[case::without_words(
-        "batch/v1", "Job", json!({"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}),
-        Some("BackoffLimitExceeded")
-    )]
-    #[case::progressing(
-        "apps/v1", "Deployment", json!({"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}),
-        None
-    )]
-    #[case::another_kind(
-        "example.com/v1", "Deployment", json!({"type": "ReplicaFailure", "status": "True", "message": "m"}),
-        None
-    )]
-    fn a_workload_says_that_it_cannot_progress(
-        #[case] api_version: &str,
-        #[case] kind: &str,
-        #[case] condition: Value,
-        #[case] want: Option<&str>,
-    ) {
-        let mut object = json!({"apiVersion": api_version, "kind": kind,
-            "metadata": {"name": "d", "namespace": "n", "generation": 2},
-            "status": {"observedGeneration": 2, "conditions": [condition]}});
-        let of = |object: &Value| stalled(&Object::from_value(object.clone()).unwrap());
-        assert_eq!(of(&object).as_deref(), want);
-        object["status"]["observedGeneration"] = json!(1);
-        assert_eq!(of(&object), None, "of an earlier generation");
     }
 }

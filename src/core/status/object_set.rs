@@ -92,6 +92,12 @@ pub fn stalled(line: &str) -> Statement {
     Statement::yes(types::STALLED, Reason::ProbeFailure, line)
 }
 
+/// `Stalled` is false: what keeps a workload from becoming ready, which may still change; `line` is of
+/// [`probe_line`].
+pub fn hindered(line: &str) -> Statement {
+    Statement::no(types::STALLED, Reason::ProbeFailure, line)
+}
+
 /// Returns the line about an object that cannot progress, and what it says of it.
 pub fn stalled_line(object: &Identity, why: &str) -> String {
     format!("Object {} cannot progress: {why}", object.text())
@@ -174,12 +180,23 @@ pub struct Collision {
 const COLLISIONS: &str = "revision object collisions";
 const OWNER: &str = "Conflicting Owner: ";
 const NOBODY: &str = "nil";
+const REFERENCE: &str = "&OwnerReference{";
 
 /// Says whether a text is one of [`collisions`] with an object that nobody controls: somebody made it
 /// by hand, or restored it from a backup, where it has lost its owner. The user may have it adopted.
 pub fn may_be_adopted(text: &str) -> bool {
     let unowned = |line: &str| line.strip_prefix(OWNER) == Some(NOBODY);
     text.contains(COLLISIONS) && text.lines().any(unowned)
+}
+
+/// Returns kind and name of the first owner in a text of [`collisions`].
+pub fn other_owner(text: &str) -> Option<(&str, &str)> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(OWNER));
+    let (kind, rest) = lines.find_map(|owner| {
+        let owner = owner.strip_prefix(REFERENCE)?.strip_prefix("Kind:")?;
+        owner.split_once(",Name:")
+    })?;
+    Some((kind, rest.split_once(",UID:")?.0))
 }
 
 /// Text about objects of a phase, counted from 0, that have another owner.
@@ -206,7 +223,7 @@ fn owner_text(owner: Option<&OwnerReference>) -> String {
     };
     let flag = |flag: Option<bool>| flag.map_or_else(|| "nil".to_owned(), |on| format!("*{on}"));
     format!(
-        "&OwnerReference{{Kind:{},Name:{},UID:{},APIVersion:{},Controller:{},BlockOwnerDeletion:{},}}",
+        "{REFERENCE}Kind:{},Name:{},UID:{},APIVersion:{},Controller:{},BlockOwnerDeletion:{},}}",
         owner.kind,
         owner.name,
         owner.uid,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use olm_test::cluster;
 use olm_test::package::{Bundle, Entry, chain};
-use olm_test::scene::Scene;
-use olm_test::wait;
+use olm_test::scene::{ACCOUNT, Scene};
+use olm_test::{plugin, wait};
 use serde_json::json;
 
 const REPAIR: Duration = Duration::from_secs(30);
@@ -45,12 +45,26 @@ async fn installs_and_removes_with_the_rights_rbac_printed() {
     }
 }
 
-// api.md R9, T9; applying.md d5
+/// Adds two Roles, and a binding that names one of them.
+fn bound_to(bundle: Bundle, role: &str) -> Bundle {
+    let api = "rbac.authorization.k8s.io";
+    let of = |kind: &str, name: &str| json!({"apiVersion": format!("{api}/v1"), "kind": kind, "metadata": {"name": name}});
+    let (mut first, mut second) = (of("Role", "first"), of("Role", "second"));
+    for role in [&mut first, &mut second] {
+        role["rules"] = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
+    }
+    let mut binding = of("RoleBinding", "bound");
+    binding["roleRef"] = json!({"apiGroup": api, "kind": "Role", "name": role});
+    binding["subjects"] = json!([{"apiGroup": api, "kind": "User", "name": "nobody"}]);
+    bundle.with_manifest(first).with_manifest(second).with_manifest(binding)
+}
+
+// api.md R9, T9; applying.md d5, 3.6
 #[tokio::test(flavor = "multi_thread")]
 async fn upgrades_by_itself_when_the_catalog_moves() {
     let cluster = cluster::with_controller().await;
-    let old = Bundle::new("1.0.0").with_second_config_map();
-    let new = Bundle::new("1.1.0");
+    let old = bound_to(Bundle::new("1.0.0").with_second_config_map(), "first");
+    let new = bound_to(Bundle::new("1.1.0"), "second");
     let mut scene =
         Scene::set(cluster, "moves", std::slice::from_ref(&old), &chain(&["1.0.0"])).await;
     scene.grant(&[old.clone(), new.clone()]);
@@ -79,6 +93,9 @@ async fn upgrades_by_itself_when_the_catalog_moves() {
     let deployment =
         scene.get("deployment", &scene.package.deployment()).expect("the Deployment is there");
     assert_eq!(deployment["metadata"]["ownerReferences"][0]["name"], format!("{}-2", scene.name));
+    // What the API server never changes was made anew.
+    let bound = scene.get("rolebinding", "bound").expect("the RoleBinding is there");
+    assert_eq!(bound["roleRef"]["name"], "second");
     extension.delete().await;
 }
 
@@ -186,12 +203,45 @@ async fn a_rollout_that_cannot_finish_gives_way_to_another_version() {
     let cluster = cluster::with_controller().await;
     let bundles = [Bundle::new("1.0.0").broken(), Bundle::new("1.0.1")];
     let scene = Scene::set(cluster, "stuck", &bundles, &chain(&["1.0.0", "1.0.1"])).await;
+    let account = format!("--serviceaccount={}:{ACCOUNT}", scene.name);
+    for args in [
+        ["create", "role", "pods", "--verb=list", "--resource=pods", "-n", &scene.name],
+        ["create", "rolebinding", "pods", "--role=pods", &account, "-n", &scene.name],
+    ] {
+        scene.cluster.plane.kubectl(&args);
+    }
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     let rolling = extension.shows("Installed", "False", "Absent", "No bundle installed").await;
     assert!(olm_test::extension::is(&rolling, "Progressing", "True", "RollingOut"));
+    let image = "image wrong/image:v1 of container manager cannot be pulled";
+    extension.shows("Ready", "False", "RollingOut", image).await;
+    status_shows(&scene, image);
 
     extension.patch_catalog(json!({"version": "1.0.1"})).await;
     extension.installed("1.0.1").await;
+    extension.delete().await;
+}
+
+/// Shown to who may read pods, whatever the account may.
+fn status_shows(scene: &Scene, text: &str) {
+    for output in ["table", "tree"] {
+        let args = ["status", &scene.name, "-o", output];
+        let shown = plugin::answer(scene.cluster.plane, &args);
+        assert!(shown.1.contains(text), "{shown:?}");
+    }
+}
+
+// applying.md 3.7
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_are_refused_are_told_with_the_reason() {
+    let cluster = cluster::with_controller().await;
+    let scene = Scene::set(cluster, "refused", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let restricted = "pod-security.kubernetes.io/enforce=restricted";
+    scene.cluster.plane.kubectl(&["label", "namespace", &scene.name, restricted]);
+    let extension = scene.install(json!({})).await;
+    let reason = "violates PodSecurity";
+    extension.shows("Ready", "False", "RollingOut", reason).await;
+    status_shows(&scene, reason);
     extension.delete().await;
 }
 

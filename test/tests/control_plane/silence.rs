@@ -148,7 +148,8 @@ async fn looks_again_in_silence(cluster: Cluster, controller: &Controller) {
     let bundle = Bundle::new("1.0.0").broken();
     let scene = Scene::set(cluster, "unready", &[bundle], &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.shows("Progressing", "True", "RollingOut", "1.0.0").await;
+    // The account may not list pods, which the controller asks once.
+    extension.shows("Ready", "False", "RollingOut", "kubectl describe pods").await;
     let before = settles(&log).await;
     let known = controller.log().len();
     passes(controller, known, [format!("{}-1", extension.name)]).await;

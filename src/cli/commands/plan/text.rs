@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use olm_core::plan::{Action, CrdVerdict, Difference, Plan};
+use olm_core::plan::{Action, CrdVerdict, Difference, ObjectChange, Plan};
 use serde_json::{Value, json};
 
 /// Digits of a digest that are shown.
@@ -62,7 +62,10 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
         format!("+{} ~{} -{}", count(Action::Create), count(Action::Change), count(Action::Delete));
     let lacks = plan.account.missing.iter();
     let lacks = lacks.map(|rule| format!("lacks {rule}")).collect();
-    let mut rows = vec![("objects", vec![counts])];
+    let immutable = plan.objects.iter().filter_map(|object| {
+        Some(format!("{} {}: {}", object.kind, place(object), object.immutable.as_ref()?))
+    });
+    let mut rows = vec![("objects", vec![counts]), ("immutable", immutable.collect())];
     rows.extend(plan.crds.iter().map(|crd| ("crds", verdict(crd))));
     rows.extend([
         ("account", lacks),
@@ -111,6 +114,13 @@ fn difference(of: &Difference) -> Vec<String> {
     added.chain(removed).collect()
 }
 
+fn place(object: &ObjectChange) -> String {
+    match object.namespace.as_str() {
+        "" => object.name.clone(),
+        namespace => format!("{namespace}/{}", object.name),
+    }
+}
+
 /// Writes each field that changes.
 pub(super) fn write_fields(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     for object in &plan.objects {
@@ -119,11 +129,8 @@ pub(super) fn write_fields(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
             Action::Change => "~",
             Action::Delete => "-",
         };
-        let place = match object.namespace.as_str() {
-            "" => object.name.clone(),
-            namespace => format!("{namespace}/{}", object.name),
-        };
-        writeln!(out, "{word} {} {} {place}", object.api_version, object.kind)?;
+        let (version, kind) = (&object.api_version, &object.kind);
+        writeln!(out, "{word} {version} {kind} {}", place(object))?;
         for field in &object.fields {
             writeln!(out, "    {}", field.path)?;
             for (sign, value) in [("-", &field.from), ("+", &field.to)] {

@@ -44,6 +44,13 @@ pub struct Revisions<'a> {
     pub rolling: Vec<Revision<'a>>,
 }
 
+impl<'a> Revisions<'a> {
+    /// Returns the revision whose rollout counts: the newest that rolls out, else the installed one.
+    fn newest(&self) -> Option<&Revision<'a>> {
+        self.rolling.last().or(self.installed.as_ref().map(|installed| &installed.revision))
+    }
+}
+
 /// The result of a reconcile, as far as it affects `Progressing`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -119,7 +126,7 @@ pub fn summarize(
     let waits = read.filter(|_| pass.outcome == Outcome::Settled);
     let notes = waits.and_then(waited_for).into_iter();
     let notes = notes.chain(waits.and_then(stalled));
-    let notes = notes.chain(waits.and_then(adoptable));
+    let notes = notes.chain(waits.and_then(collision));
     let notes = notes.chain(pass.notes.iter().cloned());
     let notes: Vec<Note> = notes.chain(read.and_then(deferred)).collect();
     let mut ready = extension_ready(conditions, pass.generation, &notes);
@@ -137,32 +144,37 @@ pub fn paused() -> Statement {
 
 /// Returns the object that the rollout waits for, from the conditions of the newest revision.
 fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
-    let newest = revisions.rolling.last()?;
+    let newest = revisions.newest()?;
     let found = find(newest.conditions, types::AVAILABLE)?;
     (found.status == status::FALSE)
         .then(|| Note { reason: Reason::RollingOut, message: found.message.clone() })
 }
 
-/// Returns what a workload of the newest revision says of why it cannot progress.
+/// Returns what keeps a workload of the newest revision from becoming ready.
 fn stalled(revisions: &Revisions<'_>) -> Option<Note> {
-    let newest = revisions.rolling.last()?;
+    let newest = revisions.newest()?;
     let found = find(newest.conditions, types::STALLED)?;
     Some(Note { reason: Reason::RollingOut, message: found.message.clone() })
 }
 
-/// Returns the way out where the newest revision meets objects that nobody controls.
-fn adoptable(revisions: &Revisions<'_>) -> Option<Note> {
+/// Returns what can be done where objects of the newest revision are controlled by nobody, or by
+/// somebody else.
+fn collision(revisions: &Revisions<'_>) -> Option<Note> {
     let newest = revisions.rolling.last()?;
-    let found = find(newest.conditions, types::PROGRESSING)?;
-    object_set::may_be_adopted(&found.message)
-        .then(|| Note { reason: Reason::Retrying, message: text::adoptable() })
+    let found = &find(newest.conditions, types::PROGRESSING)?.message;
+    let message = if object_set::may_be_adopted(found) {
+        text::adoptable()
+    } else {
+        let (kind, name) = object_set::other_owner(found)?;
+        text::owned_by(kind, name)
+    };
+    Some(Note { reason: Reason::Retrying, message })
 }
 
 /// Returns which objects the newest revision left out because the cluster does not serve their kind
 /// (decision 21).
 fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
-    let installed = revisions.installed.as_ref().map(|one| &one.revision);
-    let newest = revisions.rolling.last().or(installed)?;
+    let newest = revisions.newest()?;
     let found = find(newest.conditions, types::DEFERRED)?;
     Some(Note { reason: Reason::ObjectsDeferred, message: found.message.clone() })
 }

@@ -214,14 +214,37 @@ fn ready_names_the_object_a_roll_out_waits_for() {
     );
 }
 
+// decision 24
+#[test]
+fn ready_names_what_no_longer_works_of_what_is_installed() {
+    let probes = "Object Deployment.apps/v1 lamps/lamp: not available";
+    let pods = "Object Deployment.apps/v1 lamps/lamp: pod lamp-1: it cannot be scheduled";
+    let broken = conditions([
+        object_set::rolling_out("1.0.0"),
+        object_set::probe_failure(&[probes.to_owned()]),
+        object_set::hindered(pods),
+        object_set::succeeded(),
+    ]);
+    let revisions = Revisions { installed: Some(installed_revision(&broken)), rolling: Vec::new() };
+    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    let want = format!("False/RollingOut Revision 1.0.0 is rolling out.\n{probes}\n{pods}");
+    assert_eq!(one(&status, types::READY), want);
+}
+
 // applying.md 2.4; decision 24
 #[rstest]
-#[case::restored_from_a_backup(None, true)]
-#[case::of_somebody_else(Some(OwnerReference::default()), false)]
-fn ready_names_the_way_out_of_a_collision_with_what_nobody_controls(
-    #[case] owner: Option<OwnerReference>,
-    #[case] named: bool,
+#[case::restored_from_a_backup(None, "policy.olm.operatorframework.io/adopt: all")]
+#[case::of_another_extension(Some(("ClusterObjectSet", "two-lamps-3")), "\nClusterExtension two-lamps has objects")]
+#[case::of_somebody_else(Some(("Lamp", "two-lamps-3")), "\nLamp two-lamps-3 has objects")]
+fn ready_names_what_can_be_done_about_a_collision(
+    #[case] owner: Option<(&str, &str)>,
+    #[case] note: &str,
 ) {
+    let owner = owner.map(|(kind, name)| OwnerReference {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        ..OwnerReference::default()
+    });
     let object = Identity {
         group: "apps".to_owned(),
         version: "v1".to_owned(),
@@ -235,7 +258,7 @@ fn ready_names_the_way_out_of_a_collision_with_what_nobody_controls(
     let status = summarize(None, &pass(revisions, Outcome::Settled), now());
     let ready = one(&status, types::READY);
     assert!(ready.starts_with(&format!("False/Retrying {text}")), "{ready}");
-    assert_eq!(ready.contains("policy.olm.operatorframework.io/adopt: all"), named, "{ready}");
+    assert!(ready.contains(note), "{ready}");
 }
 
 // api.md T18

@@ -29,6 +29,19 @@ pub fn adoptable() -> String {
     )
 }
 
+/// What can be done about objects of somebody else; a revision is named as its extension.
+pub fn owned_by(kind: &str, name: &str) -> String {
+    let owner = match name.rsplit_once('-') {
+        Some((extension, _)) if kind == "ClusterObjectSet" => {
+            format!("ClusterExtension {extension}")
+        }
+        _ => format!("{kind} {name}"),
+    };
+    format!(
+        "{owner} has objects that this bundle has as well, and an object has one owner: remove this          extension, or what owns the objects"
+    )
+}
+
 /// `Installed` is true.
 pub fn installed(image: &str) -> String {
     format!("Installed bundle {image} successfully")

@@ -1,0 +1,69 @@
+//! What keeps workloads from being ready, from what they and their pods report to the caller.
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use olm_api::keys::label;
+use olm_core::object::Object;
+use olm_core::revision::{MAX_PODS, Readiness, built_in, evaluate, hindrance, pod_selector};
+use serde_json::json;
+
+use crate::managed::failure;
+
+/// Returns what keeps an object from being ready, a reason each; what cannot be read is one, too.
+pub(crate) async fn reasons(client: &Client, live: &Object) -> Vec<String> {
+    let (pods, unread) = match pods(client, live).await {
+        Ok(pods) => (pods, None),
+        Err(why) => (Vec::new(), Some(format!("pods not known: {why}"))),
+    };
+    hindrance(live, &pods).into_iter().chain(unread).collect()
+}
+
+/// Returns what keeps the workloads of an extension from being ready, a line each.
+pub(crate) async fn causes(client: &Client, extension: &str) -> Result<Vec<String>, String> {
+    let kinds = [
+        ApiResource::erase::<Deployment>(&()),
+        ApiResource::erase::<StatefulSet>(&()),
+        ApiResource::erase::<DaemonSet>(&()),
+    ];
+    let (probes, mut lines) = (built_in(), Vec::new());
+    let selector = format!("{}={extension}", label::OWNER_NAME);
+    for kind in &kinds {
+        let api = Api::<DynamicObject>::all_with(client.clone(), kind);
+        let listed = api.list(&ListParams::default().labels(&selector)).await;
+        for workload in objects(listed.map_err(|error| failure(&error))?.items, kind) {
+            if evaluate(&workload, &probes) == Readiness::Ready {
+                continue;
+            }
+            let reasons = reasons(client, &workload).await;
+            if !reasons.is_empty() {
+                lines.push(format!("{}: {}", workload.identity(), reasons.join("; ")));
+            }
+        }
+    }
+    Ok(lines)
+}
+
+/// Lists pods of an object, if it is a workload.
+async fn pods(client: &Client, live: &Object) -> Result<Vec<Object>, String> {
+    let Some(selector) = pod_selector(live) else {
+        return Ok(Vec::new());
+    };
+    let kind = ApiResource::erase::<Pod>(&());
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), live.namespace(), &kind);
+    let params = ListParams::default().labels(&selector).limit(MAX_PODS);
+    let listed = api.list(&params).await.map_err(|error| failure(&error))?;
+    Ok(objects(listed.items, &kind))
+}
+
+/// Returns listed objects with their kind, which stands in the list only.
+fn objects(listed: Vec<DynamicObject>, kind: &ApiResource) -> Vec<Object> {
+    let objects = listed.into_iter().filter_map(|object| {
+        let mut object = Object::from_value(serde_json::to_value(object).ok()?)?;
+        object.0.insert("apiVersion".to_owned(), json!(kind.api_version));
+        object.0.insert("kind".to_owned(), json!(kind.kind));
+        Some(object)
+    });
+    objects.collect()
+}

@@ -1,0 +1,297 @@
+//! Fields that the API server never changes, and what becomes of an object that needs another value.
+//!
+//! Source: applying.md 3.6.
+
+use std::fmt;
+
+use olm_api::keys::manager;
+use serde_json::Value;
+
+use super::managed_fields::others_manage;
+use crate::object::Object;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// In place of a default: the API server fills values in, so that only those that are given count.
+const FILLED: &str = "*";
+
+/// A field that cannot be changed: its path as a JSON pointer, and what stands for an absent value.
+type Field = (&'static str, &'static str);
+
+/// What becomes of an object of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It holds no state: it is deleted and made anew.
+    Replaced,
+    /// The same, unless somebody else has written data into it.
+    ReplacedUnlessFilled,
+    /// The same, unless its pods have claims of their own.
+    ReplacedUnlessClaimed,
+    /// It holds state: somebody has to delete it.
+    Kept(&'static str),
+}
+
+const CONTENT: [Field; 4] =
+    [("/data", ""), ("/binaryData", ""), ("/stringData", ""), ("/immutable", "")];
+const FILLED_WITH_DATA: &str = "it holds data that the bundle does not: save that first";
+const HAS_CLAIMS: &str = "with --cascade=orphan its pods stay, and the new one takes them over";
+
+/// Every kind with such fields that a bundle may have.
+#[rustfmt::skip]
+const KINDS: &[(&str, &str, &[Field], Fate)] = &[
+    (RBAC, "RoleBinding", &[("/roleRef", "")], Fate::Replaced),
+    (RBAC, "ClusterRoleBinding", &[("/roleRef", "")], Fate::Replaced),
+    ("", "ConfigMap", &[], Fate::ReplacedUnlessFilled),
+    ("", "Secret", &[("/type", "Opaque")], Fate::ReplacedUnlessFilled),
+    ("", "Service", &[("/spec/clusterIP", FILLED)], Fate::Replaced),
+    ("apps", "Deployment", &[("/spec/selector", "")], Fate::Replaced),
+    ("apps", "DaemonSet", &[("/spec/selector", "")], Fate::Replaced),
+    ("apps", "StatefulSet", &[
+        ("/spec/selector", ""), ("/spec/serviceName", ""), ("/spec/podManagementPolicy", "OrderedReady"),
+        ("/spec/volumeClaimTemplates", FILLED),
+    ], Fate::ReplacedUnlessClaimed),
+    ("batch", "Job", &[
+        ("/spec/template", FILLED), ("/spec/selector", FILLED), ("/spec/completions", FILLED),
+        ("/spec/completionMode", "NonIndexed"),
+    ], Fate::Replaced),
+    ("storage.k8s.io", "StorageClass", &[
+        ("/provisioner", ""), ("/parameters", ""), ("/reclaimPolicy", "Delete"),
+        ("/volumeBindingMode", "Immediate"),
+    ], Fate::Replaced),
+    ("scheduling.k8s.io", "PriorityClass", &[
+        ("/value", FILLED), ("/preemptionPolicy", "PreemptLowerPriority"),
+    ], Fate::Replaced),
+    ("", "PersistentVolumeClaim", &[
+        ("/spec/accessModes", ""), ("/spec/storageClassName", FILLED), ("/spec/volumeMode", "Filesystem"),
+        ("/spec/volumeName", FILLED), ("/spec/selector", ""), ("/spec/dataSource", FILLED),
+    ], Fate::Kept("its data goes with it: save that first")),
+    ("apiextensions.k8s.io", "CustomResourceDefinition", &[
+        ("/spec/group", ""), ("/spec/scope", ""), ("/spec/names/kind", ""), ("/spec/names/plural", ""),
+    ], Fate::Kept("all objects of it go with it: save them first")),
+];
+
+/// Fields of an object that the API server refuses to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fixed {
+    fields: Vec<String>,
+    /// The command that deletes it and what to know before, where it is kept.
+    delete: Option<String>,
+}
+
+impl Fixed {
+    /// Returns the fields of an object that would have to change and cannot. `before` is the object on
+    /// the cluster, or as the revision before has it.
+    pub fn of(before: &Object, after: &Object) -> Option<Self> {
+        let (_, _, fields, fate) = KINDS
+            .iter()
+            .find(|(group, kind, ..)| *group == after.group() && *kind == after.kind())?;
+        let frozen = before.0.get("immutable") == Some(&Value::Bool(true));
+        let content = if frozen { &CONTENT[..] } else { &[] };
+        let fields = fields.iter().chain(content);
+        let changed = fields.filter(|field| is_changed(before, after, **field));
+        let fields: Vec<_> = changed.map(|(path, _)| path.replace('/', ".")).collect();
+        if fields.is_empty() {
+            return None;
+        }
+        let why = match *fate {
+            Fate::Replaced => None,
+            Fate::ReplacedUnlessFilled => is_filled(before).then_some(FILLED_WITH_DATA),
+            Fate::ReplacedUnlessClaimed => has_claims(before).then_some(HAS_CLAIMS),
+            Fate::Kept(why) => Some(why),
+        };
+        let delete = why.map(|why| format!("{} ({why})", delete(before)));
+        Some(Self { fields, delete })
+    }
+
+    /// Says whether the object is deleted and made anew.
+    pub fn is_replaced(&self) -> bool {
+        self.delete.is_none()
+    }
+}
+
+impl fmt::Display for Fixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be changed: ", self.fields.join(", "))?;
+        match &self.delete {
+            None => f.write_str("the object is deleted and created again"),
+            Some(delete) => write!(f, "it is created again after {delete}"),
+        }
+    }
+}
+
+fn is_changed(before: &Object, after: &Object, (path, default): Field) -> bool {
+    let value = |object: &Object| object.pointer(path).filter(|value| !value.is_null()).cloned();
+    let (old, new) = (value(before), value(after));
+    match (old, new, default) {
+        (_, None, FILLED) => false,
+        (Some(old), Some(new), FILLED) => !contains(&old, &new),
+        (old, new, default) => {
+            let or_default = |value: Option<Value>| value.unwrap_or_else(|| default.into());
+            or_default(old) != or_default(new)
+        }
+    }
+}
+
+/// Says whether everything that is given stands in a value that the API server has filled in.
+fn contains(live: &Value, given: &Value) -> bool {
+    match (live, given) {
+        (Value::Object(live), Value::Object(given)) => {
+            given.iter().all(|(key, given)| live.get(key).is_some_and(|live| contains(live, given)))
+        }
+        (Value::Array(live), Value::Array(given)) => {
+            live.len() == given.len()
+                && live.iter().zip(given).all(|(one, other)| contains(one, other))
+        }
+        _ => live == given,
+    }
+}
+
+/// Says whether anybody else wrote data into an object.
+fn is_filled(object: &Object) -> bool {
+    ["f:data", "f:binaryData"].iter().any(|field| others_manage(object, manager::OBJECTS, field))
+}
+
+fn has_claims(object: &Object) -> bool {
+    let claims = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
+    claims.is_some_and(|claims| !claims.is_empty())
+}
+
+/// Returns the command that deletes an object.
+fn delete(object: &Object) -> String {
+    let (kind, name) = (object.kind().to_ascii_lowercase(), object.name());
+    let namespace = match object.namespace() {
+        "" => String::new(),
+        namespace => format!(" -n {namespace}"),
+    };
+    let orphan = if kind == "statefulset" { " --cascade=orphan" } else { "" };
+    format!("kubectl delete {kind} {name}{namespace}{orphan}")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(api_version: &str, kind: &str, content: &Value) -> Object {
+        let mut object = json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": "o", "namespace": "n"}});
+        for (key, value) in content.as_object().unwrap() {
+            object[key] = value.clone();
+        }
+        Object::from_value(object).unwrap()
+    }
+
+    #[rstest]
+    #[case::role_ref(
+        "rbac.authorization.k8s.io/v1", "RoleBinding",
+        json!({"roleRef": {"name": "a"}}), json!({"roleRef": {"name": "b"}}), Some(".roleRef")
+    )]
+    #[case::subjects(
+        "rbac.authorization.k8s.io/v1", "ClusterRoleBinding",
+        json!({"roleRef": {"name": "a"}, "subjects": []}), json!({"roleRef": {"name": "a"}}), None
+    )]
+    #[case::fewer_labels(
+        "apps/v1", "Deployment",
+        json!({"spec": {"selector": {"matchLabels": {"a": "1", "b": "2"}}}}),
+        json!({"spec": {"selector": {"matchLabels": {"a": "1"}}}}),
+        Some(".spec.selector")
+    )]
+    #[case::stateless(
+        "apps/v1", "StatefulSet",
+        json!({"spec": {"serviceName": "a", "podManagementPolicy": "OrderedReady"}}),
+        json!({"spec": {"serviceName": "b"}}),
+        Some(".spec.serviceName")
+    )]
+    #[case::type_of_a_secret(
+        "v1", "Secret", json!({"type": "Opaque"}), json!({"type": "kubernetes.io/tls"}), Some(".type")
+    )]
+    #[case::default_type("v1", "Secret", json!({"type": "Opaque"}), json!({}), None)]
+    #[case::mutable("v1", "ConfigMap", json!({"data": {"k": "a"}}), json!({"data": {"k": "b"}}), None)]
+    #[case::immutable(
+        "v1", "ConfigMap",
+        json!({"immutable": true, "data": {"k": "a"}}), json!({"immutable": true, "data": {"k": "b"}}),
+        Some(".data")
+    )]
+    #[case::address(
+        "v1", "Service",
+        json!({"spec": {"clusterIP": "10.0.0.1"}}), json!({"spec": {"clusterIP": "None"}}),
+        Some(".spec.clusterIP")
+    )]
+    #[case::given_address("v1", "Service", json!({"spec": {"clusterIP": "10.0.0.1"}}), json!({"spec": {}}), None)]
+    #[case::job(
+        "batch/v1", "Job",
+        json!({"spec": {"template": {"spec": {"containers": [{"image": "a"}], "dnsPolicy": "ClusterFirst"}}}}),
+        json!({"spec": {"template": {"spec": {"containers": [{"image": "b"}]}}}}),
+        Some(".spec.template")
+    )]
+    #[case::filled_in(
+        "batch/v1", "Job",
+        json!({"spec": {"template": {"spec": {"containers": [{"image": "a", "env": []}]}}}}),
+        json!({"spec": {"template": {"spec": {"containers": [{"image": "a"}]}}}}),
+        None
+    )]
+    #[case::priority("scheduling.k8s.io/v1", "PriorityClass", json!({"value": 1}), json!({"value": 2}), Some(".value"))]
+    #[case::class(
+        "storage.k8s.io/v1", "StorageClass",
+        json!({"provisioner": "a", "parameters": {"x": "1"}, "reclaimPolicy": "Delete"}),
+        json!({"provisioner": "a"}),
+        Some(".parameters")
+    )]
+    #[case::of_another_group(
+        "example.com/v1", "Deployment", json!({"spec": {"selector": "a"}}), json!({"spec": {"selector": "b"}}), None
+    )]
+    fn what_holds_no_state_is_replaced(
+        #[case] api_version: &str,
+        #[case] kind: &str,
+        #[case] before: Value,
+        #[case] after: Value,
+        #[case] want: Option<&str>,
+    ) {
+        let of = |content: &Value| object(api_version, kind, content);
+        let found = Fixed::of(&of(&before), &of(&after));
+        assert!(found.as_ref().is_none_or(Fixed::is_replaced));
+        let want = want.map(|field| {
+            format!("{field} cannot be changed: the object is deleted and created again")
+        });
+        assert_eq!(found.map(|found| found.to_string()), want);
+    }
+
+    #[rstest]
+    #[case::claims(
+        "apps/v1", "StatefulSet",
+        json!({"spec": {"volumeClaimTemplates": [{"spec": {"accessModes": ["a"]}}]}}),
+        json!({"spec": {"volumeClaimTemplates": [{"spec": {"accessModes": ["b"]}}]}}),
+        "kubectl delete statefulset o -n n --cascade=orphan ("
+    )]
+    #[case::claim(
+        "v1", "PersistentVolumeClaim",
+        json!({"spec": {"storageClassName": "a"}}), json!({"spec": {"storageClassName": "b"}}),
+        "kubectl delete persistentvolumeclaim o -n n ("
+    )]
+    #[case::definition(
+        "apiextensions.k8s.io/v1", "CustomResourceDefinition",
+        json!({"spec": {"scope": "Cluster"}}), json!({"spec": {"scope": "Namespaced"}}),
+        "kubectl delete customresourcedefinition o -n n ("
+    )]
+    #[case::data_of_others(
+        "v1", "Secret",
+        json!({"type": "a", "metadata": {"name": "o", "namespace": "n", "managedFields": [
+            {"manager": "operator", "fieldsV1": {"f:data": {"f:key": {}}}}]}}),
+        json!({"type": "b"}),
+        "kubectl delete secret o -n n ("
+    )]
+    fn what_holds_state_names_the_command(
+        #[case] api_version: &str,
+        #[case] kind: &str,
+        #[case] before: Value,
+        #[case] after: Value,
+        #[case] command: &str,
+    ) {
+        let of = |content: &Value| object(api_version, kind, content);
+        let found = Fixed::of(&of(&before), &of(&after)).unwrap();
+        assert!(!found.is_replaced());
+        let text = found.to_string();
+        assert!(text.contains(&format!("it is created again after {command}")), "{text}");
+    }
+}
