@@ -84,7 +84,7 @@ pub(crate) async fn run(
                 let allow: Vec<_> = crds.flat_map(|crd| &crd.allow).map(String::as_str).collect();
                 if is_final {
                     let hold = plan.holds.iter().find(|hold| hold.word() == "crds");
-                    for hold in hold {
+                    if let Some(hold) = hold {
                         notice(&format!("hint: {}", hold.note.message));
                     }
                 } else if !allow.is_empty() {
