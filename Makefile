@@ -138,7 +138,7 @@ test-control-plane: built ## Tests on a real kube-apiserver, etcd and registry (
 # Those that wait for many minutes have targets of their own. The short form is one of each point; what
 # of the manifests is not in it is in `make test-image`.
 LONG := --skip under_load_fail_no_request --skip a_roll_out_that_fails --skip a_bad_update_on_the_way
-SOME := takeover:: catalog_holds:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence::
+SOME := takeover:: catalog_holds:: crd_changes:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence::
 
 .PHONY: test-full
 test-full: built ## The tests whose point is time, size, another installer or another release (SHORT=1: some of each, minutes; else two hours)

@@ -76,9 +76,15 @@ pub(crate) async fn run(
                 notice(&format!(
                     "error: cannot go back to revision {number} ({version}): {refused}"
                 ));
-                let allow = plan.crds.iter().flat_map(|crd| &crd.allow);
-                let allow: Vec<_> = allow.map(String::as_str).collect();
-                if !allow.is_empty() {
+                let crds = plan.crds.iter().filter(|crd| !crd.findings.is_empty());
+                let is_final = crds.clone().any(|crd| crd.allow.is_empty());
+                let allow: Vec<_> = crds.flat_map(|crd| &crd.allow).map(String::as_str).collect();
+                if is_final {
+                    let hold = plan.holds.iter().find(|hold| hold.word() == "crds");
+                    if let Some(hold) = hold {
+                        notice(&format!("hint: {}", hold.note.message));
+                    }
+                } else if !allow.is_empty() {
                     notice(&format!(
                         "hint: kubectl annotate clusterextension {name} {}={} {}=WHY lets that pass",
                         policy::CRD_SAFETY_ALLOW,

@@ -40,8 +40,21 @@ pub enum Check {
     Required,
     Type,
     Unhandled,
-    /// Ours: the CRD is not in the new version at all.
+    /// Ours, as those below: the CRD is not in the new version at all.
     DefinitionRemoval,
+    ConversionRemoval,
+    Kind,
+    Names,
+    SelectableFieldRemoval,
+    ServedVersionRemoval,
+    SubresourceRemoval,
+}
+
+impl Check {
+    /// Says whether a finding can be let pass: the API server refuses the others in any case.
+    pub fn is_waivable(self) -> bool {
+        !matches!(self, Self::Scope | Self::Kind | Self::StoredVersionRemoval)
+    }
 }
 
 /// Says what is wrong between two values of a keyword; an absent one is null.
@@ -179,7 +192,8 @@ fn sorted(list: &Value) -> Vec<String> {
     texts
 }
 
-fn without<'a>(all: &'a [String], others: &[String]) -> Vec<&'a str> {
+/// Returns what of a list is not in another.
+pub(super) fn without<'a>(all: &'a [String], others: &[String]) -> Vec<&'a str> {
     let rest = all.iter().filter(|one| !others.contains(one));
     rest.map(String::as_str).collect()
 }

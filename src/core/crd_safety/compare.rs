@@ -1,21 +1,21 @@
 //! Compares two custom resource definitions.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::access;
 use super::check::{Check, KEYWORD_CHECKS, changed};
 use super::definition::{Definition, Version};
 use super::finding::{Finding, Place};
-use super::loosening;
-use super::schema::{KEYWORDS, Kind, Node, Schema, flattened};
+use super::loosening::is_harmless;
+use super::schema::{KEYWORDS, Kind, Node, Position, Schema, flattened};
 use crate::error::quote;
 
 /// Which changes are let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
-    /// Those that cannot make a stored object invalid, too.
+    /// Those that keep every stored object valid, readable and writable, and no others.
     Loosenings,
     /// Those that upstream lets pass.
     Upstream,
@@ -24,11 +24,14 @@ pub enum Rules {
 /// Returns what keeps `new` from following `old`, sorted as text.
 pub fn compare(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding> {
     let mut findings = definition(old, new);
+    if rules == Rules::Loosenings {
+        findings.extend(access::lost(old, new));
+    }
     for new in &new.versions {
         let Some(old) = old.version(&new.name) else {
             continue;
         };
-        findings.extend(removed_fields(old, new));
+        findings.extend(removed_fields(old, new, rules));
         findings.extend(versions(&new.name, old, new, rules));
     }
     if !new.converted {
@@ -45,28 +48,26 @@ fn definition(old: &Definition, new: &Definition) -> Vec<Finding> {
     let mut findings = Vec::new();
     if old.scope != new.scope {
         let text = changed("scope changed", &old.scope, &new.scope);
-        findings.push(of_definition(Check::Scope, text));
+        findings.push(Finding::of_definition(Check::Scope, text));
     }
     let stored = old.stored.iter().map(String::as_str);
     let removed: Vec<_> = stored.filter(|name| new.version(name).is_none()).collect();
     if !removed.is_empty() {
         let text = format!("stored versions removed : [{}]", removed.join(" "));
-        findings.push(of_definition(Check::StoredVersionRemoval, text));
+        findings.push(Finding::of_definition(Check::StoredVersionRemoval, text));
     }
     findings
 }
 
-fn of_definition(check: Check, text: String) -> Finding {
-    Finding { place: Place::Definition, check, text, unhandled: Vec::new() }
-}
-
-fn removed_fields(old: &Version, new: &Version) -> Vec<Finding> {
+/// Returns the schemas that are gone; upstream also counts those that describe no field.
+fn removed_fields(old: &Version, new: &Version, rules: Rules) -> Vec<Finding> {
     let left = flattened(&new.schema);
-    let removed = flattened(&old.schema).into_keys();
+    let removed = flattened(&old.schema).into_iter();
     removed
-        .filter(|path| !left.contains_key(path))
-        .map(|path| format!("removed field : {}.{path}", new.name))
-        .map(|text| of_definition(Check::ExistingFieldRemoval, text))
+        .filter(|(_, node)| rules == Rules::Upstream || node.condition_of.is_none())
+        .filter(|(path, _)| !left.contains_key(path))
+        .map(|(path, _)| format!("removed field : {}.{path}", new.name))
+        .map(|text| Finding::of_definition(Check::ExistingFieldRemoval, text))
         .collect()
 }
 
@@ -87,11 +88,20 @@ fn served_pairs(definition: &Definition, rules: Rules) -> Vec<Finding> {
 
 /// Compares the schemas of two versions; fields that only the new one has are not looked at.
 fn versions(label: &str, old: &Version, new: &Version, rules: Rules) -> Vec<Finding> {
-    let news: BTreeMap<_, _> = flattened(&new.schema);
+    let (olds, news) = (flattened(&old.schema), flattened(&new.schema));
     let nothing = Schema::new();
     let mut findings = Vec::new();
-    for (path, old) in flattened(&old.schema) {
-        let new = news.get(&path).map_or(&nothing, |node| node.schema);
+    for (path, old) in &olds {
+        // Where the whole condition may change as it does, its parts are not looked at.
+        if let Some((field, key)) = old.condition_of.as_ref().filter(|_| rules == Rules::Loosenings)
+        {
+            let [before, after] =
+                [&olds, &news].map(|nodes| nodes.get(field).map_or(&nothing, |node| node.schema));
+            if is_harmless(key, before, after, Position::Field) {
+                continue;
+            }
+        }
+        let new = news.get(path).map_or(&nothing, |node| node.schema);
         for (check, text, unhandled) in node(old, new, rules) {
             let (versions, path) = (label.to_owned(), path.clone());
             findings.push(Finding {
@@ -109,7 +119,7 @@ fn versions(label: &str, old: &Version, new: &Version, rules: Rules) -> Vec<Find
 type Said = (Check, String, Vec<(&'static str, Value, Value)>);
 
 /// Compares two schemas without the properties and items in them.
-fn node(old: Node<'_>, new: &Schema, rules: Rules) -> Vec<Said> {
+fn node(old: &Node<'_>, new: &Schema, rules: Rules) -> Vec<Said> {
     let mut said = Vec::new();
     let mut unhandled = Vec::new();
     for keyword in &KEYWORDS {
@@ -120,7 +130,7 @@ fn node(old: Node<'_>, new: &Schema, rules: Rules) -> Vec<Said> {
         if apart || before == after {
             continue;
         }
-        if rules == Rules::Loosenings && loosening::is_harmless(key, before, after, old.monotone) {
+        if rules == Rules::Loosenings && is_harmless(key, old.schema, new, old.position) {
             continue;
         }
         let check = KEYWORD_CHECKS.iter().find(|(check, _)| key == <&str>::from(check));

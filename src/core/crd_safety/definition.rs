@@ -16,6 +16,17 @@ pub struct Definition {
     pub(super) stored: Vec<String>,
     /// Whether a webhook converts between versions.
     pub(super) converted: bool,
+    pub(super) names: Names,
+}
+
+/// What its objects are called.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Names {
+    pub(super) kind: String,
+    pub(super) singular: String,
+    pub(super) list: String,
+    pub(super) short: Vec<String>,
+    pub(super) categories: Vec<String>,
 }
 
 /// A version of it.
@@ -23,7 +34,11 @@ pub struct Definition {
 pub(super) struct Version {
     pub(super) name: String,
     pub(super) served: bool,
+    stores: bool,
     pub(super) schema: Map<String, Value>,
+    pub(super) subresources: Vec<String>,
+    /// The paths that a list can be limited by.
+    pub(super) selectable: Vec<String>,
 }
 
 impl Definition {
@@ -35,13 +50,13 @@ impl Definition {
 
     fn of_parts(metadata: &Value, spec: &Value, status: &Value) -> Self {
         let versions = spec["versions"].as_array().into_iter().flatten();
-        let stored = status["storedVersions"].as_array();
         Self {
             name: text(&metadata["name"]),
             scope: text(&spec["scope"]),
             versions: versions.map(Version::of).collect(),
-            stored: stored.into_iter().flatten().map(text).collect(),
+            stored: texts(&status["storedVersions"]),
             converted: spec["conversion"]["strategy"] == "Webhook",
+            names: Names::of(&spec["names"]),
         }
     }
 
@@ -51,15 +66,24 @@ impl Definition {
         Self::of_parts(member("metadata"), member("spec"), member("status"))
     }
 
-    /// Reads a CRD of a bundle as it would be once it is written and has objects.
-    pub fn written(crd: &Object) -> Self {
-        let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
-        let versions = versions.into_iter().flatten();
-        let storing = versions.filter(|version| version["storage"] == true);
-        Self {
-            stored: storing.map(|version| text(&version["name"])).collect(),
-            ..Self::of_object(crd)
+    /// Returns a CRD of a bundle as it would be once it is written and has objects.
+    #[must_use]
+    pub fn written(mut self) -> Self {
+        if self.stored.is_empty() {
+            self.stored.extend(self.storage().map(str::to_owned));
         }
+        self
+    }
+
+    /// Returns the version that objects are stored in.
+    pub fn storage(&self) -> Option<&str> {
+        let mut versions = self.versions.iter();
+        versions.find(|version| version.stores).map(|version| version.name.as_str())
+    }
+
+    /// Says whether it has a version.
+    pub fn has(&self, version: &str) -> bool {
+        self.version(version).is_some()
     }
 
     pub(super) fn version(&self, name: &str) -> Option<&Version> {
@@ -67,12 +91,35 @@ impl Definition {
     }
 }
 
+impl Names {
+    /// Reads them; what is absent is what the API server fills in.
+    fn of(names: &Value) -> Self {
+        let kind = text(&names["kind"]);
+        let named = |member: &str| names[member].as_str().filter(|name| !name.is_empty());
+        Self {
+            singular: named("singular").map_or_else(|| kind.to_lowercase(), str::to_owned),
+            list: named("listKind").map_or_else(|| format!("{kind}List"), str::to_owned),
+            short: texts(&names["shortNames"]),
+            categories: texts(&names["categories"]),
+            kind,
+        }
+    }
+}
+
 impl Version {
     fn of(version: &Value) -> Self {
         let schema = &version["schema"]["openAPIV3Schema"];
+        let subresources = version["subresources"].as_object().into_iter().flatten();
+        let selectable = version["selectableFields"].as_array().into_iter().flatten();
         Self {
             name: text(&version["name"]),
             served: version["served"] == true,
+            stores: version["storage"] == true,
+            subresources: subresources
+                .filter(|(_, value)| !value.is_null())
+                .map(|(name, _)| name.clone())
+                .collect(),
+            selectable: selectable.map(|field| text(&field["jsonPath"])).collect(),
             schema: if schema.is_object() {
                 schema::normalized(schema)
             } else {
@@ -80,6 +127,10 @@ impl Version {
             },
         }
     }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().map(text).collect()
 }
 
 fn text(value: &Value) -> String {

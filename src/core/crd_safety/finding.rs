@@ -39,6 +39,10 @@ pub struct Finding {
 }
 
 impl Finding {
+    pub(super) fn of_definition(check: Check, text: String) -> Self {
+        Self { place: Place::Definition, check, text, unhandled: Vec::new() }
+    }
+
     /// Returns the finding about a CRD that the new version of a bundle no longer has, if there are
     /// objects of it. Upstream deletes it with its objects.
     pub fn of_removal(objects: &Instances) -> Option<Self> {
@@ -48,12 +52,8 @@ impl Finding {
             Instances::Counted(1) => "1 object of it exists".to_owned(),
             Instances::Counted(count) => format!("{count} objects of it exist"),
         };
-        Some(Self {
-            place: Place::Definition,
-            check: Check::DefinitionRemoval,
-            text: format!("not part of the new version, and {which}"),
-            unhandled: Vec::new(),
-        })
+        let text = format!("not part of the new version, and {which}");
+        Some(Self::of_definition(Check::DefinitionRemoval, text))
     }
 }
 

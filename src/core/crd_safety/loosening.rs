@@ -1,68 +1,158 @@
-//! Which changes of a schema cannot make a stored object invalid.
+//! Which changes of a schema keep every stored object valid, readable and writable.
 //!
 //! Source: applying.md 6.4. Below `not` and `oneOf`, where accepting more may mean accepting less,
 //! only what says nothing about objects passes.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::schema::{KEYWORDS, Kind, is_turning};
+use super::schema::{KEYWORDS, Position, Schema};
 
 /// Keywords that say nothing about objects.
 const DOCUMENTATION: [&str; 4] = ["description", "title", "example", "externalDocs"];
 
+/// Keywords that only ever refuse objects.
+const LIMITS: [&str; 21] = [
+    "format",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "multipleOf",
+    "enum",
+    "maxProperties",
+    "minProperties",
+    "required",
+    "allOf",
+    "oneOf",
+    "anyOf",
+    "not",
+    "x-kubernetes-validations",
+];
+
 /// Members of a rule that only shape its message.
-const MESSAGES: [&str; 2] = ["message", "messageExpression"];
+const MESSAGES: [&str; 4] = ["message", "messageExpression", "reason", "fieldPath"];
 
-/// What these keywords mean where they are absent.
-const DEFAULTS: [(&str, &str); 2] =
-    [("x-kubernetes-list-type", "atomic"), ("x-kubernetes-map-type", "granular")];
+/// Says whether every object stays as it is when a keyword of a schema changes.
+pub(super) fn is_harmless(key: &str, old: &Schema, new: &Schema, position: Position) -> bool {
+    let (before, after) = (value(old, key), value(new, key));
+    before == after
+        || DOCUMENTATION.contains(&key)
+        || position != Position::Turning && is_loosened(key, old, new, position)
+        || is_looser_below(key, old, new, position)
+}
 
-/// Says whether every object stays valid when a keyword changes from one value to another; an
-/// absent one is null.
-pub(super) fn is_harmless(key: &str, old: &Value, new: &Value, monotone: bool) -> bool {
-    if old == new || DOCUMENTATION.contains(&key) {
+/// Says whether a schema differs from another by documentation alone.
+pub(super) fn is_same(old: &Schema, new: &Schema) -> bool {
+    is_looser(old, new, Position::Turning)
+}
+
+/// Says whether a schema differs from another by harmless changes alone.
+fn is_looser(old: &Schema, new: &Schema, position: Position) -> bool {
+    KEYWORDS.iter().all(|keyword| is_harmless(keyword.key, old, new, position))
+}
+
+fn is_loosened(key: &str, old: &Schema, new: &Schema, position: Position) -> bool {
+    let (before, after) = (value(old, key), value(new, key));
+    if after.is_null() && LIMITS.contains(&key) {
         return true;
     }
-    let Some(keyword) = KEYWORDS.iter().find(|keyword| keyword.key == key) else {
-        return false;
-    };
-    if let Some((_, default)) = DEFAULTS.iter().find(|(defaulted, _)| *defaulted == key) {
-        return old.as_str().unwrap_or(default) == new.as_str().unwrap_or(default);
-    }
-    match (keyword.kind, key) {
-        (_, "format" | "enum") => monotone && new.is_null(),
-        (_, "nullable") => monotone && new == true,
-        (Kind::Rules, _) => monotone && keeps_only(old, new),
-        (Kind::Schema | Kind::SchemaOrFlag | Kind::Items | Kind::Schemas, _) => {
-            let monotone = monotone && !is_turning(key);
-            match (old, new) {
-                (Value::Array(old), Value::Array(new)) => {
-                    let mut pairs = old.iter().zip(new);
-                    old.len() == new.len() && pairs.all(|(old, new)| is_looser(old, new, monotone))
-                }
-                (Value::Object(_), Value::Object(_)) => is_looser(old, new, monotone),
-                _ => false,
-            }
+    let (least, most) = (before.as_f64(), after.as_f64());
+    let is_looser = |old: &Value, new: &Value| are_looser(old, new, Position::Condition);
+    match key {
+        "enum" => !before.is_null() && items(before).all(|one| items(after).any(|it| it == one)),
+        "maximum" | "maxItems" | "maxLength" | "maxProperties" => {
+            least.zip(most).is_some_and(|(before, after)| before <= after)
         }
-        (Kind::SchemaMap, _) => match (old.as_object(), new.as_object()) {
-            (Some(old), Some(new)) => {
-                let mut pairs = old.iter().zip(new);
-                old.len() == new.len()
-                    && pairs.all(|(old, new)| old.0 == new.0 && is_looser(old.1, new.1, monotone))
-            }
+        "minimum" => least.zip(most).is_some_and(|(before, after)| after <= before),
+        "minItems" | "minLength" | "minProperties" => {
+            most.is_some_and(|after| after <= least.unwrap_or_default())
+        }
+        "format" => before == "int32" && after == "int64",
+        "required" => {
+            let mut added = items(after).filter(|field| items(before).all(|known| known != *field));
+            added.all(|field| is_filled_in(field, old, new))
+        }
+        "type" => match (before.as_str(), after.as_str()) {
+            (Some("integer"), Some("number")) => true,
+            (Some("integer" | "string"), None) => is_int_or_string(new),
             _ => false,
         },
+        "x-kubernetes-int-or-string" => {
+            after == true && matches!(value(old, "type").as_str(), Some("integer" | "string"))
+        }
+        "allOf" => items(after).all(|new| items(before).any(|old| is_looser(old, new))),
+        "anyOf" => {
+            let any = || items(before).all(|old| items(after).any(|new| is_looser(old, new)));
+            let either = json!([{"type": "integer"}, {"type": "string"}]);
+            !before.is_null() && any() || is_int_or_string(new) && *after == either
+        }
+        // Without it there was no entry that could be invalid.
+        "additionalProperties" => position == Position::Field && before.is_null() && !is_open(old),
+        "nullable" | "x-kubernetes-preserve-unknown-fields" => after == true,
+        "x-kubernetes-validations" => keeps_only(before, after),
+        "x-kubernetes-list-type" => after.is_null() || after == "atomic",
+        "x-kubernetes-list-map-keys" => value(new, "x-kubernetes-list-type") != "map",
+        "x-kubernetes-map-type" => true,
         _ => false,
     }
 }
 
-/// Says whether a schema differs from another by harmless changes alone.
-fn is_looser(old: &Value, new: &Value, monotone: bool) -> bool {
-    KEYWORDS.iter().all(|keyword| {
-        let (key, absent) = (keyword.key, &Value::Null);
-        let (old, new) = (old.get(key), new.get(key));
-        is_harmless(key, old.unwrap_or(absent), new.unwrap_or(absent), monotone)
-    })
+/// Says whether the schemas below a keyword differ by harmless changes alone.
+fn is_looser_below(key: &str, old: &Schema, new: &Schema, position: Position) -> bool {
+    let below = position.below(key);
+    match (key, value(old, key), value(new, key)) {
+        ("properties", before, after) => {
+            let looser = |name: &String| are_looser(&before[name], &after[name], position);
+            let names = |fields: &Value| -> Vec<String> {
+                fields.as_object().into_iter().flat_map(Map::keys).cloned().collect()
+            };
+            let (kept, known) = (names(before).iter().all(looser), names(after).iter().all(looser));
+            match position {
+                Position::Field => kept && (known || !is_open(old)),
+                Position::Condition => known,
+                Position::Turning => kept && known,
+            }
+        }
+        ("items", Value::Object(_), Value::Null) => position == Position::Condition,
+        ("items" | "additionalProperties" | "not", before, after) => {
+            are_looser(before, after, below)
+        }
+        ("allOf" | "anyOf" | "oneOf", Value::Array(before), Value::Array(after)) => {
+            let mut pairs = before.iter().zip(after);
+            before.len() == after.len() && pairs.all(|(old, new)| are_looser(old, new, below))
+        }
+        _ => false,
+    }
+}
+
+/// The same of two values, of which one may be no schema.
+fn are_looser(old: &Value, new: &Value, position: Position) -> bool {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => is_looser(old, new, position),
+        _ => false,
+    }
+}
+
+/// Says whether a field that becomes required is filled in where it is missing.
+fn is_filled_in(field: &Value, old: &Schema, new: &Schema) -> bool {
+    let name = field.as_str().unwrap_or_default();
+    let has_default = value(new, "properties")[name].get("default").is_some();
+    has_default && (value(old, "properties").get(name).is_some() || !is_open(old))
+}
+
+/// Says whether objects may have fields that the schema does not describe.
+fn is_open(schema: &Schema) -> bool {
+    value(schema, "x-kubernetes-preserve-unknown-fields") == true
+}
+
+fn is_int_or_string(schema: &Schema) -> bool {
+    value(schema, "x-kubernetes-int-or-string") == true
 }
 
 /// Says whether all rules of `new` are among those of `old`, whatever their messages.
@@ -76,4 +166,13 @@ fn keeps_only(old: &Value, new: &Value) -> bool {
     };
     let known = rules(old);
     rules(new).iter().all(|rule| known.contains(rule))
+}
+
+/// Returns the value of a keyword; an absent one is null.
+fn value<'a>(schema: &'a Schema, key: &str) -> &'a Value {
+    schema.get(key).unwrap_or(&Value::Null)
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }

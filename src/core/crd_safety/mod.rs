@@ -2,12 +2,13 @@
 //!
 //! Data flow: [`Definition`] reads a CRD, `schema` flattens the schema of each version into nodes,
 //! `check` compares two nodes keyword by keyword, `compare` runs that over versions and served
-//! pairs, `loosening` leaves out what cannot make a stored object invalid, [`Finding`] is a line of
-//! the verdict, [`Waivers`] are what an administrator accepts, and [`evidence()`] says what the objects
-//! that exist tell of it.
+//! pairs, `loosening` leaves out what keeps every stored object valid, readable and writable, `access`
+//! adds what takes objects from those who use them, [`Finding`] is a line of the verdict, [`Waivers`]
+//! are what an administrator accepts, and [`evidence()`] says what the objects that exist tell of it.
 //!
 //! Texts are those of upstream's crdify. Source: applying.md 6.
 
+mod access;
 mod check;
 mod compare;
 mod definition;

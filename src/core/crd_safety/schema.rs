@@ -168,39 +168,61 @@ fn rule(rule: &Value) -> Value {
     rule
 }
 
+/// Where a schema stands, which decides what a change of it means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Position {
+    /// It describes a field.
+    Field,
+    /// Below `allOf` and `anyOf`: a condition on fields that are described elsewhere.
+    Condition,
+    /// Below `not` and `oneOf`, where accepting more may make the whole accept less.
+    Turning,
+}
+
+impl Position {
+    /// Returns the position of the schemas below a keyword of a schema that stands here.
+    pub(super) fn below(self, key: &str) -> Self {
+        match key {
+            "not" | "oneOf" => Self::Turning,
+            "allOf" | "anyOf" if self == Self::Field => Self::Condition,
+            _ => self,
+        }
+    }
+}
+
 /// A schema within a schema.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Node<'a> {
     pub(super) schema: &'a Schema,
-    /// Whether the whole accepts more when this accepts more: not so below `not` and `oneOf`.
-    pub(super) monotone: bool,
+    pub(super) position: Position,
+    /// The path of the field that this is a condition on, and the keyword.
+    pub(super) condition_of: Option<(String, &'static str)>,
 }
 
 /// Returns every schema within a schema by its path, itself as `^`.
 pub(super) fn flattened(schema: &Schema) -> BTreeMap<String, Node<'_>> {
     let mut nodes = BTreeMap::new();
-    let monotone = true;
-    visit("^".to_owned(), Node { schema, monotone }, &mut nodes);
+    let whole = Node { schema, position: Position::Field, condition_of: None };
+    visit("^".to_owned(), whole, &mut nodes);
     nodes
 }
 
 fn visit<'a>(path: String, node: Node<'a>, nodes: &mut BTreeMap<String, Node<'a>>) {
-    for (part, child) in children(node.schema) {
+    for (key, part, child) in children(node.schema) {
         if let Some(schema) = child.as_object() {
-            let monotone = node.monotone && !is_turning(&part);
-            visit(format!("{path}.{part}"), Node { schema, monotone }, nodes);
+            let position = node.position.below(key);
+            let condition_of = match &node.condition_of {
+                None if position != Position::Field => Some((path.clone(), key)),
+                outer => outer.clone(),
+            };
+            visit(format!("{path}.{part}"), Node { schema, position, condition_of }, nodes);
         }
     }
     nodes.insert(path, node);
 }
 
-/// Says whether what accepts more below this part may make the whole accept less.
-pub(super) fn is_turning(part: &str) -> bool {
-    part == "not" || part.starts_with("oneOf")
-}
-
-/// Returns the schemas right below a schema, each with its part of the path.
-fn children(schema: &Schema) -> Vec<(String, &Value)> {
+/// Returns the schemas right below a schema, each with its keyword and its part of the path.
+fn children(schema: &Schema) -> Vec<(&'static str, String, &Value)> {
     let mut children = Vec::new();
     for keyword in &KEYWORDS {
         let key = keyword.key;
@@ -209,16 +231,16 @@ fn children(schema: &Schema) -> Vec<(String, &Value)> {
         };
         match (keyword.kind, value) {
             (Kind::Schema | Kind::SchemaOrFlag | Kind::Items, Value::Object(_)) => {
-                children.push((key.to_owned(), value));
+                children.push((key, key.to_owned(), value));
             }
             (Kind::Schemas | Kind::Items, Value::Array(items)) => {
                 let items = items.iter().enumerate();
-                children.extend(items.map(|(index, item)| (format!("{key}[{index}]"), item)));
+                children.extend(items.map(|(index, item)| (key, format!("{key}[{index}]"), item)));
             }
             (Kind::SchemaMap | Kind::Dependencies, Value::Object(map)) => {
                 children.extend(map.iter().map(|(name, child)| match key {
-                    "properties" => (name.clone(), child),
-                    _ => (format!("{key}[{name}]"), child),
+                    "properties" => (key, name.clone(), child),
+                    _ => (key, format!("{key}[{name}]"), child),
                 }));
             }
             _ => {}

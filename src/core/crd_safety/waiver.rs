@@ -2,6 +2,8 @@
 //!
 //! Source: decision 36: `[<crd>:]<check>[@<date or time>]`, separated by commas.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -63,11 +65,22 @@ impl Waivers {
         entries.map(Waiver::parse).collect::<Result<_, _>>().map(Self)
     }
 
+    /// Returns the entries that let findings about a CRD pass: none if the API server refuses one of
+    /// them in any case.
+    pub fn for_all(definition: &str, findings: &[Finding]) -> Vec<String> {
+        if findings.iter().any(|finding| !finding.check.is_waivable()) {
+            return Vec::new();
+        }
+        let checks: BTreeSet<_> = findings.iter().map(|it| <&str>::from(it.check)).collect();
+        checks.iter().map(|check| format!("{definition}:{check}")).collect()
+    }
+
     /// Says whether a finding about a CRD is let pass at a time.
     pub fn cover(&self, definition: &str, finding: &Finding, now: Timestamp) -> bool {
         self.0.iter().any(|waiver| {
             let named = waiver.definition.as_deref();
             waiver.check == finding.check
+                && finding.check.is_waivable()
                 && named.is_none_or(|named| named == definition)
                 && waiver.until.is_none_or(|until| now < until)
         })

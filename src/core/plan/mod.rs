@@ -21,7 +21,7 @@ use serde_json::Value;
 
 pub use changes::{Action, FieldChange, ObjectChange, differences};
 
-use crate::crd_safety::{Definition, Rules, compare};
+use crate::crd_safety::{Definition, Rules, Waivers, compare};
 use crate::extension::holds::{self, CrdUpgrades, Facts, Hold, Judged, Judgement, definitions};
 use crate::extension::{Course, Policy, ValidExtension, plan_digest};
 use crate::object::Object;
@@ -175,7 +175,7 @@ pub struct CrdVerdict {
     pub findings: Vec<String>,
     /// What a waiver lets pass.
     pub waived: Vec<String>,
-    /// Entries of annotation `crd-safety-allow` that would let the findings pass.
+    /// Entries of annotation `crd-safety-allow` that would let all findings pass, if any would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
 }
@@ -309,9 +309,8 @@ fn verdicts(proposed: &Proposed<'_>) -> Vec<CrdVerdict> {
         .map(|(name, findings)| {
             let covered = |finding: &_| upgrades.waivers.cover(&name, finding, proposed.now);
             let (waived, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(covered);
-            let checks: BTreeSet<_> = findings.iter().map(|it| <&str>::from(it.check)).collect();
             CrdVerdict {
-                allow: checks.iter().map(|check| format!("{name}:{check}")).collect(),
+                allow: Waivers::for_all(&name, &findings),
                 findings: findings.iter().map(ToString::to_string).collect(),
                 waived: waived.iter().map(ToString::to_string).collect(),
                 name,
@@ -329,10 +328,14 @@ fn way_back(old: &[Object], desired: &Desired, rules: Rules) -> Vec<CrdVerdict> 
     let pairs = definitions(desired).filter_map(|new| Some((before(new.name())?, new)));
     let found = pairs.map(|(old, new)| CrdVerdict {
         name: new.name().to_owned(),
-        findings: compare(&Definition::written(new), &Definition::of_object(old), rules)
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
+        findings: compare(
+            &Definition::of_object(new).written(),
+            &Definition::of_object(old),
+            rules,
+        )
+        .iter()
+        .map(ToString::to_string)
+        .collect(),
         waived: Vec::new(),
         allow: Vec::new(),
     });

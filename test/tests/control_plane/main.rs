@@ -13,6 +13,7 @@ mod configuration;
 mod constraints;
 mod cost;
 mod crash;
+mod crd_changes;
 mod crd_safety;
 mod credentials;
 mod data;

@@ -243,9 +243,13 @@ async fn no_way_leads_back_from_a_stored_version() {
     assert_eq!(code, Some(1));
     let refused = "error: cannot go back to revision 1 (1.0.0): CRD floats.stored.example.com: ";
     assert!(errors.contains(&format!("{refused}{lost}")), "{errors}");
+    let first = "kubectl olm crd migrate floats.stored.example.com";
+    assert!(errors.contains(first) && !errors.contains("crd-safety-allow"), "{errors}");
 
     scene.annotate(ROLLBACK_TO, "1");
-    extension.shows("Progressing", "True", "Retrying", lost).await;
+    let found = extension.shows("Progressing", "True", "Retrying", lost).await;
+    let ready = olm_test::extension::condition(&found, "Ready").expect("Ready");
+    assert!(ready.message.contains(first), "{}", ready.message);
     assert_eq!(extension.revisions().await.len(), 2, "nothing is written");
     scene.annotate(ROLLBACK_TO, "7");
     let unknown = "there is no revision 7: kept are 1, 2";

@@ -78,17 +78,26 @@ fn verdicts_with_upstreams_rules_are_upstreams() {
     assert_eq!(pairs.len(), 189);
 }
 
-/// Why what upstream reports can make no stored object invalid.
-const LOOSENINGS: [(&str, &str); 4] = [
+/// Why what upstream reports leaves every stored object valid, readable and writable.
+const LOOSENINGS: [(&str, &str); 7] = [
     ("nullable: nullable added", "null is accepted in addition"),
+    ("pattern: pattern removed", "any text is accepted"),
     (
         "unhandled changes found (XListType nil -> &\"atomic\")",
         "a list is atomic where nothing is said",
     ),
+    (
+        "unhandled changes found (XMapType nil -> &\"atomic\")",
+        "it decides who owns fields, not which are valid",
+    ),
+    (
+        "unhandled changes found (XMapType &\"atomic\" -> nil)",
+        "it decides who owns fields, not which are valid",
+    ),
     ("unhandled changes found (Example ", "an example says nothing about objects"),
     (
         "unhandled changes found (AdditionalProperties <complex value> -> <complex value> (changed))",
-        "descriptions below additionalProperties",
+        "the same below additionalProperties",
     ),
 ];
 
@@ -113,5 +122,5 @@ fn without_them_only_loosenings_pass_in_addition() {
         let files: Vec<_> = files.map(|(file, _)| file.as_str()).collect();
         println!("{} pairs with {text}: {reason}\n  {}", files.len(), files.join("\n  "));
     }
-    assert_eq!(passing.len(), 17);
+    assert_eq!(passing.len(), 27);
 }

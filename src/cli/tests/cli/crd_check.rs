@@ -94,6 +94,35 @@ fn json_holds_upstreams_text_and_each_finding() {
     assert_eq!((code, answer), (1, want));
 }
 
+// applying.md 6.4: a file counts as written, so what it stores is stored
+#[test]
+fn a_version_that_goes_is_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |names: &[&str]| {
+        let versions = names.iter().enumerate().map(|(index, name)| {
+            json!({"name": name, "served": true, "storage": index == 0,
+                "schema": {"openAPIV3Schema": {"type": "object"}}})
+        });
+        let mut crd = crd("pots.example.com", &json!({}));
+        crd["spec"]["versions"] = versions.collect();
+        let file = folder.path().join(format!("{}.json", names.join("-")));
+        fs::write(&file, crd.to_string()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let (alpha, both, stable) = (write(&["v1alpha1"]), write(&["v2", "v1"]), write(&["v1"]));
+    let stored = "storedVersionRemoval: stored versions removed : ";
+    let served = "servedVersionRemoval: served versions removed : ";
+    for (old, new, want) in [
+        (&alpha, &stable, format!("1 finding\n  {stored}[v1alpha1]")),
+        (&both, &stable, format!("1 finding\n  {stored}[v2]")),
+        (&both, &write(&["v2"]), format!("1 finding\n  {served}[v1]")),
+    ] {
+        let (code, text, _) = check(&[old, new]);
+        assert_eq!((code, text), (1, format!("pots.example.com: {want}\n")));
+        assert_eq!(check(&[old, new, "--crd-safety-compat"]).0, 0);
+    }
+}
+
 #[test]
 fn what_cannot_be_compared_is_named() {
     let folder = stage();

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Awaited, Facts, Hold};
 use crate::crd_safety::{
-    Definition, Finding, MAX_LINES, Rules, Waivers, compare, error_text, list,
+    Check, Definition, Finding, MAX_LINES, Rules, Waivers, compare, error_text, list,
 };
 use crate::error::quote;
 use crate::extension::ValidExtension;
@@ -50,6 +50,34 @@ impl CrdUpgrades<'_> {
         });
         kept.chain(leaving).collect()
     }
+
+    /// Says what has to be done before the API server accepts a CRD, whatever is let pass.
+    fn first(&self, desired: &Desired, name: &str, findings: &[Finding]) -> Option<String> {
+        let refused = |checks: &[Check]| findings.iter().any(|it| checks.contains(&it.check));
+        if refused(&[Check::Scope, Check::Kind]) {
+            return Some(format!(
+                "the API server never changes scope or kind of CRD {name}: delete its objects and \
+                 the extension, and install it again"
+            ));
+        }
+        if !refused(&[Check::StoredVersionRemoval]) {
+            return None;
+        }
+        let old = Definition::of(self.live.get(name)?);
+        let new = definitions(desired).find(|crd| crd.name() == name);
+        let stored = old.storage().unwrap_or_default();
+        let migrate = format!("kubectl olm crd migrate {name}");
+        let kept = "the API server keeps each version that objects may be stored in";
+        Some(if new.is_some_and(|new| Definition::of_object(new).has(stored)) {
+            format!("{kept}; first: {migrate}")
+        } else {
+            format!(
+                "{kept}, and CRD {name} stores {stored}; first: a version of the bundle whose CRD \
+                 still has {stored} and stores another, then {migrate}; where no objects exist, \
+                 delete the extension and install it again"
+            )
+        })
+    }
 }
 
 /// Says whether an extension wants upgrades of its CRDs to be checked, which is the default.
@@ -78,12 +106,12 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
         return Ok(Vec::new());
     };
     let (mut errors, mut allow, mut waived) = (Vec::new(), BTreeSet::new(), Vec::new());
-    let mut refused = Vec::new();
+    let (mut refused, mut first) = (Vec::new(), Vec::new());
     for (name, findings) in crds.findings(desired) {
         let covered = |finding: &Finding| crds.waivers.cover(&name, finding, crds.now);
         let (passing, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(covered);
-        let checks = findings.iter().map(|finding| <&str>::from(finding.check));
-        allow.extend(checks.map(|check| format!("{name}:{check}")));
+        allow.extend(Waivers::for_all(&name, &findings));
+        first.extend(crds.first(desired, &name, &findings));
         if !passing.is_empty() {
             let passing = list(&passing, MAX_LINES);
             waived.push(format!("CRD {}: {passing}", quote(&name)));
@@ -100,22 +128,31 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
     }
     Err(Hold {
         message: errors.join("\n"),
-        note: Note { reason: Reason::CrdUpgradeRefused, message: advice(&allow) },
+        note: Note { reason: Reason::CrdUpgradeRefused, message: advice(first, &allow) },
         awaits: Some(Awaited::CustomResourceDefinitions),
         crds: refused,
     })
 }
 
-/// Says how to go on although checks do not pass (decision 30).
-fn advice(allow: &BTreeSet<String>) -> String {
-    let allow: Vec<_> = allow.iter().map(String::as_str).collect();
-    format!(
-        "the upgrade could make stored objects invalid; to make it all the same: annotate with \
-         {}={} and {}=<why>, or set spec.install.preflight.crdUpgradeSafety.enforcement to None",
-        policy::CRD_SAFETY_ALLOW,
-        allow.join(","),
-        policy::CRD_SAFETY_REASON
-    )
+/// Says how to continue although checks do not pass (decision 30): what has to be done first, and
+/// what can be let pass.
+fn advice(mut texts: Vec<String>, allow: &BTreeSet<String>) -> String {
+    if !allow.is_empty() {
+        let allow: Vec<_> = allow.iter().map(String::as_str).collect();
+        let off = if texts.is_empty() {
+            ", or set spec.install.preflight.crdUpgradeSafety.enforcement to None"
+        } else {
+            ""
+        };
+        texts.push(format!(
+            "the upgrade could make stored objects invalid or unreachable; to make it all the \
+             same: annotate with {}={} and {}=<why>{off}",
+            policy::CRD_SAFETY_ALLOW,
+            allow.join(","),
+            policy::CRD_SAFETY_REASON
+        ));
+    }
+    texts.join("; ")
 }
 
 #[cfg(test)]
@@ -149,9 +186,19 @@ mod tests {
     /// Checks a revision with CRDs `a` and `b` that narrow the live `a`; `b` is not there.
     /// It leaves out CRD `gone`, which has so many objects.
     fn checked_without(leaving: u64, waivers: &str) -> Result<Vec<Note>, Hold> {
+        checked_upgrade(crd("a", ""), &["a", "b"].map(|name| crd(name, "x")), leaving, waivers)
+    }
+
+    /// Checks a revision with these CRDs where the live one has another form.
+    fn checked_upgrade(
+        live: Value,
+        crds: &[Value],
+        leaving: u64,
+        waivers: &str,
+    ) -> Result<Vec<Note>, Hold> {
         let extension = extension(None);
-        let objects = ["a", "b"].map(|name| Object::from_value(crd(name, "x")).unwrap());
-        let phases = [Phase { name: "crds".to_owned(), objects: objects.into() }];
+        let objects = crds.iter().filter_map(|crd| Object::from_value(crd.clone())).collect();
+        let phases = [Phase { name: "crds".to_owned(), objects }];
         let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
         let bundle = BundleRecord {
             name: "p.v1".to_owned(),
@@ -164,7 +211,7 @@ mod tests {
         let extension = ValidExtension::of(&extension).unwrap();
         let source =
             Source { bundle: &bundle, digest: "sha256:a", properties: None, phases: &phases };
-        let live = BTreeMap::from([("a".to_owned(), crd("a", ""))]);
+        let live = BTreeMap::from([("a".to_owned(), live)]);
         let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::MinorOnly).unwrap();
         let desired = desired(extension, &account, source);
         first(&Facts {
@@ -224,6 +271,64 @@ mod tests {
         assert_eq!(note.reason, Reason::CrdUpgradeRefused);
         let way_out = "policy.olm.operatorframework.io/crd-safety-allow=a:pattern and ";
         assert!(note.message.contains(way_out), "{}", note.message);
+    }
+
+    /// A CRD of these versions, of which the first is stored.
+    fn versions(names: &[&str]) -> Value {
+        let mut crd = crd("a", "");
+        let versions = names.iter().map(|name| {
+            json!({"name": name, "served": true, "storage": *name == names[0],
+                "schema": {"openAPIV3Schema": {"type": "object"}}})
+        });
+        crd["spec"]["versions"] = versions.collect();
+        crd["status"] = json!({"storedVersions": ["v1alpha1"]});
+        crd
+    }
+
+    // applying.md 6.4: what the API server refuses in any case is not offered to be let pass
+    #[rstest]
+    #[case::migrated_first(
+        versions(&["v1", "v1alpha1"]),
+        versions(&["v1"]),
+        "keeps each version that objects may be stored in; first: kubectl olm crd migrate a"
+    )]
+    #[case::stored_in_another_first(
+        versions(&["v1alpha1"]),
+        versions(&["v1beta1"]),
+        "and CRD a stores v1alpha1; first: a version of the bundle whose CRD still has v1alpha1"
+    )]
+    #[case::scope(
+        json!({"spec": {"scope": "Cluster"}}),
+        crd("a", ""),
+        "the API server never changes scope or kind of CRD a"
+    )]
+    fn what_has_to_be_done_first_is_named(
+        #[case] old: Value,
+        #[case] new: Value,
+        #[case] want: &str,
+    ) {
+        for waivers in ["", "storedVersionRemoval, scope, servedVersionRemoval"] {
+            let hold = checked_upgrade(old.clone(), &[new.clone()], 0, waivers).unwrap_err();
+            let advice = &hold.note.message;
+            assert!(advice.contains(want), "{advice}");
+            assert!(!advice.contains("crd-safety-allow"), "{advice}");
+        }
+    }
+
+    // applying.md 6.4
+    #[test]
+    fn a_version_that_is_used_is_not_dropped_unasked() {
+        let old = versions(&["v1alpha1", "v1"]);
+        let mut new = old.clone();
+        new["spec"]["versions"][1]["served"] = json!(false);
+        let checked = |waivers| checked_upgrade(old.clone(), &[new.clone()], 0, waivers);
+        let hold = checked("").unwrap_err();
+        assert_eq!(
+            hold.message,
+            "validating upgrade for CRD \"a\": servedVersionRemoval: served versions removed : [v1]"
+        );
+        assert!(hold.note.message.contains("crd-safety-allow=a:servedVersionRemoval and "));
+        assert!(checked("servedVersionRemoval").is_ok());
     }
 
     // applying.md 6.4, decision 36
