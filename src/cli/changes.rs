@@ -27,8 +27,13 @@ use crate::output::{Outcome, notice};
 const MANAGER: &str = "kubectl-olm";
 /// What the API server says to whoever grants more than they have.
 const NOT_HELD: &str = "permissions not currently held";
+/// Told until the controller has acted on a change.
+const WAITING: &str = "waiting for the controller";
 /// How often an extension is looked at that is waited for.
 const LOOK: Duration = Duration::from_millis(500);
+/// For so long the status that stood before a change of an annotation counts for nothing: unlike one
+/// of the spec it makes no new generation by which its effect could be told.
+pub(crate) const NOTICED: Duration = Duration::from_secs(15);
 /// How often a change is tried again because something else of the extension was written.
 pub(crate) const ATTEMPTS: usize = 5;
 /// Managers that put back what somebody else changes, by how their names begin.
@@ -229,6 +234,7 @@ pub(crate) async fn wait_ready(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let (name, begun) = (written.name_any(), Instant::now());
+    let before = progress(written, version);
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut told = String::new();
     loop {
@@ -237,7 +243,7 @@ pub(crate) async fn wait_ready(
         let Some(found) = found.filter(|found| found.metadata.uid == written.metadata.uid) else {
             bail!("ClusterExtension {name} is gone");
         };
-        match progress(&found, version) {
+        match since(&before, progress(&found, version), begun.elapsed()) {
             Progress::Ready(version) => {
                 let seconds = begun.elapsed().as_secs();
                 writeln!(out, "{name}: {version} ready after {seconds} s")?;
@@ -265,7 +271,7 @@ pub(crate) async fn wait_ready(
 }
 
 /// How far an extension is.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Progress {
     /// Its installed version.
     Ready(String),
@@ -273,6 +279,15 @@ enum Progress {
     Stopped(String),
     /// What is being done or waited for.
     Going(String),
+}
+
+/// Returns how far it is since a change: what stood before is no answer for a while.
+fn since(before: &Progress, now: Progress, elapsed: Duration) -> Progress {
+    match now {
+        Progress::Ready(_) => now,
+        _ if now == *before && elapsed < NOTICED => Progress::Going(WAITING.to_owned()),
+        _ => now,
+    }
 }
 
 fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
@@ -294,10 +309,7 @@ fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
     if let Some(stopped) = condition(types::PROGRESSING).filter(|it| it.status == status::FALSE) {
         return Progress::Stopped(stopped.message.clone());
     }
-    Progress::Going(
-        ready
-            .map_or_else(|| "waiting for the controller".to_owned(), |ready| ready.message.clone()),
-    )
+    Progress::Going(ready.map_or_else(|| WAITING.to_owned(), |ready| ready.message.clone()))
 }
 
 #[cfg(test)]
@@ -361,5 +373,27 @@ mod tests {
         #[case] want: Progress,
     ) {
         assert_eq!(progress(&extension(&conditions), version), want);
+    }
+
+    #[rstest]
+    #[case::what_stood_before(Progress::Going("old".into()), 1, Progress::Going(WAITING.into()))]
+    #[case::for_long(Progress::Going("old".into()), 60, Progress::Going("old".into()))]
+    #[case::stopped(Progress::Stopped("bad".into()), 1, Progress::Stopped("bad".into()))]
+    #[case::ready(Progress::Ready("1.0.0".into()), 1, Progress::Ready("1.0.0".into()))]
+    fn what_stood_before_a_change_is_not_its_effect(
+        #[case] now: Progress,
+        #[case] seconds: u64,
+        #[case] want: Progress,
+    ) {
+        let before = Progress::Going("old".to_owned());
+        assert_eq!(since(&before, now, Duration::from_secs(seconds)), want);
+    }
+
+    #[test]
+    fn a_failure_that_stood_before_a_change_does_not_end_the_wait() {
+        let before = Progress::Stopped("bad".to_owned());
+        let waits = Progress::Going(WAITING.to_owned());
+        assert_eq!(since(&before, before.clone(), Duration::ZERO), waits);
+        assert_eq!(since(&before, before.clone(), NOTICED), before);
     }
 }

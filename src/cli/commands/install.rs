@@ -18,7 +18,7 @@ use olm_core::extension::ValidExtension;
 use olm_core::object::Object;
 use olm_core::rbac::{Account, BundleObjects, Options, manifests};
 use olm_core::resolve::UpdatePolicy;
-use olm_core::revision::controller;
+use olm_core::revision::{controller, is_retained_for};
 use serde_json::{Map, Value, json};
 use strum::VariantNames as _;
 
@@ -172,7 +172,9 @@ pub(crate) async fn run(
     if args.no_wait || global.dry_run.is_some() {
         return Ok(Outcome::Done);
     }
-    let written = cluster.extension(args.name()).await?;
+    let mut written = cluster.extension(args.name()).await?;
+    // Whatever its status has come to be is about this installation.
+    written.status = None;
     changes::wait_ready(client, &written, None, args.timeout, out).await
 }
 
@@ -350,7 +352,7 @@ async fn existing(
                 let (kind, name) = (owner.kind, owner.name);
                 writeln!(out, "  taken     {}: by {kind} {name}", identity.text())?;
             }
-            None if words.iter().any(named) => {
+            None if words.iter().any(named) || is_retained_for(&live, Some(args.name())) => {
                 let changes = changes_of(client, object, &live).await;
                 writeln!(out, "  adopts    {}: {changes}", identity.text())?;
             }

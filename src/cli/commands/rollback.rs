@@ -22,8 +22,6 @@ use crate::connection::Global;
 use crate::output::{Outcome, agreed, notice};
 use crate::settings::SettingsFlags;
 
-/// For so long the revision is waited for; a controller that refuses it makes none.
-const NOTICED: Duration = Duration::from_secs(15);
 /// How often it is looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -115,7 +113,8 @@ pub(crate) async fn run(
     // The annotation does not change the generation: until the new revision is there, the conditions
     // are those of the one before.
     let begun = Instant::now();
-    while begun.elapsed() < NOTICED && !is_made(&cluster.revisions(name).await?, number) {
+    // A controller that refuses it makes none.
+    while begun.elapsed() < changes::NOTICED && !is_made(&cluster.revisions(name).await?, number) {
         sleep(LOOK).await;
     }
     changes::wait_ready(client, &written, Some(&version), args.timeout, out).await

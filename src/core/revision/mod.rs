@@ -26,7 +26,8 @@ mod selector;
 mod tests;
 
 pub use adopt::{
-    Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, removal,
+    Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, is_retained_for,
+    removal,
 };
 pub use error::RevisionError;
 pub use identity::{
