@@ -1,7 +1,7 @@
 //! What the plugin writes, as the caller, and waiting for what the controller makes of it.
 
 use std::fmt::Debug;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -19,9 +19,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::connection::Global;
 use crate::limit::patiently;
 use crate::managed::failure;
-use crate::output::{Outcome, notice};
+use crate::output::{Hinted, Outcome, notice};
 
 /// The field manager of what the plugin writes.
 const MANAGER: &str = "kubectl-olm";
@@ -131,6 +132,42 @@ pub(crate) fn params() -> PatchParams {
     PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
 }
 
+/// Shows what to change where an object is kept by a manager that may put this change back, and
+/// refuses it without a terminal: a script has to make it there. An empty change is the removal.
+pub(crate) fn yields<K>(object: &K, change: &Value, global: &Global) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let (name, kind) = (object.name_any(), K::kind(&()));
+    let managers = object.managed_fields().iter();
+    let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
+    let label = || object.labels().keys().map(String::as_str).find(|key| of_keeper(key));
+    let Some(keeper) = keeper.or_else(label) else {
+        return Ok(());
+    };
+    let mut edit =
+        json!({"apiVersion": K::api_version(&()), "kind": kind, "metadata": {"name": name}});
+    add(&mut edit, change);
+    notice(&format!(
+        "warning: {kind} {name} is kept by {keeper}, which may put this back; change it there:\n{}",
+        to_yaml(&edit).trim_end()
+    ));
+    if global.dry_run.is_some() || std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    let here = format!("{} {name}", K::plural(&()));
+    let command = match change.as_object() {
+        Some(fields) if fields.is_empty() => format!("kubectl delete {here}"),
+        _ => format!("kubectl patch {here} --type=merge -p '{change}'"),
+    };
+    Err(Hinted {
+        text: format!("{kind} {name} is not changed: it is kept by {keeper}"),
+        hint: Some(format!("{command} changes it here all the same")),
+        outcome: Outcome::Failed,
+    }
+    .into())
+}
+
 /// Merges a change into an extension or a catalog, if nobody changed what it asks for since it was
 /// read. That its status was written meanwhile does no harm.
 pub(crate) async fn merge<K>(client: &Client, object: &K, mut change: Value) -> anyhow::Result<K>
@@ -139,18 +176,6 @@ where
     K: Clone + Debug + DeserializeOwned,
 {
     let (name, kind) = (object.name_any(), K::kind(&()));
-    let managers = object.managed_fields().iter();
-    let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
-    let label = || object.labels().keys().map(String::as_str).find(|key| of_keeper(key));
-    if let Some(keeper) = keeper.or_else(label) {
-        let mut edit = json!({"apiVersion": K::api_version(&()), "kind": kind,
-            "metadata": {"name": name}});
-        add(&mut edit, &change);
-        notice(&format!(
-            "warning: {kind} {name} is kept by {keeper}, which may put this back; change it there:\n{}",
-            to_yaml(&edit).trim_end()
-        ));
-    }
     change["metadata"]["uid"] = serde_json::to_value(&object.meta().uid)?;
     let params = params();
     let api = Api::<K>::all(client.clone());

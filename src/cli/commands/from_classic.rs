@@ -51,6 +51,9 @@ pub(crate) async fn run(
     } else {
         (from_files(&args.filename)?, Vec::new())
     };
+    if unread.is_empty() && objects.iter().all(|it| it.kind() != "Subscription") {
+        anyhow::bail!("no Subscriptions found");
+    }
     let answer = Classic::new(&objects).convert(&args.subscriptions);
     for name in &args.subscriptions {
         let mut found = objects.iter().filter(|it| it.kind() == "Subscription");

@@ -61,13 +61,13 @@ pub(crate) async fn run(
     };
     let client = cluster.own_client();
     for extension in &extensions {
-        set(client, extension, pause).await?;
+        set(client, extension, pause, global).await?;
         let name = extension.name_any();
         let meanwhile = "no update and no repair";
         say(out, &name, pause.then_some(meanwhile))?;
     }
     for catalog in &catalogs {
-        set(client, catalog, pause).await?;
+        set(client, catalog, pause, global).await?;
         let name = format!("{CATALOG}{}", catalog.name_any());
         say(out, &name, pause.then_some("serves what it serves, takes nothing newer"))?;
     }
@@ -75,7 +75,7 @@ pub(crate) async fn run(
 }
 
 /// Writes or removes the annotation.
-async fn set<K>(client: &Client, object: &K, pause: bool) -> anyhow::Result<()>
+async fn set<K>(client: &Client, object: &K, pause: bool, global: &Global) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
     K: Clone + Debug + DeserializeOwned,
@@ -85,6 +85,7 @@ where
     }
     let word = if pause { json!("true") } else { Value::Null };
     let change = json!({"metadata": {"annotations": {policy::PAUSED: word}}});
+    changes::yields(object, &change, global)?;
     changes::merge(client, object, change).await?;
     Ok(())
 }

@@ -94,13 +94,14 @@ pub(crate) async fn run(
         // The controller checks the same.
         Err(missing) => notice(&format!("note: cannot compute the changes: {}", missing.why)),
     }
+    let back = number.to_string();
+    let change = json!({"metadata": {"annotations": {policy::ROLLBACK_TO: back}}});
+    changes::yields(&extension, &change, global)?;
     let question = format!("Go back to revision {number} ({version})?");
     if !args.yes && !agreed(&question, "--yes does it")? {
         notice("nothing is changed");
         return Ok(Outcome::Failed);
     }
-    let back = number.to_string();
-    let change = json!({"metadata": {"annotations": {policy::ROLLBACK_TO: back}}});
     let client = cluster.own_client();
     let written = changes::merge(client, &extension, change).await?;
     writeln!(out, "{name}: updates stand still until: kubectl olm upgrade {name}")?;

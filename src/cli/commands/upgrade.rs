@@ -100,6 +100,7 @@ pub(crate) async fn run(
         question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
         warn_of_closing(&cluster, &snapshot).await;
     }
+    changes::yields(&extension, &edit.change, global)?;
     let question = format!("Upgrade {name}?");
     if !args.yes && !agreed(&question, "--yes does it")? {
         notice("nothing is changed");

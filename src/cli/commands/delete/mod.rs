@@ -18,6 +18,7 @@ use olm_api::{ClusterExtension, keys::policy};
 use olm_core::resolve::Origin;
 use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::rbac::made::{account_of, made, shared_with};
@@ -122,6 +123,9 @@ pub(crate) async fn run(
     }
     if global.dry_run == Some(DryRun::Client) {
         return Ok(Outcome::Done);
+    }
+    for (extension, _) in &extensions {
+        changes::yields(extension, &json!({}), global)?;
     }
     let question = match going.as_slice() {
         [only] => format!("Delete extension {only}?"),
