@@ -19,7 +19,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::connection::Global;
 use crate::limit::patiently;
 use crate::managed::failure;
 use crate::output::{Hinted, Outcome, notice};
@@ -134,7 +133,7 @@ pub(crate) fn params() -> PatchParams {
 
 /// Shows what to change where an object is kept by a manager that may put this change back, and
 /// refuses it without a terminal: a script has to make it there. An empty change is the removal.
-pub(crate) fn yields<K>(object: &K, change: &Value, global: &Global) -> anyhow::Result<()>
+pub(crate) fn yields<K>(object: &K, change: &Value, is_dry: bool) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()>,
 {
@@ -152,7 +151,7 @@ where
         "warning: {kind} {name} is kept by {keeper}, which may put this back; change it there:\n{}",
         to_yaml(&edit).trim_end()
     ));
-    if global.dry_run.is_some() || std::io::stdin().is_terminal() {
+    if is_dry || std::io::stdin().is_terminal() {
         return Ok(());
     }
     let here = format!("{} {name}", K::plural(&()));

@@ -114,7 +114,7 @@ async fn approve(
     value: &str,
 ) -> anyhow::Result<()> {
     let change = json!({"metadata": {"annotations": {policy::APPROVE: value}}});
-    changes::yields(extension, &change, global)?;
+    changes::yields(extension, &change, global.dry_run.is_some())?;
     let written = changes::merge(cluster.own_client(), extension, change).await;
     if written.is_err() {
         notice(&format!(

@@ -312,7 +312,7 @@ async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
             "spec": {"source": {"catalog": {"version": locked.version}}},
         });
         let written = async {
-            changes::yields(extension, &change, global)?;
+            changes::yields(extension, &change, global.dry_run.is_some())?;
             // What was changed since it was read is not overwritten.
             changes::merge(cluster.own_client(), extension, change).await
         };

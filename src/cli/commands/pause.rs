@@ -85,7 +85,7 @@ where
     }
     let word = if pause { json!("true") } else { Value::Null };
     let change = json!({"metadata": {"annotations": {policy::PAUSED: word}}});
-    changes::yields(object, &change, global)?;
+    changes::yields(object, &change, global.dry_run.is_some())?;
     changes::merge(client, object, change).await?;
     Ok(())
 }

@@ -96,7 +96,7 @@ pub(crate) async fn run(
     }
     let back = number.to_string();
     let change = json!({"metadata": {"annotations": {policy::ROLLBACK_TO: back}}});
-    changes::yields(&extension, &change, global)?;
+    changes::yields(&extension, &change, global.dry_run.is_some())?;
     let question = format!("Go back to revision {number} ({version})?");
     if !args.yes && !agreed(&question, "--yes does it")? {
         notice("nothing is changed");

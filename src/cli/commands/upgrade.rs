@@ -100,7 +100,7 @@ pub(crate) async fn run(
         question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
         warn_of_closing(&cluster, &snapshot).await;
     }
-    changes::yields(&extension, &edit.change, global)?;
+    changes::yields(&extension, &edit.change, global.dry_run.is_some())?;
     let question = format!("Upgrade {name}?");
     if !args.yes && !agreed(&question, "--yes does it")? {
         notice("nothing is changed");

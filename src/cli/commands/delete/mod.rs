@@ -125,7 +125,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Done);
     }
     for (extension, _) in &extensions {
-        changes::yields(extension, &json!({}), global)?;
+        changes::yields(extension, &json!({}), global.dry_run.is_some())?;
     }
     let question = match going.as_slice() {
         [only] => format!("Delete extension {only}?"),

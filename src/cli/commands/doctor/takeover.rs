@@ -141,7 +141,7 @@ fn kinds_and_policies(facts: &Facts) -> Vec<Row> {
     if facts.one(facts::POLICIES) == Err(Refusal::Absent) {
         let text =
             "ValidatingAdmissionPolicies are not served: nothing would say who may name an account";
-        rows.push(Row::new(Level::Problem, "policies", text).hint("Kubernetes 1.30 or later"));
+        rows.push(Row::new(Level::Problem, "policies", text).hint("Kubernetes 1.33 or newer"));
     }
     rows
 }
