@@ -560,6 +560,17 @@ struct Happened {
     count: i32,
 }
 
+/// Returns the answer about one extension with all details, for programs.
+pub(crate) async fn detailed(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+) -> anyhow::Result<Status> {
+    let details = Details::read(cluster, extension).await?;
+    let mut document = document(std::slice::from_ref(extension));
+    details.add_to(&mut document);
+    Ok(document)
+}
+
 /// Returns the answer for programs.
 pub(crate) fn document(extensions: &[ClusterExtension]) -> Status {
     Status { extensions: extensions.iter().map(row).collect(), unknown: Vec::new() }
