@@ -240,19 +240,27 @@ async fn pull(image: &ImageRef) -> anyhow::Result<FileList> {
 
 /// Makes the HTTP client for catalog servers.
 pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Client> {
+    let Some(path) = authorities else {
+        return trusting(Vec::new());
+    };
+    let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let certificates =
+        reqwest::Certificate::from_pem_bundle(&pem).with_context(|| path.display().to_string())?;
+    if certificates.is_empty() {
+        anyhow::bail!("no certificates found in `{}`", path.display());
+    }
+    trusting(certificates)
+}
+
+/// Returns an HTTP client that trusts these authorities, or where there are none those of the system.
+pub(crate) fn trusting(authorities: Vec<reqwest::Certificate>) -> anyhow::Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder();
     if let Some(limit) = limit() {
         // A large catalog may take longer in total.
         builder = builder.connect_timeout(limit).read_timeout(limit);
     }
-    if let Some(path) = authorities {
-        let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
-        let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-            .with_context(|| path.display().to_string())?;
-        if certificates.is_empty() {
-            anyhow::bail!("no certificates found in `{}`", path.display());
-        }
-        builder = builder.tls_certs_only(certificates);
+    if !authorities.is_empty() {
+        builder = builder.tls_certs_only(authorities);
     }
     builder.build().context("error getting HTTP client")
 }

@@ -1,7 +1,7 @@
 //! What the plugin writes, as the caller, and waiting for what the controller makes of it.
 
 use std::fmt::Debug;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -22,16 +22,21 @@ use tokio::time::Instant;
 
 use crate::limit::patiently;
 use crate::managed::{self, failure};
-use crate::output::{Outcome, notice};
+use crate::output::{Hinted, Outcome, notice};
 
 /// The field manager of what the plugin writes.
 const MANAGER: &str = "kubectl-olm";
 /// What the API server says to whoever grants more than they have.
 const NOT_HELD: &str = "permissions not currently held";
+/// Told until the controller has acted on a change.
+const WAITING: &str = "waiting for the controller";
 /// How often an extension is looked at that is waited for.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long a hold stands before it is believed: rights that were just given take a moment to count.
 const STANDS: Duration = Duration::from_secs(3);
+/// For so long the status that stood before a change of an annotation counts for nothing: unlike one
+/// of the spec it makes no new generation by which its effect could be told.
+pub(crate) const NOTICED: Duration = Duration::from_secs(15);
 /// How often a change is tried again because something else of the extension was written.
 pub(crate) const ATTEMPTS: usize = 5;
 /// Managers that put back what somebody else changes, by how their names begin.
@@ -140,6 +145,42 @@ pub(crate) fn params() -> PatchParams {
     PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
 }
 
+/// Shows what to change where an object is kept by a manager that may put this change back, and
+/// refuses it without a terminal: a script has to make it there. An empty change is the removal.
+pub(crate) fn yields<K>(object: &K, change: &Value, is_dry: bool) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let (name, kind) = (object.name_any(), K::kind(&()));
+    let managers = object.managed_fields().iter();
+    let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
+    let label = || object.labels().keys().map(String::as_str).find(|key| of_keeper(key));
+    let Some(keeper) = keeper.or_else(label) else {
+        return Ok(());
+    };
+    let mut edit =
+        json!({"apiVersion": K::api_version(&()), "kind": kind, "metadata": {"name": name}});
+    add(&mut edit, change);
+    notice(&format!(
+        "warning: {kind} {name} is kept by {keeper}, which may put this back; change it there:\n{}",
+        to_yaml(&edit).trim_end()
+    ));
+    if is_dry || std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    let here = format!("{} {name}", K::plural(&()));
+    let command = match change.as_object() {
+        Some(fields) if fields.is_empty() => format!("kubectl delete {here}"),
+        _ => format!("kubectl patch {here} --type=merge -p '{change}'"),
+    };
+    Err(Hinted {
+        text: format!("{kind} {name} is not changed: it is kept by {keeper}"),
+        hint: Some(format!("{command} changes it here all the same")),
+        outcome: Outcome::Failed,
+    }
+    .into())
+}
+
 /// Merges a change into an extension or a catalog, if nobody changed what it asks for since it was
 /// read. That its status was written meanwhile does no harm.
 pub(crate) async fn merge<K>(client: &Client, object: &K, mut change: Value) -> anyhow::Result<K>
@@ -148,18 +189,6 @@ where
     K: Clone + Debug + DeserializeOwned,
 {
     let (name, kind) = (object.name_any(), K::kind(&()));
-    let managers = object.managed_fields().iter();
-    let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
-    let label = || object.labels().keys().map(String::as_str).find(|key| of_keeper(key));
-    if let Some(keeper) = keeper.or_else(label) {
-        let mut edit = json!({"apiVersion": K::api_version(&()), "kind": kind,
-            "metadata": {"name": name}});
-        add(&mut edit, &change);
-        notice(&format!(
-            "warning: {kind} {name} is kept by {keeper}, which may put this back; change it there:\n{}",
-            to_yaml(&edit).trim_end()
-        ));
-    }
     change["metadata"]["uid"] = serde_json::to_value(&object.meta().uid)?;
     let params = params();
     let api = Api::<K>::all(client.clone());
@@ -243,6 +272,7 @@ pub(crate) async fn wait_ready(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let (name, begun) = (written.name_any(), Instant::now());
+    let before = progress(written, version);
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut told = String::new();
     let mut held: Option<Instant> = None;
@@ -252,7 +282,7 @@ pub(crate) async fn wait_ready(
         let Some(found) = found.filter(|found| found.metadata.uid == written.metadata.uid) else {
             bail!("ClusterExtension {name} is gone");
         };
-        let progress = progress(&found, version, written);
+        let progress = since(&before, progress(&found, version), begun.elapsed());
         if !matches!(progress, Progress::Held { .. }) {
             held = None;
         }
@@ -294,7 +324,7 @@ pub(crate) async fn wait_ready(
 }
 
 /// How far an extension is.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Progress {
     /// Its installed version.
     Ready(String),
@@ -306,11 +336,16 @@ enum Progress {
     Going(String),
 }
 
-fn progress(
-    extension: &ClusterExtension,
-    version: Option<&str>,
-    written: &ClusterExtension,
-) -> Progress {
+/// Returns how far it is since a change: what stood before is no answer for a while.
+fn since(before: &Progress, now: Progress, elapsed: Duration) -> Progress {
+    match now {
+        Progress::Ready(_) => now,
+        _ if now == *before && elapsed < NOTICED => Progress::Going(WAITING.to_owned()),
+        _ => now,
+    }
+}
+
+fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
     let generation = extension.metadata.generation;
     let seen = extension.status.as_ref();
     let condition = |type_| {
@@ -332,16 +367,11 @@ fn progress(
     if let Some(hold) = ready.filter(|ready| ready.status == status::FALSE)
         && let Some(holder) = hold.reason.parse().ok().map(holder)
         && holder.needs_person()
-        // What was said before it was written says nothing of it.
-        && written.status.as_ref().and_then(|it| find(&it.conditions, types::READY)) != Some(hold)
     {
         let command = holder.command(&extension.name_any());
         return Progress::Held { why: hold.message.clone(), command };
     }
-    Progress::Going(
-        ready
-            .map_or_else(|| "waiting for the controller".to_owned(), |ready| ready.message.clone()),
-    )
+    Progress::Going(ready.map_or_else(|| WAITING.to_owned(), |ready| ready.message.clone()))
 }
 
 #[cfg(test)]
@@ -417,13 +447,28 @@ mod tests {
         #[case] version: Option<&str>,
         #[case] want: Progress,
     ) {
-        let extension = extension(&conditions);
-        let mut written = extension.clone();
-        written.status = None;
-        assert_eq!(progress(&extension, version, &written), want);
-        // What it said before is no answer to what was written.
-        if let Progress::Held { why, .. } = want {
-            assert_eq!(progress(&extension, version, &extension), Progress::Going(why));
-        }
+        assert_eq!(progress(&extension(&conditions), version), want);
+    }
+
+    #[rstest]
+    #[case::what_stood_before(Progress::Going("old".into()), 1, Progress::Going(WAITING.into()))]
+    #[case::for_long(Progress::Going("old".into()), 60, Progress::Going("old".into()))]
+    #[case::stopped(Progress::Stopped("bad".into()), 1, Progress::Stopped("bad".into()))]
+    #[case::ready(Progress::Ready("1.0.0".into()), 1, Progress::Ready("1.0.0".into()))]
+    fn what_stood_before_a_change_is_not_its_effect(
+        #[case] now: Progress,
+        #[case] seconds: u64,
+        #[case] want: Progress,
+    ) {
+        let before = Progress::Going("old".to_owned());
+        assert_eq!(since(&before, now, Duration::from_secs(seconds)), want);
+    }
+
+    #[test]
+    fn a_failure_that_stood_before_a_change_does_not_end_the_wait() {
+        let before = Progress::Stopped("bad".to_owned());
+        let waits = Progress::Going(WAITING.to_owned());
+        assert_eq!(since(&before, before.clone(), Duration::ZERO), waits);
+        assert_eq!(since(&before, before.clone(), NOTICED), before);
     }
 }

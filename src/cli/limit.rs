@@ -32,6 +32,28 @@ pub(crate) struct Unanswered {
     pub(crate) seconds: u64,
 }
 
+/// There is no connection.
+#[derive(Debug, thiserror::Error)]
+#[error("no connection to {server}: {cause}")]
+struct Unreachable {
+    server: String,
+    /// The last of the causes: the client's own only say that it could not connect.
+    cause: String,
+}
+
+impl Unreachable {
+    fn of(error: kube::Error, server: String) -> Failure {
+        let kube::Error::Service(failure) = error else {
+            return error.into();
+        };
+        let mut cause: &dyn std::error::Error = &*failure;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        Self { server, cause: cause.to_string() }.into()
+    }
+}
+
 /// Limits every later request to so many seconds; 0 means no limit.
 pub(crate) fn set(seconds: u64) {
     LIMIT.store(seconds, Ordering::Relaxed);
@@ -67,7 +89,9 @@ async fn send(
     let late = Unanswered { server: server.clone(), seconds: limit.as_secs() };
     let stays = is_watch(request.uri());
     let answer = timeout(limit, repeated(client, request, limit)).await;
-    let (head, body) = answer.map_err(|_| Failure::from(late))??.into_parts();
+    let answer = answer.map_err(|_| Failure::from(late))?;
+    let answer = answer.map_err(|error| Unreachable::of(error, server.clone()))?;
+    let (head, body) = answer.into_parts();
     let body = Answer::new(body);
     if stays {
         return Ok(Response::from_parts(head, body));
@@ -211,6 +235,17 @@ mod tests {
         let error = api.list(&ListParams::default()).await.expect_err("nothing answers");
         let text = crate::managed::failure(&error);
         assert!(text.contains("no answer from S within 0 s"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_failed_connection_names_the_server_and_the_cause_once() {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "refused");
+            Err::<Response<Body>, Failure>(std::io::Error::other(refused).into())
+        });
+        let api = Api::<ConfigMap>::all(impatient(Client::new(service, "default")));
+        let error = api.list(&ListParams::default()).await.expect_err("there is no connection");
+        assert_eq!(crate::managed::failure(&error), "no connection to S: refused");
     }
 
     #[rstest]

@@ -1,7 +1,7 @@
 //! What extensions have on a cluster: found by its labels in every kind that is served, metadata only;
 //! and what a revision holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _};
@@ -38,6 +38,11 @@ impl Managed {
     /// Returns its name as kubectl prints it.
     pub(crate) fn named(&self) -> String {
         named(&self.resource.kind, &self.resource.group, &self.object.name_any())
+    }
+
+    /// Whether its kind is this one of the core group.
+    fn is(&self, kind: &str) -> bool {
+        self.resource.group.is_empty() && self.resource.kind == kind
     }
 
     /// Returns the UID and the text of its controller.
@@ -114,7 +119,7 @@ pub(crate) async fn all(
 }
 
 /// Returns what extensions, or the one that is named, have installed, and which kinds could not be
-/// listed and why. Revisions and their content are left out.
+/// listed and why. Revisions and their content are left out, and what others made of these objects.
 pub(crate) async fn of_extensions(
     client: &Client,
     kinds: &[ApiResource],
@@ -152,7 +157,25 @@ pub(crate) async fn of_extensions(
             Err(error) => unread.push(format!("{}: {}", resource.plural, failure(&error))),
         }
     }
-    (found, unread)
+    (installed(found), unread)
+}
+
+/// Leaves out what is made of an object and inherits its labels, as Endpoints and EndpointSlices do
+/// of a Service, and the views of an object in other API groups, which have its UID.
+fn installed(mut found: Vec<Managed>) -> Vec<Managed> {
+    let place = |one: &Managed| (one.object.namespace(), one.object.name_any());
+    let uids: BTreeSet<_> = found.iter().filter_map(|one| one.object.uid()).collect();
+    let services = found.iter().filter(|one| one.is("Service"));
+    let services: BTreeSet<_> = services.map(place).collect();
+    let is_kubernetes = |group: &str| !group.contains('.') || group.ends_with(".k8s.io");
+    found.sort_by_key(|one| !is_kubernetes(&one.resource.group));
+    let mut seen = BTreeSet::new();
+    found.retain(|one| {
+        one.controller().is_none_or(|(owner, _)| !uids.contains(owner))
+            && !(one.is("Endpoints") && services.contains(&place(one)))
+            && one.object.uid().is_none_or(|uid| seen.insert(uid))
+    });
+    found
 }
 
 /// Returns what a revision holds, in its phases.
@@ -195,4 +218,36 @@ async fn object(
     let data = data.with_context(|| format!("{place} has no key {}", stored.key))?;
     let value = unpack(&place, &stored.key, &data.0)?.into_value();
     Ok(Object::from_value(number::whole_floats_as_integers(&value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::GroupVersionKind;
+    use serde_json::json;
+
+    use super::*;
+
+    fn managed((group, kind): (&str, &str), (name, uid): (&str, &str), owner: &str) -> Managed {
+        let metadata = json!({"name": name, "namespace": "n", "uid": uid, "ownerReferences":
+            [{"apiVersion": "v1", "kind": "K", "name": "o", "uid": owner, "controller": true}]});
+        let object = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
+        Managed { resource, object }
+    }
+
+    #[test]
+    fn what_inherits_the_labels_of_an_object_is_not_installed() {
+        let found = vec![
+            managed(("project.openshift.io", "Project"), ("p", "1"), "revision"),
+            managed(("", "Namespace"), ("p", "1"), "revision"),
+            managed(("", "Service"), ("s", "2"), "revision"),
+            managed(("discovery.k8s.io", "EndpointSlice"), ("s-abcde", "3"), "2"),
+            managed(("", "Endpoints"), ("s", "4"), "none"),
+            managed(("", "Endpoints"), ("other", "5"), "revision"),
+            managed(("", "ConfigMap"), ("theirs", "6"), "somebody"),
+        ];
+        let left: Vec<_> = installed(found).iter().map(Managed::text).collect();
+        let want = ["Namespace n/p", "Service n/s", "Endpoints n/other", "ConfigMap n/theirs"];
+        assert_eq!(left, want);
+    }
 }

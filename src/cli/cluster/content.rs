@@ -12,15 +12,17 @@ use anyhow::Context as _;
 use clap::Args;
 use http::HeaderMap;
 use http::header::ETAG;
-use kube::Client;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
 use olm_api::ClusterCatalog;
+use olm_api::keys::name;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Blob, Content, schema};
 use olm_core::error::{Chain, plain, quote};
 use olm_image::pull::Transfer;
 use reqwest::{StatusCode, Url};
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::cache::{Cache, Key};
 use crate::catalogs;
@@ -49,6 +51,8 @@ pub(crate) struct CatalogAccess {
 pub(super) struct CatalogTransport {
     client: Client,
     http: reqwest::Client,
+    /// One that trusts the CA that the controller publishes, where the caller names none.
+    published: Option<OnceCell<Option<reqwest::Client>>>,
     instead: Option<Url>,
     /// Where whole catalogs are kept; without it each package is asked for.
     pub(super) whole: Option<Whole>,
@@ -87,6 +91,7 @@ impl CatalogTransport {
             client,
             cache: (!access.no_cache).then(Cache::of_user).flatten(),
             http: catalogs::client(access.catalog_ca.as_deref())?,
+            published: access.catalog_ca.is_none().then(OnceCell::new),
             instead: instead.context("--catalog-url")?,
             whole: None,
         })
@@ -248,11 +253,28 @@ impl CatalogTransport {
             let text = String::from_utf8(bytes.to_vec());
             return Ok((status, etag, text.context(UNREADABLE)?));
         }
-        let response = self.http.get(url).send().await;
+        let mut response = self.http.get(url.clone()).send().await;
+        if response.as_ref().is_err_and(is_untrusted)
+            && let Some(http) = self.published().await
+        {
+            response = http.get(url).send().await;
+        }
         let response = response.context("error performing request")?;
         let (status, etag) = (response.status(), tag(response.headers()));
         let text = catalogs::read(response, transfer).await;
         Ok((status, etag, text.context("error performing request")?))
+    }
+
+    /// Returns a client that trusts the CA which the controller publishes, if the caller may read it.
+    async fn published(&self) -> Option<&reqwest::Client> {
+        let read = || async move {
+            let api = Api::<ConfigMap>::namespaced(self.client.clone(), name::SYSTEM_NAMESPACE);
+            let data = api.get(name::PUBLISHED_CA).await.ok()?.data?;
+            let pem: String = data.into_values().collect();
+            let authorities = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).ok()?;
+            if authorities.is_empty() { None } else { catalogs::trusting(authorities).ok() }
+        };
+        self.published.as_ref()?.get_or_init(read).await.as_ref()
     }
 
     async fn through_api_server(
@@ -291,6 +313,11 @@ impl Service {
             path,
         })
     }
+}
+
+/// Says whether the certificate of a server is of an authority that is not trusted.
+fn is_untrusted(error: &reqwest::Error) -> bool {
+    Chain(error).to_string().contains("UnknownIssuer")
 }
 
 /// Asks the server of a catalog, by way of the API server, whether it answers; nothing where its

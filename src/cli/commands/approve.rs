@@ -62,7 +62,7 @@ pub(crate) async fn run(
     // Where that cannot be read, the plan says so.
     let required = cluster.requires_approval(valid).await.unwrap_or(false);
     if let Some(version) = &args.version {
-        approve(&cluster, &extension, version).await?;
+        approve(&cluster, global, &extension, version).await?;
         writeln!(out, "{}: {version} is released", args.name)?;
         if required {
             notice(&format!(
@@ -99,17 +99,19 @@ pub(crate) async fn run(
             return Ok(Outcome::Failed);
         }
     }
-    approve(&cluster, &extension, &plan.approval()).await?;
+    approve(&cluster, global, &extension, &plan.approval()).await?;
     writeln!(out, "{}", released(&args.name, &plan))?;
     Ok(Outcome::Done)
 }
 
 async fn approve(
     cluster: &Cluster,
+    global: &Global,
     extension: &ClusterExtension,
     value: &str,
 ) -> anyhow::Result<()> {
     let change = json!({"metadata": {"annotations": {policy::APPROVE: value}}});
+    changes::yields(extension, &change, global.dry_run.is_some())?;
     let written = changes::merge(cluster.own_client(), extension, change).await;
     if written.is_err() {
         notice(&format!(

@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::graph::plain;
 use crate::managed::failure;
-use crate::output::{Outcome, Table, notice};
+use crate::output::{Hinted, Outcome, Table, notice, one_line};
 use crate::verb::InNamespace;
 
 /// Flags of `migrate from-classic`.
@@ -52,8 +52,16 @@ pub(crate) async fn run(
         let client = Cluster::client(global).await?;
         from_cluster(&client, args.place.namespace.as_deref()).await?
     } else {
-        (from_files(&args.filename)?, Vec::new())
+        let files = from_files(&args.filename).map_err(|error| Hinted {
+            text: one_line(&error),
+            hint: None,
+            outcome: Outcome::Unknown,
+        });
+        (files?, Vec::new())
     };
+    if unread.is_empty() && objects.iter().all(|it| it.kind() != "Subscription") {
+        anyhow::bail!("no Subscriptions found");
+    }
     let answer = Classic::new(&objects).convert(&args.subscriptions);
     for name in &args.subscriptions {
         let mut found = objects.iter().filter(|it| it.kind() == "Subscription");

@@ -19,7 +19,7 @@ use olm_core::extension::ValidExtension;
 use olm_core::object::Object;
 use olm_core::rbac::{Account, BundleObjects, Options, Powers, manifests};
 use olm_core::resolve::UpdatePolicy;
-use olm_core::revision::controller;
+use olm_core::revision::{controller, is_retained_for};
 use olm_core::version::VersionRange;
 use serde_json::{Map, Value, json};
 use strum::VariantNames as _;
@@ -383,7 +383,7 @@ async fn existing(
                 let (kind, name) = (owner.kind, owner.name);
                 writeln!(out, "  taken     {}: by {kind} {name}", called)?;
             }
-            None if words.iter().any(named) => {
+            None if words.iter().any(named) || is_retained_for(&live, Some(args.name())) => {
                 let changes = changes_of(client, object, &live).await;
                 writeln!(out, "  adopts    {}: {changes}", called)?;
             }

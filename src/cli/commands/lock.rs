@@ -313,8 +313,12 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> anyhow:
             "metadata": {"annotations": {policy::APPROVE: plan.approval()}},
             "spec": {"source": {"catalog": {"version": locked.version}}},
         });
-        // What was changed since it was read is not overwritten.
-        if let Err(error) = changes::merge(cluster.own_client(), extension, change).await {
+        let written = async {
+            changes::yields(extension, &change, global.dry_run.is_some())?;
+            // What was changed since it was read is not overwritten.
+            changes::merge(cluster.own_client(), extension, change).await
+        };
+        if let Err(error) = written.await {
             notice(&format!("error: {} is left: {}", locked.name, one_line(&error)));
             left = true;
             continue;

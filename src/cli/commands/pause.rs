@@ -63,6 +63,12 @@ pub(crate) async fn run(
     };
     let client = cluster.own_client();
     for extension in &extensions {
+        yields(extension, pause, global)?;
+    }
+    for catalog in &catalogs {
+        yields(catalog, pause, global)?;
+    }
+    for extension in &extensions {
         set(client, extension, pause).await?;
         let name = extension.name_any();
         let meanwhile = "no update and no repair";
@@ -82,13 +88,28 @@ where
     K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
     K: Clone + Debug + DeserializeOwned,
 {
-    if is_paused(object.annotations()) == pause {
-        return Ok(());
+    if let Some(change) = change(object, pause) {
+        changes::merge(client, object, change).await?;
     }
-    let word = if pause { json!("true") } else { Value::Null };
-    let change = json!({"metadata": {"annotations": {policy::PAUSED: word}}});
-    changes::merge(client, object, change).await?;
     Ok(())
+}
+
+/// Returns the change of the annotation, if it has to be changed.
+fn change<K: Resource<DynamicType = ()>>(object: &K, pause: bool) -> Option<Value> {
+    let word = if pause { json!("true") } else { Value::Null };
+    (is_paused(object.annotations()) != pause)
+        .then(|| json!({"metadata": {"annotations": {policy::PAUSED: word}}}))
+}
+
+fn yields<K: Resource<DynamicType = ()>>(
+    object: &K,
+    pause: bool,
+    global: &Global,
+) -> anyhow::Result<()> {
+    match change(object, pause) {
+        Some(change) => changes::yields(object, &change, global.dry_run.is_some()),
+        None => Ok(()),
+    }
 }
 
 /// Says what happens from now on; while it is paused, what does not.

@@ -23,8 +23,6 @@ use crate::output::{Outcome, notice};
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, Wait};
 
-/// For so long the revision is waited for; a controller that refuses it makes none.
-const NOTICED: Duration = Duration::from_secs(15);
 /// How often it is looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -99,12 +97,13 @@ pub(crate) async fn run(
         // The controller checks the same.
         Err(missing) => notice(&format!("note: cannot compute the changes: {}", missing.why)),
     }
+    let back = number.to_string();
+    let change = json!({"metadata": {"annotations": {policy::ROLLBACK_TO: back}}});
+    changes::yields(&extension, &change, global.dry_run.is_some())?;
     let question = format!("Go back to revision {number} ({version})?");
     if !args.confirm.agreed(&question, "--yes does it")? {
         return Ok(Outcome::Failed);
     }
-    let back = number.to_string();
-    let change = json!({"metadata": {"annotations": {policy::ROLLBACK_TO: back}}});
     let client = cluster.own_client();
     let written = changes::merge(client, &extension, change).await?;
     writeln!(out, "{name}: updates stand still until: kubectl olm upgrade {name}")?;
@@ -117,7 +116,8 @@ pub(crate) async fn run(
     // The annotation does not change the generation: until the new revision is there, the conditions
     // are those of the one before.
     let begun = Instant::now();
-    while begun.elapsed() < NOTICED && !is_made(&cluster.revisions(name).await?, number) {
+    // A controller that refuses it makes none.
+    while begun.elapsed() < changes::NOTICED && !is_made(&cluster.revisions(name).await?, number) {
         sleep(LOOK).await;
     }
     changes::wait_ready(client, &written, Some(&version), args.wait.timeout, out).await

@@ -72,11 +72,13 @@ impl Subject {
             _ => args.lookup.offers(global).await?,
         };
         let (wanted, is_word) = match (target, &offers) {
+            (Target::Extension(_), _) if args.no_pull => return Err(no_package()),
             (Target::Extension(name), Offers::Cluster(cluster)) => {
                 return Self::installed(&name, cluster).await;
             }
             (Target::Word(word), Offers::Cluster(cluster)) => {
-                if cluster.find_extension(&word).await?.is_some() {
+                // Without its bundle nothing is known of an extension.
+                if !args.no_pull && cluster.find_extension(&word).await?.is_some() {
                     return Self::installed(&word, cluster).await;
                 }
                 (word, true)
@@ -126,6 +128,10 @@ impl Subject {
     }
 }
 
+fn no_package() -> anyhow::Error {
+    UsageError("--no-pull needs a package".to_owned()).into()
+}
+
 /// Shows one bundle.
 pub(crate) async fn run(
     args: ShowArgs,
@@ -135,7 +141,7 @@ pub(crate) async fn run(
     let Subject { place, known } = Subject::of(&args, global).await?;
     let files = match (&known, args.no_pull) {
         (Some(known), true) => return write_known(&args, known, None, out),
-        (None, true) => return Err(UsageError("--no-pull takes a package".to_owned()).into()),
+        (None, true) => return Err(no_package()),
         (_, false) => match place {
             Ok(place) => load_files(&place).await,
             Err(cause) => Err(cause),

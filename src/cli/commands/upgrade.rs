@@ -110,6 +110,7 @@ pub(crate) async fn run(
         question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
         warn_of_closing(&cluster, &snapshot).await;
     }
+    changes::yields(&extension, &edit.change, global.dry_run.is_some())?;
     let Some(grants) = checked(&args, &cluster, &extension, &edit).await? else {
         return Ok(Outcome::Failed);
     };

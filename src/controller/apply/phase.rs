@@ -297,9 +297,16 @@ impl Applier {
                 continue;
             };
             let object = one.wanted.object.identity();
+            let mut stalled = stalled(live);
+            if stalled.is_some()
+                && let Some(other) = self.same_kind(live).await
+            {
+                let by = |why| format!("{why}, by CustomResourceDefinition {other}");
+                stalled = stalled.map(by);
+            }
             let say = |why: &str| Unready {
                 why: probe_line(&object, why),
-                stalled: stalled(live).map(|why| stalled_line(&object, &why)),
+                stalled: stalled.as_ref().map(|why| stalled_line(&object, why)),
             };
             let failing = if one.is_terminating() {
                 Some(say("object is being deleted"))
@@ -319,6 +326,26 @@ impl Applier {
             unready.extend(failing.map(|failing| (one.position, failing)));
         }
         unready
+    }
+
+    /// Returns the CRD that has the kind of this one, whose names were not accepted.
+    async fn same_kind(&self, crd: &Object) -> Option<String> {
+        let text = |path: &str| Some(crd.pointer(path)?.as_str()?.to_owned());
+        let (group, kind) = (text("/spec/group")?, text("/spec/names/kind")?);
+        for version in crd.pointer("/spec/versions")?.as_array()? {
+            let served = Identity {
+                group: group.clone(),
+                version: version["name"].as_str()?.to_owned(),
+                kind: kind.clone(),
+                namespace: String::new(),
+                name: String::new(),
+            };
+            if let Ok(Some(served)) = self.kinds.find(&served).await {
+                let name = format!("{}.{group}", served.resource.plural);
+                return (name != crd.name()).then_some(name);
+            }
+        }
+        None
     }
 
     /// A claim whose class waits for the first consumer never binds before the pods of a later

@@ -12,7 +12,7 @@ use olm_core::error::{Chain, Classify as _, Disposition};
 use olm_core::status::{self, Note, catalog as texts};
 
 use super::error::CatalogError;
-use super::store::{Content, Origin};
+use super::store::{Content, Origin, whole_seconds};
 use super::taken::Looked;
 
 /// Longest error text in a condition, in characters: enough for any cause, and far from the limit
@@ -23,12 +23,18 @@ const MAX_ERROR_CHARS: usize = 4096;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served<'a> {
     origin: &'a Origin,
+    /// When this process, or one before it on the same disk, unpacked it.
+    stored: Timestamp,
     findings: Option<&'a Tally>,
 }
 
 impl<'a> Served<'a> {
     pub(super) fn of(content: &'a Content) -> Self {
-        Self { origin: content.origin(), findings: content.findings() }
+        Self {
+            origin: content.origin(),
+            stored: whole_seconds(content.stored()),
+            findings: content.findings(),
+        }
     }
 }
 
@@ -61,7 +67,7 @@ pub(super) fn report(
         Outcome::Served(served, looked) => {
             status.update.clone_from(&looked.held);
             status.taken.clone_from(&looked.taken);
-            serve(&mut status, served.origin, base, name);
+            serve(&mut status, served, base, name);
             texts::serving().put(&mut status.conditions, generation, now);
             examined(&mut status, served, name, generation, now);
             texts::unpacked().put(&mut status.conditions, generation, now);
@@ -81,7 +87,7 @@ pub(super) fn report(
         Outcome::Failed(error, served) => {
             match served {
                 Some(served) => {
-                    serve(&mut status, served.origin, base, name);
+                    serve(&mut status, served, base, name);
                     let unpacked_for = still_serving(&mut status, generation, now);
                     examined(&mut status, served, name, unpacked_for, now);
                 }
@@ -111,13 +117,18 @@ fn note(held: &CatalogUpdateStatus) -> Note {
     Note { reason: held.reason.parse().unwrap_or(Reason::Retrying), message: held.message.clone() }
 }
 
-fn serve(status: &mut ClusterCatalogStatus, origin: &Origin, base: &str, name: &str) {
+fn serve(status: &mut ClusterCatalogStatus, served: &Served<'_>, base: &str, name: &str) {
+    let Served { origin, stored, .. } = served;
+    // A replica that comes to lead may have unpacked the same content before the last one did.
+    let before = status.resolved_source.take().filter(|it| it.image.ref_ == origin.reference);
+    let before = status.last_unpacked.take().filter(|_| before.is_some());
+    let unpacked = before.map_or(origin.unpacked, |time| time.0).max(*stored);
     status.resolved_source = Some(ResolvedCatalogSource {
         type_: CatalogSourceType::Image,
         image: ResolvedImageSource { ref_: origin.reference.clone() },
     });
     status.urls = Some(ClusterCatalogUrls { base: format!("{base}/catalogs/{name}") });
-    status.last_unpacked = Some(Time(origin.unpacked));
+    status.last_unpacked = Some(Time(unpacked));
 }
 
 /// Nothing is served. What was taken last is still what newer content is compared with.
@@ -204,7 +215,7 @@ mod tests {
     }
 
     fn served(origin: &Origin) -> Served<'_> {
-        Served { origin, findings: None }
+        Served { origin, stored: origin.unpacked, findings: None }
     }
 
     fn disk(text: &str) -> CatalogError {
@@ -221,6 +232,20 @@ mod tests {
     fn said<'a>(status: &'a ClusterCatalogStatus, type_: &str) -> (&'a str, Reason, &'a str) {
         let found = status::find(&status.conditions, type_).unwrap();
         (&found.status, found.reason.parse().unwrap(), &found.message)
+    }
+
+    // catalogs.md 2.3
+    #[test]
+    fn content_that_is_unpacked_again_says_when_and_never_goes_back() {
+        let (origin, looked, mut catalog) = (origin(), Looked::default(), catalog());
+        let mut unpacked = |stored| {
+            let outcome = Outcome::Served(Served { stored, ..served(&origin) }, &looked);
+            let status = report(&catalog, &outcome, BASE, at(99));
+            let unpacked = status.last_unpacked.as_ref().unwrap().0;
+            catalog.status = Some(status);
+            unpacked
+        };
+        assert_eq!([at(0), at(60), at(30)].map(&mut unpacked), [at(0), at(60), at(60)]);
     }
 
     // catalogs.md R1

@@ -416,8 +416,9 @@ impl Attempt<'_> {
         };
         match enacted {
             Ok(mut enacted) => {
-                let held = goal.ok().and_then(|goal| goal.held);
+                let (held, fits) = goal.map_or((None, false), |goal| (goal.held, goal.fits));
                 let refused = enacted.refused.take().or(refused);
+                outcome.fits = fits && refused.is_none();
                 let failed = refused.or_else(|| held.map(ExtensionError::held));
                 enacted.notes.append(&mut outcome.enacted.notes);
                 enacted.look_again_within(outcome.enacted.look_again);

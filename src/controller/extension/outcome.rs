@@ -28,6 +28,8 @@ pub(super) struct Outcome {
     pub(super) paused: bool,
     /// When automatic updates may begin again, while they may not.
     pub(super) opens: Option<Timestamp>,
+    /// Whether what is installed is what is asked for, although the result is an error.
+    pub(super) fits: bool,
     /// Why it did not reach its end, if it did not.
     pub(super) result: Result<(), ExtensionError>,
 }
@@ -40,6 +42,7 @@ impl Default for Outcome {
             enacted: Enacted::default(),
             paused: false,
             opens: None,
+            fits: false,
             result: Ok(()),
         }
     }

@@ -94,6 +94,7 @@ fn status(
             },
             channels,
             notes: &notes,
+            fits: outcome.fits,
         },
         now,
     );

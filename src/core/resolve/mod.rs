@@ -106,6 +106,10 @@ pub struct Resolution<'a> {
     decision: Fallback,
     /// Whether the chosen bundle is the installed one.
     stays: bool,
+    /// Whether nothing is chosen because of the catalogs alone, and the installed bundle is of a
+    /// version that is asked for: none has the package, several of the same priority have it, or one
+    /// that counts cannot be read.
+    pub installed_fits: bool,
 }
 
 /// The chosen bundle.
@@ -272,6 +276,7 @@ pub fn resolve<'a>(
             excluded: Vec::new(),
             decision: Fallback::Fail,
             stays: false,
+            installed_fits: false,
         },
     }
 }
@@ -327,6 +332,11 @@ impl<'r> Query<'r> {
         let result = self.choose(&walks).and_then(|winner| self.finish(winner));
         let maintained = self.request.installed.is_some()
             && (self.range.is_none() || self.installed_satisfies_range());
+        let is_of_catalogs = match result.as_ref().map_err(ResolveError::ending) {
+            Err(Ending::Ambiguous | Ending::CatalogError) => true,
+            Err(Ending::NoCandidate) => walks.iter().all(|walk| walk.report.bundles == 0),
+            _ => false,
+        };
         let decision = match &self.request.installed {
             None => Fallback::Fail,
             Some(_) if catalogs.is_empty() && maintained => Fallback::Maintain,
@@ -341,6 +351,7 @@ impl<'r> Query<'r> {
         let chosen = result.as_ref().ok();
         Resolution {
             stays: chosen.is_some_and(|selected| self.is_installed(selected.bundle)),
+            installed_fits: is_of_catalogs && maintained,
             result,
             catalogs: reports,
             held,

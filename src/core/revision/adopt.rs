@@ -222,7 +222,7 @@ fn is_owned(live: &Object) -> bool {
 }
 
 /// Says whether an earlier revision of the extension `owner` released `live` to keep its data.
-fn is_retained_for(live: &Object, owner: Option<&str>) -> bool {
+pub fn is_retained_for(live: &Object, owner: Option<&str>) -> bool {
     let labels = live.pointer("/metadata/labels").and_then(Value::as_object);
     let retained = labels.and_then(|labels| labels.get(label::RETAINED_BY));
     let retained = retained.and_then(Value::as_str);

@@ -28,7 +28,8 @@ mod tests;
 mod workload;
 
 pub use adopt::{
-    Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, removal,
+    Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, is_retained_for,
+    removal,
 };
 pub use error::RevisionError;
 pub use fixed::Fixed;

@@ -16,7 +16,7 @@ const MAX_MESSAGE: usize = 200;
 const BACK_OFF: &str = "Back-off pulling image";
 
 /// Returns what a workload says of why it cannot progress, if it does: a Deployment that passed its
-/// own deadline or whose pods are refused, a Job that failed.
+/// own deadline or whose pods are refused, a Job that failed, a CRD whose names another one has.
 ///
 /// `object` is as the API server returned it.
 pub fn stalled(object: &Object) -> Option<String> {
@@ -25,13 +25,16 @@ pub fn stalled(object: &Object) -> Option<String> {
     if observed.is_some_and(|observed| observed != generation.unwrap_or(0)) {
         return None;
     }
-    let says = |type_: &str, status: &str, reason: Option<&str>| {
+    let condition = |type_: &str, status: &str, reason: Option<&str>| {
         let mut conditions = object.pointer("/status/conditions")?.as_array()?.iter();
-        let found = conditions.find(|condition| {
+        conditions.find(|condition| {
             condition["type"] == type_
                 && condition["status"] == status
                 && reason.is_none_or(|reason| condition["reason"] == reason)
-        })?;
+        })
+    };
+    let says = |type_: &str, status: &str, reason: Option<&str>| {
+        let found = condition(type_, status, reason)?;
         let text = found["message"].as_str().filter(|text| !text.is_empty());
         text.or_else(|| found["reason"].as_str()).map(str::to_owned)
     };
@@ -40,6 +43,10 @@ pub fn stalled(object: &Object) -> Option<String> {
             says("Progressing", status::FALSE, Some(Reason::ProgressDeadlineExceeded.as_str()))
         }),
         ("batch", "Job") => says("Failed", status::TRUE, None),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let found = condition("NamesAccepted", status::FALSE, None)?;
+            Some(format!("{}: {}", found["reason"].as_str()?, found["message"].as_str()?))
+        }
         _ => None,
     }
 }
@@ -189,6 +196,12 @@ mod tests {
     #[case::without_words(
         "batch/v1", "Job", json!({"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}),
         Some("BackoffLimitExceeded")
+    )]
+    #[case::taken_names(
+        "apiextensions.k8s.io/v1", "CustomResourceDefinition",
+        json!({"type": "NamesAccepted", "status": "False", "reason": "ListKindConflict",
+            "message": "\"BuoyList\" is already in use"}),
+        Some("ListKindConflict: \"BuoyList\" is already in use")
     )]
     #[case::progressing(
         "apps/v1", "Deployment", json!({"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}),

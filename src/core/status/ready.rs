@@ -19,14 +19,17 @@ pub struct Note {
 ///
 /// True when it is installed, available and progressing well, all at `generation`; then the reason
 /// is the first note's, else `Succeeded`. Otherwise false with the reason and message of
-/// `Progressing`. Notes are added to the message either way.
+/// `Progressing`. Notes are added to the message either way. An error that is retried does not count
+/// where what is installed fits although the catalogs choose nothing.
 pub fn extension_ready(
     conditions: &[Condition],
     generation: Option<i64>,
     notes: &[Note],
+    fits: bool,
 ) -> Statement {
     let wanted = [types::INSTALLED, types::AVAILABLE, types::PROGRESSING];
-    summary(conditions, generation, notes, &wanted, "The bundle is installed and available.")
+    let all_well = "The bundle is installed and available.";
+    summary(conditions, generation, (notes, fits), &wanted, all_well)
 }
 
 /// Returns `Ready` of a `ClusterCatalog`: true when its content is served and up to date.
@@ -36,13 +39,14 @@ pub fn catalog_ready(
     notes: &[Note],
 ) -> Statement {
     let wanted = [types::SERVING, types::PROGRESSING];
-    summary(conditions, generation, notes, &wanted, "The catalog is served and up to date.")
+    let all_well = "The catalog is served and up to date.";
+    summary(conditions, generation, (notes, false), &wanted, all_well)
 }
 
 fn summary(
     conditions: &[Condition],
     generation: Option<i64>,
-    notes: &[Note],
+    (notes, fits): (&[Note], bool),
     wanted: &[&str],
     all_well: &str,
 ) -> Statement {
@@ -50,7 +54,8 @@ fn summary(
         find(conditions, type_).is_some_and(|found| found.observed_generation == generation)
     };
     let progressing = find(conditions, types::PROGRESSING);
-    let settled = progressing.is_some_and(|found| found.reason == Reason::Succeeded.as_str());
+    let settled =
+        fits || progressing.is_some_and(|found| found.reason == Reason::Succeeded.as_str());
     let well = settled && wanted.iter().all(|type_| is_true(conditions, type_) && current(type_));
     if well {
         let reason = notes.first().map_or(Reason::Succeeded, |note| note.reason);

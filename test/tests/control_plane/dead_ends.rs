@@ -535,3 +535,25 @@ async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
     plane.kubectl(&["delete", "clusterobjectset", &name]);
     extension.delete().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crd_whose_kind_is_taken_names_the_crd_that_has_it() {
+    let scene = stage("taken", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let (crd, plane) = (scene.package.crd(), scene.cluster.plane);
+    let (_, group) = crd.split_once('.').expect("a group");
+    let other = format!("floats.{group}");
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let object = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": other}, "spec": {"group": group, "scope": "Namespaced",
+            "names": {"kind": "Buoy", "plural": "floats"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
+    plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    plane.kubectl(&["wait", "crd", &other, "--for=condition=Established"]);
+    let extension = scene.install(json!({})).await;
+    let told = extension.shows("Ready", "False", "RollingOut", "ListKindConflict: ").await;
+    let message = &condition(&told, "Ready").expect("it is there").message;
+    assert!(message.contains(&format!(", by CustomResourceDefinition {other}")), "{message}");
+    plane.kubectl(&["delete", "crd", &other]);
+    extension.installed("1.0.0").await;
+    extension.delete().await;
+}

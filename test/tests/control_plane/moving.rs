@@ -151,6 +151,9 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     install.apply();
     let controllers = install.start();
     ready(&controllers).await;
+    let (_, text, errors) = doctor(plane, &["--take-over"]);
+    assert!(text.contains("is olm-controller, and stays"), "{text}{errors}");
+    assert_eq!(hints(&text), [""; 0], "{text}");
     // In the order of their namespaces.
     let [catalogs, controller] = <[_; 2]>::try_from(controllers).ok().expect("two processes");
     let bundles = [Bundle::new("1.0.0")];

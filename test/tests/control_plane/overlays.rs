@@ -41,6 +41,13 @@ fn render_folder(folder: &Path) -> Vec<Value> {
     olm_core::yaml::to_json(&text).expect("kustomize prints YAML")
 }
 
+/// Renders a kustomization beside a checkout.
+fn render_text(text: &str) -> Vec<Value> {
+    let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
+    std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
+    render_folder(folder.path())
+}
+
 fn containers(overlay: &str) -> Vec<Container> {
     let objects = render(overlay);
     let deployments = objects.iter().filter(|object| object["kind"] == "Deployment");
@@ -201,10 +208,7 @@ fn the_default_overlay_is_one_process_with_accounts_of_its_own() {
 // deploying.md P9
 #[test]
 fn another_namespace_is_a_kustomization_of_three_lines() {
-    let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
-    let text = "namespace: elsewhere\nresources: [../../config/default]\n";
-    std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
-    let objects = render_folder(folder.path());
+    let objects = render_text("namespace: elsewhere\nresources: [../../config/default]\n");
     let left: Vec<_> =
         objects.iter().filter(|object| object.to_string().contains("olmv1-system")).collect();
     assert!(left.is_empty(), "{left:#?}");
@@ -278,6 +282,22 @@ fn on_openshift_each_half_has_a_namespace_and_certificates_of_the_service_ca() {
         let certificates = container.args.certificates();
         assert_eq!(certificates, WebhookCertificates::ServiceCa);
         assert_eq!(container.args.named_service_account, NamedServiceAccount::Use);
+    }
+}
+
+// deploying.md 2.6
+#[test]
+fn openshift_with_one_node_runs_one_replica_of_each_half_without_a_budget() {
+    let resources = "resources: [../../config/openshift]\n";
+    let component = "components: [../../config/components/single-node]\n";
+    for (text, replicas, budgets) in
+        [(resources.to_owned(), 2, 2), (format!("{resources}{component}"), 1, 0)]
+    {
+        let objects = render_text(&text);
+        let of = |kind: &'static str| objects.iter().filter(move |it| it["kind"] == kind);
+        let found: Vec<_> = of("Deployment").map(|it| &it["spec"]["replicas"]).collect();
+        assert_eq!(found, [replicas, replicas]);
+        assert_eq!(of("PodDisruptionBudget").count(), budgets);
     }
 }
 

@@ -207,16 +207,24 @@ fn is_kept_by_another(scene: &Scene) {
         "example.com/from=git",
         "--field-manager=kustomize-controller",
     ]);
+    // Nobody can be asked.
     let (code, text, errors) = plugin::answer(plane, &["pause", name]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    assert_eq!(code, Some(1), "{text}{errors}");
     let warning = format!(
         "warning: ClusterExtension {name} is kept by kustomize-controller, which may put this \
          back; change it there:\n"
     );
     let edit = "    policy.olm.operatorframework.io/paused: \"true\"\n";
     assert!(errors.contains(&warning) && errors.contains(edit), "{errors}");
-    let (code, _, _) = plugin::answer(plane, &["resume", name]);
-    assert_eq!(code, Some(0));
+    let hint = format!("hint: kubectl patch clusterextensions {name} --type=merge -p '");
+    assert!(errors.contains(&hint), "{errors}");
+    let (code, text, errors) = plugin::answer(plane, &["delete", name, "--yes"]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    let hint = format!("hint: kubectl delete clusterextensions {name} changes it here");
+    assert!(errors.contains(&hint), "{errors}");
+    let now = scene.get("clusterextension", name).expect("it is there");
+    let paused = &now["metadata"]["annotations"]["policy.olm.operatorframework.io/paused"];
+    assert!(paused.is_null() && now["metadata"]["deletionTimestamp"].is_null());
 }
 
 /// Has an upgrade ask at a terminal, changes something else, and agrees.

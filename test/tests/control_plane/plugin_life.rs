@@ -174,7 +174,13 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
     let taken = taken.expect("it is there");
     assert_eq!(taken["data"]["mine"], "x", "what the bundle does not declare stays");
     assert_eq!(taken["metadata"]["ownerReferences"][0]["kind"], "ClusterObjectSet");
-    Extension::named(&scene.cluster.client, &name).delete().await;
+    // What a removal keeps for the extension is taken over unasked.
+    let (code, text, errors) = olm(&scene, &["delete", &name, "--retain-crds", "--yes"], false);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let (code, text, errors) = olm(&scene, &[&install[..], &["--dry-run"]].concat(), true);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(text.contains("  adopts    CustomResourceDefinition."), "{text}");
+    plane.kubectl(&["delete", "crd", &scene.package.crd()]);
 }
 
 // plugin.md U74: what OLM Classic left behind is carried over, and no object is lost

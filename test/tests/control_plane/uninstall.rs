@@ -204,6 +204,9 @@ async fn the_plugin_shows_which_data_would_go_and_asks() {
     assert_eq!(code, Some(0), "{text}");
     let found = extension.get().await;
     assert!(found.metadata.deletion_timestamp.is_none());
+    // What held an earlier removal does not hold this one.
+    delete(&scene, "background");
+    extension.shows("Ready", "False", "Blocked", "uninstall blocked: ").await;
     let (code, text) = olm_delete(&scene, &["--retain-crds", "--yes"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains(&format!("{} deleted after ", scene.name)), "{text}");

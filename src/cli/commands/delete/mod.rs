@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
@@ -17,6 +18,7 @@ use olm_api::{ClusterExtension, keys::policy};
 use olm_core::resolve::Origin;
 use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::rbac::made::{account_of, made, shared_with};
@@ -115,6 +117,9 @@ pub(crate) async fn run(
     }
     if global.dry_run == Some(DryRun::Client) {
         return Ok(Outcome::Done);
+    }
+    for (extension, _) in &extensions {
+        changes::yields(extension, &json!({}), global.dry_run.is_some())?;
     }
     let question = match going.as_slice() {
         [only] => format!("Delete extension {only}?"),
@@ -330,6 +335,14 @@ fn in_namespace(namespace: &str, names: &BTreeSet<String>) -> String {
     }
 }
 
+fn ready(extension: &ClusterExtension) -> Option<&Condition> {
+    find(&extension.status.as_ref()?.conditions, types::READY)
+}
+
+fn message(extension: &ClusterExtension) -> &str {
+    ready(extension).map_or("", |ready| ready.message.as_str())
+}
+
 /// Waits until it is gone, and tells what it waits for.
 async fn wait(
     api: &Api<ClusterExtension>,
@@ -339,6 +352,8 @@ async fn wait(
 ) -> anyhow::Result<Outcome> {
     let (name, uid) = (extension.name_any(), &extension.metadata.uid);
     let begun = Instant::now();
+    // What held it before its data was decided is no answer for a while.
+    let before = args.decision().map(|_| message(extension).to_owned());
     let mut told = String::new();
     loop {
         let found = patiently(begun, args.wait.timeout, async || api.get_opt(&name).await).await;
@@ -347,13 +362,13 @@ async fn wait(
             writeln!(out, "{name} deleted after {} s", begun.elapsed().as_secs())?;
             return Ok(Outcome::Done);
         };
-        let status = found.status.as_ref();
-        let ready = status.and_then(|status| find(&status.conditions, types::READY));
-        let message = ready.map_or("", |ready| ready.message.as_str());
-        if message.starts_with(BLOCKED) {
+        let message = message(&found);
+        let is_old = before.as_deref() == Some(message) && begun.elapsed() < changes::NOTICED;
+        if message.starts_with(BLOCKED) && !is_old {
             writeln!(out, "{name}: {message}")?;
             return Ok(Outcome::Failed);
         }
+        let ready = ready(&found);
         let uninstalling = ready.is_some_and(|ready| ready.reason == "Uninstalling");
         if uninstalling && message != told {
             notice(message);

@@ -64,7 +64,7 @@ pub(super) fn not_known(subject: &'static str, refusal: &Refusal) -> Row {
     match refusal {
         Refusal::Absent => Row::new(Level::Unknown, subject, "the kind is not served"),
         Refusal::Failed(why) => Row::new(Level::Unknown, subject, why)
-            .hint("ask somebody who may read it, or bind olm-catalog-reader and view"),
+            .hint("have ClusterRoles operator-controller-clusterextension-viewer-role and view bound to you"),
     }
 }
 

@@ -111,6 +111,11 @@ fn upstream(facts: &Facts, openshift: Option<&Row>) -> Vec<Row> {
         let args = container["args"].as_array().into_iter().flatten();
         let args: Vec<_> = args.filter_map(Value::as_str).collect();
         let image = text(&container["image"]);
+        // Upstream has no such flag.
+        if args.iter().any(|arg| arg.starts_with("--components=")) {
+            let what = format!("{namespace}/{name} is olm-controller, and stays");
+            return Row::new(Level::Ok, SUBJECT, what);
+        }
         let what = format!("{namespace}/{name}: {image} {}", args.join(" "));
         let managers = metadata["managedFields"].as_array().into_iter().flatten();
         let managers = managers.filter_map(|entry| entry["manager"].as_str());
@@ -136,7 +141,7 @@ fn kinds_and_policies(facts: &Facts) -> Vec<Row> {
     if facts.one(facts::POLICIES) == Err(Refusal::Absent) {
         let text =
             "ValidatingAdmissionPolicies are not served: nothing would say who may name an account";
-        rows.push(Row::new(Level::Problem, "policies", text).hint("Kubernetes 1.30 or later"));
+        rows.push(Row::new(Level::Problem, "policies", text).hint("Kubernetes 1.33 or newer"));
     }
     rows
 }
@@ -238,7 +243,7 @@ impl Asked<'_> {
         let owners = revisions.iter().filter_map(|set| set.uid());
         said.extend(foreign(&own, &owners.chain([uid]).collect()));
         if let Some(account) = account {
-            said.extend(self.lacking(&account, &own).await);
+            said.extend(self.lacking(&name, &account, &own).await);
         }
         if let Some(image) = image.filter(|image| !image.is_empty()) {
             said.extend(unreachable(&image).await);
@@ -371,7 +376,7 @@ impl Asked<'_> {
     }
 
     /// Says what the account may not do to what is installed.
-    async fn lacking(&self, account: &Account, own: &[&Managed]) -> Option<Said> {
+    async fn lacking(&self, name: &str, account: &Account, own: &[&Managed]) -> Option<Said> {
         let mut needed = Permissions::default();
         for one in own {
             let namespace = one.object.namespace().unwrap_or_default();
@@ -403,7 +408,7 @@ impl Asked<'_> {
             }
         }
         let lacks = || format!("service account {account} lacks {}", lines(&missing).join("; "));
-        let hint = "kubectl olm rbac NAME --apply";
+        let hint = format!("kubectl olm rbac {name} --apply");
         (!missing.is_empty()).then(|| problem(lacks(), hint))
     }
 }
@@ -440,4 +445,30 @@ async fn unreachable(image: &str) -> Option<Said> {
     let why = asked.await.err()?;
     let text = format!("its bundle image {image} cannot be had from here: {}", one_line(&why));
     Some((Level::Warning, text, "--auth-file, or a mirror".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn upstream_is_to_be_deleted_and_this_controller_stays() {
+        let deployment = |namespace: &str, args: &[&str]| {
+            json!({"metadata": {"name": "manager", "namespace": namespace}, "spec": {"template":
+                {"spec": {"containers": [{"image": "i:1", "args": args}]}}}})
+        };
+        let theirs = deployment("theirs", &["--leader-elect"]);
+        let ours = deployment("ours", &["--components=catalogs", "--leader-elect"]);
+        let deployments = json!({"items": [theirs, ours]});
+        let answers = BTreeMap::from([(facts::DEPLOYMENTS.to_owned(), Ok(deployments))]);
+        let facts = Facts { answers, now: jiff::Timestamp::UNIX_EPOCH, server_time: None };
+        let delete = "to delete: kubectl delete deployment manager -n theirs";
+        let want = [
+            Row::new(Level::Ok, "upstream", "theirs/manager: i:1 --leader-elect").hint(delete),
+            Row::new(Level::Ok, "upstream", "ours/manager is olm-controller, and stays"),
+        ];
+        assert_eq!(upstream(&facts, None), want);
+    }
 }

@@ -8,8 +8,12 @@ const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/testdata/class
 
 /// Runs the program and returns exit code, stdout and stderr.
 fn run(arguments: &[&str]) -> (i32, String, String) {
+    run_on(FLEET, arguments)
+}
+
+fn run_on(file: &str, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["migrate", "from-classic", "-f", FLEET])
+        .args(["migrate", "from-classic", "-f", file])
         .args(arguments)
         .env("KUBECONFIG", "/nonexistent")
         .output()
@@ -49,4 +53,13 @@ fn a_report_has_a_line_for_each_field() {
     let (code, _, errors) = run(&["kettle"]);
     assert_eq!(code, 1);
     assert!(errors.contains("there is no Subscription \"kettle\""), "{errors}");
+}
+
+#[test]
+fn a_file_without_subscriptions_is_no_answer() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").unwrap();
+    let (code, text, errors) = run_on(file.path().to_str().unwrap(), &[]);
+    assert_eq!((code, text.as_str()), (1, ""));
+    assert_eq!(errors, "error: no Subscriptions found\n");
 }

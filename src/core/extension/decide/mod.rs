@@ -60,6 +60,8 @@ pub struct Goal {
     pub target: BundleRecord,
     /// Reported although the goal is pursued: the newer bundle cannot be had.
     pub held: Option<ResolveError>,
+    /// Whether the bundle is what is asked for all the same, as far as that is known.
+    pub fits: bool,
     /// Whether no edge of the catalog allows the step.
     pub forced: bool,
     /// The catalog that offers it; nothing where none was asked.
@@ -120,7 +122,7 @@ pub struct Answer {
 impl Goal {
     /// Goes on with a bundle that was chosen before.
     pub fn keep(target: BundleRecord) -> Self {
-        Self { target, held: None, forced: false, catalog: None }
+        Self { target, held: None, fits: true, forced: false, catalog: None }
     }
 
     /// Returns how a revision of it comes about. A bundle that was chosen before keeps the catalog that
@@ -353,6 +355,7 @@ impl Question {
                     return Ok(Goal {
                         target,
                         held: None,
+                        fits: true,
                         forced: selected.warnings.contains(&Warning::ForcedStep),
                         catalog: Some(selected.catalog.to_owned()),
                     });
@@ -370,6 +373,7 @@ impl Question {
             Decision::Keep(error) => Goal {
                 target: installed.cloned().ok_or(DecisionError::NoContent)?,
                 held: error.cloned(),
+                fits: resolution.installed_fits,
                 forced: false,
                 catalog: None,
             },

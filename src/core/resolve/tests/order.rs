@@ -145,6 +145,25 @@ fn without_catalogs_the_installed_bundle_is_kept(#[case] range: &str, #[case] si
     assert_eq!(error.is_none(), silently);
 }
 
+// decision 32
+#[rstest]
+#[case::several_have_it("", true)]
+#[case::in_the_range("1.x", true)]
+#[case::out_of_the_range("2.0.0", false)]
+fn what_only_the_catalogs_do_not_choose_still_fits(#[case] range: &str, #[case] want: bool) {
+    let request = installed("1.0.0").version(range);
+    let content = Fixture::chain(&["1.0.0", "2.0.0"]).content();
+    let tied = [catalog("a", 0, &content), catalog("b", 0, &content)];
+    assert_eq!(resolve(&request, &tied, &ANY).installed_fits, want);
+    let unread = [down("a", 0), down("b", 0)];
+    assert_eq!(resolve(&request, &unread, &ANY).installed_fits, want);
+    let others = Fixture::default().content();
+    assert_eq!(resolve(&request, &[catalog("a", 0, &others)], &ANY).installed_fits, want);
+    // That no version of the package fits is not of the catalogs.
+    let request = installed("1.0.0").version(range).channels(&["none"]);
+    assert!(!resolve(&request, &tied, &ANY).installed_fits);
+}
+
 #[test]
 fn a_wrong_request_is_never_held() {
     let request = installed("1.0.0").version("foobar");

@@ -90,6 +90,9 @@ pub struct Pass<'a> {
     pub channels: &'a [String],
     /// Additional explanations for `Ready`.
     pub notes: &'a [Note],
+    /// Whether what is installed is what is asked for although the reconcile failed, as the notes
+    /// explain.
+    pub fits: bool,
 }
 
 /// Returns the status after a reconcile, given the previous one.
@@ -129,7 +132,9 @@ pub fn summarize(
     let notes = notes.chain(waits.and_then(collision));
     let notes = notes.chain(pass.notes.iter().cloned());
     let notes: Vec<Note> = notes.chain(read.and_then(deferred)).collect();
-    let mut ready = extension_ready(conditions, pass.generation, &notes);
+    let fits = pass.fits && !pass.notes.is_empty();
+    let fits = fits && read.is_some_and(|revisions| revisions.rolling.is_empty());
+    let mut ready = extension_ready(conditions, pass.generation, &notes, fits);
     if let Outcome::Held(reason, _) = pass.outcome {
         ready.reason = reason;
     }

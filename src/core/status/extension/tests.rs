@@ -24,6 +24,7 @@ fn pass(revisions: Revisions<'_>, outcome: Outcome) -> Pass<'_> {
         catalogs: Catalogs::NotAsked,
         channels: &[],
         notes: &[],
+        fits: false,
     }
 }
 
@@ -309,6 +310,12 @@ fn ready_explains_what_progressing_may_not() {
         one(&summarize(None, &held, now()), types::READY),
         "True/NextMajorHeld The bundle is installed and available.\n2.0.0 is held"
     );
+    // The catalogs choose nothing, and what is installed fits.
+    held.outcome = retry();
+    held.fits = true;
+    let status = summarize(None, &held, now());
+    assert_eq!(one(&status, types::PROGRESSING), "True/Retrying boom");
+    assert!(one(&status, types::READY).starts_with("True/NextMajorHeld "));
 }
 
 // decision 32: "at this generation".
@@ -319,8 +326,8 @@ fn a_stale_condition_is_not_ready() {
         object_set::probes_succeeded(),
         object_set::rolled_out("1.0.0"),
     ]);
-    assert_eq!(extension_ready(&stale, Some(1), &[]).status, "True");
-    assert_eq!(extension_ready(&stale, Some(2), &[]).status, "False");
+    assert_eq!(extension_ready(&stale, Some(1), &[], false).status, "True");
+    assert_eq!(extension_ready(&stale, Some(2), &[], false).status, "False");
 }
 
 // decision 21: what is left out is reported in Ready, which is true nevertheless.
