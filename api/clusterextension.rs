@@ -168,6 +168,12 @@ impl CustomResourceExt for ClusterExtension {
         json_path = ".status.conditions[?(@.type=='Ready')].reason"
     ),
     printcolumn(name = "Update", type_ = "string", json_path = ".status.update.version"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type=='Ready')].message"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -371,7 +377,8 @@ pub enum ConfigType {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterExtensionStatus {
     /// The generation that this status is about: while it is not that of the object, the latest
-    /// change has not been acted on. For tools that read nothing else, as kstatus does.
+    /// change has not been acted on; -1 before the first. For tools that read nothing else, as
+    /// kstatus does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use kube::api::Patch;
 use kube::{Api, Client, ResourceExt};
 use olm_api::ClusterObjectSet;
-use olm_api::conditions::{status, types};
 use olm_api::keys::{finalizer, label};
 use olm_core::annotations::{Carrier, check_keys, is_paused};
 use olm_core::extension::PolicyError;
@@ -15,8 +14,7 @@ use olm_core::object::Identity;
 use olm_core::revision::{
     Account, Adoption, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
 };
-use olm_core::status::find;
-use olm_core::status::object_set::mutable_secrets;
+use olm_core::status::object_set::{mutable_secrets, stalled_workload};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
@@ -364,8 +362,7 @@ fn was_read(set: &ClusterObjectSet) -> bool {
 
 /// Returns which object of a revision said that it cannot progress, as its condition has it.
 fn stalled(set: &ClusterObjectSet) -> Option<String> {
-    let found = find(&set.status.as_ref()?.conditions, types::STALLED)?;
-    (found.status == status::TRUE).then(|| found.message.clone())
+    stalled_workload(&set.status.as_ref()?.conditions).map(str::to_owned)
 }
 
 fn owner(set: &ClusterObjectSet, archived: &[ClusterObjectSet]) -> RevisionOwner {

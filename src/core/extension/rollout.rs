@@ -4,11 +4,10 @@
 //! Source: applying.md 1.3, decision 6.
 
 use jiff::{SignedDuration, Timestamp};
-use olm_api::conditions::types;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 
 use crate::revision::{BundleRecord, Origin, States, began, is_late, recorded_generation, states};
-use crate::status::{find, is_true};
+use crate::status::object_set::stalled_workload;
 
 /// How many minutes a rollout without a deadline has before the catalogs are asked again.
 const PATIENCE: i64 = 30;
@@ -74,8 +73,8 @@ pub(super) fn ongoing_rollout(
 /// where no deadline is set.
 fn stalled(revision: &ClusterObjectSet, now: Timestamp) -> Option<String> {
     let conditions = &revision.status.as_ref()?.conditions;
-    if is_true(conditions, types::STALLED) {
-        return Some(find(conditions, types::STALLED)?.message.clone());
+    if let Some(line) = stalled_workload(conditions) {
+        return Some(line.to_owned());
     }
     if revision.spec.progress_deadline_minutes.is_some_and(|minutes| minutes > 0) {
         return None;

@@ -1,13 +1,13 @@
 //! The conditions of a `ClusterObjectSet` (api.md 3.6).
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use olm_api::conditions::{Reason, types};
 
-use super::Statement;
+use super::{Statement, find};
 use crate::error::quote;
 use crate::object::Identity;
 
-const ARCHIVED: &str = "revision is archived";
+pub(super) const ARCHIVED: &str = "revision is archived";
 
 /// Text while a revision is rolled out. `version` is that of the bundle, empty for an object set
 /// made by hand, which leaves two blanks.
@@ -90,6 +90,13 @@ pub fn deferred(objects: &[String]) -> Statement {
 /// `Stalled`: a workload says that it cannot progress; `line` is of [`stalled_line`].
 pub fn stalled(line: &str) -> Statement {
     Statement::yes(types::STALLED, Reason::ProbeFailure, line)
+}
+
+/// Returns what a workload of a revision says of why it cannot progress; `Stalled` may have other
+/// reasons.
+pub fn stalled_workload(conditions: &[Condition]) -> Option<&str> {
+    let stalled = find(conditions, types::STALLED)?;
+    (stalled.reason == Reason::ProbeFailure.as_str()).then_some(&stalled.message)
 }
 
 /// Returns the line about an object that cannot progress, and what it says of it.
