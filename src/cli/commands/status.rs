@@ -14,11 +14,11 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt as _};
-use olm_api::conditions::{status, types};
+use olm_api::conditions::{Reason, status, types};
 use olm_api::keys::{annotation, label};
 use olm_api::{BundleMetadata, ClusterExtension, ClusterObjectSet, RevisionStatus, UpdateStatus};
 use olm_core::extension::ValidExtension;
-use olm_core::extension::holds::reported;
+use olm_core::extension::holds::{advice, reported};
 use olm_core::revision::{BundleRecord, Origin, states};
 use olm_core::status::find;
 use schemars::JsonSchema;
@@ -38,6 +38,11 @@ use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
+/// Columns of a table, all but the age.
+const HEADERS: [&str; 7] =
+    ["NAME", "NAMESPACE", "PACKAGE", "VERSION", "READY", "UPDATE", "HELD BY"];
+/// What follows the state of an extension whose catalog calls it deprecated.
+const DEPRECATED: &str = " (deprecated)";
 /// Events that are shown.
 const EVENTS: usize = 5;
 
@@ -95,12 +100,14 @@ pub(crate) async fn run(
         futures::future::try_join_all(named).await?
     };
     extensions.sort_by_key(ClusterExtension::name_any);
+    let namespace = global.namespace.as_deref();
+    extensions.retain(|extension| is_in(extension, namespace));
     if let Some(namespace) = &args.watching {
         let watching = watching(cluster.own_client(), namespace).await?;
         extensions.retain(|extension| watching.contains(&extension.name_any()));
     }
     if args.watch {
-        return watch(cluster.own_client(), &args, out).await;
+        return watch(cluster.own_client(), &args, namespace, out).await;
     }
     let one = match (args.names.as_slice(), extensions.as_slice()) {
         ([_], [extension])
@@ -135,7 +142,12 @@ pub(crate) async fn run(
             sheet(extension, details).write(out)?;
         }
         (Output::Table, ..) if extensions.is_empty() => {
-            output::notice("no ClusterExtensions: kubectl olm install makes one");
+            let all = args.selector.is_none() && args.watching.is_none() && namespace.is_none();
+            output::notice(if all {
+                "no ClusterExtensions: kubectl olm install makes one"
+            } else {
+                "no ClusterExtension matches"
+            });
         }
         (Output::Table, ..) => table(&extensions, Timestamp::now()).write(out)?,
     }
@@ -271,15 +283,20 @@ async fn list(client: &Client, args: &StatusArgs) -> anyhow::Result<ObjectList<C
 }
 
 /// Prints a row for each extension, and another one whenever it changes.
-async fn watch(client: &Client, args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+async fn watch(
+    client: &Client,
+    args: &StatusArgs,
+    namespace: Option<&str>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
     let api = Api::<ClusterExtension>::all(client.clone());
-    let mut told = BTreeMap::<String, String>::new();
+    let mut told = Told::default();
     loop {
         let listed = list(client, args).await?;
         let version = listed.metadata.resource_version.unwrap_or_default();
         for extension in &listed.items {
-            if shown(client, extension, args).await? {
-                tell(extension, args, &mut told, out)?;
+            if is_in(extension, namespace) && shown(client, extension, args).await? {
+                told.tell(extension, args, out)?;
             }
         }
         let params =
@@ -289,13 +306,13 @@ async fn watch(client: &Client, args: &StatusArgs, out: &mut dyn Write) -> anyho
         while let Some(event) = events.next().await {
             match event {
                 Ok(WatchEvent::Added(extension) | WatchEvent::Modified(extension)) => {
-                    if shown(client, &extension, args).await? {
-                        tell(&extension, args, &mut told, out)?;
+                    if is_in(&extension, namespace) && shown(client, &extension, args).await? {
+                        told.tell(&extension, args, out)?;
                     }
                 }
                 Ok(WatchEvent::Deleted(extension)) => {
                     let name = extension.name_any();
-                    if told.remove(&name).is_some() {
+                    if told.rows.remove(&name).is_some() {
                         writeln!(out, "{name}  deleted")?;
                         out.flush()?;
                     }
@@ -325,25 +342,64 @@ async fn shown(
     Ok(watching(client, namespace).await?.contains(&name))
 }
 
-/// Prints the row of an extension if it is another one than before.
-fn tell(
-    extension: &ClusterExtension,
-    args: &StatusArgs,
-    told: &mut BTreeMap<String, String>,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let name = extension.name_any();
-    let one = std::slice::from_ref(extension);
-    let row = match args.output {
-        Output::Json => serde_json::to_string(&document(one).headed()?)?,
-        _ => cells(extension).join("  "),
-    };
-    if told.get(&name) != Some(&row) {
-        writeln!(out, "{row}")?;
+/// Says whether an extension installs into the namespace that is asked for.
+fn is_in(extension: &ClusterExtension, namespace: Option<&str>) -> bool {
+    let of = extension.spec.as_ref().map(|spec| spec.namespace.as_str());
+    namespace.is_none_or(|namespace| of == Some(namespace))
+}
+
+/// The rows that were printed, by name, and how wide their columns are.
+#[derive(Default)]
+struct Told {
+    rows: BTreeMap<String, String>,
+    widths: Vec<usize>,
+}
+
+impl Told {
+    /// Prints the row of an extension if it is another one than before; a header before the first,
+    /// and again where a column has become wider.
+    fn tell(
+        &mut self,
+        extension: &ClusterExtension,
+        args: &StatusArgs,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let one = std::slice::from_ref(extension);
+        let cells = cells(extension);
+        let row = match args.output {
+            Output::Json => serde_json::to_string(&document(one).headed()?)?,
+            _ => cells.join("  "),
+        };
+        let name = extension.name_any();
+        if self.rows.get(&name) == Some(&row) {
+            return Ok(());
+        }
+        if args.output == Output::Json {
+            writeln!(out, "{row}")?;
+        } else {
+            self.write(&cells, out)?;
+        }
         out.flush()?;
-        told.insert(name, row);
+        self.rows.insert(name, row);
+        Ok(())
     }
-    Ok(())
+
+    fn write(&mut self, cells: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
+        let headers = HEADERS.map(str::to_owned);
+        let begins = self.widths.is_empty();
+        self.widths.resize(headers.len(), 0);
+        let mut wider = begins;
+        for ((width, header), cell) in self.widths.iter_mut().zip(&headers).zip(cells) {
+            let needed = cell.chars().count().max(header.len());
+            wider |= needed > *width;
+            *width = needed.max(*width);
+        }
+        for line in wider.then_some(&headers[..]).into_iter().chain([cells]) {
+            let padded = line.iter().zip(&self.widths).map(|(cell, &width)| format!("{cell:width$}"));
+            writeln!(out, "{}", padded.collect::<Vec<_>>().join("  ").trim_end())?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns the extensions whose operators watch a namespace, by what their Deployments are told.
@@ -389,8 +445,7 @@ fn installed(extension: &ClusterExtension) -> Option<&str> {
 }
 
 fn table(extensions: &[ClusterExtension], now: Timestamp) -> Table {
-    let mut table =
-        Table::new(&["NAME", "PACKAGE", "VERSION", "READY", "UPDATE", "HELD BY", "AGE"]);
+    let mut table = Table::new(&[&HEADERS[..], &["AGE"]].concat());
     for extension in extensions {
         let mut row = cells(extension);
         let made = extension.creation_timestamp();
@@ -402,18 +457,58 @@ fn table(extensions: &[ClusterExtension], now: Timestamp) -> Table {
 
 /// The cells of a row, all but the age.
 fn cells(extension: &ClusterExtension) -> Vec<String> {
-    let update = extension.status.as_ref();
-    let update = update.and_then(|status| status.update.as_ref());
-    let version = update.map(|update| update.version.as_ref().unwrap_or(&update.newest));
+    let nothing = || NOTHING.to_owned();
     let held = held_by(extension).join(",");
+    let mut ready = ready(extension).to_owned();
+    if deprecated(extension).is_some() {
+        ready.push_str(DEPRECATED);
+    }
+    let spec = extension.spec.as_ref();
     vec![
         extension.name_any(),
+        spec.map_or_else(nothing, |spec| spec.namespace.clone()),
         package(extension).to_owned(),
-        installed(extension).unwrap_or(NOTHING).to_owned(),
-        ready(extension).to_owned(),
-        version.map_or(NOTHING, String::as_str).to_owned(),
-        if held.is_empty() { NOTHING.to_owned() } else { held },
+        version(extension),
+        ready,
+        newer(extension).map_or_else(nothing, str::to_owned),
+        if held.is_empty() { nothing() } else { held },
     ]
+}
+
+fn update(extension: &ClusterExtension) -> Option<&UpdateStatus> {
+    extension.status.as_ref()?.update.as_ref()
+}
+
+fn is_rolling_out(update: &UpdateStatus) -> bool {
+    update.reason == Reason::RollingOut.as_str()
+}
+
+/// The installed version, and the one that is being rolled out in its place.
+fn version(extension: &ClusterExtension) -> String {
+    let installed = installed(extension);
+    let next = update(extension).filter(|update| is_rolling_out(update));
+    match (installed, next.and_then(|next| next.version.as_deref())) {
+        (Some(installed), Some(next)) => format!("{installed} -> {next}"),
+        (None, Some(next)) => format!("-> {next}"),
+        (installed, None) => installed.unwrap_or(NOTHING).to_owned(),
+    }
+}
+
+/// The version that is offered and not taken.
+fn newer(extension: &ClusterExtension) -> Option<&str> {
+    let update = update(extension)?;
+    if is_rolling_out(update) {
+        let newest = Some(&update.newest).filter(|newest| update.version.as_ref() != Some(newest));
+        return newest.map(String::as_str);
+    }
+    Some(update.version.as_ref().unwrap_or(&update.newest))
+}
+
+/// What its catalog says of the deprecation of what is followed or installed.
+fn deprecated(extension: &ClusterExtension) -> Option<&str> {
+    let conditions = &extension.status.as_ref()?.conditions;
+    let found = find(conditions, types::DEPRECATED)?;
+    (found.status == status::TRUE).then_some(&found.message)
 }
 
 /// A span as kubectl prints ages: its largest unit.
@@ -452,20 +547,22 @@ fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValues {
     );
     let not_ready = condition(types::READY).filter(|ready| ready.status != status::TRUE);
     sheet.lines("Why", not_ready.map(|ready| ready.message.clone()));
-    let update = seen.and_then(|status| status.update.as_ref());
     sheet.lines(
         "Update",
-        update.map(|update| {
+        update(extension).map(|update| {
             let version = update.version.as_ref().unwrap_or(&update.newest);
-            format!(
-                "{version} from catalog {}, {}: {}",
-                update.catalog, update.reason, update.message
-            )
+            let from = match update.catalog.as_str() {
+                "" => String::new(),
+                catalog => format!(" from catalog {catalog}"),
+            };
+            format!("{version}{from}, {}: {}", update.reason, update.message)
         }),
     );
+    let deprecated = deprecated(extension).unwrap_or_default();
+    sheet.lines("Deprecated", deprecated.lines().map(plain).filter(|line| !line.is_empty()));
     let held = held_by(extension);
     sheet.lines("Held by", (!held.is_empty()).then(|| held.join(", ")));
-    sheet.lines("Do", todo(extension));
+    sheet.lines("Do", advice(extension));
     sheet.lines(
         "Revisions",
         details.revisions.iter().rev().map(|set| {
@@ -477,12 +574,6 @@ fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValues {
     sheet.lines("Provides", provides.unwrap_or_else(|why| not_known(&why)));
     sheet.lines("Events", details.event_lines());
     sheet
-}
-
-/// Commands that lead on.
-fn todo(extension: &ClusterExtension) -> Vec<String> {
-    let name = extension.name_any();
-    reported(extension).iter().filter_map(|holder| holder.command(&name)).collect()
 }
 
 /// What is installed, whether it is well, what could be newer and what holds it: `kubectl olm status`.
@@ -510,8 +601,10 @@ pub(crate) struct Row {
     installed: Option<BundleMetadata>,
     /// Whether it is well.
     ready: Ready,
-    /// A newer version that is offered and not taken.
+    /// The version that is being rolled out, or a newer one that is offered and not taken.
     update: Option<UpdateStatus>,
+    /// What its catalog says of the deprecation of what is followed or installed.
+    deprecated: Option<String>,
     /// What holds the update, or the rollout that is under way, a word each.
     held_by: Vec<&'static str>,
     /// Commands that lead on.
@@ -583,8 +676,9 @@ fn row(extension: &ClusterExtension) -> Row {
             message: found.map(|found| found.message.clone()),
             since: found.map(|found| found.last_transition_time.0.to_string()),
         },
-        update: seen.and_then(|status| status.update.clone()),
-        todo: todo(extension),
+        update: update(extension).cloned(),
+        deprecated: deprecated(extension).map(str::to_owned),
+        todo: advice(extension),
         held_by: held_by(extension),
         revisions: seen.map(|status| status.active_revisions.clone()),
         catalog: None,

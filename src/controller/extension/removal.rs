@@ -162,7 +162,8 @@ async fn report(
     let first = find(&status.conditions, types::READY)
         .is_none_or(|ready| ready.reason != Reason::Uninstalling.as_str());
     if first {
-        let note = "removing everything the extension installed".to_owned();
+        // Whether anything may be removed is decided by its revisions.
+        let note = "the extension is being deleted".to_owned();
         ctx.publish(extension, EventType::Normal, Reason::Uninstalling, note).await;
         // What is being removed offers nothing to others any more.
         ctx.discovery.changed();
