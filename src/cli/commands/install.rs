@@ -31,7 +31,7 @@ use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
 use crate::output::{Outcome, UsageError, agreed, notice, one_line};
 use crate::settings::SettingsFlags;
-use crate::target::{Chosen, chosen, or_near};
+use crate::target::{Chosen, chosen, or_near, warn_of_deprecation};
 
 /// The annotation in which a bundle names the namespace it is meant for.
 const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
@@ -278,6 +278,7 @@ async fn plan(args: &InstallArgs, global: &Global, cluster: &Cluster) -> anyhow:
     let snapshot = cluster.offers(args.filter()).await?;
     let found = or_near(chosen(&snapshot), (args.package().0, false), cluster).await?;
     let Chosen { name, image, version, .. } = found;
+    warn_of_deprecation(&snapshot);
     warn_of_closing(cluster, &snapshot).await;
     let bundle = load_bundle_source(&image).await;
     let bundle = bundle.with_context(|| format!("{name} ({image})"))?;

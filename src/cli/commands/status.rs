@@ -395,7 +395,8 @@ impl Told {
             *width = needed.max(*width);
         }
         for line in wider.then_some(&headers[..]).into_iter().chain([cells]) {
-            let padded = line.iter().zip(&self.widths).map(|(cell, &width)| format!("{cell:width$}"));
+            let padded =
+                line.iter().zip(&self.widths).map(|(cell, &width)| format!("{cell:width$}"));
             writeln!(out, "{}", padded.collect::<Vec<_>>().join("  ").trim_end())?;
         }
         Ok(())

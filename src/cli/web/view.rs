@@ -72,6 +72,7 @@ struct Extension {
     installed: Option<InstalledBundle>,
     ready: Ready,
     update: Option<Update>,
+    deprecated: Option<String>,
     held_by: Vec<String>,
     #[serde(rename = "do")]
     todo: Vec<String>,
