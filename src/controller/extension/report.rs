@@ -196,3 +196,39 @@ fn of(revision: &ClusterObjectSet) -> Revision<'_> {
             .unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use olm_core::status::{catalog, put_ready, removal_blocked, retrying, terminal, uninstalling};
+    use rstest::rstest;
+
+    use super::*;
+
+    fn deprecated() -> Statement {
+        Statement::yes(types::DEPRECATED, Reason::Deprecated, "old")
+    }
+
+    #[rstest]
+    #[case::retried([retrying("x"), catalog::nothing_unpacked()], uninstalling("x"), &[])]
+    #[case::terminal([terminal(Reason::InvalidConfiguration, "bad"), catalog::nothing_unpacked()],
+        removal_blocked("bad\nmore"), &["InvalidConfiguration: bad"])]
+    #[case::deprecated([retrying("x"), deprecated()], uninstalling("x"), &["Deprecated: old"])]
+    #[case::both([terminal(Reason::Blocked, "no"), deprecated()],
+        removal_blocked("no"), &["Blocked: no", "Deprecated: old"])]
+    fn a_warning_is_told_of_what_only_a_person_ends(
+        #[case] statements: [Statement; 2],
+        #[case] ready: Statement,
+        #[case] want: &[&str],
+    ) {
+        let (mut conditions, now) = (Vec::new(), Timestamp::UNIX_EPOCH);
+        for statement in statements {
+            statement.put(&mut conditions, None, now);
+        }
+        put_ready(&mut conditions, ready, None, None, now);
+        let told = standing(&conditions).map(|notice| {
+            assert!(notice.is_warning);
+            format!("{}: {}", notice.reason, notice.note)
+        });
+        assert_eq!(told.collect::<Vec<_>>(), want);
+    }
+}

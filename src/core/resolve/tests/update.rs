@@ -64,6 +64,16 @@ fn a_version_without_a_path_is_told_as_newest_only() {
 }
 
 #[test]
+fn what_is_deprecated_of_the_choice_is_named() {
+    let content = Fixture::chain(&["1.0.0"]).deprecate("1.0.0").content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = request();
+    let selected = resolve(&request, &catalogs, &Options::default()).result.unwrap();
+    let found = selected.deprecations(&request.filter);
+    assert_eq!(found, [("kettle.v1.0.0".to_owned(), "old")]);
+}
+
+#[test]
 fn catalogs_that_tie_are_named() {
     let (one, other) = (Fixture::chain(&["1.0.0", "1.1.0"]), Fixture::chain(&["1.0.0", "1.1.0"]));
     let (one, other) = (one.content(), other.content());
