@@ -8,7 +8,7 @@ use olm_core::config::{Features, schema};
 use olm_core::error::quote;
 use olm_core::gate::max_openshift_text;
 use olm_core::object::Object;
-use olm_core::rbac::Powers;
+use olm_core::rbac::{self, Permissions, Powers};
 use olm_core::revision::is_optional_group;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -211,7 +211,9 @@ fn accounts(csv: &Csv) -> BTreeMap<String, Rights> {
             } else {
                 rights.namespaced_rules += 1;
             }
-            rights.strong.extend(strong(rule, everywhere));
+            let mut given = Permissions::default();
+            given.insert_rule(if everywhere { "" } else { "its own" }, &of_rbac(rule));
+            rights.strong.extend(given.strong());
         }
     };
     for permission in &csv.permissions {
@@ -221,6 +223,16 @@ fn accounts(csv: &Csv) -> BTreeMap<String, Rights> {
         add(permission, true);
     }
     accounts
+}
+
+fn of_rbac(rule: &PolicyRule) -> rbac::PolicyRule {
+    rbac::PolicyRule {
+        api_groups: rule.api_groups.clone(),
+        resources: rule.resources.clone(),
+        resource_names: rule.resource_names.clone(),
+        verbs: rule.verbs.clone().unwrap_or_default(),
+        non_resource_urls: rule.non_resource_urls.clone(),
+    }
 }
 
 /// Returns what the pods of a bundle can do by another way than the rules of roles.
@@ -235,30 +247,6 @@ fn powers(bundle: &Bundle) -> BTreeSet<String> {
         .map(|it| json!({"kind": "Deployment", "metadata": {"name": it.name}, "spec": it.spec}));
     let made: Vec<Object> = accounts.chain(deployments).filter_map(Object::from_value).collect();
     Powers::of(bundle.others.iter().chain(&made)).others().clone()
-}
-
-/// Returns the powerful rights that a rule grants, in words.
-fn strong(rule: &PolicyRule, everywhere: bool) -> Vec<&'static str> {
-    let verbs = rule.verbs.as_deref().unwrap_or_default();
-    let has = |list: &[String], item: &str| list.iter().any(|one| one == item || one == "*");
-    let named = |verb: &str| verbs.iter().any(|one| one == verb);
-    let mut found = Vec::new();
-    if named("*") && has(&rule.api_groups, "*") && has(&rule.resources, "*") {
-        found.push("everything");
-    } else if everywhere
-        && rule.resource_names.is_empty()
-        && has(&rule.api_groups, "")
-        && has(&rule.resources, "secrets")
-        && (has(verbs, "get") || has(verbs, "list"))
-    {
-        found.push("reads every Secret");
-    }
-    for verb in ["bind", "escalate", "impersonate"] {
-        if named(verb) {
-            found.push(verb);
-        }
-    }
-    found
 }
 
 fn kinds(bundle: &Bundle) -> BTreeSet<RequiredKind> {

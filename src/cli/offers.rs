@@ -28,8 +28,13 @@ use crate::output::one_line;
 /// Most bytes of an icon.
 const MAX_ICON: usize = 1024 * 1024;
 
+/// What to do where no catalog is served.
+pub(crate) const ADD_CATALOG: &str =
+    "kubectl olm catalog add operatorhubio quay.io/operatorhubio/catalog:latest";
+
 /// How many letters a name may differ from what was typed to be taken for meant.
 const MAX_DISTANCE: usize = 2;
+
 /// A catalog as the verbs list it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

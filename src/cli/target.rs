@@ -15,6 +15,7 @@ use olm_core::error::{Chain, plain, quote};
 use olm_core::extension::{ValidExtension, recorded_issuer};
 use olm_core::render::{Additions, CertificateSource};
 use olm_core::revision::{Account, BundleRecord, states};
+use olm_core::version::natural;
 use olm_image::reference::ImageRef;
 use serde_json::Value;
 
@@ -369,6 +370,8 @@ pub(crate) struct Chosen {
     pub(crate) version: String,
     pub(crate) image: String,
     pub(crate) catalog: String,
+    /// A channel that has it: the default one, else the last by name.
+    pub(crate) channel: Option<String>,
 }
 
 /// Returns the bundle that an extension would get.
@@ -382,7 +385,18 @@ pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
         Ok(selected) => {
             let package = &question.filter.package_name;
             let record = BundleRecord::selected(&selected, package, options.release_support);
+            let mut catalogs = catalogs.iter();
+            let catalog = catalogs.find(|catalog| catalog.name == selected.catalog);
+            let index = catalog.and_then(|catalog| catalog.content?.package(package)?.ok());
+            let wanted = &question.filter.channels;
+            let channel = index.and_then(|index| {
+                let having = index.entries_of(&record.name).map(|(channel, _)| channel);
+                let followed =
+                    having.filter(|name| wanted.is_empty() || wanted.iter().any(|one| one == name));
+                followed.max_by_key(|name| (*name == index.default_channel, natural(name)))
+            });
             Ok(Chosen {
+                channel: channel.map(str::to_owned),
                 name: record.name,
                 version: record.version,
                 image: selected.bundle.image.clone(),

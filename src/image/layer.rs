@@ -37,6 +37,16 @@ pub enum LayerError {
     Stopped,
 }
 
+impl LayerError {
+    /// Says whether the layer is larger than it may be when decompressed.
+    pub(crate) fn is_of_size(&self) -> bool {
+        match self {
+            Self::LayerBytes(_) | Self::ImageBytes(_) | Self::Ratio(_) => true,
+            Self::Compression(_) | Self::Stopped => false,
+        }
+    }
+}
+
 impl From<LayerError> for io::Error {
     fn from(err: LayerError) -> Self {
         Self::other(err)

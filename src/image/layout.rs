@@ -9,12 +9,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
 use serde_json::{Value, json};
 
 use crate::built::{BuiltImage, BuiltIndex, Format, descriptor};
 use crate::digest::Digest;
-use crate::manifest::Platform;
+use crate::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, Platform};
 
 /// File that says that a folder is a layout.
 const MARKER: &str = "oci-layout";

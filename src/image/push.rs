@@ -1,23 +1,21 @@
-//! Pushes images, for the demo, for tests and for our own release. `oci-client` does the talking.
-
-use oci_client::Reference;
-use oci_client::client::{Client, ClientConfig, ClientProtocol};
-use oci_client::errors::{OciDistributionError, OciErrorCode};
-use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
-use oci_client::secrets::RegistryAuth;
-use reqwest::header::HeaderValue;
+//! Pushes images, for the demo, for tests and for our own release.
 
 use crate::auth::Credential;
 use crate::built::{BuiltImage, IndexBuilder};
 use crate::digest::Digest;
+use crate::keyring::{Choice, Origin};
 use crate::layout::{Layout, LayoutError};
-use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
+use crate::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
+use crate::proxies::Proxies;
 use crate::reference::{ImageRef, ReferenceError};
+use crate::registries::Endpoint;
+use crate::registry::{Access, RequestError, Session};
+use crate::trust::{self, CertificateDirs, TrustError};
 
 /// Options for the connection to a registry for a push.
 #[derive(Debug, Clone, Default)]
 pub struct PushOptions {
-    /// Whether to use plain HTTP.
+    /// Whether plain HTTP may be used where the registry has no HTTPS.
     pub plain_http: bool,
     /// Credentials of the user who pushes.
     pub credential: Option<Credential>,
@@ -34,9 +32,6 @@ pub enum PushError {
         /// Reference of the image.
         image: String,
     },
-    /// Credentials of a kind that is not supported for pushes.
-    #[error("pushing needs a user name and password or a registry token")]
-    Credential,
     /// The tag is in use.
     #[error("{image} is {found} already; FORCE=1 moves the tag")]
     Tagged {
@@ -56,10 +51,13 @@ pub enum PushError {
     Registry {
         /// Reference of the image.
         image: String,
-        /// The error of the registry client.
+        /// Why.
         #[source]
-        source: OciDistributionError,
+        source: RequestError,
     },
+    /// No client could be made.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
 }
 
 /// Pushes an image and returns its digest.
@@ -68,9 +66,9 @@ pub async fn push(
     to: &ImageRef,
     options: &PushOptions,
 ) -> Result<Digest, PushError> {
-    let pusher = Pusher::new(to, options)?;
+    let pusher = Pusher::new(to, options).await?;
     pusher.content(image).await?;
-    pusher.manifest(&image.manifest, image.manifest_type()).await
+    pusher.named(&image.manifest, image.manifest_type()).await
 }
 
 /// Pushes images and an index of them, and returns the digest of the index.
@@ -79,15 +77,16 @@ pub async fn push_index(
     to: &ImageRef,
     options: &PushOptions,
 ) -> Result<Digest, PushError> {
+    let pusher = Pusher::new(to, options).await?;
     for image in images {
-        let by_digest = to.with_digest(image.digest());
-        push(image, &by_digest, options).await?;
+        pusher.content(image).await?;
+        let digest = image.digest().to_string();
+        pusher.manifest(&digest, &image.manifest, image.manifest_type()).await?;
     }
     let images = images.iter().cloned();
     let index = images.fold(IndexBuilder::default(), IndexBuilder::image);
     let index = index.build();
-    let pusher = Pusher::new(to, options)?;
-    pusher.manifest(&index.manifest, index.media_type()).await
+    pusher.named(&index.manifest, index.media_type()).await
 }
 
 /// Pushes what a layout holds: images, their index under the tag of `to`, and what refers to them.
@@ -100,133 +99,84 @@ pub async fn push_layout(
     options: &PushOptions,
     replace: bool,
 ) -> Result<Digest, PushError> {
-    let pusher = Pusher::new(to, options)?;
-    pusher.authorize().await?;
+    let pusher = Pusher::new(to, options).await?;
     let contents = layout.contents()?;
     let digest = Digest::sha256(&contents.index);
-    if let Some(found) = pusher.tagged().await?
-        && found != digest.to_string()
+    let found = pusher.session.tagged(&to.version()).await;
+    if let Some(found) = found.map_err(|error| pusher.failed(error))?
+        && found != digest
         && !replace
     {
-        return Err(PushError::Tagged { image: to.to_string(), found });
+        return Err(PushError::Tagged { image: to.to_string(), found: found.to_string() });
     }
     for manifest in &contents.manifests {
         for blob in &manifest.blobs {
             pusher.blob(blob).await?;
         }
-        let by_digest = to.with_digest(Digest::sha256(&manifest.bytes));
-        let pusher = Pusher::new(&by_digest, options)?;
-        pusher.authorize().await?;
-        pusher.manifest(&manifest.bytes, OCI_IMAGE_MEDIA_TYPE).await?;
+        let digest = Digest::sha256(&manifest.bytes).to_string();
+        pusher.manifest(&digest, &manifest.bytes, OCI_IMAGE_MEDIA_TYPE).await?;
         if let Some((image, index)) = &manifest.referrers {
             let tag = to.with_tag(&image.to_string().replace(':', "-"))?;
-            let pusher = Pusher::new(&tag, options)?;
-            pusher.authorize().await?;
-            pusher.manifest(index, OCI_IMAGE_INDEX_MEDIA_TYPE).await?;
+            pusher.manifest(&tag.version(), index, OCI_IMAGE_INDEX_MEDIA_TYPE).await?;
         }
     }
-    pusher.manifest(&contents.index, OCI_IMAGE_INDEX_MEDIA_TYPE).await
+    pusher.named(&contents.index, OCI_IMAGE_INDEX_MEDIA_TYPE).await
 }
 
 struct Pusher<'a> {
-    client: Client,
-    auth: RegistryAuth,
+    session: Session,
     to: &'a ImageRef,
-    reference: Reference,
 }
 
 impl<'a> Pusher<'a> {
-    fn new(to: &'a ImageRef, options: &PushOptions) -> Result<Self, PushError> {
-        let auth = match &options.credential {
-            None => RegistryAuth::Anonymous,
-            Some(Credential::Basic { username, password }) => {
-                RegistryAuth::Basic(username.clone(), password.expose().to_owned())
-            }
-            Some(Credential::RegistryToken(token)) => {
-                RegistryAuth::Bearer(token.expose().to_owned())
-            }
-            Some(Credential::IdentityToken(_)) => return Err(PushError::Credential),
+    async fn new(to: &'a ImageRef, options: &PushOptions) -> Result<Self, PushError> {
+        let dirs = CertificateDirs::default();
+        let http = trust::client(&dirs, to.registry(), false, &Proxies::default())?;
+        let endpoint = Endpoint { image: to.clone(), insecure: options.plain_http, blocked: None };
+        let origin =
+            Origin::Nowhere { sources: 0, name: to.repository().to_owned(), faults: Vec::new() };
+        let access = Access {
+            choice: Choice { credential: options.credential.clone(), origin },
+            certificates: trust::places(&dirs, to.registry()),
         };
-        let config = ClientConfig {
-            protocol: if options.plain_http { ClientProtocol::Http } else { ClientProtocol::Https },
-            use_monolithic_push: true,
-            connect_timeout: Some(CONNECT_TIMEOUT),
-            read_timeout: Some(IDLE_TIMEOUT),
-            ..ClientConfig::default()
-        };
-        let client = Client::try_from(config)
-            .map_err(|source| PushError::Registry { image: to.to_string(), source })?;
-        let (registry, repository) = (to.registry().to_owned(), to.repository().to_owned());
-        let reference = match to.digest() {
-            Some(digest) => Reference::with_digest(registry, repository, digest.to_string()),
-            None => Reference::with_tag(registry, repository, to.version()),
-        };
-        Ok(Self { client, auth, to, reference })
+        match Session::open(http, &endpoint, access).await {
+            Ok(session) => Ok(Self { session: session.pushing(), to }),
+            Err(source) => Err(PushError::Registry { image: to.to_string(), source }),
+        }
     }
 
     async fn content(&self, image: &BuiltImage) -> Result<(), PushError> {
-        self.authorize().await?;
         for blob in image.layers.iter().chain([&image.config]) {
             self.blob(blob).await?;
         }
         Ok(())
     }
 
-    async fn authorize(&self) -> Result<(), PushError> {
-        let operation = oci_client::RegistryOperation::Push;
-        let authorized = self.client.auth(&self.reference, &self.auth, operation).await;
-        authorized.map(drop).map_err(|err| self.failed(err))
-    }
-
-    /// Sends a blob, unless the registry has it.
     async fn blob(&self, blob: &[u8]) -> Result<(), PushError> {
-        let digest = Digest::sha256(blob).to_string();
-        let there = self.client.blob_exists(&self.reference, &digest).await;
-        if !there.unwrap_or(false) {
-            let pushed = self.client.push_blob(&self.reference, blob.to_vec(), &digest).await;
-            pushed.map_err(|err| self.failed(err))?;
-        }
-        Ok(())
+        self.session.push_blob(blob).await.map_err(|error| self.failed(error))
     }
 
-    /// Returns the digest the tag names, if there is one.
-    async fn tagged(&self) -> Result<Option<String>, PushError> {
-        let found = self.client.fetch_manifest_digest(&self.reference, &self.auth).await;
-        match found {
-            Ok(digest) => Ok(Some(digest)),
-            Err(error) if is_absent(&error) => Ok(None),
-            Err(error) => Err(self.failed(error)),
-        }
+    async fn manifest(
+        &self,
+        version: &str,
+        bytes: &[u8],
+        media_type: &str,
+    ) -> Result<(), PushError> {
+        let pushed = self.session.push_manifest(version, bytes, media_type).await;
+        pushed.map_err(|error| self.failed(error))
     }
 
-    async fn manifest(&self, bytes: &[u8], media_type: &'static str) -> Result<Digest, PushError> {
+    /// Pushes what the reference names.
+    async fn named(&self, bytes: &[u8], media_type: &str) -> Result<Digest, PushError> {
         let digest = Digest::sha256(bytes);
         if self.to.digest().is_some_and(|wanted| *wanted != digest) {
             return Err(PushError::Digest { digest, image: self.to.to_string() });
         }
-        self.client.store_auth_if_needed(self.to.registry(), &self.auth).await;
-        let media_type = HeaderValue::from_static(media_type);
-        let pushed =
-            self.client.push_manifest_raw(&self.reference, bytes.to_vec(), media_type).await;
-        pushed.map_err(|err| self.failed(err))?;
+        self.manifest(&self.to.version(), bytes, media_type).await?;
         Ok(digest)
     }
 
-    fn failed(&self, source: OciDistributionError) -> PushError {
+    fn failed(&self, source: RequestError) -> PushError {
         PushError::Registry { image: self.to.to_string(), source }
-    }
-}
-
-/// Says whether an error means that there is nothing under a tag.
-fn is_absent(error: &OciDistributionError) -> bool {
-    match error {
-        OciDistributionError::ImageManifestNotFoundError(_) => true,
-        OciDistributionError::ServerError { code, .. } => *code == 404,
-        OciDistributionError::RegistryError { envelope, .. } => {
-            envelope.errors.iter().any(|error| {
-                matches!(error.code, OciErrorCode::ManifestUnknown | OciErrorCode::NameUnknown)
-            })
-        }
-        _ => false,
     }
 }

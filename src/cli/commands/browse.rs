@@ -2,6 +2,7 @@
 //!
 //! Every document comes from the verb that prints it; the pages are made in `web`. Source: plugin.md 4.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -16,12 +17,13 @@ use kube::config::Kubeconfig;
 use kube::{Client, ResourceExt as _};
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::extension::ValidExtension;
+use olm_core::rbac::Account;
 use olm_core::resolve::Selector;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::tree::Tree;
-use super::{approve, catalog, graph, history, plan, search, show, status, why};
+use super::{approve, catalog, graph, history, install, plan, rbac, search, show, status, why};
 use crate::catalogs::Catalogs;
 use crate::cluster::{CatalogAccess, Cluster, Packages, Whole, only};
 use crate::connection::Global;
@@ -30,8 +32,11 @@ use crate::graph::{Format, segment, stylesheet};
 use crate::offers::{Named, Offers, icon};
 use crate::output::{Outcome, UsageError, notice, one_line};
 use crate::settings::SettingsFlags;
-use crate::target::Lookup;
+use crate::target::{Lookup, chosen};
 use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
+
+/// Where kubectl keeps what it applied last.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Flags of `browse`.
 #[derive(Debug, Args)]
@@ -129,7 +134,9 @@ impl Documents for Verbs {
                     let found = if installable { found.installable() } else { found };
                     found.value()
                 }
-                Ask::Package { catalog, package } => self.package(&catalog, &package).await,
+                Ask::Package { catalog, package, channel } => {
+                    self.package(&catalog, &package, channel).await
+                }
                 Ask::Catalogs => self.catalogs().await,
                 Ask::Findings(name) => self.findings(&name).await,
             }
@@ -206,13 +213,36 @@ impl Verbs {
         let Some(extension) = cluster.find_extension(name).await? else {
             return Ok(Value::Null);
         };
-        let status = status::document(&[extension]).extensions;
-        let status = status.first();
-        Ok(match why::of_extension(name, &cluster).await {
-            Ok(why) => json!({"status": status, "why": why}),
-            Err(error) => json!({"status": status,
-                "unknown": [{"what": "why it gets what it gets", "why": one_line(&error)}]}),
-        })
+        let mut unknown = Vec::new();
+        let mut or_why = |what: &str, error: &anyhow::Error| {
+            unknown.push(json!({"what": what, "why": one_line(error)}));
+        };
+        let mut status = match status::detailed(&cluster, &extension).await {
+            Ok(status) => status.value()?,
+            Err(error) => {
+                or_why("revisions, Events and kinds", &error);
+                status::document(std::slice::from_ref(&extension)).value()?
+            }
+        };
+        let seen = extension.status.as_ref();
+        let conditions = seen.map_or(&[][..], |seen| seen.conditions.as_slice());
+        let mut page = json!({"status": status["extensions"][0].take(),
+            "conditions": conditions,
+            "manifest": olm_core::yaml::to_yaml(&for_git(&extension))});
+        match why::of_extension(name, &cluster).await {
+            Ok(why) => page["why"] = serde_json::to_value(why)?,
+            Err(error) => or_why("why it gets what it gets", &error),
+        }
+        if let Some(account) = rbac::made::account_of(&extension) {
+            match rbac::live::strong(cluster.own_client(), &account).await {
+                Ok(strong) => page["strong"] = json!(strong),
+                Err(error) => or_why("the strongest rights of its account", &error),
+            }
+        }
+        let unread = status["unknown"].as_array().into_iter().flatten();
+        unknown.extend(unread.cloned());
+        page["unknown"] = unknown.into();
+        Ok(page)
     }
 
     async fn part(&self, part: Part, name: &str) -> anyhow::Result<Value> {
@@ -241,7 +271,12 @@ impl Verbs {
         })
     }
 
-    async fn package(&self, catalog: &str, package: &str) -> anyhow::Result<Value> {
+    async fn package(
+        &self,
+        catalog: &str,
+        package: &str,
+        channel: Option<String>,
+    ) -> anyhow::Result<Value> {
         let offers = self.offers()?;
         let Some(summary) = offers.summary(catalog, package).await? else {
             return Ok(Value::Null);
@@ -253,18 +288,22 @@ impl Verbs {
                 installed_as.push(extension.name_any());
             }
         }
+        let filter = CatalogFilter {
+            package_name: package.to_owned(),
+            channels: channel.iter().cloned().collect(),
+            selector: Some(only(catalog)),
+            ..CatalogFilter::default()
+        };
+        let offered = offers.offered(filter.clone()).await;
+        let chosen = match &offered {
+            Ok(offered) => chosen(offered),
+            Err(error) => Err(anyhow::anyhow!("{}", one_line(error))),
+        };
         // What is installed decides which way is drawn.
-        let snapshot =
-            if let (Offers::Cluster(cluster), Some(name)) = (&offers, installed_as.first()) {
-                cluster.snapshot(name).await
-            } else {
-                let filter = CatalogFilter {
-                    package_name: package.to_owned(),
-                    selector: Some(only(catalog)),
-                    ..CatalogFilter::default()
-                };
-                offers.offered(filter).await
-            };
+        let snapshot = match (&offers, installed_as.first()) {
+            (Offers::Cluster(cluster), Some(name)) => cluster.snapshot(name).await,
+            _ => offered,
+        };
         let elsewhere = |(from, head): &(String, Value)| {
             from != catalog && head["name"].as_str() == Some(package)
         };
@@ -273,8 +312,24 @@ impl Verbs {
         let is_elsewhere = heads.is_ok_and(|heads| heads.iter().any(elsewhere));
         let selector = is_elsewhere.then_some(catalog);
         let icon = self.icon(catalog, package).await;
+        let filter = CatalogFilter { selector: selector.map(only), ..filter };
+        let mut bundles = summary.bundles.iter();
+        let chosen = chosen.map(|chosen| chosen.name);
+        let bundle = bundles.find(|it| chosen.as_ref().is_ok_and(|name| *name == it.name));
+        let namespace = bundle.and_then(|it| it.suggested_namespace.clone());
+        let account = Account {
+            namespace: namespace.unwrap_or_else(|| "NAMESPACE".to_owned()),
+            name: install::installer(package),
+        };
+        let manifest = install::manifest(package, &account, &filter);
         let mut page = json!({"package": show::document(catalog, summary).value()?,
-            "icon": icon.map(|(media_type, _)| media_type), "selector": selector, "installedAs": installed_as});
+            "icon": icon.map(|(media_type, _)| media_type), "selector": selector,
+            "installedAs": installed_as, "channel": channel,
+            "manifest": olm_core::yaml::to_yaml(&manifest)});
+        match chosen {
+            Ok(name) => page["chosen"] = name.into(),
+            Err(error) => page["refused"] = one_line(&error).into(),
+        }
         match snapshot.and_then(|snapshot| graph::of_catalog(&snapshot, catalog)) {
             Ok(drawn) => {
                 let place = [catalog, package].map(segment).join("/");
@@ -321,6 +376,22 @@ impl Verbs {
         };
         catalog::lint::answer(files).await?.value()
     }
+}
+
+/// Returns an extension as a repository holds it: without what the cluster adds.
+fn for_git(extension: &ClusterExtension) -> Value {
+    let mut metadata = json!({"name": extension.name_any()});
+    let annotations = extension.annotations().iter();
+    let written = annotations.filter(|(key, _)| *key != LAST_APPLIED);
+    let annotations: BTreeMap<_, _> = written.collect();
+    if !annotations.is_empty() {
+        metadata["annotations"] = json!(annotations);
+    }
+    if !extension.labels().is_empty() {
+        metadata["labels"] = json!(extension.labels());
+    }
+    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "metadata": metadata, "spec": extension.spec})
 }
 
 /// Makes the plan of an extension, as pages show it.

@@ -13,6 +13,7 @@ use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::policy;
 use olm_api::{CatalogFilter, ClusterExtension};
+use olm_core::catalog::SUGGESTED_NAMESPACE;
 use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
 use olm_core::object::Object;
@@ -33,8 +34,6 @@ use crate::output::{Outcome, UsageError, agreed, notice, one_line};
 use crate::settings::SettingsFlags;
 use crate::target::{Chosen, chosen, or_near, warn_of_deprecation};
 
-/// The annotation in which a bundle names the namespace it is meant for.
-const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
 /// Differences that are shown of an object.
 const DIFFERENCES: usize = 5;
 
@@ -192,7 +191,7 @@ impl InstallArgs {
         let given = self.service_account.clone();
         Account {
             namespace: namespace.to_owned(),
-            name: given.unwrap_or_else(|| format!("{}-installer", self.name())),
+            name: given.unwrap_or_else(|| installer(self.name())),
         }
     }
 
@@ -220,22 +219,31 @@ impl InstallArgs {
                 annotations.insert(key.to_owned(), json!(value));
             }
         }
-        let mut metadata = json!({"name": self.name()});
+        let mut object = manifest(self.name(), account, &self.filter());
         if !annotations.is_empty() {
-            metadata["annotations"] = Value::Object(annotations);
+            object["metadata"]["annotations"] = Value::Object(annotations);
         }
-        let mut spec = json!({
-            "namespace": account.namespace,
-            "serviceAccount": {"name": account.name},
-            "source": {"sourceType": "Catalog", "catalog": self.filter()},
-        });
         if let Some(inline) = self.rendering.configuration()? {
-            spec["config"] = json!({"configType": "Inline", "inline": inline});
+            object["spec"]["config"] = json!({"configType": "Inline", "inline": inline});
         }
-        let object = json!({"apiVersion": "olm.operatorframework.io/v1",
-            "kind": "ClusterExtension", "metadata": metadata, "spec": spec});
         Object::from_value(object).context("an extension is an object")
     }
+}
+
+/// Returns an extension that asks for a package of catalogs.
+pub(super) fn manifest(name: &str, account: &Account, filter: &CatalogFilter) -> Value {
+    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+    "metadata": {"name": name},
+    "spec": {
+        "namespace": account.namespace,
+        "serviceAccount": {"name": account.name},
+        "source": {"sourceType": "Catalog", "catalog": filter},
+    }})
+}
+
+/// Returns the service account that `install` makes for an extension.
+pub(super) fn installer(name: &str) -> String {
+    format!("{name}-installer")
 }
 
 /// Returns the catalog of a name, or those with labels.

@@ -22,7 +22,7 @@ use crate::commands::install::selector;
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
-use crate::offers::{Offers, icon, near};
+use crate::offers::{ADD_CATALOG, Offers, icon, near};
 use crate::output::{Format, Outcome, Table, UsageError, notice, one_line};
 use crate::target::{Lookup, chosen};
 
@@ -30,7 +30,7 @@ use crate::target::{Lookup, chosen};
 const NOTHING: &str = "-";
 /// Characters of a description in a table.
 const DESCRIPTION: usize = 60;
-/// Packages whose version is looked up, which takes requests for each.
+/// Packages whose version is looked up where that takes requests for each.
 const VERSIONS: usize = 30;
 /// Names that are suggested.
 const MOST_NEAR: usize = 5;
@@ -77,13 +77,15 @@ struct Package {
     priority: i32,
     /// The version that a new extension would get.
     version: Option<String>,
+    /// A channel that has this version: the default one, else the last by name.
+    channel: Option<String>,
     /// Whether there is such a version.
     installable: Option<bool>,
     /// Why there is none.
     reasons: Vec<String>,
     /// The channel that its author suggests.
     default_channel: String,
-    /// Its channels, the default one first, then by name.
+    /// Its channels, the default one first, then by name with numbers in their order.
     channels: Option<Vec<String>>,
     /// Versions of its bundles, the highest first.
     versions: Option<Vec<String>>,
@@ -122,6 +124,8 @@ struct Deprecated {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Found {
     packages: Vec<Package>,
+    /// The catalogs that were searched.
+    catalogs: Vec<String>,
     /// Where there is none: names like the terms.
     #[serde(skip)]
     near: Vec<String>,
@@ -150,7 +154,7 @@ pub(crate) async fn run(
     let wanted = Selector::new(wanted.as_ref());
     let wanted = wanted.map_err(|error| UsageError(format!("--catalog-selector: {error}")))?;
     let mut found = find(&offers, &args.terms, args.installable, &wanted).await?;
-    if found.packages.len() > VERSIONS && !args.installable {
+    if found.packages.iter().any(|package| package.installable.is_none()) {
         notice(&format!("note: versions are shown of up to {VERSIONS} packages"));
     }
     // Programs see why the rest may not be installed.
@@ -169,9 +173,8 @@ pub(crate) async fn run(
     Ok(match (found.packages.is_empty(), found.unread.is_empty()) {
         (false, _) => Outcome::Done,
         (true, true) => {
-            notice("no package matches");
-            if !found.near.is_empty() {
-                notice(&format!("hint: near are {}", found.near.join(", ")));
+            for line in found.nothing(args.catalog_selector.is_some()) {
+                notice(&line);
             }
             Outcome::Failed
         }
@@ -214,7 +217,8 @@ pub(crate) async fn find(
         (rank, &a.name, &a.catalog).cmp(&(other, &b.name, &b.catalog))
     });
     let mut packages: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
-    complete(offers, &mut packages, every).await?;
+    // From whole catalogs it costs no requests.
+    complete(offers, &mut packages, every || all_read).await?;
     let unknown = unread
         .iter()
         .map(|(catalog, why)| Unknown::new(format!("packages of catalog {catalog}"), why));
@@ -223,7 +227,8 @@ pub(crate) async fn find(
         let names = terms.iter().flat_map(|term| near(term, &blobs));
         meant.extend(names.map(|(name, _)| quote(name)).take(MOST_NEAR));
     }
-    Ok(Found { packages, near: meant, unknown: unknown.collect(), unread })
+    let catalogs = selected.into_iter().collect();
+    Ok(Found { packages, catalogs, near: meant, unknown: unknown.collect(), unread })
 }
 
 impl Package {
@@ -253,7 +258,7 @@ impl Package {
         let words = summary.keywords.iter().chain(&summary.categories);
         self.keywords = words.flat_map(|it| [" ", it]).collect();
         let kinds = summary.bundles.iter().flat_map(|it| &it.kinds);
-        self.kinds = kinds.map(|it| it.to_lowercase()).collect();
+        self.kinds = kinds.map(|it| it.kind.to_lowercase()).collect();
         let channel = summary.channels.iter().find(|it| it.default);
         let head = channel.and_then(|channel| {
             let mut bundles = summary.bundles.iter();
@@ -323,16 +328,18 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
         };
         async move {
             let snapshot = offers.offered(filter).await?;
-            let version = chosen(&snapshot)?.version;
-            anyhow::Ok(version)
+            chosen(&snapshot)
         }
     });
     let offered = offered.collect::<Vec<_>>();
-    let versions: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
-    for (package, version) in found.iter_mut().zip(versions) {
-        package.installable = Some(version.is_ok());
-        match version {
-            Ok(version) => package.version = Some(version),
+    let offered: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
+    for (package, offered) in found.iter_mut().zip(offered) {
+        package.installable = Some(offered.is_ok());
+        match offered {
+            Ok(chosen) => {
+                package.version = Some(chosen.version);
+                package.channel = chosen.channel;
+            }
             Err(error) => package.reasons.push(one_line(&error)),
         }
     }
@@ -365,7 +372,11 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
                 package.version.as_deref().unwrap_or_default(),
                 &package.versions,
             )),
-            cell(&all(args.channels, &package.default_channel, &package.channels)),
+            cell(&all(
+                args.channels,
+                package.channel.as_ref().unwrap_or(&package.default_channel),
+                &package.channels,
+            )),
             package.catalog.clone(),
             cell(&package.installed_as.join(",")),
             cell(&description),
@@ -375,6 +386,16 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
 }
 
 impl Found {
+    /// Says why nothing was found, and what may help.
+    fn nothing(&self, is_selected: bool) -> Vec<String> {
+        if self.catalogs.is_empty() && !is_selected {
+            return vec!["no catalog is served".to_owned(), format!("hint: {ADD_CATALOG}")];
+        }
+        let near = format!("hint: near are {}", self.near.join(", "));
+        let near = Some(near).filter(|_| !self.near.is_empty());
+        std::iter::once("no package matches".to_owned()).chain(near).collect()
+    }
+
     /// Leaves out what was not looked up, and what no version can be installed of.
     pub(crate) fn installable(mut self) -> Self {
         let packages = &mut self.packages;
@@ -404,6 +425,43 @@ mod tests {
         let blob = json!({"name": name, "description": "Runs Queues"});
         let terms: Vec<_> = terms.iter().map(|&term| term.to_owned()).collect();
         assert_eq!(Package::of("c", &blob).rank(&terms), want);
+    }
+
+    #[rstest]
+    #[case::no_catalog(&[], &[], false, &["no catalog is served", "hint: kubectl olm catalog add \
+        operatorhubio quay.io/operatorhubio/catalog:latest"])]
+    #[case::none_selected(&[], &[], true, &["no package matches"])]
+    #[case::none_like_it(&["c"], &[], false, &["no package matches"])]
+    #[case::near(&["c"], &["pot"], false, &["no package matches", "hint: near are pot"])]
+    fn nothing_found_has_a_reason(
+        #[case] catalogs: &[&str],
+        #[case] near: &[&str],
+        #[case] is_selected: bool,
+        #[case] want: &[&str],
+    ) {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let (catalogs, near) = (owned(catalogs), owned(near));
+        let found =
+            Found { packages: Vec::new(), catalogs, near, unknown: Vec::new(), unread: Vec::new() };
+        assert_eq!(found.nothing(is_selected), want);
+    }
+
+    // The channel beside a version is one that has it.
+    #[test]
+    fn a_version_stands_beside_its_channel() {
+        let blob = json!({"name": "hive", "defaultChannel": "alpha"});
+        let mut package = Package::of("c", &blob);
+        package.version = Some("2.5.0".to_owned());
+        package.channel = Some("beta".to_owned());
+        let args = <SearchArgs as Args>::augment_args(clap::Command::new("search"));
+        let args = SearchArgs::from_arg_matches(&args.get_matches_from(["search"])).unwrap();
+        let mut out = Vec::new();
+        table(&[package], &args).write(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("2.5.0") && text.contains("beta") && !text.contains("alpha"),
+            "{text}"
+        );
     }
 
     // plugin.md U12

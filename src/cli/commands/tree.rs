@@ -2,11 +2,11 @@
 //!
 //! Contents are compared, never shown. Source: plugin.md 1.4.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use futures::stream::{self, StreamExt as _};
-use kube::{Client, ResourceExt as _};
+use kube::{Client, ResourceExt};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
@@ -37,6 +37,8 @@ pub(crate) struct Tree {
 struct Revision {
     name: String,
     version: String,
+    /// Whether it is not installed yet.
+    rolling: bool,
     objects: Vec<Leaf>,
 }
 
@@ -86,6 +88,7 @@ impl Tree {
         let name = extension.name_any();
         let sets = cluster.revisions(&name).await?;
         let now = states(&sets);
+        let own: BTreeSet<String> = sets.iter().filter_map(ResourceExt::uid).collect();
         let client = cluster.own_client();
         let (mut revisions, mut unknown) = (Vec::new(), Vec::new());
         for set in now.installed.into_iter().chain(now.rolling) {
@@ -95,8 +98,8 @@ impl Tree {
                         let (name, objects) = (phase.name, phase.objects.into_iter());
                         objects.map(move |object| (name.clone(), object))
                     });
-                    let leaves =
-                        objects.map(|(phase, object)| looked_at(client, set, phase, object));
+                    let leaves = objects
+                        .map(|(phase, object)| looked_at(client, (set, &own), phase, object));
                     // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
                     let leaves: Vec<_> = leaves.collect();
                     stream::iter(leaves).buffered(AT_ONCE).collect().await
@@ -115,6 +118,7 @@ impl Tree {
             revisions.push(Revision {
                 name: set.name_any(),
                 version: BundleRecord::of(set).version,
+                rolling: now.installed.is_none_or(|installed| installed.uid() != set.uid()),
                 objects,
             });
         }
@@ -135,14 +139,19 @@ fn by_phase(leaves: Vec<Leaf>, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(table.write(out)?)
 }
 
-/// Looks at an object that a revision holds.
-async fn looked_at(client: &Client, set: &ClusterObjectSet, phase: String, object: Object) -> Leaf {
+/// Looks at an object that a revision holds; `own` are the UIDs of all revisions of the extension.
+async fn looked_at(
+    client: &Client,
+    (set, own): (&ClusterObjectSet, &BTreeSet<String>),
+    phase: String,
+    object: Object,
+) -> Leaf {
     let what = object.identity().to_string();
     let (health, drift) = match changes::live(client, &object).await {
         Ok(None) => ("absent".to_owned(), String::new()),
         Ok(Some(live)) => {
             let health = health(set, &live);
-            (health, drift(client, set, (&object, &live)).await)
+            (health, drift(client, (set, own), (&object, &live)).await)
         }
         Err(why) => (format!("not known: {why}"), String::new()),
     };
@@ -159,14 +168,12 @@ fn health(set: &ClusterObjectSet, live: &Object) -> String {
 /// Says how an object differs from what its revision applied, in names of fields only.
 async fn drift(
     client: &Client,
-    set: &ClusterObjectSet,
+    (set, own): (&ClusterObjectSet, &BTreeSet<String>),
     (object, live): (&Object, &Object),
 ) -> String {
     let uid = set.uid().unwrap_or_default();
-    match controller(live) {
-        Some(owner) if owner.uid == uid => {}
-        Some(owner) => return format!("controlled by {} {}", owner.kind, owner.name),
-        None => return "controlled by nobody".to_owned(),
+    if controller(live).is_none_or(|owner| owner.uid != uid) {
+        return foreign(live, own);
     }
     let owner = RevisionOwner {
         name: set.name_any(),
@@ -189,6 +196,16 @@ async fn drift(
             format!("changed: {}{more}", fields.join(", "))
         }
         Err(why) => format!("drift not known: {why}"),
+    }
+}
+
+/// Says who controls an object that its revision does not: nothing where another revision of the
+/// extension does, which had it before or has it now.
+fn foreign(live: &Object, own: &BTreeSet<String>) -> String {
+    match controller(live) {
+        Some(owner) if own.contains(&owner.uid) => String::new(),
+        Some(owner) => format!("controlled by {} {}", owner.kind, owner.name),
+        None => "controlled by nobody".to_owned(),
     }
 }
 
@@ -227,4 +244,25 @@ async fn found(
         leaves.insert((phase.clone(), what.clone()), Leaf { phase, what, health, drift });
     }
     Ok((leaves.into_values().collect(), unread))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[rstest]
+    #[case::next_revision(json!([{"uid": "b", "kind": "ClusterObjectSet", "name": "pot-2",
+        "controller": true}]), "")]
+    #[case::somebody(json!([{"uid": "c", "kind": "ClusterObjectSet", "name": "pan-1",
+        "controller": true}]), "controlled by ClusterObjectSet pan-1")]
+    #[case::nobody(json!([]), "controlled by nobody")]
+    fn an_object_of_another_revision_has_not_drifted(#[case] owners: Value, #[case] want: &str) {
+        let live = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "pot", "ownerReferences": owners}});
+        let own = ["a", "b"].map(str::to_owned).into();
+        assert_eq!(foreign(&Object::from_value(live).unwrap(), &own), want);
+    }
 }

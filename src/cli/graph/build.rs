@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::edge::{Entries, kind, named_edges, range_edges, taken};
 use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::path::{Step, path};
-use super::text::{MAX_DETAIL, MAX_LABEL, named, natural, plain, shown};
+use super::text::{MAX_DETAIL, MAX_LABEL, named, plain, shown};
 use super::{GraphError, Options, fold};
 use olm_core::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
 use olm_core::error::Chain;
 use olm_core::resolve::{
     self, Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic,
 };
-use olm_core::version::VersionRelease;
+use olm_core::version::{VersionRelease, natural};
 
 /// The most channels drawn unless all are asked for.
 const MAX_CHANNELS: usize = 64;

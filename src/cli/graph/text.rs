@@ -103,21 +103,3 @@ fn mermaid_line(line: &str) -> String {
     }
     escaped
 }
-
-/// Returns a sort key in which numbers count as numbers: `3.9` before `3.10`.
-pub(super) fn natural(text: &str) -> Vec<(bool, u64, String)> {
-    let mut parts: Vec<(bool, u64, String)> = Vec::new();
-    for character in text.chars() {
-        let digit = character.to_digit(10).map(u64::from);
-        match (parts.last_mut(), digit) {
-            (Some((false, number, part)), Some(digit)) => {
-                *number = number.saturating_mul(10).saturating_add(digit);
-                part.push(character);
-            }
-            (Some((true, _, part)), None) => part.push(character),
-            (_, Some(digit)) => parts.push((false, digit, character.to_string())),
-            (_, None) => parts.push((true, 0, character.to_string())),
-        }
-    }
-    parts
-}

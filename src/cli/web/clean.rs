@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Members that hold prose; everything else is a name or a sentence.
-const PROSE: [&str; 4] = ["longDescription", "message", "rows", "picture"];
+const PROSE: [&str; 5] = ["longDescription", "message", "rows", "picture", "manifest"];
 /// Most bytes of prose.
 const MAX_PROSE: usize = 64 * 1024;
 /// Most characters of anything else.

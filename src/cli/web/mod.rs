@@ -9,6 +9,7 @@
 mod clean;
 mod gate;
 mod markup;
+mod moment;
 mod routes;
 mod serve;
 mod slow;
@@ -30,14 +31,16 @@ use slow::Slow;
 pub(crate) enum Ask {
     /// The extensions: the document of `status`.
     Installed,
-    /// An extension: `{status, why}`, of `status NAME` and `why NAME`, or `{status, unknown}`.
+    /// An extension: `{status, why}` of `status NAME` and `why NAME`, with `conditions`, the `strong`
+    /// rights of its account and its `manifest`; `unknown` has what could not be read.
     Extension(String),
     /// One of its other views: `{name, plan|tree|history}`, or `{name, unknown}`.
     Part(Part, String),
     /// The packages that match these words, maybe only what can be installed: the document of `search`.
     Packages { terms: Vec<String>, installable: bool },
-    /// A package of a catalog: `{package, picture, rows}`, of `show --no-pull` and of `graph`.
-    Package { catalog: String, package: String },
+    /// A package of a catalog, maybe as one of its channels has it: `{package, picture, rows}` of
+    /// `show --no-pull` and `graph`, and what `install` would do: `{chosen, refused, manifest}`.
+    Package { catalog: String, package: String, channel: Option<String> },
     /// The catalogs: the document of `catalog list`.
     Catalogs,
     /// What is wrong with a catalog: the document of `catalog lint`.

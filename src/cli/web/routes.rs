@@ -46,7 +46,7 @@ pub(super) fn pages(site: Arc<Site>) -> Router {
         .route(&at("/catalog/{name}"), get(findings))
         .route(&at("/style.css"), get(stylesheet))
         .route(&at("/favicon.svg"), get(async || picture(FAVICON)))
-        .fallback(async || StatusCode::NOT_FOUND)
+        .fallback(nowhere)
         .layer(from_fn_with_state(Arc::clone(&site), gate::guard))
         .with_state(site)
 }
@@ -108,7 +108,8 @@ async fn package(
         view.shell = shell;
         Some(view)
     };
-    site.page(shell, Ask::Package { catalog, package }, show).await
+    let channel = words.get("channel").filter(|name| !name.is_empty()).cloned();
+    site.page(shell, Ask::Package { catalog, package, channel }, show).await
 }
 
 async fn bundle(
@@ -120,7 +121,7 @@ async fn bundle(
         view.shell = shell;
         view.bundle(&bundle)
     };
-    site.page(shell, Ask::Package { catalog, package }, show).await
+    site.page(shell, Ask::Package { catalog, package, channel: None }, show).await
 }
 
 async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)>) -> Response {
@@ -152,6 +153,11 @@ async fn findings(State(site): Here, Path(name): Path<String>) -> Response {
     site.page(shell, Ask::Findings(name), show).await
 }
 
+async fn nowhere(State(site): Here) -> Response {
+    let shell = site.shell("", &BTreeMap::new());
+    failed(StatusCode::NOT_FOUND, shell, "There is no page at this address.")
+}
+
 async fn stylesheet(State(site): Here) -> Response {
     let css = [(header::CONTENT_TYPE, "text/css; charset=utf-8")];
     (css, site.stylesheet.clone()).into_response()
@@ -166,7 +172,7 @@ impl Site {
         Shell {
             base: self.gate.base(),
             of: self.of.clone(),
-            read: jiff::Zoned::now().strftime("%H:%M:%S").to_string(),
+            read: jiff::Zoned::now().strftime("%H:%M:%S %Z").to_string(),
             offline: self.offline,
             part,
             query: view::Wanted::of(words).query(),
@@ -211,7 +217,7 @@ impl Site {
 }
 
 fn failed(status: StatusCode, shell: Shell, text: &str) -> Response {
-    let heading = if status == StatusCode::NOT_FOUND { "Not there" } else { "Not known" };
+    let heading = if status == StatusCode::NOT_FOUND { "Not found" } else { "Not known" };
     let text = crate::graph::plain(text);
     let page = view::Failure { shell, heading, text };
     html(status, &page)
@@ -242,7 +248,7 @@ impl std::fmt::Display for Ask {
                 write!(f, "{part} of extension {name}")
             }
             Self::Packages { .. } => f.write_str("the list of packages"),
-            Self::Package { catalog, package } => {
+            Self::Package { catalog, package, .. } => {
                 write!(f, "package {package} of catalog {catalog}")
             }
             Self::Catalogs => f.write_str("the list of catalogs"),

@@ -34,4 +34,4 @@ pub use model::{
 };
 pub use of_bundle::{CatalogBundle, graph as graph_of_bundles};
 pub use property::Property;
-pub use summary::{BundleSummary, ChannelSummary, Link, Summary};
+pub use summary::{BundleSummary, ChannelSummary, KindSummary, Link, SUGGESTED_NAMESPACE, Summary};

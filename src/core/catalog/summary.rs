@@ -10,10 +10,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::constraint::{Constraint, Declared, Demand};
+use super::constraint::{Constraint, Declared, Demand, GroupVersionKind};
 use super::index::{Blob, Content, PackageIndex};
 use super::model::{Bundle, schema};
 use super::read::Meta;
+use crate::version::natural;
+
+/// The annotation in which a bundle names the namespace it is meant for.
+pub const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
 
 /// What a catalog says about a package.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -39,7 +43,7 @@ pub struct Summary {
     pub default_channel: String,
     /// The message that deprecates the package.
     pub deprecated: Option<String>,
-    /// Its channels, the default one first, then by name.
+    /// Its channels, the default one first, then by name with numbers in their order.
     pub channels: Vec<ChannelSummary>,
     /// Its bundles, the highest version first.
     pub bundles: Vec<BundleSummary>,
@@ -93,9 +97,23 @@ pub struct BundleSummary {
     /// What it declares to need.
     pub needs: Vec<String>,
     /// The kinds it provides.
-    pub kinds: Vec<String>,
+    pub kinds: Vec<KindSummary>,
+    /// The namespace that it is meant for.
+    pub suggested_namespace: Option<String>,
     /// The images it runs.
     pub related_images: Vec<String>,
+}
+
+/// A kind that a bundle provides.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KindSummary {
+    /// Group, version and kind, for example `example.com/v1, Kind=Pot`.
+    pub kind: String,
+    /// What its author calls it.
+    pub display_name: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
 }
 
 impl Summary {
@@ -192,9 +210,29 @@ impl BundleSummary {
             max_open_shift_version: max_openshift(bundle),
             install_modes: listed(&metadata["installModes"], supported),
             needs: bundle.constraints.iter().map(need).collect(),
-            kinds: bundle.kinds.iter().map(ToString::to_string).collect(),
+            kinds: bundle.kinds.iter().map(|kind| KindSummary::of(kind, &metadata)).collect(),
+            suggested_namespace: text(&metadata["annotations"][SUGGESTED_NAMESPACE]),
             related_images: related
                 .map_or_else(Vec::new, |related| listed(related, |it| text(&it["image"]))),
+        }
+    }
+}
+
+impl KindSummary {
+    fn of(kind: &GroupVersionKind, metadata: &Value) -> Self {
+        let described = metadata["crdDescriptions"]["owned"].as_array().into_iter().flatten();
+        let is_meant = |it: &&Value| {
+            let name = it["name"].as_str().and_then(|name| name.split_once('.'));
+            it["kind"] == *kind.kind
+                && it["version"] == *kind.version
+                && name.is_some_and(|(_, group)| group == kind.group)
+        };
+        let described = described.into_iter().find(is_meant);
+        let about = |key: &str| described.and_then(|it| text(&it[key]));
+        Self {
+            kind: kind.to_string(),
+            display_name: about("displayName"),
+            description: about("description"),
         }
     }
 }
@@ -209,7 +247,7 @@ fn channels(index: &PackageIndex) -> Vec<ChannelSummary> {
         deprecated: message(index, schema::CHANNEL, name),
     };
     let mut channels: Vec<_> = index.channels.iter().map(channel).collect();
-    channels.sort_by_key(|channel| !channel.default);
+    channels.sort_by_cached_key(|channel| (!channel.default, natural(&channel.name)));
     channels
 }
 
@@ -307,9 +345,14 @@ mod tests {
     fn a_package_is_summed_up() {
         let metadata = json!({"type": "olm.csv.metadata", "value": {"displayName": "Pot",
             "description": "# Pot\n\nBoils water. And more.", "provider": {"name": "ACME"},
-            "annotations": {"categories": "Cooking, Tea", "repository": "https://git.test/pot"},
+            "annotations": {"categories": "Cooking, Tea", "repository": "https://git.test/pot",
+                "operatorframework.io/suggested-namespace": "kitchen"},
             "links": [{"name": "Docs", "url": "https://pot.test"}, {"name": "no"}],
             "minKubeVersion": "1.30.0",
+            "crdDescriptions": {"owned": [
+                {"name": "pots.other.test", "version": "v1", "kind": "Pot", "displayName": "Other"},
+                {"name": "pots.p.test", "version": "v1", "kind": "Pot", "displayName": "A pot",
+                    "description": "Boils."}]},
             "installModes": [{"type": "OwnNamespace", "supported": false},
                 {"type": "AllNamespaces", "supported": true}]}});
         let needs = [
@@ -332,6 +375,25 @@ mod tests {
                 {"reference": {"schema": "olm.bundle", "name": "pot.v1.0.0"}, "message": ""}]}),
         ]);
         insta::assert_yaml_snapshot!(found.unwrap());
+    }
+
+    // plugin.md U24
+    #[test]
+    fn channels_are_in_the_order_of_their_numbers() {
+        let channel = |name: &str| {
+            json!({"schema": "olm.channel", "package": "pot", "name": name,
+                "entries": [{"name": "pot.v1.0.0"}]})
+        };
+        let found = summary(&[
+            json!({"schema": "olm.package", "name": "pot", "defaultChannel": "stable-3.9"}),
+            channel("stable-3.10"),
+            channel("stable-3.6"),
+            channel("stable-3.9"),
+            bundle("1.0.0", &[]),
+        ]);
+        let channels = found.unwrap().channels;
+        let names: Vec<_> = channels.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["stable-3.9", "stable-3.6", "stable-3.10"]);
     }
 
     // plugin.md U24

@@ -5,18 +5,45 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::permission::Permissions;
+use super::permission::{Permission, Permissions};
 use super::report::lines;
 use super::rule::PolicyRule;
 use crate::object::Object;
 
 /// Where the specs of pods are in the objects that make them.
 const POD_SPECS: [&str; 2] = ["/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
+/// Verbs that lead to more rights than those of the rule.
+const STRONG: [&str; 3] = ["bind", "escalate", "impersonate"];
 const HOST: [(&str, &str); 3] = [
     ("hostNetwork", "use the network of the host"),
     ("hostPID", "see the processes of the host"),
     ("hostIPC", "use the IPC namespace of the host"),
 ];
+
+impl Permissions {
+    /// Returns the most powerful rights of the set, in words.
+    pub fn strong(&self) -> BTreeSet<&'static str> {
+        let mut found = BTreeSet::new();
+        let is = |given: &str, wanted: &str| given == wanted || given == "*";
+        for (namespace, right) in self.iter() {
+            let Permission::Resource { group, resource, name, verb } = right else {
+                continue;
+            };
+            let reads = is(verb, "get") || is(verb, "list");
+            if [group, resource, verb].iter().all(|it| *it == "*") {
+                found.insert("everything");
+            } else if (namespace, name) == ("", &None)
+                && reads
+                && is(group, "")
+                && is(resource, "secrets")
+            {
+                found.insert("reads every Secret");
+            }
+            found.extend(STRONG.iter().find(|strong| *strong == verb));
+        }
+        found
+    }
+}
 
 /// What the objects of a bundle let its pods do.
 #[derive(Debug, Clone, Default)]
@@ -155,6 +182,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
+    use super::super::rule::RBAC;
     use super::*;
 
     fn objects(all: &[Value]) -> Vec<Object> {
@@ -184,6 +212,26 @@ mod tests {
     fn pods(spec: &Value) -> Value {
         json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "d", "namespace": "ns"}, "spec": {"template": {"spec": spec}}})
+    }
+
+    #[rstest]
+    #[case::everything("", &["*"], &["*"], &["*"], &["everything"])]
+    #[case::secrets("", &[""], &["secrets"], &["list"], &["reads every Secret"])]
+    #[case::secrets_of_a_namespace("ns", &[""], &["secrets"], &["list"], &[])]
+    #[case::writes_secrets("", &[""], &["secrets"], &["create"], &[])]
+    #[case::leads_to_more("", &[RBAC], &["clusterroles"], &["bind", "get", "escalate"],
+        &["bind", "escalate"])]
+    fn strong_rights_have_words(
+        #[case] namespace: &str,
+        #[case] groups: &[&str],
+        #[case] resources: &[&str],
+        #[case] verbs: &[&str],
+        #[case] want: &[&str],
+    ) {
+        let rule = json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
+        let mut rights = Permissions::default();
+        rights.insert_rule(namespace, &PolicyRule::from_value(&rule));
+        assert_eq!(rights.strong().into_iter().collect::<Vec<_>>(), want);
     }
 
     #[rstest]

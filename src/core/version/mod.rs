@@ -98,6 +98,24 @@ pub enum VersionError {
     BuildCharacter(String),
 }
 
+/// Returns a sort key for names in which numbers count as numbers: `stable-3.9` before `stable-3.10`.
+pub fn natural(text: &str) -> Vec<(bool, u64, String)> {
+    let mut parts: Vec<(bool, u64, String)> = Vec::new();
+    for character in text.chars() {
+        let digit = character.to_digit(10).map(u64::from);
+        match (parts.last_mut(), digit) {
+            (Some((false, number, part)), Some(digit)) => {
+                *number = number.saturating_mul(10).saturating_add(digit);
+                part.push(character);
+            }
+            (Some((true, _, part)), None) => part.push(character),
+            (_, Some(digit)) => parts.push((false, digit, character.to_string())),
+            (_, None) => parts.push((true, 0, character.to_string())),
+        }
+    }
+    parts
+}
+
 impl Version {
     /// Parses the version of an API server, without the suffixes that vendors add.
     ///

@@ -12,18 +12,20 @@ use crate::limits::Limits;
 use crate::shown::shown;
 
 /// Media type of a manifest of the OCI image specification.
-const OCI_IMAGE_MEDIA_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const OCI_IMAGE_MEDIA_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Media type of an index of the OCI image specification.
-const OCI_IMAGE_INDEX_MEDIA_TYPE: &str = "application/vnd.oci.image.index.v1+json";
+pub(crate) const OCI_IMAGE_INDEX_MEDIA_TYPE: &str = "application/vnd.oci.image.index.v1+json";
 /// Media type of an image configuration of the OCI image specification.
-const IMAGE_CONFIG_MEDIA_TYPE: &str = "application/vnd.oci.image.config.v1+json";
+pub(crate) const IMAGE_CONFIG_MEDIA_TYPE: &str = "application/vnd.oci.image.config.v1+json";
 /// Media type of a manifest of Docker, version 2 schema 2.
-const IMAGE_MANIFEST_MEDIA_TYPE: &str = "application/vnd.docker.distribution.manifest.v2+json";
+pub(crate) const IMAGE_MANIFEST_MEDIA_TYPE: &str =
+    "application/vnd.docker.distribution.manifest.v2+json";
 /// Media type of an index of Docker.
-const IMAGE_MANIFEST_LIST_MEDIA_TYPE: &str =
+pub(crate) const IMAGE_MANIFEST_LIST_MEDIA_TYPE: &str =
     "application/vnd.docker.distribution.manifest.list.v2+json";
 /// Media type of an image configuration of Docker.
-const IMAGE_DOCKER_CONFIG_MEDIA_TYPE: &str = "application/vnd.docker.container.image.v1+json";
+pub(crate) const IMAGE_DOCKER_CONFIG_MEDIA_TYPE: &str =
+    "application/vnd.docker.container.image.v1+json";
 
 /// Media types sent in the `Accept` header.
 pub(crate) const ACCEPT: [&str; 4] = [

@@ -14,7 +14,7 @@ pub enum RequestError {
     /// No response: no connection, no valid certificate, or a connection that broke.
     #[error("{method} {}: {text}", quote(url))]
     Transport {
-        /// `Get` or `Post`, the HTTP method.
+        /// The HTTP method, for example `Get`.
         method: &'static str,
         /// The requested URL, without query.
         url: String,
@@ -83,6 +83,9 @@ pub enum RequestError {
     /// The response to a range request is not the requested range.
     #[error("registry did not continue the download where it broke")]
     Range,
+    /// The response to the begin of an upload names no place for it.
+    #[error("registry did not name a URL for the upload")]
+    NoUpload,
     /// The receiver of a download is gone; its own error says why.
     #[error("download was stopped")]
     Stopped,

@@ -1,10 +1,9 @@
 //! Requests manifests and blobs from one registry.
 //!
-//! The requests that read are implemented here with `reqwest` and not with `oci-client`, because
-//! that crate reads manifests, tokens and error responses without a limit, follows redirects from
-//! `https` to `http`, hides `Retry-After` and the registry's own error code, turns a failed token
-//! request into an anonymous one, and supports neither identity tokens nor client certificates. Pushing uses it
-//! (see `push`).
+//! Implemented here with `reqwest`: `oci-client` reads manifests, tokens and error responses without a
+//! limit, follows redirects from `https` to `http`, hides `Retry-After` and the registry's own error
+//! code, turns a failed token request into an anonymous one, and supports neither identity tokens nor
+//! client certificates.
 //!
 //! Source: OCI distribution specification 1.1, catalogs.md 5.3, 8.3.
 
@@ -27,6 +26,8 @@ mod error;
 mod redirect;
 mod request;
 mod token;
+#[cfg(any(test, feature = "push"))]
+mod upload;
 
 pub(crate) use access::Access;
 pub use error::RequestError;
@@ -52,6 +53,8 @@ pub(crate) struct Session {
     /// URL of the registry: scheme and host.
     base: String,
     repository: String,
+    /// What a token is asked for.
+    actions: &'static str,
     insecure: bool,
     access: Access,
     challenge: Challenge,
@@ -81,12 +84,19 @@ impl Session {
         Ok(Self {
             http,
             repository: endpoint.image.repository().to_owned(),
+            actions: "pull",
             insecure: endpoint.insecure,
             challenge: answer.map_err(|error| access.explain(error, &base))?,
             access,
             base,
             token: Mutex::new(None),
         })
+    }
+
+    /// Has tokens allow pushes, too.
+    #[cfg(any(test, feature = "push"))]
+    pub(crate) fn pushing(self) -> Self {
+        Self { actions: "pull,push", ..self }
     }
 
     /// Returns the manifest of `version`, a tag or a digest.
@@ -238,7 +248,7 @@ impl Session {
     }
 
     fn scope(&self) -> String {
-        format!("repository:{}:pull", self.repository)
+        format!("repository:{}:{}", self.repository, self.actions)
     }
 }
 

@@ -32,6 +32,15 @@ pub(super) fn target(
     if !matches!(status.as_u16(), 301..=303 | 307 | 308) {
         return Ok(None);
     }
+    location(at, headers, allowed)
+}
+
+/// Returns the URL in `Location` of a response to a request to `at`, if there is one.
+pub(super) fn location(
+    at: &Url,
+    headers: &HeaderMap,
+    allowed: Redirects,
+) -> Result<Option<Url>, RequestError> {
     let Some(location) = headers.get(LOCATION) else {
         return Ok(None);
     };

@@ -16,7 +16,7 @@ use std::thread;
 use crate::archive::{ArchiveError, Entries, Entry, Kind};
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::files::{Files, Span, Spool};
-use crate::layer::{LayerReader, StopFlag};
+use crate::layer::{LayerError, LayerReader, StopFlag};
 use crate::limits::{Limits, MAX_LINK_HOPS};
 use crate::shown::shown;
 use crate::tree::{Node, Tree};
@@ -102,14 +102,18 @@ impl UnpackError {
     /// Says whether the image is larger than it may be.
     pub fn is_of_size(&self) -> bool {
         let (Self::Layer { refusal, .. } | Self::File { refusal, .. } | Self::Kept(refusal)) = self;
-        matches!(
-            refusal,
+        match refusal {
             Refusal::Entries(_)
-                | Refusal::Names(_)
-                | Refusal::FileBytes(_)
-                | Refusal::Files(_)
-                | Refusal::KeptBytes(_)
-        )
+            | Refusal::Names(_)
+            | Refusal::FileBytes(_)
+            | Refusal::Files(_)
+            | Refusal::KeptBytes(_) => true,
+            Refusal::Archive(ArchiveError::Read(error)) => {
+                let limit = error.get_ref().and_then(|cause| cause.downcast_ref::<LayerError>());
+                limit.is_some_and(LayerError::is_of_size)
+            }
+            _ => false,
+        }
     }
 }
 

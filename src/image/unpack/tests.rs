@@ -274,7 +274,9 @@ fn each_limit_has_its_own_error(#[case] set: fn(&mut Limits), #[case] want: &str
     let mut limits = Limits::catalog();
     set(&mut limits);
     let archive = (0..10).fold(tar(), |archive, at| archive.file(&format!("configs/{at}"), "ab"));
-    assert_eq!(listed(run(vec![archive.end()], "configs", &limits)).unwrap_err(), want);
+    let refused = run(vec![archive.end()], "configs", &limits).unwrap_err();
+    assert_eq!(refused.is_of_size(), !want.contains("path"), "only another image can help");
+    assert_eq!(listed(Err(refused)).unwrap_err(), want);
 }
 
 #[test]

@@ -61,6 +61,15 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
         let tag = format!("<span class=\"tag\">{}</span>", holder.as_str().expect("a word"));
         assert!(text.contains(&tag), "{tag}: {text}");
     }
+    for part in [
+        format!("/package/{name}/{name}\">{name}</a>"),
+        "<dt>Strongest rights</dt>".to_owned(),
+        "<h2 id=\"events\">Events</h2>".to_owned(),
+        "<h2 id=\"conditions\">Conditions</h2>".to_owned(),
+        "kind: ClusterExtension".to_owned(),
+    ] {
+        assert!(text.contains(&part), "{part}: {text}");
+    }
     for version in versions {
         let link =
             format!("/bundle/{name}/{name}/{}\">{version}</a>", scene.package.bundle_name(version));
@@ -75,6 +84,8 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
     let text = shown(&page, &format!("catalog/{name}")).await;
     assert!(text.contains("Errors: 0"), "{text}");
     assert_eq!(get(&page, "extension/none").await.0, 404);
+    let (status, text) = get(&page, "nothing").await;
+    assert!(status == 404 && text.contains("/packages\">packages</a>"), "{text}");
 }
 
 /// Returns the text of every cell of a row.
@@ -154,7 +165,8 @@ async fn all_of_it(scene: &Scene) {
     }
     let row = verb(scene, &["history", name])["revisions"][0].take();
     let text = shown(&page, &at("history")).await;
-    let found = cells(&text, &format!(">{}<", row["since"].as_str().expect("a time")));
+    let since = row["since"].as_str().expect("a time");
+    let found = cells(&text, &format!("<time datetime=\"{since}\""));
     assert_eq!(found[1..3], [row["version"].clone(), row["state"].clone()]);
     for part in ["plan", "objects", "history"] {
         assert_eq!(get(&page, &format!("extension/none/{part}")).await.0, 404);

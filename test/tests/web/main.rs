@@ -99,6 +99,17 @@ for (const heading of document.querySelectorAll('h1, h2, h3, h4, h5, h6')) {
 return wrong;
 ";
 
+/// Edges that are not in one line, and numbers that may be broken.
+const ASKEW: &str = "
+const wrong = [];
+const left = at => Math.round(document.querySelector(at).getBoundingClientRect().left);
+const edges = ['.brand', 'main > *', 'footer p'].map(left);
+if (new Set(edges).size > 1) wrong.push(`left edges ${edges}`);
+for (const it of document.querySelectorAll('.number, thead th'))
+  if (innerWidth > 640 && getComputedStyle(it).whiteSpace !== 'nowrap') wrong.push(it.outerHTML);
+return wrong;
+";
+
 /// How much wider than the window the page is.
 const TOO_WIDE: &str =
     "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
@@ -113,7 +124,13 @@ async fn every_page_is_readable_in_both_schemes_and_at_320_pixels() {
             browser.look(scheme, 1280, 900).await;
             let wrong = browser.script(UNREADABLE, json!([])).await;
             assert_eq!(wrong, json!([]), "{url} in {scheme}");
+            let askew = browser.script(ASKEW, json!([])).await;
+            assert_eq!(askew, json!([]), "{url} in {scheme}");
+            let wide = browser.script(TOO_WIDE, json!([])).await;
+            assert_eq!(wide, json!(0), "{url} in {scheme}");
             browser.look(scheme, 320, 700).await;
+            let askew = browser.script(ASKEW, json!([])).await;
+            assert_eq!(askew, json!([]), "{url} at 320 pixels");
             let wide = browser.script(TOO_WIDE, json!([])).await;
             assert_eq!(wide, json!(0), "{url} at 320 pixels");
         })

@@ -52,22 +52,11 @@ pub(crate) struct Question<'a> {
 
 /// Compares what an account holds with what it needs.
 pub(crate) async fn compare(client: &Client, asked: &Question<'_>) -> anyhow::Result<Findings> {
-    let mut cluster = RbacObjects::default();
-    let mut defaults = BTreeSet::new();
-    cluster.add_roles(list::<Role>(client).await?);
-    cluster.add_cluster_roles(list::<ClusterRole>(client).await?);
-    cluster.add_bindings(list::<RoleBinding>(client).await?);
-    let bindings = list::<ClusterRoleBinding>(client).await?;
-    let given = |binding: &&ClusterRoleBinding| binding.labels().contains_key(BOOTSTRAPPING);
-    defaults.extend(bindings.iter().filter(given).map(ResourceExt::name_any));
-    cluster.add_cluster_bindings(bindings);
+    let (cluster, defaults) = read(client).await?;
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &asked.account.namespace);
     let account = accounts.get_opt(&asked.account.name).await;
     let grants = cluster.grants(asked.account);
-    let mut held = Permissions::default();
-    for grant in &grants {
-        held.extend(&grant.rights.clone().unwrap_or_default());
-    }
+    let held = held(&grants);
     let mut findings = Findings {
         account_exists: account.context("reading the service account")?.is_some(),
         ..Findings::default()
@@ -86,6 +75,37 @@ pub(crate) async fn compare(client: &Client, asked: &Question<'_>) -> anyhow::Re
         }
     }
     Ok(findings)
+}
+
+/// Returns the most powerful rights that an account holds, in words.
+pub(crate) async fn strong(
+    client: &Client,
+    account: &Account,
+) -> anyhow::Result<Vec<&'static str>> {
+    let (cluster, _) = read(client).await?;
+    Ok(held(&cluster.grants(account)).strong().into_iter().collect())
+}
+
+/// Reads roles and bindings; also returns the names of the bindings that every cluster has.
+async fn read(client: &Client) -> anyhow::Result<(RbacObjects, BTreeSet<String>)> {
+    let mut cluster = RbacObjects::default();
+    cluster.add_roles(list::<Role>(client).await?);
+    cluster.add_cluster_roles(list::<ClusterRole>(client).await?);
+    cluster.add_bindings(list::<RoleBinding>(client).await?);
+    let bindings = list::<ClusterRoleBinding>(client).await?;
+    let given = |binding: &&ClusterRoleBinding| binding.labels().contains_key(BOOTSTRAPPING);
+    let defaults = bindings.iter().filter(given).map(ResourceExt::name_any).collect();
+    cluster.add_cluster_bindings(bindings);
+    Ok((cluster, defaults))
+}
+
+/// Returns everything that bindings give.
+fn held(grants: &[Grant]) -> Permissions {
+    let mut held = Permissions::default();
+    for rights in grants.iter().filter_map(|grant| grant.rights.as_ref()) {
+        held.extend(rights);
+    }
+    held
 }
 
 async fn list<K>(client: &Client) -> anyhow::Result<Vec<K>>

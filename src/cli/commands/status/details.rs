@@ -13,7 +13,7 @@ use olm_core::revision::{BundleRecord, Origin, states};
 use olm_core::status::find;
 
 use super::columns::{deprecated, held_by, package, ready, update};
-use super::document::{Happened, Status};
+use super::document::{Happened, Status, document};
 use crate::cluster::Cluster;
 use crate::commands::catalog;
 use crate::commands::history::state;
@@ -118,6 +118,17 @@ impl Details {
             Err(why) => not_known(why),
         }
     }
+}
+
+/// Returns the answer about one extension with all details, for programs.
+pub(crate) async fn detailed(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+) -> anyhow::Result<Status> {
+    let details = Details::read(cluster, extension).await?;
+    let mut document = document(std::slice::from_ref(extension));
+    details.add_to(&mut document);
+    Ok(document)
 }
 
 fn not_known(why: &str) -> Vec<String> {

@@ -19,6 +19,7 @@ use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_api::keys::{annotation, label};
 
+pub(crate) use details::detailed;
 pub(crate) use document::{Status, document};
 
 use crate::cluster::{CatalogAccess, Cluster};

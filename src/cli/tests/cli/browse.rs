@@ -485,6 +485,30 @@ fn packages_are_listed_by_category_and_by_what_can_be_installed() {
     assert_eq!(found["deprecated"][0]["what"], "package");
 }
 
+#[test]
+fn every_card_has_a_version_and_long_lists_have_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = folder.path().join("catalog.yaml");
+    let blobs = (0..70).map(|at| {
+        let name = format!("anvil-{at}");
+        let version =
+            format!(r#"{{"type": "olm.package", "value": {{"packageName": "{name}", "version": "1.0.0"}}}}"#);
+        format!(
+            "---\nschema: olm.package\nname: {name}\ndefaultChannel: stable\n\
+             ---\nschema: olm.channel\npackage: {name}\nname: stable\nentries: [{{name: {name}.v1}}]\n\
+             ---\nschema: olm.bundle\npackage: {name}\nname: {name}.v1\nimage: r.example.com/a:1\n\
+             properties: [{version}]\n"
+        )
+    });
+    std::fs::write(&catalog, blobs.collect::<String>()).unwrap();
+    let page = offline(&[&format!("shop={}", catalog.display())]);
+    for (query, cards, turn) in [("", 60, "?page=2"), ("?page=2", 10, "/packages\">‹ Previous")] {
+        let text = page.page(&format!("/packages{query}"));
+        assert_eq!(text.matches("<span class=\"number\">1.0.0</span>").count(), cards, "{text}");
+        assert!(text.contains(turn) && !text.contains("<span>shop</span>"), "{text}");
+    }
+}
+
 // plugin.md U81: what `catalog lint` says of a catalog named by its URL
 #[test]
 fn findings_of_a_catalog_that_is_served() {
@@ -520,6 +544,9 @@ fn the_install_command_names_the_catalog_where_others_have_the_package() {
     };
     let alone = command(&offline(&[SHOP]));
     assert_eq!(alone, "cistern-operator -n NAMESPACE");
+    let text = offline(&[SHOP]).page("/package/shop/cistern-operator?channel=legacy");
+    assert!(text.contains("cistern-operator -n NAMESPACE --channel legacy</pre>"), "{text}");
+    assert!(text.contains("<span class=\"number\">1.5.0</span>"), "{text}");
     let one_of_two = command(&offline(&[SHOP, "other=browse/shop.yaml"]));
     assert_eq!(one_of_two, "cistern-operator -n NAMESPACE --catalog-selector shop");
 }
@@ -572,7 +599,9 @@ fn templates_escape_everything() {
             assert!(!text.contains(raw), "{raw}");
         }
     }
-    for file in std::fs::read_dir(web).unwrap().map(|file| file.unwrap().path()) {
+    let folders = [web.to_owned(), format!("{web}/view")];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    for file in files.map(|file| file.unwrap().path()) {
         let source = file.extension().is_some_and(|it| it == "rs") && !file.ends_with("markup.rs");
         if source {
             let text = std::fs::read_to_string(&file).unwrap();

@@ -13,13 +13,14 @@ mod window;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::canonical::{self, Canonical, TooDeep};
 use super::ignore::{IGNORE_FILE, IgnoreList, MAX_PATTERNS};
-use crate::yaml;
+use crate::yaml::{self, YamlError};
 use error::clip;
 use window::Window;
 
@@ -33,6 +34,10 @@ pub const MAX_BLOB_BYTES: usize = 16 * 1024 * 1024;
 /// (catalogs.md 5.8). What YAML becomes in memory is dozens of times its length.
 const MAX_JSON_BYTES: usize = 64 * 1024 * 1024;
 const MAX_YAML_BYTES: usize = MAX_BLOB_BYTES;
+/// YAML texts of more bytes than this are parsed one at a time in a process: what the largest
+/// becomes is more than half of what the controller may use.
+const LARGE_YAML_BYTES: usize = 1024 * 1024;
+static LARGE_YAML: Mutex<()> = Mutex::new(());
 
 /// How much of the beginning of a file decides whether it is JSON.
 const DETECTION_BYTES: usize = 4096;
@@ -223,7 +228,7 @@ struct FileDocuments<R> {
     count: usize,
     json: bool,
     /// Documents of the YAML chunk read last, and its first line.
-    chunk: VecDeque<Value>,
+    chunk: VecDeque<Result<Meta, Reason>>,
     chunk_line: usize,
     at_end: bool,
 }
@@ -251,10 +256,10 @@ impl<R: Read> FileDocuments<R> {
     /// Returns the next blob; `None` means that there is none at this position, not that the file
     /// is at its end.
     fn next_meta(&mut self) -> Result<Option<(Position, Meta)>, Fault> {
-        if let Some(value) = self.chunk.pop_front() {
+        if let Some(meta) = self.chunk.pop_front() {
             self.count += 1;
             let position = self.at(self.chunk_line);
-            return match meta_of_value(&value) {
+            return match meta {
                 Ok(meta) => Ok(Some((position, meta))),
                 Err(reason) => Err(Fault(position, reason)),
             };
@@ -330,12 +335,12 @@ impl<R: Read> FileDocuments<R> {
         let (end, read) = self.find_separator()?;
         let chunk = &self.window.text()[..end];
         let first = chunk.lines().take_while(|line| is_blank(line)).count();
-        let values = yaml::to_json(chunk);
+        let metas = metas_of_yaml(chunk);
         self.window.pass(read);
-        match values {
-            Ok(values) => {
+        match metas {
+            Ok(metas) => {
                 self.chunk_line += first;
-                self.chunk = values.into();
+                self.chunk = metas;
                 Ok(())
             }
             Err(error) => {
@@ -412,6 +417,15 @@ fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
     let [schema, package, name] = top_level(strings)?;
     let json = object.json;
     finish(schema, package, name, json)
+}
+
+fn metas_of_yaml(text: &str) -> Result<VecDeque<Result<Meta, Reason>>, YamlError> {
+    let alone = (text.len() > LARGE_YAML_BYTES)
+        .then(|| LARGE_YAML.lock().unwrap_or_else(PoisonError::into_inner));
+    let values = yaml::to_json(text)?;
+    let metas = values.into_iter().map(|value| meta_of_value(&value)).collect();
+    drop(alone);
+    Ok(metas)
 }
 
 fn meta_of_value(value: &Value) -> Result<Meta, Reason> {

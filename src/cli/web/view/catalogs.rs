@@ -1,0 +1,106 @@
+//! Catalogs: the documents of `catalog list` and `catalog lint`.
+
+use askama::Template;
+use serde::Deserialize;
+
+use super::shell::Shell;
+
+/// The document of `catalog list`.
+#[derive(Template, Deserialize)]
+#[template(path = "catalogs.html")]
+pub(in crate::web) struct Catalogs {
+    #[serde(skip)]
+    pub(in crate::web) shell: Shell,
+    catalogs: Vec<Catalog>,
+}
+
+#[derive(Deserialize)]
+struct Catalog {
+    name: String,
+    serving: String,
+    image: Option<String>,
+    priority: i64,
+    findings: Option<String>,
+    digest: Option<String>,
+}
+
+/// The document of `catalog lint`.
+#[derive(Template, Deserialize)]
+#[template(path = "catalog.html")]
+pub(in crate::web) struct Findings {
+    #[serde(skip)]
+    pub(in crate::web) shell: Shell,
+    #[serde(skip)]
+    pub(in crate::web) name: String,
+    #[serde(rename = "findings")]
+    list: Vec<Finding>,
+    counts: Counts,
+}
+
+#[derive(Deserialize)]
+struct Finding {
+    severity: String,
+    rule: String,
+    file: String,
+    line: u64,
+    column: u64,
+    text: String,
+    hint: Option<String>,
+}
+
+/// Findings that are shown of a list.
+const MOST: usize = 200;
+
+impl Findings {
+    /// Returns what is shown of the errors and warnings, the errors first, and how many more there are.
+    fn serious(&self) -> (Vec<&Finding>, Option<usize>) {
+        let of =
+            |severity: &'static str| self.list.iter().filter(move |it| it.severity == severity);
+        first(of("error").chain(of("warning")).collect())
+    }
+
+    /// Returns what is shown of the notes, and how many more there are.
+    fn notes(&self) -> (Vec<&Finding>, Option<usize>) {
+        let is_note = |it: &&Finding| !["error", "warning"].contains(&it.severity.as_str());
+        first(self.list.iter().filter(is_note).collect())
+    }
+}
+
+fn first(mut list: Vec<&Finding>) -> (Vec<&Finding>, Option<usize>) {
+    let more = list.len().saturating_sub(MOST);
+    list.truncate(MOST);
+    (list, (more > 0).then_some(more))
+}
+
+#[derive(Deserialize)]
+struct Counts {
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+    files: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_come_first_and_notes_are_folded() {
+        let finding = |severity: &str, at: usize| {
+            json!({"severity": severity, "rule": "r", "file": "c.yaml", "line": at, "column": 1,
+                "text": format!("{severity} {at}"), "hint": null})
+        };
+        let notes = (0..300).map(|at| finding("note", at));
+        let list: Vec<_> = notes.chain([finding("warning", 1), finding("error", 2)]).collect();
+        let page: Findings = serde_json::from_value(json!({"findings": list,
+            "counts": {"errors": 1, "warnings": 1, "notes": 300, "files": 1}}))
+        .unwrap();
+        let page = page.render().unwrap();
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+        assert!(at(">error 2") < at(">warning 1") && at(">warning 1") < at("<details>"), "{page}");
+        assert!(at("<details>") < at(">note 0") && !page.contains(">note 200"), "{page}");
+        assert!(page.contains("100 more"), "{page}");
+    }
+}

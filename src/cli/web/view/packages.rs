@@ -1,0 +1,463 @@
+//! Packages of catalogs: the documents of `search` and `show --no-pull`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use askama::Template;
+use olm_core::error::shell_word;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::super::markup::{Markup, host};
+use super::shell::{FIRST, Shell, Unknown};
+use crate::graph::segment;
+
+/// The document of `search`, and what was asked.
+#[derive(Template, Deserialize)]
+#[template(path = "packages.html")]
+pub(in crate::web) struct Packages {
+    #[serde(skip)]
+    pub(in crate::web) shell: Shell,
+    #[serde(skip)]
+    pub(in crate::web) wanted: Wanted,
+    #[serde(rename = "packages")]
+    found: Vec<Package>,
+    /// The catalogs that were searched.
+    catalogs: Vec<String>,
+    unknown: Vec<Unknown>,
+}
+
+/// Packages of a page of the list.
+const PAGE: usize = 60;
+
+/// What packages are listed by.
+#[derive(Default)]
+pub(in crate::web) struct Wanted {
+    pub(in crate::web) q: String,
+    /// The only catalog and category; empty for all.
+    catalog: String,
+    category: String,
+    pub(in crate::web) installable: bool,
+    hide_deprecated: bool,
+    /// Which page of the list, from 0 on.
+    page: usize,
+}
+
+impl Wanted {
+    /// Reads it from the query of an address.
+    pub(in crate::web) fn of(words: &BTreeMap<String, String>) -> Self {
+        let word = |name| words.get(name).cloned().unwrap_or_default();
+        Self {
+            q: word("q"),
+            catalog: word("catalog"),
+            category: word("category"),
+            installable: word("installable") == "only",
+            hide_deprecated: word("deprecated") == "hide",
+            page: word("page").parse().map_or(0, |page: usize| page.saturating_sub(1)),
+        }
+    }
+
+    /// Writes it as the query of an address.
+    pub(in crate::web) fn query(&self) -> String {
+        self.of_page(self.page)
+    }
+
+    /// Does so for another page of the list.
+    fn of_page(&self, page: usize) -> String {
+        let number = if page == 0 { String::new() } else { (page + 1).to_string() };
+        let flag = |set, word| if set { word } else { "" };
+        let words = [
+            ("q", self.q.as_str()),
+            ("catalog", &self.catalog),
+            ("category", &self.category),
+            ("installable", flag(self.installable, "only")),
+            ("deprecated", flag(self.hide_deprecated, "hide")),
+            ("page", &number),
+        ];
+        let words = words.into_iter().filter(|(_, word)| !word.is_empty());
+        let words: Vec<_> = words.map(|(name, word)| format!("{name}={}", segment(word))).collect();
+        if words.is_empty() {
+            return String::new();
+        }
+        format!("?{}", words.join("&"))
+    }
+
+    fn keeps(&self, package: &Package) -> bool {
+        let categories = package.categories.as_deref().unwrap_or_default();
+        (self.catalog.is_empty() || package.catalog == self.catalog)
+            && (self.category.is_empty() || categories.contains(&self.category))
+            && !(self.hide_deprecated && package.is_deprecated())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Package {
+    reasons: Vec<String>,
+    categories: Option<Vec<String>>,
+    deprecated: Option<Vec<IgnoredAny>>,
+    name: String,
+    catalog: String,
+    version: Option<String>,
+    display_name: Option<String>,
+    provider: Option<String>,
+    description: String,
+    icon: Option<String>,
+    installed_as: Vec<String>,
+}
+
+impl Packages {
+    fn kept(&self) -> impl Iterator<Item = &Package> {
+        self.found.iter().filter(|it| self.wanted.keeps(it))
+    }
+
+    fn count(&self) -> usize {
+        self.kept().count()
+    }
+
+    fn pages(&self) -> usize {
+        self.count().div_ceil(PAGE).max(1)
+    }
+
+    /// Returns the number of the page, from 1 on; a page that does not exist is the last one.
+    fn page(&self) -> usize {
+        (self.wanted.page + 1).min(self.pages())
+    }
+
+    fn rows(&self) -> Vec<&Package> {
+        self.kept().skip((self.page() - 1) * PAGE).take(PAGE).collect()
+    }
+
+    /// Returns the pages before and after this one: word, and the end of an address.
+    fn turns(&self) -> Vec<(&'static str, String)> {
+        let (page, pages) = (self.page(), self.pages());
+        let before = (page > 1).then(|| ("‹ Previous", self.wanted.of_page(page - 2)));
+        let after = (page < pages).then(|| ("Next ›", self.wanted.of_page(page)));
+        before.into_iter().chain(after).collect()
+    }
+
+    /// Says whether the catalog of a package is worth telling.
+    fn has_several_catalogs(&self) -> bool {
+        self.catalogs.len() > 1
+    }
+
+    /// Returns what may be chosen: label, name, choice, choices.
+    fn choices(&self) -> [(&str, &str, &str, BTreeSet<&str>); 2] {
+        let Wanted { catalog, category, .. } = &self.wanted;
+        let catalogs = self.found.iter().map(|it| &it.catalog);
+        let categories = self.found.iter().flat_map(|it| it.categories.iter().flatten());
+        let mut catalogs: BTreeSet<&str> = catalogs.chain([catalog]).map(String::as_str).collect();
+        let mut categories: BTreeSet<&str> =
+            categories.chain([category]).map(String::as_str).collect();
+        catalogs.remove("");
+        categories.remove("");
+        [("Catalog", "catalog", catalog, catalogs), ("Category", "category", category, categories)]
+    }
+}
+
+impl Package {
+    fn is_deprecated(&self) -> bool {
+        self.deprecated.as_ref().is_some_and(|all| !all.is_empty())
+    }
+
+    fn title(&self) -> &str {
+        self.display_name.as_ref().unwrap_or(&self.name)
+    }
+
+    /// Returns what stands in place of an icon.
+    fn letter(&self) -> char {
+        letter(self.title())
+    }
+}
+
+fn letter(title: &str) -> char {
+    let first = title.chars().find(|it| it.is_alphanumeric());
+    first.map_or('·', |it| it.to_uppercase().next().unwrap_or(it))
+}
+
+/// A package of a catalog: the documents of `show --no-pull` and `graph`.
+#[derive(Template, Deserialize)]
+#[template(path = "package.html")]
+pub(in crate::web) struct PackagePage {
+    #[serde(skip)]
+    pub(in crate::web) shell: Shell,
+    package: Summary,
+    #[serde(default)]
+    icon: Option<String>,
+    /// The catalog to name when installing, where others have a package of this name.
+    selector: Option<String>,
+    #[serde(default)]
+    installed_as: Vec<String>,
+    /// The bundle that `install` chooses, from the channel if one is named.
+    chosen: Option<String>,
+    /// Why there is none.
+    refused: Option<String>,
+    channel: Option<String>,
+    /// The extension that `install` makes, as YAML.
+    manifest: Option<String>,
+    picture: Option<String>,
+    rows: Option<String>,
+    #[serde(default)]
+    unknown: Vec<Unknown>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    catalog: String,
+    package: String,
+    display_name: Option<String>,
+    description: Option<String>,
+    long_description: Option<String>,
+    provider: Option<String>,
+    links: Vec<Link>,
+    categories: Vec<String>,
+    deprecated: Option<String>,
+    channels: Vec<Channel>,
+    bundles: Vec<Bundle>,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    name: String,
+    url: String,
+}
+
+impl Link {
+    /// Returns where it leads, if it may be followed.
+    fn host(&self) -> Option<&str> {
+        host(&self.url)
+    }
+}
+
+#[derive(Deserialize)]
+struct Channel {
+    name: String,
+    default: bool,
+    head: Option<String>,
+    entries: usize,
+    deprecated: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bundle {
+    name: String,
+    version: Option<String>,
+    image: String,
+    channels: Vec<String>,
+    deprecated: Option<String>,
+    min_kube_version: Option<String>,
+    max_open_shift_version: Option<String>,
+    install_modes: Vec<String>,
+    needs: Vec<String>,
+    kinds: Vec<Kind>,
+    suggested_namespace: Option<String>,
+    related_images: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kind {
+    kind: String,
+    display_name: Option<String>,
+    description: Option<String>,
+}
+
+impl Kind {
+    /// Returns its name, else its kind without group and version.
+    fn title(&self) -> &str {
+        let kind = self.kind.rsplit('=').next().unwrap_or_default();
+        self.display_name.as_deref().unwrap_or(kind)
+    }
+}
+
+impl Bundle {
+    fn version(&self) -> &str {
+        self.version.as_ref().unwrap_or(&self.name)
+    }
+}
+
+impl Summary {
+    fn title(&self) -> &str {
+        self.display_name.as_ref().unwrap_or(&self.package)
+    }
+
+    fn letter(&self) -> char {
+        letter(self.title())
+    }
+
+    /// Returns the bundle that the default channel leads to, else the highest.
+    fn newest(&self) -> Option<&Bundle> {
+        let head = self.channels.iter().find(|it| it.default).and_then(|it| it.head.as_deref());
+        let named = self.bundles.iter().find(|it| Some(it.version()) == head);
+        named.or_else(|| self.bundles.first())
+    }
+
+    /// Returns the versions that are shown at once, and the others.
+    fn versions(&self) -> (&[Bundle], &[Bundle]) {
+        self.bundles.split_at(self.bundles.len().min(FIRST))
+    }
+}
+
+impl PackagePage {
+    fn picture(&self) -> Option<Markup> {
+        self.picture.as_deref().map(Markup::picture)
+    }
+
+    /// Returns the bundle that this page describes: the one that `install` chooses, as far as that is
+    /// known.
+    fn described(&self) -> Option<&Bundle> {
+        let mut bundles = self.package.bundles.iter();
+        let chosen = bundles.find(|it| Some(&it.name) == self.chosen.as_ref());
+        chosen.or_else(|| self.package.newest())
+    }
+
+    /// Returns the default channel where it leads to another version than `install` chooses.
+    fn other_default(&self) -> Option<&Channel> {
+        let bundle =
+            self.described().filter(|_| self.chosen.is_some() && self.channel.is_none())?;
+        let mut channels = self.package.channels.iter();
+        channels.find(|it| it.default && it.head.as_deref() != Some(bundle.version()))
+    }
+
+    /// Returns the command that installs the package; with a version exactly that one.
+    fn command(&self, version: Option<&str>) -> String {
+        let package = &self.package.package;
+        let target = match version {
+            Some(version) => format!("{package}@{version}"),
+            None => package.clone(),
+        };
+        let namespace = self.described().and_then(|it| it.suggested_namespace.as_deref());
+        let namespace = namespace.map_or_else(|| "NAMESPACE".to_owned(), shell_word);
+        let mut command = format!("kubectl olm install {} -n {namespace}", shell_word(&target));
+        let flags = [("--channel", &self.channel), ("--catalog-selector", &self.selector)];
+        for (flag, value) in flags {
+            if let Some(value) = value {
+                command = format!("{command} {flag} {}", shell_word(value));
+            }
+        }
+        command
+    }
+
+    fn install(&self) -> String {
+        self.command(None)
+    }
+
+    fn description(&self) -> Option<Markup> {
+        let text = self.package.long_description.as_deref();
+        text.map(Markup::markdown)
+    }
+
+    /// Turns to one of the bundles.
+    pub(in crate::web) fn bundle(self, name: &str) -> Option<BundlePage> {
+        let at = self.package.bundles.iter().position(|it| it.name == name)?;
+        let version = self.package.bundles[at].version.as_deref();
+        let install = version.filter(|_| self.installed_as.is_empty());
+        let install = install.map(|version| self.command(Some(version)));
+        let Self { shell, package, .. } = self;
+        Some(BundlePage { shell, package, at, install })
+    }
+}
+
+/// One bundle of a package.
+#[derive(Template)]
+#[template(path = "bundle.html")]
+pub(in crate::web) struct BundlePage {
+    pub(in crate::web) shell: Shell,
+    package: Summary,
+    at: usize,
+    /// The command that installs it.
+    install: Option<String>,
+}
+
+impl BundlePage {
+    fn bundle(&self) -> &Bundle {
+        &self.package.bundles[self.at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn packages(count: usize, catalogs: &[&str], query: &[(&str, &str)]) -> Packages {
+        let package = |at: usize| {
+            json!({"reasons": [], "name": format!("p{at:03}"), "catalog": "c", "version": "1.0.0",
+                "description": "", "installedAs": []})
+        };
+        let found: Vec<_> = (0..count).map(package).collect();
+        let document = json!({"packages": found, "catalogs": catalogs, "unknown": []});
+        let mut page: Packages = serde_json::from_value(document).unwrap();
+        let words = query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        page.wanted = Wanted::of(&words.collect());
+        page
+    }
+
+    #[test]
+    fn a_long_list_has_pages() {
+        for (page, rows, turns) in [
+            ("", 60, &["?q=p&page=2"][..]),
+            ("2", 60, &["?q=p", "?q=p&page=3"]),
+            ("3", 13, &["?q=p&page=2"]),
+            ("999", 13, &["?q=p&page=2"]),
+            ("x", 60, &["?q=p&page=2"]),
+        ] {
+            let list = packages(133, &["c"], &[("q", "p"), ("page", page)]);
+            assert_eq!(list.rows().len(), rows, "page {page}");
+            let found: Vec<_> = list.turns().into_iter().map(|(_, to)| to).collect();
+            assert_eq!(found, turns, "page {page}");
+        }
+        assert!(packages(60, &["c"], &[]).turns().is_empty());
+    }
+
+    #[test]
+    fn cards_name_their_catalog_where_there_are_several() {
+        let named = |catalogs: &[&str]| {
+            packages(1, catalogs, &[]).render().unwrap().contains("<span>c</span>")
+        };
+        assert!(!named(&["c"]) && named(&["c", "d"]));
+        let none = packages(0, &[], &[]).render().unwrap();
+        assert!(none.contains("kubectl olm catalog add "), "{none}");
+    }
+
+    fn package(more: &Value) -> PackagePage {
+        let bundle = |version: &str, channel: &str| {
+            json!({"name": format!("hive.v{version}"), "version": version, "image": "i",
+                "channels": [channel], "installModes": [], "needs": [], "relatedImages": [],
+                "kinds": [{"kind": "hive.test/v1, Kind=Swarm", "displayName": "A swarm",
+                    "description": "Many bees."}],
+                "suggestedNamespace": "hive-system"})
+        };
+        let channel = |name: &str, default: bool, head: &str| json!({"name": name, "default": default, "head": head, "entries": 1});
+        let mut document = json!({"package": {"catalog": "c", "package": "hive", "links": [],
+            "categories": [], "channels": [channel("alpha", true, "1.2.0"), channel("beta", false, "2.5.0")],
+            "bundles": [bundle("2.5.0", "beta"), bundle("1.2.0", "alpha")]}});
+        for (key, value) in more.as_object().unwrap() {
+            document[key] = value.clone();
+        }
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn a_package_is_described_by_the_version_that_would_be_installed() {
+        let page = package(&json!({"chosen": "hive.v2.5.0"})).render().unwrap();
+        for want in [
+            "<span class=\"number\">2.5.0</span>",
+            "The default channel alpha leads to 1.2.0",
+            "<pre class=\"command\">kubectl olm install hive -n hive-system</pre>",
+            "<summary>A swarm</summary>",
+            "<p>Many bees.</p>",
+        ] {
+            assert!(page.contains(want), "{want}: {page}");
+        }
+        let page = package(&json!({"chosen": "hive.v1.2.0", "channel": "alpha"})).render().unwrap();
+        assert!(page.contains("kubectl olm install hive -n hive-system --channel alpha</pre>"));
+        assert!(!page.contains("The default channel"), "{page}");
+        let page = package(&json!({"refused": "none fits"})).render().unwrap();
+        assert!(page.contains("none fits"), "{page}");
+        let page = package(&json!({})).bundle("hive.v1.2.0").unwrap().render().unwrap();
+        assert!(page.contains("kubectl olm install hive@1.2.0 -n hive-system</pre>"), "{page}");
+    }
+}
