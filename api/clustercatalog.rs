@@ -25,6 +25,22 @@ use crate::schema;
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Serving")].status"#
     ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type=='Ready')].message"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -127,7 +143,8 @@ pub struct ImageSource {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCatalogStatus {
     /// The generation that this status is about: while it is not that of the object, the latest
-    /// change has not been acted on. For tools that read nothing else, as kstatus does.
+    /// change has not been acted on; -1 before the first. For tools that read nothing else, as
+    /// kstatus does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 

@@ -168,6 +168,12 @@ impl CustomResourceExt for ClusterExtension {
         json_path = ".status.conditions[?(@.type=='Ready')].reason"
     ),
     printcolumn(name = "Update", type_ = "string", json_path = ".status.update.version"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type=='Ready')].message"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -371,7 +377,8 @@ pub enum ConfigType {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterExtensionStatus {
     /// The generation that this status is about: while it is not that of the object, the latest
-    /// change has not been acted on. For tools that read nothing else, as kstatus does.
+    /// change has not been acted on; -1 before the first. For tools that read nothing else, as
+    /// kstatus does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
@@ -394,8 +401,8 @@ pub struct ClusterExtensionStatus {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub active_revisions: Vec<RevisionStatus>,
 
-    /// A newer version that is offered and not taken; absent when there is none, or when it is
-    /// being rolled out.
+    /// The version that is being rolled out, or a newer one that is offered and not taken; absent
+    /// when there is neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<UpdateStatus>,
 }
@@ -431,12 +438,12 @@ pub struct BundleMetadata {
     pub release: Option<String>,
 }
 
-/// A newer version that is offered and not taken.
+/// The version that is being rolled out, or a newer one that is offered and not taken.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateStatus {
-    /// The newest version that could follow the installed one in one step if nothing held it;
-    /// absent when no update path leads to anything newer.
+    /// The version that is being rolled out, else the newest one that could follow the installed one
+    /// in one step if nothing held it; absent when no update path leads to anything newer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 
@@ -446,11 +453,11 @@ pub struct UpdateStatus {
     /// Name of the catalog that offers the version, or else the newest one.
     pub catalog: String,
 
-    /// Why it is not taken, in one word: Pinned, Paused, NotSuccessor, or the reason for which it
-    /// is held.
+    /// RollingOut, or why it is not taken, in one word: Pinned, Paused, NotSuccessor, or the reason
+    /// for which it is held.
     pub reason: String,
 
-    /// Why it is not taken, and what to do about it.
+    /// What is rolled out, or why it is not taken, and what to do about it.
     pub message: String,
 }
 

@@ -317,7 +317,8 @@ pub struct FieldValueProbe {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterObjectSetStatus {
     /// The generation that this status is about: while it is not that of the object, the latest
-    /// change has not been acted on. For tools that read nothing else, as kstatus does.
+    /// change has not been acted on; -1 before the first. For tools that read nothing else, as
+    /// kstatus does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 

@@ -45,11 +45,13 @@ pub mod types {
     /// ClusterObjectSet, ours: objects of optional kinds wait until the cluster serves their kind
     /// (decision 21). Absent when none does.
     pub const DEFERRED: &str = "Deferred";
-    /// ClusterObjectSet, ours: a workload of a rollout says that it cannot progress, such as a
+    /// All kinds, ours, for kstatus: it is not ready, and only a change by a person helps. Of a
+    /// ClusterObjectSet also that a workload of a rollout says that it cannot progress, such as a
     /// Deployment past its own progress deadline. Absent otherwise.
     pub const STALLED: &str = "Stalled";
-    /// ClusterExtension and ClusterCatalog, ours: everything is as the spec wants it
-    /// (decisions 12 and 32).
+    /// All kinds, ours, for kstatus: it is neither ready nor stalled. Absent otherwise.
+    pub const RECONCILING: &str = "Reconciling";
+    /// All kinds, ours: everything is as the spec wants it (decisions 12 and 32).
     pub const READY: &str = "Ready";
     /// ClusterExtension, ours: nothing is applied, because the annotation says so (applying.md 10).
     pub const PAUSED: &str = "Paused";

@@ -23,6 +23,7 @@ import (
 	"local-cluster/internal/cluster"
 	"local-cluster/internal/component"
 	"local-cluster/internal/elector"
+	"local-cluster/internal/kstatus"
 )
 
 const usage = `usage: local-cluster up [--dir DIR] [--timeout DURATION] [--until-stdin-closes]
@@ -30,6 +31,7 @@ const usage = `usage: local-cluster up [--dir DIR] [--timeout DURATION] [--until
        local-cluster down --dir DIR
        local-cluster elect --kubeconfig FILE --namespace NAMESPACE --name LEASE [--identity NAME]
              [--lease DURATION] [--renew DURATION] [--retry DURATION]
+       local-cluster kstatus < OBJECTS
        local-cluster COMPONENT|kubectl [ARGUMENT...]
 
 components: etcd registry kube-apiserver kube-controller-manager kube-scheduler kwok
@@ -53,6 +55,8 @@ func main() {
 		err = up(args)
 	case name == "elect":
 		err = elect(args)
+	case name == "kstatus":
+		err = kstatus.Run(os.Stdin, os.Stdout)
 	case slices.Contains(cluster.Actions, name):
 		err = request(name, args)
 	case name == "help" || name == "--help" || name == "-h":

@@ -89,6 +89,9 @@ fn finish(mut crd: Value, required: &[&str]) -> anyhow::Result<Value> {
         json!({"type": "string", "description": "The kind of this object."}),
     );
     properties.insert("metadata".to_owned(), json!({"type": "object"}));
+    // What kstatus compares before a controller has seen the object (deploying.md 9.3).
+    let status = properties.get_mut("status").context("the schema has no status")?;
+    status["default"] = json!({"observedGeneration": -1});
     Ok(crd)
 }
 

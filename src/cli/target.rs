@@ -11,7 +11,7 @@ use kube::ResourceExt as _;
 use olm_api::keys::annotation;
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::{Bundle, Files};
-use olm_core::error::{Chain, quote};
+use olm_core::error::{Chain, plain, quote};
 use olm_core::extension::{ValidExtension, recorded_issuer};
 use olm_core::render::{Additions, CertificateSource};
 use olm_core::revision::{Account, BundleRecord, states};
@@ -403,6 +403,22 @@ pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
         }
         Err(error) => bail!("{}", Chain(&error)),
     }
+}
+
+/// Says, and returns, what the catalog calls deprecated of the bundle that an extension would get.
+pub(crate) fn warn_of_deprecation(snapshot: &ExtensionSnapshot) -> Vec<String> {
+    let catalogs = snapshot.catalogs();
+    let (question, options) = (&snapshot.question, &snapshot.options);
+    let environment = question.environment(&catalogs, options, &snapshot.environment);
+    let resolution = question.resolve(&catalogs, &environment, options);
+    let selected = resolution.result.iter();
+    let found = selected.flat_map(|selected| selected.deprecations(&question.filter));
+    let say = |(what, message): (String, &str)| {
+        let text = format!("{what} is deprecated: {}", plain(message));
+        notice(&format!("warning: {text}"));
+        text
+    };
+    found.map(say).collect()
 }
 
 #[cfg(test)]

@@ -294,11 +294,19 @@ impl Reconciler {
     }
 }
 
+/// Longest note of an Event that the API admits, in bytes.
+const MAX_NOTE: usize = 1024;
+const CUT: &str = " ...";
+
 /// Returns an Event. Those that differ in their note alone would be counted as one, under the first
 /// note, if they were about the same action.
-pub fn event(type_: EventType, reason: Reason, note: String) -> Event {
+pub fn event(type_: EventType, reason: Reason, mut note: String) -> Event {
     let mut hasher = DefaultHasher::new();
     note.hash(&mut hasher);
+    if note.len() > MAX_NOTE {
+        note.truncate(note.floor_char_boundary(MAX_NOTE - CUT.len()));
+        note.push_str(CUT);
+    }
     Event {
         type_,
         reason: reason.to_string(),
@@ -372,6 +380,17 @@ mod tests {
         #[case] result: ReconcileResult,
     ) {
         assert_eq!(counted::<Failure>(&Ok(next)), result);
+    }
+
+    #[test]
+    fn a_long_note_is_cut_and_told_from_others() {
+        let long = |end: &str| format!("{}{end}", "é".repeat(600));
+        let (one, other) = [long("a"), long("b")]
+            .map(|note| event(EventType::Warning, Reason::Blocked, note))
+            .into();
+        let note = one.note.unwrap_or_default();
+        assert!(note.len() <= MAX_NOTE && note.ends_with("é ..."), "{note}");
+        assert_ne!(one.action, other.action);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::commands::render::{Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
 use crate::output::{Format, Outcome, UsageError, notice, objects, one_line};
-use crate::target::{Chosen, chosen, or_near};
+use crate::target::{Chosen, chosen, or_near, warn_of_deprecation};
 use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
 
 /// Differences that are shown of an object.
@@ -299,6 +299,7 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let snapshot = cluster.offers(args.filter()).await?;
     let found = or_near(chosen(&snapshot), (args.package().0, false), cluster).await?;
     let Chosen { name, image, version, .. } = found;
+    warn_of_deprecation(&snapshot);
     warn_of_closing(cluster, &snapshot).await;
     let bundle = load_bundle_source(&image).await;
     let bundle = bundle.with_context(|| format!("{name} ({image})"))?;

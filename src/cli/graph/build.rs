@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::edge::{Entries, kind, named_edges, range_edges, taken};
 use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::path::{Step, path};
-use super::text::{MAX_DETAIL, MAX_LABEL, named, shown};
+use super::text::{MAX_DETAIL, MAX_LABEL, named, plain, shown};
 use super::{GraphError, Options, fold};
 use olm_core::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
 use olm_core::error::Chain;
@@ -244,7 +244,7 @@ impl<'a> Scene<'a> {
         }
         let deprecations = self.package.deprecations.iter();
         let messages = deprecations.flat_map(|it| it.messages(schema::BUNDLE, name));
-        details.extend(messages.map(|message| format!("deprecated: {message}")));
+        details.extend(messages.map(|message| format!("deprecated: {}", plain(message))));
         details.iter().map(|line| shown(line, MAX_DETAIL)).collect()
     }
 
@@ -313,7 +313,7 @@ impl<'a> Scene<'a> {
         }
         let deprecations = self.package.deprecations.iter();
         let messages = deprecations.flat_map(|it| it.messages(schema::CHANNEL, name));
-        facts.extend(messages.map(|message| format!("deprecated: {message}")));
+        facts.extend(messages.map(|message| format!("deprecated: {}", plain(message))));
         if let Some(step) = self.classic.get(name) {
             let differs = match (&step.next, step.difference) {
                 (Err(_), _) | (Ok(_), Difference::SameTarget) => String::new(),
@@ -337,7 +337,7 @@ impl<'a> Scene<'a> {
         let mut facts = Vec::new();
         let deprecations = self.package.deprecations.iter();
         let messages = deprecations.flat_map(|it| it.messages(schema::PACKAGE, ""));
-        facts.extend(messages.map(|message| format!("deprecated: {message}")));
+        facts.extend(messages.map(|message| format!("deprecated: {}", plain(message))));
         let installed = self.installed().map_or("nothing", |step| &step.name);
         facts.push(format!("installed: {installed}"));
         facts.push(self.outlook(resolution));

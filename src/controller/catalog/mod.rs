@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::runtime::events::EventType;
@@ -37,7 +38,7 @@ use olm_api::ClusterCatalog;
 use olm_api::conditions::{Reason, status::FALSE, types};
 use olm_api::keys::annotation;
 use olm_core::catalog::lint::Tally;
-use olm_core::status::find;
+use olm_core::status::{find, is_true};
 
 pub use context::Context;
 pub use download::{CatalogServer, FetchError};
@@ -152,8 +153,12 @@ async fn converge(
     let written = written.map_err(|error| CatalogError::Status(error.into()));
     let written = written.map(|written| written.unwrap_or_else(|| catalog.clone()));
     if let Err(error) = result {
+        let written = written.ok();
+        if let Some(after) = &written {
+            warn(ctx, catalog, after).await;
+        }
         let failure = Failure {
-            reported: written.ok().and_then(|catalog| catalog.resource_version()),
+            reported: written.and_then(|catalog| catalog.resource_version()),
             retry: Instant::now(),
             pulled_with: error.is_of_pull().then_some(version),
         };
@@ -196,6 +201,24 @@ async fn announce(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog
     };
     let note = held.message.clone();
     ctx.reconciler.publish(after, type_, reason, note).await;
+}
+
+/// Says in an Event what only a change by a person ends, when that begins or its text changes.
+async fn warn(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog) {
+    fn stalled(catalog: &ClusterCatalog) -> Option<&Condition> {
+        let conditions = &catalog.status.as_ref()?.conditions;
+        find(conditions, types::PROGRESSING).filter(|_| is_true(conditions, types::STALLED))
+    }
+    let text = |found: &Condition| (found.reason.clone(), found.message.clone());
+    let Some((reason, note)) = stalled(after).map(text) else {
+        return;
+    };
+    let is_known = stalled(before).is_some_and(|old| old.reason == reason && old.message == note);
+    if let Ok(reason) = reason.parse()
+        && !is_known
+    {
+        ctx.reconciler.publish(after, EventType::Warning, reason, note).await;
+    }
 }
 
 /// Says in an Event what the lint found, once for each digest.

@@ -104,11 +104,8 @@ pub(super) fn report(
         }
     }
     let held = status.update.as_ref().map(note);
-    status::catalog_ready(&status.conditions, generation, held.as_slice()).put(
-        &mut status.conditions,
-        generation,
-        now,
-    );
+    let ready = status::catalog_ready(&status.conditions, generation, held.as_slice());
+    status::put_ready(&mut status.conditions, ready, None, generation, now);
     status
 }
 

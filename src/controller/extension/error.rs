@@ -176,6 +176,11 @@ impl ExtensionError {
         }
     }
 
+    /// Says whether the account that it is installed with does not exist.
+    pub(super) fn is_of_lost_account(&self) -> bool {
+        matches!(self, Self::AccountMissing { .. })
+    }
+
     /// Returns the reason of what holds the step, if something does.
     pub(super) fn held_by(&self) -> Option<Reason> {
         match self {

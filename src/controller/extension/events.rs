@@ -1,43 +1,44 @@
 //! Events about an extension: what happened is published once, and what is the case when it begins
 //! and when its text changes, not on every attempt.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use olm_api::conditions::Reason;
 use olm_core::extension::Notice;
 
-/// What was published last, by uid of the extension and reason.
+/// What was published last, by uid of the extension.
 #[derive(Debug, Default)]
-pub struct PublishedNotices(Mutex<HashMap<String, HashMap<Reason, String>>>);
+pub struct PublishedNotices(Mutex<HashMap<String, HashSet<(Reason, String)>>>);
 
 impl PublishedNotices {
     /// Returns which of these are new, and remembers all of them in place of those before.
     pub(super) fn changed(&self, uid: &str, now: Vec<Notice>) -> Vec<Notice> {
         let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let texts = now.iter().map(|one| (one.reason, one.note.clone()));
-        let texts: HashMap<_, _> = texts.collect();
+        let texts: HashSet<_> = now.iter().map(key).collect();
         let before = if texts.is_empty() {
             published.remove(uid)
         } else {
             published.insert(uid.to_owned(), texts)
         };
         let before = before.unwrap_or_default();
-        now.into_iter().filter(|one| before.get(&one.reason) != Some(&one.note)).collect()
+        now.into_iter().filter(|one| !before.contains(&key(one))).collect()
     }
 
     /// Returns which of these are new, and remembers them beside those before: what else is the case
     /// was not found out.
     pub(super) fn added(&self, uid: &str, now: Vec<Notice>) -> Vec<Notice> {
         let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut new = Vec::new();
-        for notice in now {
-            let before = published.entry(uid.to_owned()).or_default();
-            let text = before.insert(notice.reason, notice.note.clone());
-            if text.as_ref() != Some(&notice.note) {
-                new.push(notice);
-            }
+        if now.is_empty() {
+            return now;
         }
+        let before = published.entry(uid.to_owned()).or_default();
+        let texts: HashSet<_> = now.iter().map(key).collect();
+        let new = now.into_iter().filter(|one| !before.contains(&key(one))).collect();
+        // Of a reason that is said again, what it said before is over.
+        let is_over = |old: &(Reason, String)| texts.iter().any(|(reason, _)| *reason == old.0);
+        before.retain(|old| !is_over(old));
+        before.extend(texts);
         new
     }
 
@@ -46,6 +47,10 @@ impl PublishedNotices {
         let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         published.remove(uid);
     }
+}
+
+fn key(notice: &Notice) -> (Reason, String) {
+    (notice.reason, notice.note.clone())
 }
 
 #[cfg(test)]
@@ -68,6 +73,17 @@ mod tests {
         let other = notice(B, "other");
         let changed = published.changed("1", vec![notice(A, "a"), other.clone()]);
         assert_eq!(changed, [other]);
+    }
+
+    #[test]
+    fn two_texts_of_one_reason_are_told_once_each() {
+        let published = PublishedNotices::default();
+        let both = || vec![notice(A, "a"), notice(A, "b")];
+        assert_eq!(published.changed("1", both()).len(), 2);
+        assert_eq!(published.changed("1", both()), []);
+        assert_eq!(published.added("1", both()), []);
+        assert_eq!(published.added("1", vec![notice(A, "c")]).len(), 1);
+        assert_eq!(published.added("1", vec![notice(A, "a")]).len(), 1);
     }
 
     #[test]

@@ -16,7 +16,9 @@ use olm_core::error::{Chain, Classify as _};
 use olm_core::revision::{
     Extension, has_orphan_finalizer, is_marked_orphaned, is_orphaned, orphan_mark,
 };
-use olm_core::status::{find, removal_blocked, removal_held, retrying, terminal, uninstalling};
+use olm_core::status::{
+    find, put_ready, removal_blocked, removal_held, retrying, terminal, uninstalling,
+};
 use olm_core::uninstall::BLOCKED;
 use serde_json::json;
 
@@ -160,7 +162,8 @@ async fn report(
     let first = find(&status.conditions, types::READY)
         .is_none_or(|ready| ready.reason != Reason::Uninstalling.as_str());
     if first {
-        let note = "removing everything the extension installed".to_owned();
+        // Whether anything may be removed is decided by its revisions.
+        let note = "the extension is being deleted".to_owned();
         ctx.publish(extension, EventType::Normal, Reason::Uninstalling, note).await;
         // What is being removed offers nothing to others any more.
         ctx.discovery.changed();
@@ -170,7 +173,7 @@ async fn report(
     if progressing.is_some_and(|progressing| progressing.message.starts_with(BLOCKED)) {
         retrying(what).put(&mut status.conditions, generation, now);
     }
-    uninstalling(what).put(&mut status.conditions, generation, now);
+    put_ready(&mut status.conditions, uninstalling(what), None, generation, now);
     write_status(ctx, extension, status).await
 }
 
@@ -183,7 +186,8 @@ async fn block(
     let mut status = extension.status.clone().unwrap_or_default();
     let (generation, now) = (extension.metadata.generation, Timestamp::now());
     terminal(Reason::Blocked, &*what).put(&mut status.conditions, generation, now);
-    if removal_blocked(&*what).put(&mut status.conditions, generation, now) {
+    let ready = removal_blocked(&*what);
+    if put_ready(&mut status.conditions, ready, None, generation, now) {
         let (type_, reason) = (EventType::Warning, Reason::RemovalHeld);
         ctx.publish(extension, type_, reason, what).await;
     }
@@ -198,7 +202,8 @@ async fn hold(
 ) -> Result<(), ExtensionError> {
     let mut status = extension.status.clone().unwrap_or_default();
     let generation = extension.metadata.generation;
-    if removal_held(&what).put(&mut status.conditions, generation, Timestamp::now()) {
+    let ready = removal_held(&what);
+    if put_ready(&mut status.conditions, ready, None, generation, Timestamp::now()) {
         ctx.publish(extension, EventType::Warning, Reason::RemovalHeld, what).await;
     }
     write_status(ctx, extension, status).await

@@ -1,18 +1,19 @@
 //! What the outcome of a reconcile means for the status.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
-use olm_api::conditions::types;
+use olm_api::conditions::{Reason, types};
 use olm_api::{
     BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, UpdateStatus,
 };
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::extension::holds::RbacPreflight;
-use olm_core::extension::{Answer, Notice};
+use olm_core::extension::{Answer, Notice, under_way};
 use olm_core::revision::{BundleRecord, bundle_version, states};
 use olm_core::status::extension::{self, Catalogs, Installed, Revision, Revisions, paused};
-use olm_core::status::{remove_condition, sanitize};
+use olm_core::status::{Statement, find, is_true, remove_condition, sanitize};
 
 use super::error::ExtensionError;
 use super::outcome::Outcome;
@@ -28,22 +29,33 @@ pub(super) async fn report(
     if ctx.settings.rbac_preflight == RbacPreflight::Off {
         remove_condition(&mut status.conditions, types::PERMISSIONS);
     }
+    if outcome.result.as_ref().is_err_and(ExtensionError::is_of_lost_account) {
+        // What it may do is asked again once it is there.
+        ctx.settled.forget(&extension.name_any());
+    }
     platform::put(ctx.platform.release(), extension, outcome, &mut status.conditions);
-    ctx.publish_notices(extension, outcome).await;
-    let reachable = |update: &UpdateStatus| update.version.is_some();
-    let offered = status.update.as_ref().is_some_and(reachable);
+    ctx.publish_notices(extension, outcome, &status.conditions).await;
+    let offered = outcome.answer.as_ref().map(|answer| answer.update.as_ref());
+    let offered = offered.unwrap_or(status.update.as_ref());
+    let offered = offered.is_some_and(|update| update.version.is_some());
     ctx.metrics.update_offered(&extension.name_any(), Some(offered));
     write_status(ctx, extension, status).await
 }
 
 impl Context {
     /// Publishes what is the case, as far as it was not published before.
-    async fn publish_notices(&self, extension: &ClusterExtension, outcome: &Outcome) {
+    async fn publish_notices(
+        &self,
+        extension: &ClusterExtension,
+        outcome: &Outcome,
+        conditions: &[Condition],
+    ) {
         let notes = outcome.enacted.notes.iter().map(|note| Notice {
             is_warning: true,
             reason: note.reason,
             note: note.message.clone(),
         });
+        let notes = notes.chain(standing(conditions));
         let uid = extension.metadata.uid.as_deref().unwrap_or_default();
         let new = match &outcome.answer {
             Some(answer) => {
@@ -57,6 +69,19 @@ impl Context {
             self.publish(extension, type_, notice.reason, notice.note).await;
         }
     }
+}
+
+/// Returns what conditions say that a person should know: what only a change by a person ends, and
+/// what is deprecated.
+fn standing(conditions: &[Condition]) -> impl Iterator<Item = Notice> {
+    let is_stalled = is_true(conditions, types::STALLED);
+    let stalled = find(conditions, types::PROGRESSING).filter(|_| is_stalled);
+    let is_deprecated = is_true(conditions, types::DEPRECATED);
+    let deprecated = find(conditions, types::DEPRECATED).filter(|_| is_deprecated);
+    stalled.into_iter().chain(deprecated).filter_map(|found| {
+        let reason = found.reason.parse().ok()?;
+        Some(Notice { is_warning: true, reason, note: found.message.clone() })
+    })
 }
 
 /// Returns the status after a reconcile.
@@ -98,10 +123,23 @@ fn status(
         },
         now,
     );
-    if let Some(answer) = answer {
-        status.update = answer.update.clone().or_else(|| held_step(outcome, answer));
+    let rolling_out = |update: &UpdateStatus| update.reason == Reason::RollingOut.as_str();
+    match answer {
+        Some(answer) => {
+            status.update = answer.update.clone().or_else(|| held_step(outcome, answer));
+        }
+        None => status.update = status.update.filter(|update| !rolling_out(update)),
     }
-    if let Some(permissions) = outcome.enacted.permissions.clone() {
+    let revisions = outcome.revisions.as_deref().unwrap_or_default();
+    if let Some(update) = under_way(revisions, status.update.as_ref()) {
+        status.update = Some(update);
+    }
+    let known = find(&status.conditions, types::PERMISSIONS).is_some();
+    let gone = error.filter(|error| known && error.is_of_lost_account());
+    let gone = gone.map(|error| {
+        Statement::unknown(types::PERMISSIONS, Reason::Retrying, Chain(error).to_string())
+    });
+    if let Some(permissions) = outcome.enacted.permissions.clone().or(gone) {
         permissions.put(&mut status.conditions, extension.metadata.generation, now);
     }
     if outcome.paused {
@@ -177,5 +215,41 @@ fn of(revision: &ClusterObjectSet) -> Revision<'_> {
             .as_ref()
             .map(|status| status.conditions.as_slice())
             .unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_core::status::{catalog, put_ready, removal_blocked, retrying, terminal, uninstalling};
+    use rstest::rstest;
+
+    use super::*;
+
+    fn deprecated() -> Statement {
+        Statement::yes(types::DEPRECATED, Reason::Deprecated, "old")
+    }
+
+    #[rstest]
+    #[case::retried([retrying("x"), catalog::nothing_unpacked()], uninstalling("x"), &[])]
+    #[case::terminal([terminal(Reason::InvalidConfiguration, "bad"), catalog::nothing_unpacked()],
+        removal_blocked("bad\nmore"), &["InvalidConfiguration: bad"])]
+    #[case::deprecated([retrying("x"), deprecated()], uninstalling("x"), &["Deprecated: old"])]
+    #[case::both([terminal(Reason::Blocked, "no"), deprecated()],
+        removal_blocked("no"), &["Blocked: no", "Deprecated: old"])]
+    fn a_warning_is_told_of_what_only_a_person_ends(
+        #[case] statements: [Statement; 2],
+        #[case] ready: Statement,
+        #[case] want: &[&str],
+    ) {
+        let (mut conditions, now) = (Vec::new(), Timestamp::UNIX_EPOCH);
+        for statement in statements {
+            statement.put(&mut conditions, None, now);
+        }
+        put_ready(&mut conditions, ready, None, None, now);
+        let told = standing(&conditions).map(|notice| {
+            assert!(notice.is_warning);
+            format!("{}: {}", notice.reason, notice.note)
+        });
+        assert_eq!(told.collect::<Vec<_>>(), want);
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use kube::api::Patch;
 use kube::{Api, Client, ResourceExt};
 use olm_api::ClusterObjectSet;
-use olm_api::conditions::{status, types};
 use olm_api::keys::{finalizer, label};
 use olm_core::annotations::{Carrier, check_keys, is_paused};
 use olm_core::extension::PolicyError;
@@ -15,8 +14,8 @@ use olm_core::object::Identity;
 use olm_core::revision::{
     Account, Adoption, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
 };
-use olm_core::status::object_set::{self, mutable_secrets, probe_line};
-use olm_core::status::{Statement, find};
+use olm_core::status::Statement;
+use olm_core::status::object_set::{self, mutable_secrets, probe_line, stalled_workload};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
@@ -376,8 +375,7 @@ fn was_read(set: &ClusterObjectSet) -> bool {
 
 /// Returns which object of a revision said that it cannot progress, as its condition has it.
 fn stalled(set: &ClusterObjectSet) -> Option<Statement> {
-    let found = find(&set.status.as_ref()?.conditions, types::STALLED)?;
-    (found.status == status::TRUE).then(|| object_set::stalled(&found.message))
+    stalled_workload(&set.status.as_ref()?.conditions).map(object_set::stalled)
 }
 
 /// Returns what keeps a revision from being complete: what its workload reports, which only a first

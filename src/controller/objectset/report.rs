@@ -5,7 +5,7 @@ use olm_api::conditions::types;
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::revision::{Outcome, statements};
-use olm_core::status::{object_set, remove_condition};
+use olm_core::status::{object_set, object_set_ready, put_ready, remove_condition};
 
 use super::ended::Ended;
 use super::unserved_kinds::names;
@@ -28,12 +28,13 @@ pub(super) async fn report(
     ended: &Ended,
 ) -> Result<ClusterObjectSet, ObjectSetError> {
     let set = &ended.set;
+    let before = set.status.as_ref().map(|status| status.conditions.as_slice());
     let (outcome, deferred, stalled) = match &ended.result {
         Ok(settled) => {
-            let stalled = settled.stalled.clone();
-            (settled.outcome.clone(), settled.deferred.as_deref(), Some(stalled))
+            (settled.outcome.clone(), settled.deferred.as_deref(), settled.stalled.clone())
         }
-        Err(err) => (Some(failure(err)), None, None),
+        // Nothing was looked at.
+        Err(err) => (Some(failure(err)), None, before.and_then(object_set::of_workload)),
     };
     let Some(outcome) = outcome else {
         return Ok(set.clone());
@@ -58,16 +59,8 @@ pub(super) async fn report(
         }
         None => {}
     }
-    match stalled {
-        Some(Some(stalled)) => {
-            stalled.put(&mut status.conditions, generation, now);
-        }
-        Some(None) => {
-            remove_condition(&mut status.conditions, types::STALLED);
-        }
-        // Nothing was looked at.
-        None => {}
-    }
+    let ready = object_set_ready(&status.conditions, generation);
+    put_ready(&mut status.conditions, ready, stalled, generation, now);
     if status.observed_phases.is_empty() {
         status.observed_phases.clone_from(&ended.observed);
     }

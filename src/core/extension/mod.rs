@@ -27,7 +27,7 @@ pub use desired::{Source, desired, forced_step};
 pub use lift::{Lift, Step, counting};
 pub use policy::{CatalogMove, PermissionIncrease, Policy, PolicyError, ValueError};
 pub use rollback::{Return, RollbackError, going_back, reverted, settled_on};
-pub use rollout::Rollout;
+pub use rollout::{Rollout, under_way};
 pub use said::said;
 pub use step::{StepRights, issued_again, recorded_issuer};
 pub use valid::ValidExtension;

@@ -4,11 +4,11 @@
 //! Source: applying.md 1.3, decision 6.
 
 use jiff::{SignedDuration, Timestamp};
-use olm_api::conditions::types;
-use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_api::conditions::Reason;
+use olm_api::{ClusterExtension, ClusterObjectSet, UpdateStatus};
 
 use crate::revision::{BundleRecord, Origin, States, began, is_late, recorded_generation, states};
-use crate::status::{find, is_true};
+use crate::status::object_set::{rolling_out_text, stalled_workload};
 
 /// How many minutes a rollout without a deadline has before the catalogs are asked again.
 const PATIENCE: i64 = 30;
@@ -33,6 +33,38 @@ impl Rollout {
     }
 }
 
+/// Returns the version that is being rolled out, as `status.update` has it, unless it is that of the
+/// installed bundle. `offered` is what the catalogs have besides.
+pub fn under_way(
+    revisions: &[ClusterObjectSet],
+    offered: Option<&UpdateStatus>,
+) -> Option<UpdateStatus> {
+    let newest = newest_rollout(revisions)?;
+    let version = BundleRecord::of(newest).version;
+    let installed = states(revisions).installed.map(|set| BundleRecord::of(set).version);
+    if installed.as_ref() == Some(&version) {
+        return None;
+    }
+    let newest_offered = offered.map(|offered| offered.newest.clone());
+    Some(UpdateStatus {
+        newest: newest_offered.unwrap_or_else(|| version.clone()),
+        catalog: Origin::of(newest).catalog.unwrap_or_default(),
+        reason: Reason::RollingOut.to_string(),
+        message: rolling_out_text(&version),
+        version: Some(version),
+    })
+}
+
+/// Returns the newest revision that is rolled out in place of what is installed. One that a later
+/// revision has taken the place of is archived soon.
+fn newest_rollout(revisions: &[ClusterObjectSet]) -> Option<&ClusterObjectSet> {
+    let States { installed, rolling } = states(revisions);
+    let is_newer = |set: &&ClusterObjectSet| {
+        installed.is_none_or(|installed| set.spec.revision > installed.spec.revision)
+    };
+    rolling.last().copied().filter(is_newer)
+}
+
 /// Returns the rollout that is kept, unless it gives way to another bundle.
 ///
 /// A rollout is kept while it was started for the generation at hand and has time left. After a
@@ -45,12 +77,8 @@ pub(super) fn ongoing_rollout(
     revisions: &[ClusterObjectSet],
     now: Timestamp,
 ) -> Option<Rollout> {
-    let States { installed, rolling } = states(revisions);
-    // One that a later revision has taken the place of is archived soon.
-    let is_newer = |set: &&ClusterObjectSet| {
-        installed.is_none_or(|installed| set.spec.revision > installed.spec.revision)
-    };
-    let newest = rolling.last().copied().filter(is_newer)?;
+    let newest = newest_rollout(revisions)?;
+    let rolling = states(revisions).rolling;
     let same_spec = recorded_generation(newest)
         .is_none_or(|recorded| Some(recorded) == extension.metadata.generation);
     if !same_spec || is_late(newest, now) {
@@ -74,9 +102,9 @@ pub(super) fn ongoing_rollout(
 /// where no deadline is set.
 fn stalled(revision: &ClusterObjectSet, now: Timestamp) -> Option<String> {
     let conditions = &revision.status.as_ref()?.conditions;
-    if is_true(conditions, types::STALLED) {
+    if let Some(lines) = stalled_workload(conditions) {
         // Further lines are about its pods.
-        return find(conditions, types::STALLED)?.message.lines().next().map(str::to_owned);
+        return lines.lines().next().map(str::to_owned);
     }
     if revision.spec.progress_deadline_minutes.is_some_and(|minutes| minutes > 0) {
         return None;
@@ -139,6 +167,29 @@ mod tests {
         let rollout = ongoing_rollout(&extension(2), &revisions, at(EARLY)).unwrap();
         assert_eq!(rollout.bundle, BundleRecord::of(&revisions[1]));
         assert_eq!((rollout.is_return, rollout.stalled, rollout.before), (false, None, None));
+    }
+
+    #[test]
+    fn what_is_under_way_is_named_with_the_newest() {
+        let of = |revisions: &[ClusterObjectSet], newest: Option<&str>| {
+            let newest = newest.map(|newest| UpdateStatus {
+                newest: newest.to_owned(),
+                ..UpdateStatus::default()
+            });
+            let update = under_way(revisions, newest.as_ref())?;
+            Some((update.version.unwrap_or_default(), update.newest, update.message))
+        };
+        let (first, next) = (revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 1, false));
+        let both = [first.clone(), next.clone()];
+        let says = |newest: &str| {
+            Some(("1.1.0".into(), newest.to_owned(), "Revision 1.1.0 is rolling out.".into()))
+        };
+        assert_eq!(of(&both, None), says("1.1.0"));
+        assert_eq!(of(&both, Some("2.0.0")), says("2.0.0"));
+        assert_eq!(of(&both[1..], None), says("1.1.0"));
+        assert_eq!(of(&both[..1], Some("2.0.0")), None);
+        assert_eq!(of(&[first, revision(2, "1.0.0", 1, false)], None), None);
+        assert_eq!(of(&[next, revision(3, "1.2.0", 1, true)], None), None);
     }
 
     // decision 6, applying.md a8

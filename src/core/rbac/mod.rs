@@ -30,7 +30,7 @@ pub use missing::{Held, Missing, RoleKey, has_wildcard_name};
 pub use objects::{Grant, RbacObjects, concerns};
 pub use permission::{IMPERSONATE, Permission, Permissions};
 pub use powers::Powers;
-pub use report::{REPORT_HEAD, lines, report, structured};
+pub use report::{REPORT_HEAD, lines, readable, report};
 pub use required::{
     BundleObjects, Options, PermissionError, Required, Warning, missing, outline, required,
 };

@@ -4,8 +4,6 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-
 use crate::error::quote;
 
 use super::permission::Permissions;
@@ -42,33 +40,44 @@ pub fn report<'a>(
     Some(text)
 }
 
-/// Returns rules as a JSON list: of each namespace (empty: cluster-wide) the rules as a role has
-/// them. As many whole rules as fit into `limit` bytes; the rest is counted in `more`.
-pub fn structured(rights: &Permissions, limit: usize) -> Value {
-    let mut places: Vec<Value> = Vec::new();
-    let mut left = limit;
-    let mut more = 0_usize;
-    for namespace in rights.namespaces() {
-        let mut taken = Vec::new();
-        for rule in rights.rules(namespace) {
-            let rule = rule.to_value();
-            let bytes = rule.to_string().len() + 1;
-            if more > 0 || bytes > left {
-                more += 1;
-            } else {
-                left -= bytes;
-                taken.push(rule);
-            }
-        }
-        if !taken.is_empty() {
-            places.push(json!({"namespace": namespace, "rules": taken}));
+/// Returns rights for people, a rule a line: `get, list pods in namespace ns1`. As many whole lines as
+/// fit into `limit` bytes; the rest is counted in the last.
+pub fn readable(rights: &Permissions, limit: usize) -> Vec<String> {
+    let places = rights.namespaces();
+    let all = places.flat_map(|namespace| {
+        let rules = rights.rules(namespace);
+        rules.into_iter().map(move |rule| sentence(namespace, &rule))
+    });
+    let (mut lines, mut left, mut more) = (Vec::new(), limit, 0_usize);
+    for line in all {
+        if more > 0 || line.len() >= left {
+            more += 1;
+        } else {
+            left -= line.len() + 1;
+            lines.push(line);
         }
     }
-    let mut all = json!({"missing": places});
-    if more > 0 {
-        all["more"] = json!(more);
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines
+}
+
+fn sentence(namespace: &str, rule: &PolicyRule) -> String {
+    let mut kinds = Vec::new();
+    for resource in &rule.resources {
+        kinds.extend(rule.api_groups.iter().map(|group| match group.as_str() {
+            "" => resource.clone(),
+            group => format!("{resource}.{group}"),
+        }));
     }
-    all
+    kinds.extend(rule.non_resource_urls.iter().cloned());
+    let mut text = format!("{} {}", rule.verbs.join(", "), kinds.join(", "));
+    if !rule.resource_names.is_empty() {
+        let _ = write!(text, " named {}", rule.resource_names.join(", "));
+    }
+    if !namespace.is_empty() {
+        let _ = write!(text, " in namespace {namespace}");
+    }
+    text
 }
 
 /// Returns one line per rule, sorted by their text.
@@ -142,21 +151,21 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_do_not_fit_are_counted() {
+    fn rules_are_sentences_and_those_that_do_not_fit_are_counted() {
         let mut missing = Permissions::default();
-        for name in ["a", "b", "c"] {
-            missing.insert("ns1", Permission::on("get", "", name, Some(name)));
+        for verb in ["get", "list"] {
+            missing.insert("", Permission::on(verb, "apps", "deployments", None));
         }
-        let rule = |name: &str| {
-            json!({"apiGroups": [""], "resources": [name],
-            "resourceNames": [name], "verbs": ["get"]})
-        };
-        let whole = structured(&missing, 1000);
-        let rules = json!([rule("a"), rule("b"), rule("c")]);
-        assert_eq!(whole, json!({"missing": [{"namespace": "ns1", "rules": rules}]}));
-        let cut = structured(&missing, 100);
-        let rules = json!([rule("a")]);
-        assert_eq!(cut, json!({"missing": [{"namespace": "ns1", "rules": rules}], "more": 2}));
+        for name in ["a", "b"] {
+            missing.insert("ns1", Permission::on("get", "", "secrets", Some(name)));
+        }
+        let all = readable(&missing, 1000);
+        let cluster = "get, list deployments.apps";
+        assert_eq!(all.first().map(String::as_str), Some(cluster));
+        let names = all[1..].join(" ");
+        assert!(names.contains("secrets named a") && names.contains("in namespace ns1"), "{all:?}");
+        let cut = readable(&missing, cluster.len() + 1);
+        assert_eq!(cut, [cluster.to_owned(), format!("and {} more", all.len() - 1)]);
     }
 
     #[test]

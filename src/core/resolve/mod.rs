@@ -49,7 +49,7 @@ use fit::ClusterFacts;
 use jiff::Timestamp;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
-use crate::catalog::{Bundle, BundleVersionError, Deprecations};
+use crate::catalog::{Bundle, BundleVersionError, Deprecations, schema};
 use crate::error::quote;
 use crate::version::{VersionRange, VersionRelease, VersionReleaseError};
 
@@ -127,6 +127,25 @@ pub struct Selected<'a> {
     pub deprecations: Option<&'a Deprecations>,
     /// What is unexpected about it.
     pub warnings: Vec<Warning>,
+}
+
+impl Selected<'_> {
+    /// Returns what its catalog says of the deprecation of the package, of requested channels and of
+    /// the bundle: what is deprecated, and the author's message.
+    pub fn deprecations(&self, filter: &CatalogFilter) -> Vec<(String, &str)> {
+        let Some(all) = self.deprecations else {
+            return Vec::new();
+        };
+        let package = (schema::PACKAGE, "", format!("package {}", filter.package_name));
+        let channels = filter.channels.iter();
+        let channels = channels.map(|name| (schema::CHANNEL, &**name, format!("channel {name}")));
+        let bundle = (schema::BUNDLE, &*self.bundle.name, self.bundle.name.clone());
+        let each = [package].into_iter().chain(channels).chain([bundle]);
+        each.flat_map(|(schema, name, what)| {
+            all.messages(schema, name).map(move |message| (what.clone(), message))
+        })
+        .collect()
+    }
 }
 
 /// Something unexpected about the chosen bundle.

@@ -11,7 +11,10 @@ use olm_api::keys::policy;
 
 use super::filter::Reason;
 use super::policy::{HeldReason, UpdatePolicy};
-use super::{Catalog, Dependencies, Environment, Options, Request, Resolution, Selector, resolve};
+use super::{
+    Catalog, Dependencies, Environment, Options, Request, Resolution, ResolveError, Selector,
+    resolve,
+};
 use crate::error::quote;
 use crate::version::VersionRelease;
 
@@ -47,6 +50,8 @@ pub enum Why {
     Held(Reason),
     /// No path of the catalog leads to it in one step.
     NotSuccessor,
+    /// Several catalogs of the same priority have the package, so nothing is chosen; holds their names.
+    Ambiguous(Vec<String>),
     /// Nothing was chosen at all; the error says why.
     Unresolved,
 }
@@ -58,6 +63,7 @@ impl Why {
             Self::Pinned(_) => Code::Pinned,
             Self::Held(reason) => reason.code(),
             Self::NotSuccessor => Reason::NotSuccessor.code(),
+            Self::Ambiguous(_) => Code::AmbiguousCatalogs,
             Self::Unresolved => Code::Retrying,
         }
     }
@@ -125,6 +131,12 @@ impl fmt::Display for Update<'_> {
                 f,
                 "{version} is available, but no update path of the catalog leads to it in one step"
             ),
+            Why::Ambiguous(catalogs) => write!(
+                f,
+                "{version} is available, but catalogs {} have the same priority: give one a higher \
+                 priority, or select one",
+                catalogs.join(" and ")
+            ),
             Why::Unresolved => write!(f, "{version} is available"),
         }
     }
@@ -155,7 +167,13 @@ pub fn pending<'a>(
     }
     let reachable = reachable.filter(newer);
     let why = match &reachable {
-        None => Why::NotSuccessor,
+        None => match &resolution.result {
+            Err(ResolveError::NoSingleBundle(found)) if !found.catalogs.is_empty() => {
+                Why::Ambiguous(found.catalogs.clone())
+            }
+            Err(ResolveError::NoSingleBundle(_)) | Ok(_) => Why::NotSuccessor,
+            Err(_) => Why::Unresolved,
+        },
         Some(offer) => {
             let excluded = resolution.excluded.iter().find(|excluded| {
                 (excluded.catalog, excluded.bundle) == (offer.catalog, offer.bundle)

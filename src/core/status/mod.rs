@@ -21,7 +21,8 @@ use olm_api::conditions::{Reason, status, types};
 
 pub use message::{MESSAGE_LIMIT, sanitize, truncate};
 pub use ready::{
-    Note, catalog_ready, extension_ready, removal_blocked, removal_held, uninstalling,
+    Note, catalog_ready, extension_ready, object_set_ready, put_ready, removal_blocked,
+    removal_held, uninstalling,
 };
 pub use said::{Differs, Said};
 

@@ -1,13 +1,13 @@
 //! The conditions of a `ClusterObjectSet` (api.md 3.6).
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use olm_api::conditions::{Reason, types};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use olm_api::conditions::{Reason, status, types};
 
-use super::Statement;
+use super::{Statement, find, is_true};
 use crate::error::quote;
 use crate::object::Identity;
 
-const ARCHIVED: &str = "revision is archived";
+pub(super) const ARCHIVED: &str = "revision is archived";
 
 /// Text while a revision is rolled out. `version` is that of the bundle, empty for an object set
 /// made by hand, which leaves two blanks.
@@ -96,6 +96,26 @@ pub fn stalled(line: &str) -> Statement {
 /// [`probe_line`].
 pub fn hindered(line: &str) -> Statement {
     Statement::no(types::STALLED, Reason::ProbeFailure, line)
+}
+
+/// Returns what the condition `Stalled` of a revision has of its workload; it may have other reasons.
+pub fn of_workload(conditions: &[Condition]) -> Option<Statement> {
+    let found = find(conditions, types::STALLED)?;
+    (found.reason == Reason::ProbeFailure.as_str()).then(|| match found.status.as_str() {
+        status::TRUE => stalled(&found.message),
+        _ => hindered(&found.message),
+    })
+}
+
+/// Returns what a workload of a revision reports of why it cannot progress.
+pub fn stalled_workload(conditions: &[Condition]) -> Option<&str> {
+    is_true(conditions, types::STALLED).then(|| hindrance(conditions))?
+}
+
+/// Returns what keeps a workload of a revision from becoming ready.
+pub fn hindrance(conditions: &[Condition]) -> Option<&str> {
+    let found = find(conditions, types::STALLED)?;
+    (found.reason == Reason::ProbeFailure.as_str()).then_some(&found.message)
 }
 
 /// Returns the line about an object that cannot progress, and what it says of it.

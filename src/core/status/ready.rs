@@ -1,9 +1,11 @@
-//! `Ready`: one condition for tools that wait (decisions 12, 24 and 32).
+//! `Ready`: one condition for tools that wait (decisions 12, 24 and 32), and those beside it by which
+//! kstatus tells a failure from progress.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::conditions::{Reason, status, types};
 
-use super::{Statement, find, is_true};
+use super::{Statement, find, is_true, object_set, remove_condition};
 
 /// Additional information that upstream's conditions cannot hold: a newer bundle that is held back,
 /// changed content, deferred objects, what to do about an error.
@@ -41,6 +43,57 @@ pub fn catalog_ready(
     let wanted = [types::SERVING, types::PROGRESSING];
     let all_well = "The catalog is served and up to date.";
     summary(conditions, generation, (notes, false), &wanted, all_well)
+}
+
+/// Returns `Ready` of a `ClusterObjectSet`: true when its objects are rolled out and available, or
+/// when it is archived, as its spec wants it.
+pub fn object_set_ready(conditions: &[Condition], generation: Option<i64>) -> Statement {
+    let progressing = find(conditions, types::PROGRESSING);
+    if progressing.is_some_and(|found| found.reason == Reason::Archived.as_str()) {
+        return Statement::yes(types::READY, Reason::Archived, object_set::ARCHIVED);
+    }
+    let wanted = [types::AVAILABLE, types::PROGRESSING];
+    summary(conditions, generation, &[], &wanted, "The objects are rolled out and available.")
+}
+
+/// Puts `Ready`, and what kstatus reads before it: `Stalled` where only a change by a person helps,
+/// else `Reconciling`, with the reason and message of `Ready`; neither when it is ready. `stalled` is
+/// known besides; it may be false. Says whether `Ready` changed.
+///
+/// Source: deploying.md 9.3.
+pub fn put_ready(
+    conditions: &mut Vec<Condition>,
+    ready: Statement,
+    stalled: Option<Statement>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> bool {
+    let because = |type_| Statement { type_, status: status::TRUE, ..ready.clone() };
+    let final_ = stalled.as_ref().is_some_and(|stalled| stalled.status == status::TRUE);
+    let (stalled, reconciling) = match stalled {
+        _ if ready.status == status::TRUE => (None, None),
+        stalled if final_ => (stalled, None),
+        _ if takes_a_person(ready.reason) => (Some(because(types::STALLED)), None),
+        stalled => (stalled, Some(because(types::RECONCILING))),
+    };
+    for (type_, statement) in [(types::STALLED, stalled), (types::RECONCILING, reconciling)] {
+        match statement {
+            Some(statement) => statement.put(conditions, generation, now),
+            None => remove_condition(conditions, type_),
+        };
+    }
+    ready.put(conditions, generation, now)
+}
+
+/// Says whether what is not ready for this reason stays so until somebody changes something.
+fn takes_a_person(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Blocked
+            | Reason::InvalidConfiguration
+            | Reason::ProgressDeadlineExceeded
+            | Reason::UserSpecifiedUnavailable
+    )
 }
 
 fn summary(

@@ -29,6 +29,7 @@ mod halves;
 mod identity;
 mod install;
 mod kept_data;
+mod kstatus;
 mod lease;
 mod manifests;
 mod memory;

@@ -10,7 +10,7 @@ use serde_json::Value;
 const KINDS: [&str; 3] = ["clusterextensions", "clustercatalogs", "clusterobjectsets"];
 
 /// Intended differences: the file, the path, and why.
-const CHOSEN: [(&str, &str, &str); 12] = [
+const CHOSEN: [(&str, &str, &str); 16] = [
     (
         "clusterextensions",
         "/metadata/annotations/controller-gen.kubebuilder.io/version",
@@ -71,6 +71,26 @@ const CHOSEN: [(&str, &str, &str); 12] = [
         "clusterobjectsets",
         "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/revision/maximum",
         "one can always be added to a number; no revision of upstream reaches it",
+    ),
+    (
+        "clustercatalogs",
+        "/spec/versions/0/additionalPrinterColumns",
+        "more columns: whether it is ready and why not",
+    ),
+    (
+        "clusterextensions",
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/default",
+        "so that kstatus waits for what no controller has seen",
+    ),
+    (
+        "clustercatalogs",
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/default",
+        "so that kstatus waits for what no controller has seen",
+    ),
+    (
+        "clusterobjectsets",
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/default",
+        "so that kstatus waits for what no controller has seen",
     ),
 ];
 

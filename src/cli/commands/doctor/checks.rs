@@ -12,6 +12,7 @@ use kube::ResourceExt as _;
 use olm_api::conditions::types;
 use olm_api::keys::{label, name};
 use olm_api::{AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_core::extension::holds::advice;
 use olm_core::guard::{Policy, in_force};
 use olm_core::settings::{ControllerSettings, KEY};
 use olm_core::status::{find, is_true};
@@ -314,14 +315,15 @@ fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         if extension.metadata.deletion_timestamp.is_some() {
             let why = find(conditions, types::PROGRESSING).map(|it| it.message.as_str());
             let text = format!("{name} is being deleted: {}", why.unwrap_or_default());
-            rows.push(Row::new(Level::Warning, SUBJECT, text));
+            let hint = advice(extension).join(", ");
+            rows.push(Row::new(Level::Warning, SUBJECT, text).hint(hint));
             continue;
         }
         match find(conditions, types::READY) {
             Some(ready) if ready.status == "True" => {}
             Some(ready) => {
                 let text = format!("{name} is not ready: {}: {}", ready.reason, ready.message);
-                let hint = format!("kubectl olm why {name}");
+                let hint = advice(extension).join(", ");
                 rows.push(Row::new(Level::Problem, SUBJECT, text).hint(hint));
             }
             None => {

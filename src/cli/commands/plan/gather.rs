@@ -38,7 +38,7 @@ use crate::commands::crd_check::{live, objects_of};
 use crate::commands::rbac::live::{Question, compare};
 use crate::managed;
 use crate::output::{Outcome, notice, one_line};
-use crate::target::pinned;
+use crate::target::{pinned, warn_of_deprecation};
 
 /// Why there is no plan.
 pub(crate) struct Missing {
@@ -105,12 +105,14 @@ pub(crate) async fn make(
         let course = question.course(&catalogs, &environment, options);
         course.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?
     };
+    let deprecations = warn_of_deprecation(&snapshot);
     let valid = ValidExtension::of(extension).context("it names no package")?;
     let state = cluster.state().await?;
     let account = state.controller().accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
     let renderer = Renderer::new(valid, state, &snapshot, &revisions);
     let mut renderer = renderer.map_err(|error| Missing::unknown(&error))?;
+    renderer.notes.extend(deprecations);
     renderer.proxy = proxy(cluster.own_client(), renderer.additions).await?;
     let loaded = load_image(&course.target.image).await;
     let (bundle, digest) = loaded.map_err(|error| Missing::unknown(&error))?;

@@ -6,6 +6,7 @@
 //! changed. `plan` and `why` name all ([`all`]), `status` reads those that were reported
 //! ([`reported`]). What a hold is called, and what leads on, is in [`HOLDERS`].
 
+mod advice;
 mod approval;
 mod crd_upgrade_safety;
 mod permission_increase;
@@ -24,6 +25,7 @@ use crate::object::Object;
 use crate::revision::{BundleRecord, Change, Desired};
 use crate::status::extension::text;
 use crate::status::{Note, find};
+pub use advice::advice;
 pub use crd_upgrade_safety::{CrdUpgrades, definitions, is_enforced};
 pub use permission_increase::asks_for_approval;
 pub use permissions::{Judged, Judgement, RbacPreflight};
@@ -214,7 +216,7 @@ static HOLDERS: [Holder; 14] = [
     by("window", &[Reason::OutsideWindow], true, None),
     by("move", &[Reason::OtherCatalogHeld], true, None),
     by("operator", &[Reason::OperatorNotUpgradeable], false, None),
-    by("catalog", &[Reason::NotSuccessor], false, Some(("why", ""))),
+    by("catalog", &[Reason::NotSuccessor, Reason::AmbiguousCatalogs], false, Some(("why", ""))),
     by(
         "constraints",
         &[Reason::ConstraintInvalid, Reason::ConstraintUnmet, Reason::ConstraintUnknown],
@@ -258,6 +260,20 @@ pub fn is_approvable(word: &str) -> bool {
 /// Returns what holds an update, or the rollout that is under way, as the status of an extension and
 /// its annotations say it.
 pub fn reported(extension: &ClusterExtension) -> Vec<&'static Holder> {
+    let seen = extension.status.as_ref();
+    let update = seen.and_then(|status| status.update.as_ref());
+    let update = update.map(of_update).filter(|reason| !is_told_elsewhere(*reason));
+    holders(conditioned(extension).into_iter().chain(update))
+}
+
+/// Returns the holders of these reasons, each once, in the order in which they are named.
+fn holders(reasons: impl Iterator<Item = Reason>) -> Vec<&'static Holder> {
+    let held: BTreeSet<_> = reasons.map(|reason| holder(reason).word).collect();
+    HOLDERS.iter().filter(|holder| held.contains(holder.word)).collect()
+}
+
+/// Returns the reasons of what holds an extension, as its conditions and annotations say it.
+fn conditioned(extension: &ClusterExtension) -> Vec<Reason> {
     let annotations = extension.metadata.annotations.as_ref();
     let seen = extension.status.as_ref();
     let condition = |type_| seen.and_then(|status| find(&status.conditions, type_));
@@ -272,12 +288,13 @@ pub fn reported(extension: &ClusterExtension) -> Vec<&'static Holder> {
         let stays = matches!(reason, Reason::ContentChanged | Reason::RolloutReverted);
         (stays || ready.status == status::FALSE).then_some(reason)
     }));
-    let update = seen.and_then(|status| status.update.as_ref());
-    // The pause has a condition of its own, which may be newer.
-    let update = update.map(of_update).filter(|reason| *reason != Reason::Paused);
-    let held: BTreeSet<_> =
-        found.into_iter().chain(update).map(|reason| holder(reason).word).collect();
-    HOLDERS.iter().filter(|holder| held.contains(holder.word)).collect()
+    found
+}
+
+/// Says whether `status.update` gives a reason that holds nothing, or that a condition gives as well,
+/// which may be newer.
+fn is_told_elsewhere(reason: Reason) -> bool {
+    matches!(reason, Reason::RollingOut | Reason::Retrying | Reason::Paused)
 }
 
 /// Returns why a newer version is not taken.

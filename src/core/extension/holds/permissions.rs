@@ -8,7 +8,7 @@ use olm_api::conditions::{Reason, types};
 use serde::{Deserialize, Serialize};
 
 use super::{Awaited, Facts, Hold};
-use crate::rbac::{Permissions, RoleKey, report, structured};
+use crate::rbac::{Permissions, RoleKey, readable, report};
 use crate::revision::Account;
 use crate::status::{MESSAGE_LIMIT, Note, Statement};
 
@@ -56,15 +56,15 @@ impl Judgement {
         report(&self.missing, &self.errors)
     }
 
-    /// Returns condition `PermissionsSufficient`: what is missing as JSON, for tools.
+    /// Returns condition `PermissionsSufficient`: what is missing, for people.
     pub fn statement(&self, account: &Account) -> Statement {
         if self.missing.is_empty() {
             let message = format!("service account {account} has every right that is needed");
             return Statement::yes(types::PERMISSIONS, Reason::PermissionsSufficient, message);
         }
-        // Room for the parts around the rules.
-        let rules = structured(&self.missing, MESSAGE_LIMIT / 4 * 3);
-        Statement::no(types::PERMISSIONS, Reason::PermissionsMissing, rules.to_string())
+        let rules = readable(&self.missing, MESSAGE_LIMIT / 4 * 3).join("\n");
+        let message = format!("service account {account} may not:\n{rules}");
+        Statement::no(types::PERMISSIONS, Reason::PermissionsMissing, message)
     }
 
     /// Returns what to do about rights that are missing.

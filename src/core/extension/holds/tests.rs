@@ -209,6 +209,8 @@ fn only_the_approved_plan_is_written(
 #[case::explained(json!({"conditions": [["Ready", "True", "NotSuccessor"]]}), &[])]
 #[case::failed(json!({"conditions": [["Ready", "False", "Retrying"]]}), &[])]
 #[case::pinned(json!({"update": "Pinned"}), &["version"])]
+#[case::tied(json!({"update": "AmbiguousCatalogs"}), &["catalog"])]
+#[case::on_its_way(json!({"update": "RollingOut"}), &[])]
 #[case::both(json!({"conditions": [["Ready", "False", "CRDUpgradeRefused"]], "update": "Unheard"}), &["crds", "policy"])]
 fn a_status_says_what_holds(#[case] status: Value, #[case] want: &[&str]) {
     let conditions = status["conditions"].as_array().into_iter().flatten();

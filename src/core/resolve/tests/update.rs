@@ -63,6 +63,33 @@ fn a_version_without_a_path_is_told_as_newest_only() {
     assert!(update.2.starts_with("NotSuccessor: 3.0.0"), "{}", update.2);
 }
 
+#[test]
+fn what_is_deprecated_of_the_choice_is_named() {
+    let content = Fixture::chain(&["1.0.0"]).deprecate("1.0.0").content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = request();
+    let selected = resolve(&request, &catalogs, &Options::default()).result.unwrap();
+    let found = selected.deprecations(&request.filter);
+    assert_eq!(found, [("kettle.v1.0.0".to_owned(), "old")]);
+}
+
+#[test]
+fn catalogs_that_tie_are_named() {
+    let (one, other) = (Fixture::chain(&["1.0.0", "1.1.0"]), Fixture::chain(&["1.0.0", "1.1.0"]));
+    let (one, other) = (one.content(), other.content());
+    let catalogs = [catalog("a", 0, &one), catalog("b", 0, &other)];
+    let (request, options) = (installed("1.0.0"), Options::default());
+    let resolution = resolve(&request, &catalogs, &options);
+    let taken = VersionRelease::legacy("1.0.0").unwrap();
+    let update = pending(&request, &catalogs, &options, &resolution, &taken).expect("an update");
+    assert_eq!(update.why.code().as_str(), "AmbiguousCatalogs");
+    assert_eq!(
+        update.to_string(),
+        "1.1.0 is available, but catalogs a and b have the same priority: give one a higher \
+         priority, or select one"
+    );
+}
+
 #[rstest]
 #[case::newest_installed(&["1.0.0"], "1.0.0", None)]
 #[case::deprecated(&["1.0.0", "1.1.0"], "1.0.0", Some("1.1.0"))]

@@ -7,8 +7,8 @@ use olm_api::{BundleMetadata, ClusterExtensionStatus, InstallStatus, RevisionSta
 
 use super::deprecation::{self, Deprecations};
 use super::{
-    Note, Statement, copy_condition, extension_ready, find, object_set, remove_condition, retrying,
-    terminal,
+    Note, Statement, copy_condition, extension_ready, find, object_set, put_ready,
+    remove_condition, retrying, terminal,
 };
 
 pub mod text;
@@ -138,7 +138,7 @@ pub fn summarize(
     if let Outcome::Held(reason, _) = pass.outcome {
         ready.reason = reason;
     }
-    ready.put(conditions, pass.generation, now);
+    put_ready(conditions, ready, None, pass.generation, now);
     status
 }
 
@@ -158,8 +158,8 @@ fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
 /// Returns what keeps a workload of the newest revision from becoming ready.
 fn stalled(revisions: &Revisions<'_>) -> Option<Note> {
     let newest = revisions.newest()?;
-    let found = find(newest.conditions, types::STALLED)?;
-    Some(Note { reason: Reason::RollingOut, message: found.message.clone() })
+    let line = object_set::hindrance(newest.conditions)?;
+    Some(Note { reason: Reason::RollingOut, message: line.to_owned() })
 }
 
 /// Returns what can be done where objects of the newest revision are controlled by nobody, or by

@@ -1,0 +1,225 @@
+//! All about one extension.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
+use olm_api::conditions::{status, types};
+use olm_api::keys::label;
+use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_core::extension::holds::advice;
+use olm_core::revision::{BundleRecord, Origin, states};
+use olm_core::status::find;
+
+use super::columns::{deprecated, held_by, package, ready, update};
+use super::document::{Happened, Status, document};
+use crate::cluster::Cluster;
+use crate::commands::catalog;
+use crate::commands::history::state;
+use crate::document::Unknown;
+use crate::graph::plain;
+use crate::managed::failure;
+use crate::offers::Listed;
+use crate::output::{KeyValues, one_line};
+use crate::workloads::causes;
+
+/// Events that are shown.
+const EVENTS: usize = 5;
+
+/// What is shown of a single extension besides.
+pub(super) struct Details {
+    pub(super) revisions: Vec<ClusterObjectSet>,
+    /// The catalog that what is installed came from, or why it is not known.
+    pub(super) catalog: Result<Option<Listed>, String>,
+    /// The kinds it installed, or why they are not known.
+    pub(super) provides: Result<Vec<String>, String>,
+    /// What keeps its workloads from being ready where it is not, or why that is not known.
+    pub(super) causes: Result<Vec<String>, String>,
+    /// The latest, the oldest of them first; or why they are not known.
+    pub(super) events: Result<Vec<Event>, String>,
+}
+
+impl Details {
+    pub(super) async fn read(
+        cluster: &Cluster,
+        extension: &ClusterExtension,
+    ) -> anyhow::Result<Self> {
+        let name = &extension.name_any();
+        // Not those of an earlier extension of the same name.
+        let uid = extension.uid().unwrap_or_default();
+        let about = format!("involvedObject.kind=ClusterExtension,involvedObject.uid={uid}");
+        let params = ListParams::default().fields(&about);
+        // Where those about cluster-scoped objects are.
+        let api = Api::<Event>::namespaced(cluster.own_client().clone(), "default");
+        let events = match api.list(&params).await {
+            Ok(listed) => {
+                let mut events = listed.items;
+                events.sort_by_key(when);
+                Ok(events.split_off(events.len().saturating_sub(EVENTS)))
+            }
+            Err(error) => Err(failure(&error)),
+        };
+        let params = ListParams::default().labels(&format!("{}={name}", label::OWNER_NAME));
+        let api = Api::<CustomResourceDefinition>::all(cluster.own_client().clone());
+        let provides = match api.list(&params).await {
+            Ok(listed) => Ok(listed.items.iter().map(kind).collect()),
+            Err(error) => Err(failure(&error)),
+        };
+        let revisions = cluster.revisions(name).await?;
+        let origin = states(&revisions).installed.map(Origin::of);
+        let catalog = match Cluster::catalogs(cluster.own_client()).await {
+            Ok(catalogs) => {
+                let mut listed = catalog::list::document(&catalogs).catalogs.into_iter();
+                let came_from = origin.and_then(|origin| origin.catalog);
+                Ok(listed.find(|it| Some(&it.name) == came_from.as_ref()))
+            }
+            Err(error) => Err(one_line(&error)),
+        };
+        let causes = match ready(extension) {
+            status::TRUE => Ok(Vec::new()),
+            _ => causes(cluster.own_client(), name).await,
+        };
+        Ok(Self { revisions, catalog, provides, causes, events })
+    }
+
+    /// Adds to the document of the one extension.
+    pub(super) fn add_to(&self, document: &mut Status) {
+        let event = |event: &Event| Happened {
+            last: when(event).to_string(),
+            type_: event.type_.clone(),
+            reason: event.reason.clone(),
+            message: event.message.clone(),
+            count: times(event),
+        };
+        let mut unknown = |what: &str, why: &String| document.unknown.push(Unknown::new(what, why));
+        let Some(row) = document.extensions.first_mut() else {
+            return;
+        };
+        match &self.catalog {
+            Ok(catalog) => row.catalog.clone_from(catalog),
+            Err(why) => unknown("catalog", why),
+        }
+        match &self.provides {
+            Ok(kinds) => row.provides = Some(kinds.clone()),
+            Err(why) => unknown("provided kinds", why),
+        }
+        match &self.causes {
+            Ok(causes) => row.causes.clone_from(causes),
+            Err(why) => unknown("causes", why),
+        }
+        match &self.events {
+            Ok(events) => row.events = Some(events.iter().map(event).collect()),
+            Err(why) => unknown("events", why),
+        }
+    }
+
+    fn event_lines(&self) -> Vec<String> {
+        let line = |event: &Event| {
+            let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
+            let again = match times(event) {
+                0 | 1 => String::new(),
+                times => format!(" ({times} times)"),
+            };
+            let (reason, message) = (text(&event.reason), text(&event.message));
+            format!("{:.0} {reason}: {message}{again}", when(event))
+        };
+        match &self.events {
+            Ok(events) => events.iter().map(line).collect(),
+            Err(why) => not_known(why),
+        }
+    }
+}
+
+/// Returns the answer about one extension with all details, for programs.
+pub(crate) async fn detailed(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+) -> anyhow::Result<Status> {
+    let details = Details::read(cluster, extension).await?;
+    let mut document = document(std::slice::from_ref(extension));
+    details.add_to(&mut document);
+    Ok(document)
+}
+
+fn not_known(why: &str) -> Vec<String> {
+    vec![format!("not known: {why}")]
+}
+
+/// Returns the kind of a CRD with the versions that are served.
+fn kind(crd: &CustomResourceDefinition) -> String {
+    let served = crd.spec.versions.iter().filter(|version| version.served);
+    let served: Vec<_> = served.map(|version| version.name.as_str()).collect();
+    let (kind, group) = (&crd.spec.names.kind, &crd.spec.group);
+    format!("{kind}.{group} {}", served.join(", "))
+}
+
+/// When an Event was last seen.
+fn when(event: &Event) -> Timestamp {
+    let series = event.series.as_ref();
+    let series = series.and_then(|series| series.last_observed_time.as_ref());
+    let micro = series.or(event.event_time.as_ref()).map(|time| time.0);
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    let made = event.creation_timestamp().map(|time| time.0);
+    last.max(micro).or(made).unwrap_or_default()
+}
+
+fn times(event: &Event) -> i32 {
+    let series = event.series.as_ref().and_then(|series| series.count);
+    series.or(event.count).unwrap_or(1)
+}
+
+pub(super) fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValues {
+    let mut sheet = KeyValues::default();
+    sheet.line("Extension", extension.name_any());
+    sheet.line("Package", package(extension).to_owned());
+    let seen = extension.status.as_ref();
+    let install = seen.and_then(|status| status.install.as_ref());
+    let install =
+        install.map(|install| format!("{} ({})", install.bundle.version, install.bundle.name));
+    sheet.line("Installed", install.unwrap_or_else(|| "nothing".to_owned()));
+    if let Some(spec) = &extension.spec {
+        sheet.line("Namespace", spec.namespace.clone());
+        let account = spec.service_account.as_ref();
+        sheet.lines("Account", account.and_then(|account| account.name.clone()));
+    }
+    let condition = |type_| seen.and_then(|status| find(&status.conditions, type_));
+    let reason = ready(extension);
+    sheet.line(
+        "Ready",
+        match condition(types::READY) {
+            Some(found) => format!("{reason}, since {}", found.last_transition_time.0),
+            None => reason.to_owned(),
+        },
+    );
+    let not_ready = condition(types::READY).filter(|ready| ready.status != status::TRUE);
+    sheet.lines("Why", not_ready.map(|ready| ready.message.clone()));
+    sheet.lines("Cause", details.causes.clone().unwrap_or_else(|why| not_known(&why)));
+    sheet.lines(
+        "Update",
+        update(extension).map(|update| {
+            let version = update.version.as_ref().unwrap_or(&update.newest);
+            let from = match update.catalog.as_str() {
+                "" => String::new(),
+                catalog => format!(" from catalog {catalog}"),
+            };
+            format!("{version}{from}, {}: {}", update.reason, update.message)
+        }),
+    );
+    let deprecated = deprecated(extension).unwrap_or_default();
+    sheet.lines("Deprecated", deprecated.lines().map(plain).filter(|line| !line.is_empty()));
+    let held = held_by(extension);
+    sheet.lines("Held by", (!held.is_empty()).then(|| held.join(", ")));
+    sheet.lines("Do", advice(extension));
+    sheet.lines(
+        "Revisions",
+        details.revisions.iter().rev().map(|set| {
+            let version = BundleRecord::of(set).version;
+            format!("{} {version} {}", set.name_any(), state(set))
+        }),
+    );
+    let provides = details.provides.clone();
+    sheet.lines("Provides", provides.unwrap_or_else(|why| not_known(&why)));
+    sheet.lines("Events", details.event_lines());
+    sheet
+}

@@ -1,0 +1,241 @@
+//! `kubectl olm status`: what is installed, whether it is well, what could be newer and what holds it.
+//!
+//! Source: plugin.md 1.4.
+
+mod columns;
+mod details;
+mod document;
+mod watch;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, ListParams, ObjectList};
+use kube::{Client, ResourceExt as _};
+use olm_api::ClusterExtension;
+use olm_api::keys::{annotation, label};
+
+pub(crate) use details::detailed;
+pub(crate) use document::{Status, document};
+
+use crate::commands::tree;
+use crate::connection::Global;
+use crate::document::Document as _;
+use crate::output::{self, Format, Outcome, formats};
+use crate::verb::{InNamespace, OnCluster};
+use columns::{ready, table};
+use details::{Details, sheet};
+use watch::{is_in, watch};
+
+/// Flags of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Names of extensions; by default all of them. One name shows all details
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Label selector
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
+    selector: Option<String>,
+    /// Exit with 1 unless all of them are ready
+    #[arg(long)]
+    check: bool,
+    /// Watch, and print a row for each change
+    #[arg(short, long, conflicts_with = "check")]
+    watch: bool,
+    /// Show only extensions whose operators watch this namespace
+    #[arg(long, value_name = "NAMESPACE")]
+    watching: Option<String>,
+    /// Output format
+    #[arg(short, long, value_parser = formats(&[Format::Name, Format::Tree]), default_value_t)]
+    output: Format,
+    #[command(flatten)]
+    place: InNamespace,
+}
+
+/// Prints a row for each extension, or a sheet about one.
+pub(crate) async fn run(
+    args: StatusArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let cluster = OnCluster::default().connect(global).await?;
+    let mut extensions = if args.names.is_empty() {
+        list(cluster.own_client(), &args).await?.items
+    } else {
+        let named = args.names.iter().map(|name| cluster.extension(name));
+        futures::future::try_join_all(named).await?
+    };
+    extensions.sort_by_key(ClusterExtension::name_any);
+    let namespace = args.place.namespace.as_deref();
+    extensions.retain(|extension| is_in(extension, namespace));
+    if let Some(namespace) = &args.watching {
+        let watching = watching(cluster.own_client(), namespace).await?;
+        extensions.retain(|extension| watching.contains(&extension.name_any()));
+    }
+    if args.watch {
+        return watch(cluster.own_client(), &args, namespace, out).await;
+    }
+    let one = match (args.names.as_slice(), extensions.as_slice()) {
+        ([_], [extension]) if !matches!(args.output, Format::Name | Format::Tree) => {
+            Some(Details::read(&cluster, extension).await?)
+        }
+        _ => None,
+    };
+    let whole = || {
+        let mut document = document(&extensions);
+        if let Some(details) = &one {
+            details.add_to(&mut document);
+        }
+        document
+    };
+    match (args.output, &one, extensions.as_slice()) {
+        (format @ (Format::Json | Format::Yaml), ..) => whole().write(format, out)?,
+        (Format::Name, ..) => {
+            for extension in &extensions {
+                let (name, group) = (extension.name_any(), olm_api::GROUP);
+                writeln!(out, "clusterextension.{group}/{name}")?;
+            }
+        }
+        (Format::Tree, ..) => {
+            for extension in &extensions {
+                tree::write(&cluster, extension, out).await?;
+            }
+        }
+        (_, Some(details), [extension]) => {
+            sheet(extension, details).write(out)?;
+        }
+        (_, ..) if extensions.is_empty() => {
+            let all = args.selector.is_none() && args.watching.is_none() && namespace.is_none();
+            output::notice(if all {
+                "no ClusterExtensions: kubectl olm install makes one"
+            } else {
+                "no ClusterExtension matches"
+            });
+        }
+        (_, ..) => table(&extensions, Timestamp::now()).write(out)?,
+    }
+    let all_ready = extensions.iter().all(|extension| ready(extension) == "True");
+    Ok(if args.check && !all_ready { Outcome::Failed } else { Outcome::Done })
+}
+
+/// Lists the extensions that are asked for by their labels, or all.
+async fn list(client: &Client, args: &StatusArgs) -> anyhow::Result<ObjectList<ClusterExtension>> {
+    let mut params = ListParams::default();
+    params.label_selector.clone_from(&args.selector);
+    let api = Api::<ClusterExtension>::all(client.clone());
+    let listed = api.list(&params).await;
+    listed.context("listing ClusterExtensions")
+}
+
+/// Returns the extensions whose operators watch a namespace, by what their Deployments are told.
+async fn watching(client: &Client, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
+    let api = Api::<Deployment>::all(client.clone());
+    let listed = api.list(&ListParams::default().labels(label::OWNER_NAME)).await;
+    let listed = listed.context("listing Deployments")?;
+    let watch = listed.items.iter().filter(|one| {
+        let template = one.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+        let annotations = template.and_then(|template| template.annotations.as_ref());
+        let targets = annotations.and_then(|all| all.get(annotation::TARGET_NAMESPACES));
+        // Without a name all namespaces are.
+        targets.is_some_and(|targets| {
+            targets.is_empty() || targets.split(',').any(|target| target == namespace)
+        })
+    });
+    Ok(watch.filter_map(|one| one.labels().get(label::OWNER_NAME).cloned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Event;
+    use olm_api::ClusterObjectSet;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn extension(value: &Value) -> ClusterExtension {
+        serde_json::from_value(value.clone()).unwrap()
+    }
+
+    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+        json!({"type": type_, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    }
+
+    fn all() -> Vec<ClusterExtension> {
+        let spec = json!({"namespace": "ns", "serviceAccount": {"name": "sa"},
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "quay"}}});
+        let made = "2026-01-01T00:00:00Z";
+        let installed = json!({"bundle": {"name": "quay.v1", "version": "1.0.0"}});
+        let update = |reason: &str| {
+            json!({"version": "2.0.0", "newest": "3.0.0", "catalog": "community",
+                "reason": reason, "message": "held"})
+        };
+        [
+            json!({"metadata": {"name": "well", "creationTimestamp": made}, "spec": spec,
+                "status": {"install": installed,
+                    "conditions": [condition("Ready", "True", "Succeeded", "")]}}),
+            json!({"metadata": {"name": "held", "creationTimestamp": made,
+                    "annotations": {"policy.olm.operatorframework.io/paused": "true"}},
+                "spec": spec, "status": {"install": installed, "update": update("NextMajorHeld"),
+                    "conditions": [condition("Ready", "True", "Succeeded", "")]}}),
+            json!({"metadata": {"name": "poor", "creationTimestamp": made}, "spec": spec,
+                "status": {"conditions": [
+                    condition("Ready", "False", "PermissionsMissing", "lacks rights"),
+                    condition("PermissionsSufficient", "False", "PermissionsMissing", "x")]}}),
+            json!({"metadata": {"name": "new"}}),
+            json!({"metadata": {"name": "moves", "creationTimestamp": made}, "spec": spec,
+                "status": {"install": installed, "update": {"version": "1.1.0", "newest": "2.0.0",
+                        "catalog": "c", "reason": "RollingOut", "message": "m"},
+                    "conditions": [condition("Ready", "False", "RollingOut", ""),
+                        condition("Deprecated", "True", "Deprecated", "old")]}}),
+        ]
+        .iter()
+        .map(extension)
+        .collect()
+    }
+
+    // plugin.md U33
+    #[test]
+    fn a_row_says_what_is_installed_and_what_holds_it() {
+        let mut out = Vec::new();
+        let now = "2026-03-01T00:00:00Z".parse().unwrap();
+        table(&all(), now).write(&mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    }
+
+    #[test]
+    fn a_sheet_says_what_to_do() {
+        let mut out = Vec::new();
+        let set: ClusterObjectSet = serde_json::from_value(json!({
+            "metadata": {"name": "held-1"},
+            "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent"},
+            "status": {"conditions": [condition("Succeeded", "True", "Succeeded", "")]},
+        }))
+        .unwrap();
+        let event: Event = serde_json::from_value(json!({"metadata": {}, "involvedObject": {},
+            "reason": "UpgradeAvailable", "message": "2.0.0\nis available",
+            "eventTime": "2026-01-01T00:00:00.000000Z", "series": {"count": 3}}))
+        .unwrap();
+        let details = Details {
+            revisions: vec![set],
+            catalog: Ok(None),
+            provides: Ok(vec!["Quay.a.io v1".to_owned()]),
+            causes: Ok(vec!["Deployment.apps/v1 ns/quay: pod quay-1: it failed".to_owned()]),
+            events: Ok(vec![event]),
+        };
+        let none = Details {
+            revisions: Vec::new(),
+            catalog: Err("you may not list them".to_owned()),
+            provides: Err("you may not list them".to_owned()),
+            causes: Ok(Vec::new()),
+            events: Err("you may not list them".to_owned()),
+        };
+        sheet(&all()[2], &none).write(&mut out).unwrap();
+        sheet(&all()[1], &details).write(&mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    }
+}

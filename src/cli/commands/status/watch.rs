@@ -1,0 +1,168 @@
+//! A row for each change.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use kube::api::{Api, WatchEvent, WatchParams};
+use kube::{Client, ResourceExt as _};
+use olm_api::ClusterExtension;
+
+use super::columns::{HEADERS, cells};
+use super::document::document;
+use super::{StatusArgs, list, watching};
+use crate::document::Document as _;
+use crate::output::Outcome;
+
+/// Prints a row for each extension, and another one whenever it changes.
+pub(super) async fn watch(
+    client: &Client,
+    args: &StatusArgs,
+    namespace: Option<&str>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let api = Api::<ClusterExtension>::all(client.clone());
+    let mut told = Told::default();
+    loop {
+        let listed = list(client, args).await?;
+        let version = listed.metadata.resource_version.unwrap_or_default();
+        for extension in &listed.items {
+            if is_in(extension, namespace) && shown(client, extension, args).await? {
+                told.tell(extension, args.output, out)?;
+            }
+        }
+        let params =
+            WatchParams { label_selector: args.selector.clone(), ..WatchParams::default() };
+        let events = api.watch(&params, &version).await;
+        let mut events = events.context("watching ClusterExtensions")?.boxed();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(WatchEvent::Added(extension) | WatchEvent::Modified(extension)) => {
+                    if is_in(&extension, namespace) && shown(client, &extension, args).await? {
+                        told.tell(&extension, args.output, out)?;
+                    }
+                }
+                Ok(WatchEvent::Deleted(extension)) => {
+                    let name = extension.name_any();
+                    if told.rows.remove(&name).is_some() {
+                        writeln!(out, "{name}  deleted")?;
+                        out.flush()?;
+                    }
+                }
+                Ok(WatchEvent::Bookmark(_)) => {}
+                // It is listed anew.
+                Ok(WatchEvent::Error(_)) | Err(_) => break,
+            }
+        }
+    }
+}
+
+/// Says whether an extension is among those that are asked for.
+async fn shown(
+    client: &Client,
+    extension: &ClusterExtension,
+    args: &StatusArgs,
+) -> anyhow::Result<bool> {
+    let name = extension.name_any();
+    if !args.names.is_empty() && !args.names.contains(&name) {
+        return Ok(false);
+    }
+    let Some(namespace) = &args.watching else {
+        return Ok(true);
+    };
+    // An upgrade may change what it watches.
+    Ok(watching(client, namespace).await?.contains(&name))
+}
+
+/// Says whether an extension installs into the namespace that is asked for.
+pub(super) fn is_in(extension: &ClusterExtension, namespace: Option<&str>) -> bool {
+    let of = extension.spec.as_ref().map(|spec| spec.namespace.as_str());
+    namespace.is_none_or(|namespace| of == Some(namespace))
+}
+
+/// The rows that were printed, by name, and how wide their columns are.
+#[derive(Default)]
+struct Told {
+    rows: BTreeMap<String, String>,
+    widths: Vec<usize>,
+}
+
+impl Told {
+    /// Prints the row of an extension if it is another one than before; a header before the first,
+    /// and again where a column has become wider.
+    fn tell(
+        &mut self,
+        extension: &ClusterExtension,
+        output: Format,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let one = std::slice::from_ref(extension);
+        let cells = cells(extension);
+        let row = match output {
+            Format::Json => serde_json::to_string(&document(one).headed()?)?,
+            _ => cells.join("  "),
+        };
+        let name = extension.name_any();
+        if self.rows.get(&name) == Some(&row) {
+            return Ok(());
+        }
+        if output == Format::Json {
+            writeln!(out, "{row}")?;
+        } else {
+            self.write(&cells, out)?;
+        }
+        out.flush()?;
+        self.rows.insert(name, row);
+        Ok(())
+    }
+
+    fn write(&mut self, cells: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
+        let headers = HEADERS.map(str::to_owned);
+        let begins = self.widths.is_empty();
+        self.widths.resize(headers.len(), 0);
+        let mut wider = begins;
+        for ((width, header), cell) in self.widths.iter_mut().zip(&headers).zip(cells) {
+            let needed = cell.chars().count().max(header.len());
+            wider |= needed > *width;
+            *width = needed.max(*width);
+        }
+        for line in wider.then_some(&headers[..]).into_iter().chain([cells]) {
+            let padded =
+                line.iter().zip(&self.widths).map(|(cell, &width)| format!("{cell:width$}"));
+            writeln!(out, "{}", padded.collect::<Vec<_>>().join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rows_stand_under_a_header() {
+        let row = |name: &str, reason: &str| -> ClusterExtension {
+            serde_json::from_value(json!({"metadata": {"name": name}, "status": {"conditions": [
+                {"type": "Ready", "status": "False", "reason": reason, "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))
+            .unwrap()
+        };
+        let (mut told, mut out) = (Told::default(), Vec::new());
+        for (name, reason) in
+            [("a", "Blocked"), ("b", "Blocked"), ("b", "Blocked"), ("a", "RollingOut")]
+        {
+            told.tell(&row(name, reason), Format::Table, &mut out).unwrap();
+        }
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "NAME  NAMESPACE  PACKAGE  VERSION  READY    UPDATE  HELD BY\n\
+             a     -          -        -        Blocked  -       -\n\
+             b     -          -        -        Blocked  -       -\n\
+             NAME  NAMESPACE  PACKAGE  VERSION  READY       UPDATE  HELD BY\n\
+             a     -          -        -        RollingOut  -       -\n"
+        );
+    }
+}

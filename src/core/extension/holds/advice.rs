@@ -1,0 +1,132 @@
+//! What leads on: commands for people, by the reason of `Ready` first.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use olm_api::ClusterExtension;
+use olm_api::conditions::{Reason, status, types};
+
+use super::{Holder, conditioned, holders, named, reported};
+use crate::status::find;
+
+/// What a message says of an account that does not exist.
+const ACCOUNT: &str = "service account \"";
+const ABSENT: &str = "not found in namespace";
+
+/// Returns the commands that lead on: those about why it is not ready, else those about its update.
+pub fn advice(extension: &ClusterExtension) -> Vec<String> {
+    let name = extension.metadata.name.as_deref().unwrap_or_default();
+    let seen = extension.status.as_ref();
+    let ready = seen.and_then(|status| find(&status.conditions, types::READY));
+    let failed = ready.filter(|ready| ready.status != status::TRUE);
+    let commands = |holders: Vec<&Holder>| -> Vec<String> {
+        holders.into_iter().filter_map(|it| it.command(name)).collect()
+    };
+    if extension.metadata.deletion_timestamp.is_some() {
+        return failed.map(|ready| about_removal(ready, name)).into_iter().collect();
+    }
+    let Some(failed) = failed else {
+        return commands(reported(extension));
+    };
+    let held = commands(holders(conditioned(extension).into_iter()));
+    about_failure(failed, name).into_iter().chain(held).collect()
+}
+
+fn about_removal(ready: &Condition, name: &str) -> String {
+    match ready.reason.parse() {
+        Ok(Reason::Blocked) => format!("kubectl olm delete {name} --retain-crds"),
+        Ok(Reason::InvalidConfiguration) => edit(name),
+        _ => format!("kubectl describe clusterextension {name}"),
+    }
+}
+
+/// Returns what leads on where no holder is named.
+fn about_failure(ready: &Condition, name: &str) -> Option<String> {
+    let message = ready.message.as_str();
+    Some(match ready.reason.parse().ok()? {
+        Reason::InvalidConfiguration => edit(name),
+        Reason::RollingOut | Reason::ProbeFailure | Reason::ProgressDeadlineExceeded => {
+            match unready_object(message) {
+                Some((resource, namespace, object)) => {
+                    let place = if namespace.is_empty() { "" } else { " -n " };
+                    format!("kubectl describe {resource} {object}{place}{namespace}")
+                }
+                None => format!("kubectl olm status {name} -o tree"),
+            }
+        }
+        _ if message.contains(ACCOUNT) && message.contains(ABSENT) => {
+            format!("kubectl olm rbac {name} --apply")
+        }
+        Reason::Blocked => format!("kubectl describe clusterextension {name}"),
+        reason if named(reason).is_some() => return None,
+        _ => format!("kubectl olm why {name}"),
+    })
+}
+
+fn edit(name: &str) -> String {
+    format!("kubectl edit clusterextension {name}")
+}
+
+/// Returns resource, namespace and name of the first object that a message says is not ready, as
+/// [`crate::object::Identity::text`] writes it.
+fn unready_object(message: &str) -> Option<(String, &str, &str)> {
+    let (_, object) = message.split_once("Object ")?;
+    let (kind, rest) = object.split_once(' ')?;
+    let (namespace, rest) = rest.split_once('/')?;
+    let name = rest.split([':', ' ', '\n']).next()?;
+    let (kind, version) = kind.split_once('.')?;
+    let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+    let resource = match group {
+        "" => kind.to_lowercase(),
+        group => format!("{}.{group}", kind.to_lowercase()),
+    };
+    Some((resource, namespace, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const DOWN: &str = "Revision 1.0.0 is rolling out.\nObject Deployment.apps/v1 ns/op: condition \
+        \"Available\" == \"True\"";
+    const GONE: &str =
+        "operation cannot proceed: service account \"a\" not found in namespace \"n\"";
+
+    #[rstest]
+    #[case::ready("True", "Succeeded", "", json!({}), &["kubectl olm upgrade e"])]
+    #[case::typo("False", "InvalidConfiguration", "x", json!({}), &["kubectl edit clusterextension e"])]
+    #[case::account("False", "Retrying", GONE, json!({}), &["kubectl olm rbac e --apply"])]
+    #[case::down("False", "RollingOut", DOWN, json!({}), &["kubectl describe deployment.apps op -n ns"])]
+    #[case::begins("False", "RollingOut", "x", json!({}), &["kubectl olm status e -o tree"])]
+    #[case::rights("False", "PermissionsMissing", "x", json!({}),
+        &["kubectl olm rbac e --missing | kubectl apply -f -"])]
+    #[case::nothing_found("False", "Retrying", "x", json!({}), &["kubectl olm why e"])]
+    #[case::typo_while_paused("False", "InvalidConfiguration", "x",
+        json!({"annotations": {"policy.olm.operatorframework.io/paused": "true"}}),
+        &["kubectl edit clusterextension e", "kubectl olm resume e"])]
+    #[case::blocked_removal("False", "Blocked", "x", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        &["kubectl olm delete e --retain-crds"])]
+    #[case::held_removal("False", "InvalidConfiguration", "x",
+        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl edit clusterextension e"])]
+    fn the_reason_of_ready_comes_first(
+        #[case] ready: &str,
+        #[case] reason: &str,
+        #[case] message: &str,
+        #[case] mut metadata: Value,
+        #[case] want: &[&str],
+    ) {
+        metadata["name"] = json!("e");
+        let extension: ClusterExtension = serde_json::from_value(json!({
+            "metadata": metadata,
+            "status": {
+                "conditions": [{"type": "Ready", "status": ready, "reason": reason,
+                    "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                "update": {"version": "2.0.0", "newest": "2.0.0", "catalog": "c",
+                    "reason": "Pinned", "message": ""},
+            },
+        }))
+        .unwrap();
+        assert_eq!(advice(&extension), want);
+    }
+}
