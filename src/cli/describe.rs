@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::keys::annotation;
-use olm_core::bundle::{Bundle, Csv, Permission};
+use olm_core::bundle::{Bundle, Csv, Permission, PolicyRule};
 use olm_core::config::{Features, schema};
 use olm_core::error::quote;
 use olm_core::gate::max_openshift_text;

@@ -79,7 +79,7 @@ async fn of_package(args: &GraphArgs, filter: CatalogFilter) -> anyhow::Result<G
         installed: args.installed.clone().map(Into::into),
         ..Request::default()
     };
-    let options = args.lookup.settings.offline()?.resolution();
+    let options = args.lookup.on.settings.offline()?.resolution();
     let asked = Asked { request, environment: Environment::default(), options };
     draw(args, &asked, &given)
 }

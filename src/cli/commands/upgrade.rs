@@ -18,7 +18,7 @@ use olm_core::rbac::{Permissions, lines, missing_manifests};
 use serde_json::{Value, json};
 
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
+use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::commands::cluster_check::warn_of_closing;
 use crate::commands::plan;
 use crate::connection::Global;

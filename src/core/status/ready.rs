@@ -53,7 +53,8 @@ pub fn object_set_ready(conditions: &[Condition], generation: Option<i64>) -> St
         return Statement::yes(types::READY, Reason::Archived, object_set::ARCHIVED);
     }
     let wanted = [types::AVAILABLE, types::PROGRESSING];
-    summary(conditions, generation, &[], &wanted, "The objects are rolled out and available.")
+    let all_well = "The objects are rolled out and available.";
+    summary(conditions, generation, (&[], false), &wanted, all_well)
 }
 
 /// Puts `Ready`, and what kstatus reads before it: `Stalled` where only a change by a person helps,

@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::rbac::made::{account_of, made, shared_with};
+use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::{DryRun, Global};
 use crate::limit::patiently;

@@ -56,6 +56,9 @@ pub(crate) struct Row {
     /// The kinds that it installed, with the versions that are served; only of a single extension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) provides: Option<Vec<String>>,
+    /// What keeps its workloads from being ready; only of a single extension.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) causes: Vec<String>,
     /// The last Events about it; only of a single extension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) events: Option<Vec<Happened>>,

@@ -13,7 +13,7 @@ use super::columns::{HEADERS, cells};
 use super::document::document;
 use super::{StatusArgs, list, watching};
 use crate::document::Document as _;
-use crate::output::Outcome;
+use crate::output::{Format, Outcome};
 
 /// Prints a row for each extension, and another one whenever it changes.
 pub(super) async fn watch(
