@@ -80,7 +80,7 @@ impl Target {
 pub(crate) struct Lookup {
     /// Use this catalog instead of the cluster: a directory or file of blobs, a catalog image, or
     /// the URL of a served catalog; may be repeated
-    #[arg(id = "catalogs", long = "catalog", value_name = CATALOG_SYNTAX)]
+    #[arg(id = "catalogs", long = "from", value_name = CATALOG_SYNTAX)]
     pub(crate) catalogs: Vec<CatalogFlag>,
     #[command(flatten)]
     pub(crate) on: OnCluster,

@@ -42,7 +42,7 @@ const HELP: [Help; 29] = [
     ("delete", &["delete lamp --retain-crds --yes"], WRITES),
     (
         "rbac",
-        &["rbac lamp --check", "rbac lamp --for-upgrade-to 1.1.x --apply --yes"],
+        &["rbac lamp --check", "rbac lamp --for-user dana --apply --yes"],
         "1 something is missing (--check) or to be added (--diff), 3 it may not be read",
     ),
     (

@@ -32,7 +32,7 @@ pub(crate) struct ResolveArgs {
     /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
     /// may be repeated
     #[arg(
-        long = "catalog",
+        long = "from",
         value_name = CATALOG_SYNTAX,
         required_unless_present = "requests"
     )]

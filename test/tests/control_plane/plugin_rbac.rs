@@ -139,7 +139,7 @@ async fn what_installs_a_range_updates_by_itself_until_the_operator_gets_more() 
     let olm = |args: &[&str]| plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat());
     let wanted = format!("{name}@1.0.x");
     let install = ["install", &wanted, "-n", &name, "--create-namespace", "--yes"];
-    let (code, text, errors) = olm(&[&install[..], &["--catalog-selector", &name]].concat());
+    let (code, text, errors) = olm(&[&install[..], &["--catalog", &name]].concat());
     assert_eq!(code, Some(0), "{text}{errors}");
     assert!(text.contains("  account   changes any ClusterRole\n"), "{text}");
     let extension = Extension::named(&scene.cluster.client, &name);

@@ -167,6 +167,9 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let global = &args.confirm.rehearsal.of(global);
+    if args.confirm.yes && !args.mode.apply {
+        return Err(UsageError("--yes goes with --apply".to_owned()).into());
+    }
     let targets: Vec<_> = args.targets.iter().map(|text| args.lookup.target(text)).collect();
     let bundles_alone = !targets.iter().any(|it| args.lookup.asks_cluster(it));
     if bundles_alone {

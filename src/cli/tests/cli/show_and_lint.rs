@@ -295,7 +295,7 @@ fn lint_says_what_catalogs_and_api_servers_refuse() {
         "metadata": {"name": "pot"}});
     let directory = bundle(&spec, &[budget]);
     let path = directory.path().to_str().unwrap();
-    let (code, json, _) = olm(&["lint-bundle", path, "-o", "json"]);
+    let (code, json, _) = olm(&["bundle", "lint", path, "-o", "json"]);
     assert_eq!(code, 1);
     let report: Value = serde_json::from_str(&json).unwrap();
     let findings = report["findings"].as_array().unwrap();
