@@ -77,6 +77,7 @@ fn summarized(revisions: Result<Revisions<'_>, String>, outcome: Outcome, notes:
         catalogs: Catalogs::NotAsked,
         channels: &[],
         notes,
+        fits: false,
     };
     conditioned("ClusterExtension", &summarize(None, &pass, now()).conditions)
 }

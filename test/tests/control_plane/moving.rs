@@ -151,7 +151,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     install.apply();
     let controllers = install.start();
     ready(&controllers).await;
-    let (_, text, errors) = doctor(plane, &["--take-over"]);
+    let (_, text, errors) = from_upstream(plane, &[]);
     assert!(text.contains("is olm-controller, and stays"), "{text}{errors}");
     assert_eq!(hints(&text), [""; 0], "{text}");
     // In the order of their namespaces.
