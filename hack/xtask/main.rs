@@ -165,13 +165,11 @@ fn manifests(root: &Path, check: bool) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    // style.md case 3
     #[test]
     fn config_is_what_the_code_says() {
         manifests(&repository(), true).unwrap();
     }
 
-    // style.md case 3
     #[test]
     fn a_stale_file_is_named() {
         let empty = tempfile::tempdir().unwrap();

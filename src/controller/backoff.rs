@@ -110,7 +110,6 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
-    // style.md case 7
     #[rstest]
     #[case::first(1, 1)]
     #[case::second(2, 2)]
@@ -122,7 +121,6 @@ mod tests {
         assert_eq!(got, Duration::from_secs(seconds));
     }
 
-    // style.md case 7
     #[test]
     fn one_object_does_not_slow_another_and_success_forgets() {
         let backoff = Backoff::new(Duration::from_secs(1), MAX_DELAY);

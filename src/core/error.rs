@@ -157,7 +157,6 @@ mod tests {
         cause: Option<Box<Self>>,
     }
 
-    // style.md case 6
     #[test]
     fn chain_prints_every_layer_once() {
         let layer = |text, cause| Layer { text, cause };

@@ -5,7 +5,6 @@ use olm_core::resolve::Ending;
 
 use super::*;
 
-// style.md case 15
 #[test]
 fn scrape_after_one_success_names_controller_and_result() {
     let metrics = Metrics::default();

@@ -150,7 +150,6 @@ fn a_line_that_is_no_blob_fails_the_whole_and_names_itself() {
 }
 
 proptest! {
-    // style.md case 16
     #[test]
     fn no_line_panics(line in "\\PC*", members in "[{}\\[\\]\":,a-z0-9 ]{0,60}") {
         let _ = Content::from_lines([line.as_str()]);

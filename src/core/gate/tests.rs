@@ -306,7 +306,6 @@ proptest! {
         prop_assert_eq!(blocks_update(at(0), max), blocks_update(at(patch), max));
     }
 
-    // style.md case 16
     #[test]
     fn no_annotation_panics(annotation in ".*") {
         let _ = max_openshift_version(Some(&annotation));

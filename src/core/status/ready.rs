@@ -70,10 +70,10 @@ pub fn put_ready(
     now: Timestamp,
 ) -> bool {
     let because = |type_| Statement { type_, status: status::TRUE, ..ready.clone() };
-    let final_ = stalled.as_ref().is_some_and(|stalled| stalled.status == status::TRUE);
+    let ended = stalled.as_ref().is_some_and(|stalled| stalled.status == status::TRUE);
     let (stalled, reconciling) = match stalled {
         _ if ready.status == status::TRUE => (None, None),
-        stalled if final_ => (stalled, None),
+        stalled if ended => (stalled, None),
         _ if takes_a_person(ready.reason) => (Some(because(types::STALLED)), None),
         stalled => (stalled, Some(because(types::RECONCILING))),
     };

@@ -11,7 +11,6 @@ fn say(message: &str) -> Statement {
     retrying(message)
 }
 
-// style.md case 4
 #[test]
 fn transition_time_moves_with_the_status_alone() {
     let mut conditions = Vec::new();
@@ -58,7 +57,6 @@ fn a_copied_condition_brings_its_own_time() {
 #[rstest]
 // api.md T19
 #[case::ascii("x", 40_000)]
-// style.md case 5
 #[case::two_bytes("é", 20_000)]
 #[case::four_bytes("🦀", 10_001)]
 fn a_long_message_is_cut_and_says_so(#[case] unit: &str, #[case] times: usize) {

@@ -213,7 +213,6 @@ proptest! {
         }
     }
 
-    // style.md case 16
     #[test]
     fn no_text_panics(text in "\\PC*", bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         for text in [text, String::from_utf8_lossy(&bytes).into_owned()] {

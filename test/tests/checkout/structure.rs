@@ -1,5 +1,5 @@
 //! Tests of the structure of the workspace: which crate may depend on which, and where a contract
-//! string may be written (style.md cases 1 and 2).
+//! string may be written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -104,7 +104,6 @@ fn only_what_is_compiled_for_tests_is_left_out() {
     assert_eq!(without_tests(text), "mod a;\nfn b() {\n    d();\n}\nfn f() {}");
 }
 
-// style.md case 1
 #[test]
 fn core_depends_on_nothing_that_acts() {
     assert_without(
@@ -113,7 +112,6 @@ fn core_depends_on_nothing_that_acts() {
     );
 }
 
-// style.md case 1
 #[test]
 fn the_wire_contract_depends_on_no_client_and_none_of_our_crates() {
     assert_without("olm-api", &["tokio", "kube-client", "kube-runtime", "olm-core", "olm-image"]);
@@ -134,7 +132,6 @@ fn one_tls_stack_and_one_yaml_library() {
     }
 }
 
-// style.md case 1
 #[test]
 fn core_reads_no_file_no_environment_and_no_clock() {
     let forbidden =
@@ -164,7 +161,6 @@ fn is_distinct(name: &str) -> bool {
     name.chars().filter(char::is_ascii_uppercase).count() > 1
 }
 
-// style.md case 2
 #[test]
 fn contract_strings_stand_in_one_place() {
     let reasons = Reason::VARIANTS.iter().map(|name| (*name).to_owned());

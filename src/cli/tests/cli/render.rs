@@ -132,7 +132,6 @@ fn the_configuration_is_read_from_a_file() {
     assert_eq!(run("a: 1\n---\nb: 2", &[]).0, 2);
 }
 
-// style.md case 14
 #[test]
 fn wrong_usage_exits_with_two() {
     let (code, out, notices) = render(&sample(), &[]);

@@ -284,7 +284,6 @@ fn range_answers_every_request_on_its_line() {
     "##);
 }
 
-// style.md case 14
 #[test]
 fn wrong_usage_ends_with_2() {
     for arguments in [&["resolve"][..], &["range", "1.x"], &["range", "--requests", "-", "1.x"]] {
@@ -292,7 +291,6 @@ fn wrong_usage_ends_with_2() {
     }
 }
 
-// style.md case 14
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))

@@ -85,7 +85,7 @@ fn settings_of_a_file_decide() {
     assert!(stderr.contains(&wrong), "{stderr}");
 }
 
-// resolution.md 6.1, style.md case 14
+// resolution.md 6.1
 #[test]
 fn json_is_the_report() {
     let arguments = [RED, FROM_FIRST, &["--version", "1.0.2", "-o", "json"]];
@@ -106,7 +106,6 @@ fn yaml_is_the_same() {
     assert_eq!(olm_core::yaml::to_json(&yaml).unwrap(), [json]);
 }
 
-// style.md case 14
 #[rstest]
 #[case::no_question(&[])]
 #[case::no_catalog(&["--package", "teapot"])]

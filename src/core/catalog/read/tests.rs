@@ -333,7 +333,6 @@ proptest! {
         prop_assert!(found.take(200).count() < 200);
     }
 
-    // style.md case 16
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = read_catalog([("c", &*bytes)]);

@@ -92,7 +92,7 @@ proptest! {
         prop_assert_eq!(violations(&report), Vec::<String>::new());
     }
 
-    // resolution.md 6.1, style.md case 11
+    // resolution.md 6.1
     #[test]
     fn order_and_other_packages_never_matter(
         (fixture, shuffled) in any_fixture().prop_flat_map(|fixture| {

@@ -36,7 +36,7 @@ pub(crate) fn any_request() -> impl Strategy<Value = Request> {
 }
 
 proptest! {
-    // resolution.md 1.11, style.md case 11. Of blobs of one name the last one counts, whatever the
+    // resolution.md 1.11. Of blobs of one name the last one counts, whatever the
     // law, so only the first of each name takes part.
     #[test]
     fn order_never_matters(

@@ -61,7 +61,7 @@ fn condition(cluster: &Cluster, name: &str, type_: &str) -> String {
     cluster.plane.kubectl(&args)
 }
 
-// api.md row 2; style.md case 10: one object that cannot be read does not stop the others
+// api.md row 2: one object that cannot be read does not stop the others
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
