@@ -305,12 +305,11 @@ pub(crate) async fn wait_ready(
                 }
                 return Ok(Outcome::Failed);
             }
-            Progress::Held { .. } => {}
             Progress::Going(what) if what != told => {
                 notice(&format!("{name}: {what}"));
                 told = what;
             }
-            Progress::Going(_) => {}
+            Progress::Held { .. } | Progress::Going(_) => {}
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
             notice(&format!(

@@ -160,7 +160,7 @@ pub(crate) async fn of_extensions(
     (installed(found), unread)
 }
 
-/// Leaves out what is made of an object and inherits its labels, as Endpoints and EndpointSlices do
+/// Leaves out what is made of an object and inherits its labels, as Endpoints do
 /// of a Service, and the views of an object in other API groups, which have its UID.
 fn installed(mut found: Vec<Managed>) -> Vec<Managed> {
     let place = |one: &Managed| (one.object.namespace(), one.object.name_any());

@@ -105,7 +105,9 @@ impl Report {
             };
             match render(bundle, &options) {
                 Ok(rendered) => {
-                    lint::refused(&rendered.objects).into_iter().for_each(|it| self.add_once(it));
+                    for finding in lint::refused(&rendered.objects) {
+                        self.add_once(finding);
+                    }
                     let missing = missing_accounts(&bundle.csv, &rendered.objects);
                     self.warnings.extend(rendered.warnings.into_iter().chain(missing));
                 }

@@ -44,17 +44,13 @@ pub(crate) async fn run(
     let cluster = OnCluster::default().connect(global).await?;
     let extension = cluster.extension(&args.name).await?;
     let revisions = cluster.revisions(&extension.name_any()).await?;
-    match args.output {
-        format @ (Format::Json | Format::Yaml) => {
-            document(&args.name, &revisions).write(format, out)?;
-        }
-        _ => {
-            table(&revisions).write(out)?;
-            notice(
-                "note: BY is the last field manager of spec or policy; see the audit log for \
-                 the user",
-            );
-        }
+    if let format @ (Format::Json | Format::Yaml) = args.output {
+        document(&args.name, &revisions).write(format, out)?;
+    } else {
+        table(&revisions).write(out)?;
+        notice(
+            "note: BY is the last field manager of spec or policy; see the audit log for the user",
+        );
     }
     Ok(Outcome::Done)
 }

@@ -372,7 +372,7 @@ async fn existing(
             // The kind may come with the bundle.
             Ok(None) => continue,
             Err(why) => {
-                writeln!(out, "  not known {}: {why}", called)?;
+                writeln!(out, "  not known {called}: {why}")?;
                 continue;
             }
         };
@@ -382,15 +382,15 @@ async fn existing(
             Some(owner) => {
                 in_the_way = true;
                 let (kind, name) = (owner.kind, owner.name);
-                writeln!(out, "  taken     {}: by {kind} {name}", called)?;
+                writeln!(out, "  taken     {called}: by {kind} {name}")?;
             }
             None if words.iter().any(named) || is_retained_for(&live, Some(args.name())) => {
                 let changes = changes_of(client, object, &live).await;
-                writeln!(out, "  adopts    {}: {changes}", called)?;
+                writeln!(out, "  adopts    {called}: {changes}")?;
             }
             None => {
                 in_the_way = true;
-                writeln!(out, "  is there  {}, nobody controls it", called)?;
+                writeln!(out, "  is there  {called}, nobody controls it")?;
             }
         }
     }

@@ -18,6 +18,9 @@ use super::object::{Observed, storage_class};
 use super::revision::{ResolvedObject, Revision};
 use crate::cluster::{Kinds, Seen, code, join_bounded, message};
 
+/// An object that was refused, the immutable field that it keeps, and the answer.
+type Refused<'a> = (&'a Object, Option<Fixed>, kube::Error);
+
 /// A phase with its content.
 #[derive(Debug, Clone)]
 pub struct ResolvedPhase {
@@ -227,11 +230,7 @@ impl Applier {
     }
 
     /// Fails if the API server refused any of these objects, each with what can be done about it.
-    fn judge(
-        &self,
-        index: usize,
-        answers: Vec<Result<(), (&Object, Option<Fixed>, kube::Error)>>,
-    ) -> Result<(), ApplyError> {
+    fn judge(&self, index: usize, answers: Vec<Result<(), Refused<'_>>>) -> Result<(), ApplyError> {
         let (_, refused) = split(answers);
         let (invalid, failed): (Vec<_>, Vec<_>) =
             refused.into_iter().partition(|(_, _, err)| is_invalid(err));

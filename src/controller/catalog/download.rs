@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use olm_core::catalog::read::{MAX_BLOB_BYTES, Meta, Reason};
 use olm_core::error::quote;
 use reqwest::StatusCode;
-use reqwest::header::ETAG;
+use reqwest::header::{ETAG, LAST_MODIFIED};
 use rustls::RootCertStore;
 use rustls_platform_verifier::Verifier;
 
@@ -150,8 +152,11 @@ impl CatalogServer {
             let wanted = wanted.to_owned();
             return Err(FetchError::OtherDigest { wanted });
         }
+        let modified = response.headers().get(LAST_MODIFIED).and_then(|time| time.to_str().ok());
+        let modified = modified.and_then(|time| rfc2822::parse(time).ok());
+        let modified = modified.map(|time| time.timestamp());
         let body = self.spool(response).await.map_err(FetchError::Body)?;
-        Ok(Lines::new(body))
+        Ok(Lines { modified, ..Lines::new(body) })
     }
 
     /// Makes a client that trusts the certificates, and obeys the TLS profile, as they are now.
@@ -227,11 +232,17 @@ fn cause(error: &reqwest::Error) -> String {
 pub struct Lines {
     body: io::BufReader<File>,
     line: usize,
+    modified: Option<Timestamp>,
 }
 
 impl Lines {
     fn new(body: File) -> Self {
-        Self { body: io::BufReader::new(body), line: 0 }
+        Self { body: io::BufReader::new(body), line: 0, modified: None }
+    }
+
+    /// Returns when the server says that the content was modified.
+    pub fn modified(&self) -> Option<Timestamp> {
+        self.modified
     }
 
     fn read(&mut self) -> Result<Option<Meta>, StoreError> {

@@ -210,7 +210,8 @@ impl Follower {
         let base = urls.map(|urls| urls.base.as_str()).unwrap_or_default();
         let lines = self.replica.get(base, reference).await;
         let lines = lines.map_err(CatalogError::Replica)?;
-        let origin = origin(catalog, reference, unpacked);
+        // Every replica answers with the same validators.
+        let origin = origin(catalog, reference, lines.modified().unwrap_or(unpacked));
         let name = origin.catalog.clone();
         let store = Arc::clone(&self.ctx.store);
         let turn = self.ctx.writes().await;

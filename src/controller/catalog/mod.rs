@@ -165,12 +165,12 @@ async fn converge(
         ctx.failures().insert(name, failure);
         return Err(error);
     }
-    let updated = written?;
-    announce(ctx, catalog, &updated).await;
+    let before = catalog;
+    let catalog = written?;
+    announce(ctx, before, &catalog).await;
     if let Some(findings) = findings {
-        tell(ctx, catalog, &updated, findings).await;
+        tell(ctx, before, &catalog, findings).await;
     }
-    let catalog = updated;
     ctx.reconciler.succeeded(&name);
     if matches!(plan, Plan::Disable | Plan::CleanUp) {
         release(ctx, &catalog).await?;
@@ -181,8 +181,7 @@ async fn converge(
     let now = Timestamp::now();
     let due = due_at(&catalog, now).map(|at| at.duration_since(now));
     let due = due.map(|left| Duration::try_from(left).unwrap_or_default());
-    let annotations = catalog.annotations();
-    let templated = annotations.contains_key(annotation::CATALOG_IMAGE_TEMPLATE);
+    let templated = catalog.annotations().contains_key(annotation::CATALOG_IMAGE_TEMPLATE);
     let look = templated.then_some(LOOK);
     let next = [next, due, look].into_iter().flatten().min();
     Ok(Some(next.unwrap_or_else(resync)))

@@ -95,10 +95,10 @@ impl Names {
     /// Reads them; what is absent is what the API server fills in.
     fn of(names: &Value) -> Self {
         let kind = text(&names["kind"]);
-        let named = |member: &str| names[member].as_str().filter(|name| !name.is_empty());
+        let given = |member: &str| names[member].as_str().filter(|name| !name.is_empty());
         Self {
-            singular: named("singular").map_or_else(|| kind.to_lowercase(), str::to_owned),
-            list: named("listKind").map_or_else(|| format!("{kind}List"), str::to_owned),
+            singular: given("singular").map_or_else(|| kind.to_lowercase(), str::to_owned),
+            list: given("listKind").map_or_else(|| format!("{kind}List"), str::to_owned),
             short: texts(&names["shortNames"]),
             categories: texts(&names["categories"]),
             kind,

@@ -126,7 +126,7 @@ fn fault(pod: &Object) -> Option<String> {
         return Some(format!("it cannot be scheduled: {}", text(&condition["message"])));
     }
     let lists = ["initContainerStatuses", "containerStatuses"];
-    let mut containers = lists.iter().flat_map(|list| state[*list].as_array()).flatten();
+    let mut containers = lists.iter().filter_map(|list| state[*list].as_array()).flatten();
     containers.find_map(container_fault)
 }
 

@@ -71,9 +71,10 @@ impl Session {
         at: &Url,
         with: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<Response, RequestError> {
-        let authorization = match is_same_host(at, &url(&self.base)?) {
-            true => self.authorization(None).await?,
-            false => None,
+        let authorization = if is_same_host(at, &url(&self.base)?) {
+            self.authorization(None).await?
+        } else {
+            None
         };
         let mut request = with(self.http.request(method.clone(), at.clone()));
         if let Some(secret) = &authorization {

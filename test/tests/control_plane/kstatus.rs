@@ -32,7 +32,7 @@ fn put(statements: impl IntoIterator<Item = Statement>) -> Vec<Condition> {
     conditions
 }
 
-fn object(kind: &str, status: Value) -> Value {
+fn object(kind: &str, status: &Value) -> Value {
     json!({
         "apiVersion": olm_api::API_VERSION, "kind": kind,
         "metadata": {"name": "x", "generation": GENERATION},
@@ -41,7 +41,7 @@ fn object(kind: &str, status: Value) -> Value {
 }
 
 fn conditioned(kind: &str, conditions: &[Condition]) -> Value {
-    object(kind, json!({"observedGeneration": GENERATION, "conditions": conditions}))
+    object(kind, &json!({"observedGeneration": GENERATION, "conditions": conditions}))
 }
 
 /// An object that no controller has seen, as its CRD has it.
@@ -50,7 +50,7 @@ fn new(kind: &str) -> Value {
     let text = std::fs::read_to_string(paths::repository().join(file)).expect("it can be read");
     let crd = olm_core::yaml::to_json(&text).expect("the CRD is YAML").remove(0);
     let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    object(kind, schema["properties"]["status"]["default"].clone())
+    object(kind, &schema["properties"]["status"]["default"])
 }
 
 /// An extension, by its installed revision, the one that rolls out, and how its reconcile ended.
@@ -96,8 +96,10 @@ fn of_catalog(statements: impl IntoIterator<Item = Statement>) -> Value {
     conditioned("ClusterCatalog", &conditions)
 }
 
-/// Every state: what it is called, the object, and what kstatus has to make of it.
-fn states() -> Vec<(&'static str, Value, &'static str)> {
+/// A state: what it is called, the object, and what kstatus has to make of it.
+type State = (&'static str, Value, &'static str);
+
+fn of_extensions() -> Vec<State> {
     let steady = put([object_set::rolled_out("1.0.0"), object_set::probes_succeeded()]);
     let broken = put([
         object_set::rolled_out("1.0.0"),
@@ -126,8 +128,6 @@ fn states() -> Vec<(&'static str, Value, &'static str)> {
     put_ready(&mut kept, removal_blocked("3 instances"), None, Some(GENERATION), now());
     let mut kept = conditioned("ClusterExtension", &kept);
     kept["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let stalled = || object_set::stalled("Object Deployment.apps/v1 x/x cannot progress: quota");
-    let rolling = || [object_set::rolling_out("1.0.0"), object_set::not_yet_available("1.0.0")];
     vec![
         ("a new extension", new("ClusterExtension"), "InProgress"),
         ("a new catalog", new("ClusterCatalog"), "InProgress"),
@@ -150,6 +150,13 @@ fn states() -> Vec<(&'static str, Value, &'static str)> {
         ("upgrade late", extension(installed, Some(&late), Outcome::Settled), "Failed"),
         ("upgrade collides", extension(installed, Some(&collides), Outcome::Settled), "Failed"),
         ("removal blocked", kept, "Terminating"),
+    ]
+}
+
+fn of_revisions_and_catalogs() -> Vec<State> {
+    let stalled = || object_set::stalled("Object Deployment.apps/v1 x/x cannot progress: quota");
+    let rolling = || [object_set::rolling_out("1.0.0"), object_set::not_yet_available("1.0.0")];
+    vec![
         ("a revision rolls out", set(rolling(), None), "InProgress"),
         ("a revision cannot progress", set(rolling(), Some(stalled())), "Failed"),
         ("a revision is retried", set([retrying("forbidden")], None), "InProgress"),
@@ -191,7 +198,7 @@ fn states() -> Vec<(&'static str, Value, &'static str)> {
 // deploying.md 9.3
 #[test]
 fn kstatus_tells_failures_from_progress() {
-    let states = states();
+    let states = [of_extensions(), of_revisions_and_catalogs()].concat();
     let mut program = Command::new(paths::local_cluster())
         .arg("kstatus")
         .stdin(Stdio::piped())

@@ -83,7 +83,7 @@ fn looked_at(scene: &Scene) {
     let (_, text, _) = olm(scene, &["status"], false);
     let row = text.lines().find(|line| line.starts_with(name));
     let cells: Vec<_> = row.expect("a row").split_whitespace().collect();
-    assert_eq!(cells[1..6], [name, "1.0.0", "True", "1.1.0", "version"]);
+    assert_eq!(cells[1..7], [name, name, "1.0.0", "True", "1.1.0", "version"]);
     let (_, text, _) = olm(scene, &["status", name], false);
     let todo = format!("kubectl olm upgrade {name}\n");
     assert!(text.contains(&todo), "{text}");
@@ -179,7 +179,7 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
     assert_eq!(code, Some(0), "{text}{errors}");
     let (code, text, errors) = olm(&scene, &[&install[..], &["--dry-run"]].concat(), true);
     assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(text.contains("  adopts    CustomResourceDefinition."), "{text}");
+    assert!(text.contains("  adopts    customresourcedefinition."), "{text}");
     plane.kubectl(&["delete", "crd", &scene.package.crd()]);
 }
 

@@ -82,18 +82,17 @@ pub(crate) async fn run(
     };
     let packages = diff(&old, &new);
     let changes = Changes { extensions: stranded(&packages, &extensions), packages };
-    match args.output {
-        format @ (Format::Json | Format::Yaml) => changes.write(format, out)?,
-        _ => {
-            for package in &changes.packages {
-                write!(out, "{}", plain_lines(package))?;
-            }
-            for Stranded { name, stranded } in &changes.extensions {
-                writeln!(out, "extension {name} would stay at {stranded}")?;
-            }
-            if changes.packages.is_empty() {
-                writeln!(out, "nothing changes")?;
-            }
+    if let format @ (Format::Json | Format::Yaml) = args.output {
+        changes.write(format, out)?;
+    } else {
+        for package in &changes.packages {
+            write!(out, "{}", plain_lines(package))?;
+        }
+        for Stranded { name, stranded } in &changes.extensions {
+            writeln!(out, "extension {name} would stay at {stranded}")?;
+        }
+        if changes.packages.is_empty() {
+            writeln!(out, "nothing changes")?;
         }
     }
     Ok(if changes.packages.iter().any(PackageDiff::is_bad) {

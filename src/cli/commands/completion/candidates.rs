@@ -61,7 +61,7 @@ pub(super) fn after(command: &Command, words: &[String]) -> After {
         None => ("", &[][..]),
     };
     let mut command = command;
-    let (mut wanting, mut named) = (None, Vec::new());
+    let (mut wanting, mut words) = (None, Vec::new());
     for word in before {
         if wanting.take().is_some() {
             continue;
@@ -71,10 +71,10 @@ pub(super) fn after(command: &Command, words: &[String]) -> After {
         } else if let Some(next) = command.find_subcommand(word) {
             command = next;
         } else {
-            named.push(word);
+            words.push(word);
         }
     }
-    let subject = named.first().map(|name| (*name).clone());
+    let subject = words.first().map(|name| (*name).clone());
     if let Some(wanting) = wanting {
         return After { subject, ..values(command, wanting, "", last) };
     }
@@ -85,9 +85,9 @@ pub(super) fn after(command: &Command, words: &[String]) -> After {
         return After { subject, ..found.unwrap_or(any) };
     }
     if last.starts_with('-') {
-        let names = command.get_arguments().filter(|flag| !flag.is_hide_set());
-        let names = names.filter_map(|flag| Some(format!("--{}", flag.get_long()?)));
-        return After { candidates: matching(names, last), ..After::default() };
+        let flags = command.get_arguments().filter(|flag| !flag.is_hide_set());
+        let flags = flags.filter_map(|flag| Some(format!("--{}", flag.get_long()?)));
+        return After { candidates: matching(flags, last), ..After::default() };
     }
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     let verbs: Vec<_> = verbs
@@ -98,9 +98,9 @@ pub(super) fn after(command: &Command, words: &[String]) -> After {
         })
         .collect();
     let mut positionals: Vec<_> = command.get_positionals().collect();
-    positionals.truncate(named.len() + 1);
+    positionals.truncate(words.len() + 1);
     let names = match (command.get_name(), positionals.last()) {
-        ("why", _) if named.len() == 1 => &[Names::Versions],
+        ("why", _) if words.len() == 1 => &[Names::Versions],
         (command, Some(arg)) => Names::of(command, arg),
         (_, None) => &[],
     };

@@ -108,7 +108,7 @@ pub(crate) async fn run(
         (_, Some(details), [extension]) => {
             sheet(extension, details).write(out)?;
         }
-        (_, ..) if extensions.is_empty() => {
+        _ if extensions.is_empty() => {
             let all = args.selector.is_none() && args.watching.is_none() && namespace.is_none();
             output::notice(if all {
                 "no ClusterExtensions: kubectl olm install makes one"
@@ -116,7 +116,7 @@ pub(crate) async fn run(
                 "no ClusterExtension matches"
             });
         }
-        (_, ..) => table(&extensions, Timestamp::now()).write(out)?,
+        _ => table(&extensions, Timestamp::now()).write(out)?,
     }
     let all_ready = extensions.iter().all(|extension| ready(extension) == "True");
     Ok(if args.check && !all_ready { Outcome::Failed } else { Outcome::Done })

@@ -294,12 +294,11 @@ impl Inquiry {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         self.explained(catalogs, |report| {
-            match args.output {
-                format @ (Format::Json | Format::Yaml) => report.write(format, out)?,
-                _ => {
-                    let view = text::View { all: args.all, styles: Styles::of(&io::stdout()) };
-                    out.write_all(view.render(report)?.as_bytes())?;
-                }
+            if let format @ (Format::Json | Format::Yaml) = args.output {
+                report.write(format, out)?;
+            } else {
+                let view = text::View { all: args.all, styles: Styles::of(&io::stdout()) };
+                out.write_all(view.render(report)?.as_bytes())?;
             }
             Ok(Outcome::Done)
         })

@@ -258,7 +258,8 @@ struct Bundle {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Kind {
-    kind: String,
+    #[serde(rename = "kind")]
+    identity: String,
     display_name: Option<String>,
     description: Option<String>,
 }
@@ -266,7 +267,7 @@ struct Kind {
 impl Kind {
     /// Returns its name, else its kind without group and version.
     fn title(&self) -> &str {
-        let kind = self.kind.rsplit('=').next().unwrap_or_default();
+        let kind = self.identity.rsplit('=').next().unwrap_or_default();
         self.display_name.as_deref().unwrap_or(kind)
     }
 }

@@ -308,7 +308,8 @@ mod tests {
         #[case] want: &str,
     ) {
         for waivers in ["", "storedVersionRemoval, scope, servedVersionRemoval"] {
-            let hold = checked_upgrade(old.clone(), &[new.clone()], 0, waivers).unwrap_err();
+            let hold =
+                checked_upgrade(old.clone(), std::slice::from_ref(&new), 0, waivers).unwrap_err();
             let advice = &hold.note.message;
             assert!(advice.contains(want), "{advice}");
             assert!(!advice.contains("crd-safety-allow"), "{advice}");
