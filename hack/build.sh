@@ -12,7 +12,7 @@ mkdir -p "$logs"
 start=$SECONDS
 
 [[ -d target/debug && -e target/local-cluster ]] || cat >&2 <<'END'
-Building the control plane (Kubernetes, etcd and a registry) and the programs: about 10 minutes the
+Building the control plane (Kubernetes, etcd and a registry) and the programs: about 9 minutes the
 first time on two cores, seconds afterwards.
 END
 
@@ -27,7 +27,7 @@ packages=$(cd hack/local-cluster && CGO_ENABLED=0 go list -deps . 2>/dev/null | 
 runs() { kill -0 "$1" 2>/dev/null; }
 progress() {
   local built crates
-  built=$(grep -c '^[a-z]' "$logs/control-plane" || true)
+  built=$(grep -c '^[a-z][^ ]*$' "$logs/control-plane" || true)
   crates=$(grep -oE '[0-9]+/[0-9]+: ' "$logs/programs" | tail -n 1 || true)
   crates=${crates%: }
   if runs "$go"; then built="$built of $packages packages"; else built=built; fi
