@@ -207,7 +207,8 @@ impl Manager {
             ("catalogs", self.args.cache_dir.clone()),
             ("bundles", self.args.cache_path.clone()),
         ];
-        let measured = telemetry::measure_caches(self.metrics.clone(), caches);
+        let limit = self.args.cache_limit;
+        let measured = telemetry::measure_caches(self.metrics.clone(), caches, limit);
         self.parts.keep("measuring of caches", measured);
         if let Some(path) = &self.args.listen_info {
             server::write_listen_info(path, &self.listening)

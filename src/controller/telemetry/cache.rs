@@ -27,8 +27,18 @@ pub(super) fn register(registered: &mut Registered) -> Family<CacheLabels, Gauge
     )
 }
 
-/// Measures folders, each under a kind of its own, as long as it is polled.
-pub async fn measure_caches(metrics: Metrics, folders: Vec<(&'static str, PathBuf)>) {
+pub(super) fn register_limit(registered: &mut Registered) -> Gauge {
+    registered.register(
+        "olm_cache_limit_bytes",
+        "Most bytes that the caches may take together (--cache-limit)",
+        Gauge::default(),
+    )
+}
+
+/// Measures folders, each under a kind of its own, as long as it is polled; together they may have
+/// `limit` bytes.
+pub async fn measure_caches(metrics: Metrics, folders: Vec<(&'static str, PathBuf)>, limit: u64) {
+    metrics.cache_limit.set(whole(limit));
     loop {
         for (kind, folder) in &folders {
             let folder = folder.clone();

@@ -77,6 +77,7 @@ pub struct Metrics {
     objects: Objects,
     pulls: Family<PullLabels, Counter>,
     cache: Family<CacheLabels, Gauge>,
+    cache_limit: Gauge,
     platform: Platform,
 }
 
@@ -96,6 +97,7 @@ impl Default for Metrics {
             objects: Objects::new(&mut registered),
             pulls: pulls::register(&mut registered),
             cache: cache::register(&mut registered),
+            cache_limit: cache::register_limit(&mut registered),
             platform: Platform::new(&mut registered),
             registry: Arc::new(Mutex::new(registered)),
         }
