@@ -195,8 +195,15 @@ pub fn settle(path: &str, corrected: Option<String>) {
 
 /// Says whether what is shown is what is printed, but for what differs each time.
 fn is_shown(shown: &str, printed: &str) -> bool {
-    let lines = |text: &str| text.lines().map(settled).collect::<Vec<_>>();
-    follows(&lines(shown), &lines(printed))
+    let shown: Vec<_> = shown.lines().map(settled).collect();
+    let printed: Vec<_> = printed.lines().filter(|line| !is_progress(line)).map(settled).collect();
+    follows(&shown, &printed)
+}
+
+/// Says whether a line shows how far something is, which is printed only of what takes long.
+fn is_progress(line: &str) -> bool {
+    let begins = ["pulling ", "reading "].iter().any(|doing| line.starts_with(doing));
+    begins && (line.ends_with("...") || line.ends_with(" MB"))
 }
 
 fn follows(shown: &[String], printed: &[String]) -> bool {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterCatalog;
 use olm_api::keys::manager;
@@ -26,6 +27,8 @@ pub struct Context {
     pub(super) base: String,
     pub(super) metrics: Metrics,
     pub(super) reconciler: Reconciler,
+    /// When this process began.
+    pub(super) began: Timestamp,
     /// A permit for each write on disk that is under way.
     writes: Arc<Semaphore>,
     memories: Mutex<HashMap<String, Memory>>,
@@ -58,6 +61,7 @@ impl Context {
             base,
             metrics,
             reconciler,
+            began: Timestamp::now(),
             writes: Arc::new(Semaphore::new(MAX_WRITES as usize)),
             memories: Mutex::default(),
             failures: Mutex::default(),

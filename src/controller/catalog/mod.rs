@@ -132,7 +132,7 @@ async fn converge(
     }
     // Status is written on every path, so a failure is never visible only in the log.
     let content = ctx.content(catalog);
-    let served = content.as_deref().map(Served::of);
+    let served = content.as_deref().map(|content| Served::of(content, ctx.began));
     let outcome = match (&result, &plan) {
         (Err(error), _) => Outcome::Failed(error, served),
         (Ok(_), Plan::AddMetadata | Plan::NoOp | Plan::Wait(_)) => return Ok(None),

@@ -23,16 +23,18 @@ const MAX_ERROR_CHARS: usize = 4096;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served<'a> {
     origin: &'a Origin,
-    /// When this process, or one before it on the same disk, unpacked it.
-    stored: Timestamp,
+    /// When it was unpacked: first, or by this process if another one did that before it began.
+    unpacked: Timestamp,
     findings: Option<&'a Tally>,
 }
 
 impl<'a> Served<'a> {
-    pub(super) fn of(content: &'a Content) -> Self {
+    pub(super) fn of(content: &'a Content, began: Timestamp) -> Self {
+        let (origin, stored) = (content.origin(), content.stored());
+        let again = origin.unpacked < began && stored >= began;
         Self {
-            origin: content.origin(),
-            stored: whole_seconds(content.stored()),
+            unpacked: if again { whole_seconds(stored) } else { origin.unpacked },
+            origin,
             findings: content.findings(),
         }
     }
@@ -115,11 +117,11 @@ fn note(held: &CatalogUpdateStatus) -> Note {
 }
 
 fn serve(status: &mut ClusterCatalogStatus, served: &Served<'_>, base: &str, name: &str) {
-    let Served { origin, stored, .. } = served;
+    let Served { origin, unpacked, .. } = served;
     // A replica that comes to lead may have unpacked the same content before the last one did.
     let before = status.resolved_source.take().filter(|it| it.image.ref_ == origin.reference);
     let before = status.last_unpacked.take().filter(|_| before.is_some());
-    let unpacked = before.map_or(origin.unpacked, |time| time.0).max(*stored);
+    let unpacked = before.map_or(origin.unpacked, |time| time.0).max(*unpacked);
     status.resolved_source = Some(ResolvedCatalogSource {
         type_: CatalogSourceType::Image,
         image: ResolvedImageSource { ref_: origin.reference.clone() },
@@ -212,7 +214,7 @@ mod tests {
     }
 
     fn served(origin: &Origin) -> Served<'_> {
-        Served { origin, stored: origin.unpacked, findings: None }
+        Served { origin, unpacked: origin.unpacked, findings: None }
     }
 
     fn disk(text: &str) -> CatalogError {
@@ -235,14 +237,14 @@ mod tests {
     #[test]
     fn content_that_is_unpacked_again_says_when_and_never_goes_back() {
         let (origin, looked, mut catalog) = (origin(), Looked::default(), catalog());
-        let mut unpacked = |stored| {
-            let outcome = Outcome::Served(Served { stored, ..served(&origin) }, &looked);
+        let mut told = |unpacked| {
+            let outcome = Outcome::Served(Served { unpacked, ..served(&origin) }, &looked);
             let status = report(&catalog, &outcome, BASE, at(99));
             let unpacked = status.last_unpacked.as_ref().unwrap().0;
             catalog.status = Some(status);
             unpacked
         };
-        assert_eq!([at(0), at(60), at(30)].map(&mut unpacked), [at(0), at(60), at(60)]);
+        assert_eq!([at(0), at(60), at(30)].map(&mut told), [at(0), at(60), at(60)]);
     }
 
     // catalogs.md R1
