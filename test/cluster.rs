@@ -246,6 +246,15 @@ impl ControlPlane {
     }
 }
 
+/// Returns a free address of a port that the system gives to nobody by itself, so that it is still
+/// free when a process that had it is started again.
+fn free_address() -> String {
+    let mut ports = std::iter::repeat_with(|| fastrand::u16(30_000..32_768));
+    let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let port = ports.find(free).expect("it never ends");
+    format!("127.0.0.1:{port}")
+}
+
 /// Returns the objects of a folder with manifests, rendered once.
 fn manifests(folder: &str) -> Arc<Vec<serde_json::Value>> {
     static RENDERED: std::sync::Mutex<BTreeMap<String, Arc<Vec<serde_json::Value>>>> =
@@ -425,7 +434,7 @@ impl Controller {
             .ok()
             .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
             .and_then(|listening| listening["catalogs"].as_str().map(str::to_owned))
-            .unwrap_or_else(|| "127.0.0.1:0".to_owned());
+            .unwrap_or_else(free_address);
         let _ = std::fs::remove_file(&listen);
         let mut command = Command::new("sh");
         command
