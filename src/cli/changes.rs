@@ -335,7 +335,7 @@ enum Progress {
     Going(String),
 }
 
-/// Returns how far it is since a change: what stood before is no answer for a while.
+/// Returns the progress since a change: for a while, an unchanged status does not count as its result.
 fn since(before: &Progress, now: Progress, elapsed: Duration) -> Progress {
     match now {
         Progress::Ready(_) => now,

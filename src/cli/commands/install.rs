@@ -176,7 +176,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Done);
     }
     let mut written = cluster.extension(args.name()).await?;
-    // Whatever is said of it already is said of what was written.
+    // A status that it has by now is already about this installation.
     written.status = None;
     changes::wait_ready(client, &written, None, args.wait.timeout, out).await
 }

@@ -353,7 +353,7 @@ async fn wait(
 ) -> anyhow::Result<Outcome> {
     let (name, uid) = (extension.name_any(), &extension.metadata.uid);
     let begun = Instant::now();
-    // What held it before its data was decided is no answer for a while.
+    // For a while, the old text does not count as the result of the annotation.
     let before = args.decision().map(|_| message(extension).to_owned());
     let mut told = String::new();
     loop {

@@ -82,7 +82,7 @@ impl Ready {
         self.reason.as_deref().unwrap_or("Unknown")
     }
 
-    /// Returns the class that colors it, its mark and its word; what is under way is no failure.
+    /// Returns the class that colors it, its mark and its word; a rollout is not a failure.
     fn mark(&self) -> (&'static str, &'static str, &str) {
         let under_way = [Reason::RollingOut, Reason::Reconciling, Reason::Uninstalling];
         match &self.reason {
