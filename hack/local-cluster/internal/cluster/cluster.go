@@ -372,10 +372,6 @@ func (c *cluster) remindNodes(ctx context.Context, name string) error {
 func (c *cluster) startAndAwait(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	if name == kwok {
-		// Without an API server the leases are left to expire.
-		_ = c.api.freeNodes(ctx)
-	}
 	if err := c.start(name); err != nil {
 		return err
 	}

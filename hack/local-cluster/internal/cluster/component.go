@@ -140,7 +140,8 @@ func kwokArgs(d dir) []string {
 		"--manage-all-nodes",
 		"--cidr=" + podRange,
 		"--node-ip=10.0.0.1",
-		// Without it nobody renews the nodes' leases, and they turn NotReady.
-		"--node-lease-duration-seconds=40",
+		// A kwok that is started again would have to win the nodes' leases back one by one, and
+		// sometimes never does. The nodes' status is their heartbeat instead.
+		"--node-lease-duration-seconds=0",
 	}
 }

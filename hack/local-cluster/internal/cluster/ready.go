@@ -102,13 +102,6 @@ func (a api) addNodes(ctx context.Context) error {
 	return nil
 }
 
-// freeNodes takes the nodes away from a kwok that has ended. A new one counts as another holder of
-// their leases, and would leave the nodes alone until the leases expire.
-func (a api) freeNodes(ctx context.Context) error {
-	leases := a.server() + "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-	return a.call(ctx, http.MethodDelete, leases, nil, nil)
-}
-
 // settled returns nil once pods can be created and run: the default account exists, and every
 // node is ready and no longer tainted.
 func (a api) settled(ctx context.Context) error {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kwok/kustomize/stage/node/fast"
-	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
+	"sigs.k8s.io/kwok/kustomize/stage/node/heartbeat"
 	pod "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 )
 
@@ -42,7 +42,7 @@ func stages() string {
 	complete := strings.Replace(pod.DefaultPodComplete, selectors, notHeld, 1)
 	return strings.Join([]string{
 		fast.DefaultNodeInit,
-		heartbeat.DefaultNodeHeartbeatWithLease,
+		heartbeat.DefaultNodeHeartbeat,
 		strings.Replace(ready, next, slow+next, 1),
 		complete,
 		pod.DefaultPodDelete,
