@@ -177,6 +177,9 @@ impl Demand {
 }
 
 #[cfg(test)]
+mod table_tests;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use rstest::rstest;

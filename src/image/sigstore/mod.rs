@@ -195,6 +195,3 @@ fn has_email(leaf: &Leaf, wanted: &str) -> Result<(), SignatureError> {
     }
     Err(SignatureError::Email { found: emails.join(", "), wanted: wanted.to_owned() })
 }
-
-#[cfg(test)]
-mod tests;
