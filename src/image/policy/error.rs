@@ -80,8 +80,7 @@ pub enum PolicyError {
     /// No signature was looked for.
     #[error(
         "Source image rejected: policy.json requires a signature of docker://{image} for {scope}, and \
-         no file of {} has signatures read from {place}: set use-sigstore-attachments: true for it \
-         there",
+         no file of {} enables signatures for {place}: set use-sigstore-attachments: true for it there",
         quote(&registries.display().to_string())
     )]
     NotLooked {

@@ -135,8 +135,8 @@ impl Policy {
         let Some(Members(docker)) = self.transports.0.get("docker") else {
             return default;
         };
-        let scopes = image.scopes().into_iter();
-        let found = scopes.filter_map(|scope| Some((quote(&scope), docker.get(&scope)?))).next();
+        let mut scopes = image.scopes().into_iter();
+        let found = scopes.find_map(|scope| Some((quote(&scope), docker.get(&scope)?)));
         let all = docker.get("").map(|all| ("transport \"docker\"".to_owned(), all));
         found.or(all).unwrap_or(default)
     }

@@ -313,7 +313,7 @@ fn each_requirement_needs_a_signature() {
     assert_eq!(
         demand.check(&elsewhere, MANIFEST).unwrap_err().to_string(),
         "Source image rejected: policy.json requires a signature of docker://quay.io/team/pot:v1 for \
-         the default, and no file of \"/etc/containers/registries.d\" has signatures read from \
-         mirror.io/pot: set use-sigstore-attachments: true for it there"
+         the default, and no file of \"/etc/containers/registries.d\" enables signatures for mirror.io/pot: \
+          set use-sigstore-attachments: true for it there"
     );
 }

@@ -99,8 +99,8 @@ impl Authorities {
             None,
             None,
         );
-        match checked {
-            Ok(_) => {}
+        match checked.map(drop) {
+            Ok(()) => {}
             Err(webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. }) => {
                 return Err(Refusal::Expired);
             }

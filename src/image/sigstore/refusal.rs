@@ -78,8 +78,7 @@ impl SignatureError {
             | Self::Issuer { .. }
             | Self::Email { .. }
             | Self::Host(_) => {
-                "have it signed by whom policy.json names, or correct the rule if its signer is to be \
-                 trusted"
+                "have it signed by a signer that policy.json names, or add its signer to the rule"
             }
             Self::Missing(_) | Self::Form(_) | Self::Digest(_) => "sign it again with cosign",
         }

@@ -336,7 +336,7 @@ async fn signed_images_are_pulled_and_others_are_refused_with_what_to_do() {
         }
     };
     demand(&keys[0]);
-    refused("registries.d\" has signatures read from").await;
+    refused("registries.d\" enables signatures for").await;
     let registries = scene.dir.path().join("registries.d");
     std::fs::create_dir(&registries).unwrap();
     let all = "default-docker: {use-sigstore-attachments: true}";
