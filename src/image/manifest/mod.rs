@@ -250,8 +250,10 @@ pub(crate) fn attached(
         return Err(ManifestError::MediaType(media_type.to_owned()));
     }
     let layers = raw.layers.into_iter().flatten().filter(|layer| layer.media_type == wanted);
-    let layers = layers.map(|layer| Ok((layer.checked()?, layer.annotations.unwrap_or_default())));
-    let found = layers.collect::<Result<Vec<_>, ManifestError>>()?;
+    let read = |layer: RawDescriptor| -> Result<_, ManifestError> {
+        Ok((layer.checked()?, layer.annotations.unwrap_or_default()))
+    };
+    let found = layers.map(read).collect::<Result<Vec<_>, _>>()?;
     let bytes = found.iter().fold(0_u64, |sum, (blob, _)| sum.saturating_add(blob.size));
     if found.len() > MAX_SIGNATURES || bytes > MAX_SIGNATURES_BYTES {
         return Err(ManifestError::Signatures);
