@@ -13,6 +13,7 @@ pub mod lint;
 mod model;
 mod named;
 mod of_bundle;
+pub mod opm;
 mod property;
 mod quick;
 pub mod read;
