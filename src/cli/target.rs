@@ -414,7 +414,8 @@ pub(crate) fn warn_of_deprecation(snapshot: &ExtensionSnapshot) -> Vec<String> {
     let selected = resolution.result.iter();
     let found = selected.flat_map(|selected| selected.deprecations(&question.filter));
     let say = |(what, message): (String, &str)| {
-        let text = format!("{what} is deprecated: {}", plain(message));
+        let lines: Vec<_> = message.lines().map(plain).filter(|line| !line.is_empty()).collect();
+        let text = format!("{what} is deprecated: {}", lines.join("\n  "));
         notice(&format!("warning: {text}"));
         text
     };
