@@ -362,6 +362,7 @@ impl<'r> Query<'r> {
         };
         let is_gone = |home: &str| catalogs.iter().all(|catalog| catalog.name != home);
         let is_absent = ending == Some(Ending::NoCandidate)
+            && walks.iter().all(|walk| walk.held.is_empty())
             && self.request.home.as_deref().is_some_and(is_gone);
         let decision = match &self.request.installed {
             None => Fallback::Fail,
