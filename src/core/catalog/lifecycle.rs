@@ -10,9 +10,9 @@ use jiff::civil::Date;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::read::Meta;
+use crate::version::Version;
 
-const SCHEMA: &str = "io.openshift.operators.lifecycles.v1alpha1";
+pub(super) const SCHEMA: &str = "io.openshift.operators.lifecycles.v1alpha1";
 
 /// The support of a minor version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -49,24 +49,28 @@ pub struct Platform {
 }
 
 #[derive(Deserialize)]
-struct Blob {
+struct Versions {
     versions: Vec<Lifecycle>,
 }
 
-/// Returns the support of the minor versions of a package. Of several blobs none counts, nor does one
-/// of another shape.
-pub(super) fn lifecycles(package: &str, metas: &[Meta]) -> Vec<Lifecycle> {
-    let mut blobs = metas.iter().filter(|meta| meta.schema == SCHEMA && meta.package == package);
-    match (blobs.next(), blobs.next()) {
-        (Some(only), None) => {
-            let read = serde_json::from_str::<Blob>(&only.json);
-            read.map_or_else(|_| Vec::new(), |blob| blob.versions)
-        }
-        _ => Vec::new(),
-    }
+/// Reads the support of the minor versions of a package; nothing of a blob of another shape.
+pub(super) fn lifecycles(json: &str) -> Vec<Lifecycle> {
+    let read = serde_json::from_str::<Versions>(json);
+    read.map_or_else(|_| Vec::new(), |blob| blob.versions)
 }
 
 impl Lifecycle {
+    /// Says whether a version belongs to it.
+    pub(super) fn covers(&self, version: &Version) -> bool {
+        self.name == format!("{}.{}", version.major, version.minor)
+    }
+
+    /// Says whether no phase is left.
+    pub fn is_over(&self, today: Date) -> bool {
+        let mut days = self.days().peekable();
+        days.peek().is_some() && days.all(|(_, _, end)| end < today)
+    }
+
     /// Says in which phase the version is and what it is made for.
     ///
     /// Example: `4.17: Full support until 2025-05-25; openshift 4.17, 4.18`.
@@ -79,13 +83,17 @@ impl Lifecycle {
         text
     }
 
-    fn phase(&self, today: Date) -> String {
-        let days = self.phases.iter().filter_map(|phase| {
+    /// Returns the phases whose days can be read.
+    fn days(&self) -> impl Iterator<Item = (&str, Date, Date)> {
+        self.phases.iter().filter_map(|phase| {
             let day = |text: &str| text.parse::<Date>().ok();
-            Some((&phase.name, day(&phase.start_date)?, day(&phase.end_date)?))
-        });
+            Some((phase.name.as_str(), day(&phase.start_date)?, day(&phase.end_date)?))
+        })
+    }
+
+    fn phase(&self, today: Date) -> String {
         let mut last = None;
-        for (name, start, end) in days {
+        for (name, start, end) in self.days() {
             if today < start {
                 return format!("{name} from {start}");
             }
@@ -104,6 +112,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::catalog::Content;
 
     fn blob() -> Value {
         let phase = |name: &str, start: &str, end: &str| json!({"name": name, "startDate": start, "endDate": end, "more": 1});
@@ -116,28 +125,35 @@ mod tests {
     }
 
     fn read(blobs: &[Value]) -> Vec<Lifecycle> {
-        let metas = blobs.iter().map(|blob| Meta::parse(&blob.to_string()).unwrap());
-        lifecycles("pot", &metas.collect::<Vec<_>>())
+        let head = json!({"schema": "olm.package", "name": "pot"});
+        let lines: Vec<_> = blobs.iter().chain([&head]).map(Value::to_string).collect();
+        let content = Content::from_lines(lines.iter().map(String::as_str)).unwrap();
+        content.package("pot").unwrap().unwrap().lifecycle.clone()
     }
 
     #[rstest]
-    #[case::before("2024-09-30", "Full support from 2024-10-01")]
-    #[case::first_day("2024-10-01", "Full support until 2025-05-25")]
-    #[case::last_day("2025-05-25", "Full support until 2025-05-25")]
-    #[case::next_phase("2025-05-26", "Maintenance support until 2026-04-01")]
-    #[case::over("2026-04-02", "support ended on 2026-04-01")]
-    fn the_phase_is_that_of_the_day(#[case] today: &str, #[case] want: &str) {
+    #[case::before("2024-09-30", "Full support from 2024-10-01", false)]
+    #[case::first_day("2024-10-01", "Full support until 2025-05-25", false)]
+    #[case::last_day("2025-05-25", "Full support until 2025-05-25", false)]
+    #[case::next_phase("2025-05-26", "Maintenance support until 2026-04-01", false)]
+    #[case::over("2026-04-02", "support ended on 2026-04-01", true)]
+    fn the_phase_is_that_of_the_day(#[case] today: &str, #[case] want: &str, #[case] over: bool) {
         let found = read(&[blob()]);
         let today = today.parse().unwrap();
         assert_eq!(found[0].text(today), format!("4.17: {want}; openshift 4.17, 4.18"));
+        assert_eq!(found[0].is_over(today), over);
         assert_eq!(found[1].text(today), "4.18: support not known");
+        assert!(!found[1].is_over(today));
+        let covers = |version: &str| found[0].covers(&version.parse().unwrap());
+        assert!(covers("4.17.3-rc.1") && !covers("4.1.7"));
     }
 
     #[test]
-    fn blobs_that_contradict_or_cannot_be_read_say_nothing() {
-        let other = json!({"schema": SCHEMA, "package": "lid", "versions": []});
-        assert_eq!(read(&[blob(), other]).len(), 2);
-        assert_eq!(read(&[blob(), blob()]), []);
-        assert_eq!(read(&[json!({"schema": SCHEMA, "package": "pot", "versions": "4.17"})]), []);
+    fn a_blob_that_cannot_be_read_says_nothing_and_makes_no_package() {
+        let bad = json!({"schema": SCHEMA, "package": "pot", "versions": "4.17"});
+        assert_eq!(read(&[bad]), []);
+        let alone = blob().to_string();
+        let content = Content::from_lines([alone.as_str()]).unwrap();
+        assert!(content.package("pot").is_none());
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::constraint::{Constraint, Declared, Demand, GroupVersionKind};
 use super::index::{Blob, Content, PackageIndex};
-use super::lifecycle::{Lifecycle, lifecycles};
+use super::lifecycle::Lifecycle;
 use super::model::{Bundle, schema};
 use super::of_bundle::shown;
 use super::read::Meta;
@@ -146,7 +146,7 @@ impl Summary {
             package: package.to_owned(),
             default_channel: index.default_channel.clone(),
             deprecated: message(index, schema::PACKAGE, ""),
-            lifecycle: lifecycles(package, metas),
+            lifecycle: index.lifecycle.clone(),
             ..Self::default()
         };
         if let Some(newest) = newest.and_then(|it| blobs.get(&(schema::BUNDLE, it.name.as_str()))) {

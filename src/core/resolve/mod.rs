@@ -49,7 +49,7 @@ use fit::ClusterFacts;
 use jiff::Timestamp;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
-use crate::catalog::{Bundle, BundleVersionError, Deprecations, schema};
+use crate::catalog::{Bundle, BundleVersionError, Deprecations, Lifecycle, schema};
 use crate::error::quote;
 use crate::version::{VersionRange, VersionRelease, VersionReleaseError};
 
@@ -127,6 +127,8 @@ pub struct Selected<'a> {
     pub deprecated: bool,
     /// The package's deprecations in that catalog.
     pub deprecations: Option<&'a Deprecations>,
+    /// Until when it is supported, where that catalog says so.
+    pub lifecycle: Option<&'a Lifecycle>,
     /// What is unexpected about it.
     pub warnings: Vec<Warning>,
 }
@@ -409,6 +411,7 @@ impl<'r> Query<'r> {
             version: version.clone(),
             deprecated: winner.deprecated,
             deprecations: winner.package.deprecations.as_ref(),
+            lifecycle: winner.package.lifecycle_of(&version.version),
             warnings: self.warnings(winner, version),
         })
     }
