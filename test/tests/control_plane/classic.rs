@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use http::Method;
 use olm_test::classic::{self, CleanUp, Operator};
 use olm_test::cluster::{self, ControlPlane};
 use olm_test::extension::Extension;
@@ -105,6 +106,7 @@ async fn run(operator: &Operator<'_>) -> BTreeMap<String, String> {
         if found["status"]["availableReplicas"] == 1 { Ok(()) } else { Err(found) }
     })
     .await;
+    may_work(operator).await;
     alive(scene)
 }
 
@@ -143,6 +145,33 @@ async fn killed(plane: &ControlPlane, args: &[&str]) {
     }
 }
 
+/// Waits until the operator has its rights: those of its cluster role, and those in its namespace or the
+/// one that it watches.
+async fn may_work(operator: &Operator<'_>) {
+    let scene = operator.scene;
+    let user = format!("system:serviceaccount:{}:{}", scene.name, scene.package.deployment());
+    let mut rights =
+        vec![json!({"group": scene.package.group(), "resource": "buoys", "verb": "list"})];
+    rights.extend(
+        operator
+            .targets
+            .iter()
+            .map(|target| json!({"namespace": target, "resource": "configmaps", "verb": "get"})),
+    );
+    for right in rights {
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {"user": user, "resourceAttributes": right}});
+        wait::until(&format!("{user} may {right}"), SOON, || async {
+            let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+            let requests = scene.cluster.plane.requests();
+            let answer = requests.send(Method::POST, path, "application/json", Some(&review));
+            let status = answer.expect("it is answered")["status"].clone();
+            if status["allowed"] == true { Ok(()) } else { Err(status) }
+        })
+        .await;
+    }
+}
+
 async fn moved(operators: &[Operator<'_>], before: &[BTreeMap<String, String>]) {
     for (operator, before) in operators.iter().zip(before) {
         let scene = operator.scene;
@@ -154,6 +183,7 @@ async fn moved(operators: &[Operator<'_>], before: &[BTreeMap<String, String>]) 
             if left.is_empty() { Ok(()) } else { Err(left) }
         })
         .await;
+        may_work(operator).await;
         let deployment = scene.get("deployment", &scene.package.deployment());
         let deployment = deployment.expect("it is there");
         let labels = deployment["metadata"]["labels"].to_string();
@@ -242,6 +272,7 @@ async fn a_fleet_of_classic_moves_back_and_forth_and_nothing_restarts() {
         assert!(owners.contains(uid(&csv.expect("it is back"))), "{owners}");
         Extension::named(&cluster.client, &scene.name).gone().await;
         assert_eq!(differs(scene, before), [""; 0], "{} runs as before", scene.name);
+        may_work(operator).await;
         operator.settle();
     }
 
