@@ -44,9 +44,10 @@ pub(super) fn lost(old: &Definition, new: &Definition) -> Vec<Finding> {
         }
     }
     // A stored version that is removed is another finding.
-    let is_stored = |name: &str| old.stored.iter().any(|stored| stored == name);
-    let unserved = old.unserved(new).filter(|name| new.has(name) || !is_stored(name));
-    let unserved: Vec<_> = unserved.collect();
+    let unserved = old.unserved(new);
+    let unserved: Vec<_> = unserved
+        .filter(|name| new.has(name) || old.stored.iter().all(|stored| stored != name))
+        .collect();
     if !unserved.is_empty() {
         let text = format!("served versions removed : [{}]", unserved.join(" "));
         add(Check::ServedVersionRemoval, text);

@@ -88,7 +88,7 @@ impl Definition {
     pub(super) fn unserved<'a>(&'a self, new: &'a Self) -> impl Iterator<Item = &'a str> {
         let served = self.versions.iter().filter(|version| version.served);
         let names = served.map(|version| version.name.as_str());
-        names.filter(|name| new.version(name).is_none_or(|version| !version.served))
+        names.filter(move |name| new.version(name).is_none_or(|version| !version.served))
     }
 
     /// Returns the version that objects are stored in.

@@ -344,22 +344,22 @@ mod tests {
 
     // applying.md 6.5: objects of a version that goes are named
     #[rstest]
-    #[case::none(&[], "no objects, so nothing is lost")]
+    #[case::none(vec![], "no objects, so nothing is lost")]
     #[case::nobody(
-        &[&["b/v2", "c/v1"]],
+        vec![vec!["b/v2", "c/v1"]],
         "1 object, 1 valid under the new schema; none of them written in v1"
     )]
     #[case::one(
-        &[&["b/v2", "b/v1", "b/v0"], &["b/v0"]],
+        vec![vec!["b/v2", "b/v1", "b/v0"], vec!["b/v0"]],
         "2 objects, 2 valid under the new schema; 1 of them written in v1 (ns/x)"
     )]
     #[case::many(
-        &[&["b/v1"]; 5],
+        vec![vec!["b/v1"]; 5],
         "5 objects, 5 valid under the new schema; 5 of them written in v1 \
          (ns/x, ns/x, ns/x and 2 more)"
     )]
     fn objects_that_were_written_in_a_version_that_goes_are_named(
-        #[case] objects: &[&[&str]],
+        #[case] objects: Vec<Vec<&str>>,
         #[case] want: &str,
     ) {
         let version = |name: &str, served: bool| json!({"name": name, "served": served});
@@ -367,13 +367,13 @@ mod tests {
         let old = json!({"spec": {"group": "b", "versions": versions}});
         let mut new = crd(&json!({}));
         new.0["spec"]["versions"][0]["served"] = json!(true);
-        let written_in = |versions: &&[&str]| {
+        let written_in = |versions: Vec<&str>| {
             let mut object = object(&json!(1));
-            let entries = versions.iter().map(|version| json!({"apiVersion": version}));
+            let entries = versions.into_iter().map(|version| json!({"apiVersion": version}));
             object.0["metadata"]["managedFields"] = entries.collect();
             object
         };
-        let objects: Vec<_> = objects.iter().map(written_in).collect();
+        let objects: Vec<_> = objects.into_iter().map(written_in).collect();
         let count = u64::try_from(objects.len()).unwrap();
         assert_eq!(evidence((&old, &new), "v2", count, &objects).to_string(), want);
         // Without a schema that they could be judged by.
