@@ -1,6 +1,5 @@
 //! What a plan is made from, read from the cluster, its catalogs and the registry.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
