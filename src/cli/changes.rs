@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::core::ClusterResourceScope;
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt};
 use olm_api::ClusterExtension;
 use olm_api::conditions::{status, types};
 use olm_api::keys::manager;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::limit::patiently;
 use crate::managed::{self, failure};
-use crate::output::{Hinted, Outcome, notice};
+use crate::output::{Hinted, Outcome, Written, notice};
 
 /// The field manager of what the plugin writes.
 const MANAGER: &str = "kubectl-olm";
@@ -77,7 +77,7 @@ pub(crate) fn api(client: &Client, object: &Object) -> Api<DynamicObject> {
 pub(crate) async fn apply(
     client: &Client,
     objects: &[Object],
-    out: &mut dyn Write,
+    out: &mut Written<'_>,
 ) -> anyhow::Result<()> {
     let params = PatchParams { force: true, ..PatchParams::apply(MANAGER) };
     for object in objects {
@@ -92,6 +92,7 @@ pub(crate) async fn apply(
             Ok(Some(_)) => "configured",
             Err(_) => "serverside-applied",
         };
+        out.object(&object.0)?;
         writeln!(out, "{} {done}", named(object))?;
     }
     Ok(())
@@ -152,10 +153,7 @@ where
     K: Resource<DynamicType = ()>,
 {
     let (name, kind) = (object.name_any(), K::kind(&()));
-    let managers = object.managed_fields().iter();
-    let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
-    let label = || object.labels().keys().map(String::as_str).find(|key| of_keeper(key));
-    let Some(keeper) = keeper.or_else(label) else {
+    let Some(keeper) = kept_by(object) else {
         return Ok(());
     };
     let mut edit =
@@ -232,6 +230,13 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
 /// Returns which of the field managers of an object puts back what others change, if one does.
 pub(crate) fn keeper<'a>(mut managers: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     managers.find(|manager| KEEPERS.iter().any(|begin| manager.starts_with(begin)))
+}
+
+/// Returns who puts back what others change of an object, if its field managers or labels name one.
+pub(crate) fn kept_by(object: &impl ResourceExt) -> Option<&str> {
+    let managers = object.managed_fields().iter();
+    let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
+    keeper.or_else(|| object.labels().keys().map(String::as_str).find(|key| of_keeper(key)))
 }
 
 /// Returns an object as it is on the cluster, if it is there.

@@ -54,7 +54,8 @@ pub(crate) async fn run(
         let text = format!("--plan takes at least {ENOUGH} digits of the digest");
         return Err(UsageError(text).into());
     }
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = args.on.connect(global).await?;
     cluster.heeds(policy::APPROVE).await?;
     let extension = cluster.extension(&args.name).await?;
@@ -62,7 +63,7 @@ pub(crate) async fn run(
     // Where that cannot be read, the plan says so.
     let required = cluster.requires_approval(valid).await.unwrap_or(false);
     if let Some(version) = &args.version {
-        approve(&cluster, global, &extension, version).await?;
+        out.object(&approve(&cluster, global, &extension, version).await?)?;
         writeln!(out, "{}: {version} is released", args.name)?;
         if required {
             notice(&format!(
@@ -99,7 +100,7 @@ pub(crate) async fn run(
             return Ok(Outcome::Failed);
         }
     }
-    approve(&cluster, global, &extension, &plan.approval()).await?;
+    out.object(&approve(&cluster, global, &extension, &plan.approval()).await?)?;
     writeln!(out, "{}", released(&args.name, &plan))?;
     Ok(Outcome::Done)
 }
@@ -109,7 +110,7 @@ async fn approve(
     global: &Global,
     extension: &ClusterExtension,
     value: &str,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<ClusterExtension> {
     let change = json!({"metadata": {"annotations": {policy::APPROVE: value}}});
     changes::yields(extension, &change, global.dry_run.is_some())?;
     let written = changes::merge(cluster.own_client(), extension, change).await;
@@ -119,7 +120,7 @@ async fn approve(
             extension.name_any()
         ));
     }
-    written.map(drop)
+    written
 }
 
 /// Returns the command that releases a plan, if an approval does.

@@ -48,7 +48,8 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let client = Cluster::client(global).await?;
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let name = &args.name;
@@ -84,6 +85,7 @@ pub(crate) async fn run(
     }
     let written = rewrite(&client, &resource(&crd, &stored), objects).await?;
     trim(&crds, &crd, &stored).await?;
+    out.object(&crd)?;
     if global.dry_run.is_some() {
         writeln!(out, "{name}: would write {written} objects and drop {old}")?;
         return Ok(Outcome::Done);

@@ -31,7 +31,7 @@ use crate::commands::cluster_check::warn_of_closing;
 use crate::commands::render::{Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
-use crate::output::{Format, Outcome, UsageError, notice, objects, one_line};
+use crate::output::{Outcome, UsageError, notice, one_line};
 use crate::target::{Chosen, chosen, or_near, warn_of_deprecation};
 use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
 
@@ -79,9 +79,6 @@ pub(crate) struct InstallArgs {
     rendering: Rendering,
     #[command(flatten)]
     on: OnCluster,
-    /// Print the objects instead of writing them
-    #[arg(short, long, value_parser = objects())]
-    output: Option<Format>,
     #[command(flatten)]
     confirm: Confirm,
     #[command(flatten)]
@@ -128,7 +125,8 @@ pub(crate) async fn run(
         let text = "a package of a catalog is installed, not a directory or an image";
         return Err(UsageError(text.to_owned()).into());
     }
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let global = &rehearsal.of(global);
     let cluster = args.on.connect(global).await?;
     for (key, given) in args.annotations() {
         if given.is_some() {
@@ -139,11 +137,11 @@ pub(crate) async fn run(
         return Ok(outcome);
     }
     let plan = plan(&args, &cluster).await?;
-    if let Some(output) = args.output {
+    if let Some(output) = rehearsal.document() {
         print(plan.written, output, out)?;
         return Ok(Outcome::Done);
     }
-    let client = cluster.own_client();
+    let (client, out) = (cluster.own_client(), &mut rehearsal.written(out));
     show(&plan, out)?;
     let in_the_way = existing(client, &args, &plan.installed, out).await?;
     if let Some(missing) = missing_namespace(client, &args).await? {
@@ -157,6 +155,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Failed);
     }
     if global.dry_run == Some(DryRun::Client) {
+        plan.written.iter().try_for_each(|object| out.object(&object.0))?;
         return Ok(Outcome::Done);
     }
     let question = format!("Create these {} objects?", plan.written.len());

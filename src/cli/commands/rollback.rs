@@ -49,7 +49,8 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = Cluster::connect(global, &CatalogAccess::default(), &args.settings).await?;
     cluster.heeds(policy::ROLLBACK_TO).await?;
     let extension = cluster.extension(&args.name).await?;
@@ -106,6 +107,7 @@ pub(crate) async fn run(
     }
     let client = cluster.own_client();
     let written = changes::merge(client, &extension, change).await?;
+    out.object(&written)?;
     writeln!(out, "{name}: updates stand still until: kubectl olm upgrade {name}")?;
     if let Some(command) = awaits {
         notice(&format!("hint: nothing is applied before its approval: {command}"));

@@ -76,7 +76,8 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = args.on.connect(global).await?;
     let extension = cluster.extension(&args.name).await?;
     let name = &args.name;
@@ -128,6 +129,7 @@ pub(crate) async fn run(
         changes::apply(client, &missing_manifests(&account, &grants), out).await?;
     }
     let written = changes::merge(client, &extension, edit.change).await?;
+    out.object(&written)?;
     if !args.wait.is_wanted(global) {
         if args.force {
             notice(&format!("note: it stays SelfCertified until: {}", back(name)));

@@ -26,7 +26,7 @@ use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::limit::patiently;
-use crate::output::{self, Format, Hinted, Outcome, UsageError, formats, notice};
+use crate::output::{Hinted, Outcome, UsageError, notice};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, OnCluster, Wait};
@@ -59,9 +59,6 @@ pub(crate) struct AddArgs {
     pull_secret: Option<String>,
     #[command(flatten)]
     settings: SettingsFlags,
-    /// Print the catalog and write nothing
-    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
-    output: Format,
     #[command(flatten)]
     confirm: Confirm,
     #[command(flatten)]
@@ -85,11 +82,10 @@ pub(crate) async fn add(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let wanted = wanted(&args)?;
-    let global = &args.confirm.rehearsal.of(global);
-    match args.output {
-        Format::Json => return output::write_json(out, &wanted).map(|()| Outcome::Done),
-        Format::Yaml => return output::write_yaml(out, &wanted).map(|()| Outcome::Done),
-        _ => {}
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
+    if rehearsal.document().is_some() {
+        return out.object(&wanted).map(|()| Outcome::Done);
     }
     if let Some((refusal, hint)) = refusal(&puller()?, &args.image).await {
         notice(&format!("error: {refusal}"));
@@ -270,10 +266,11 @@ pub(crate) async fn remove(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = OnCluster::default().connect(global).await?;
     let client = cluster.own_client().clone();
-    Cluster::catalog(&client, &args.name).await?;
+    let catalog = Cluster::catalog(&client, &args.name).await?;
     let (packages, unread) = cluster.packages().await?;
     let offered: Vec<_> = packages
         .iter()
@@ -301,6 +298,7 @@ pub(crate) async fn remove(
     let api = Api::<ClusterCatalog>::all(client);
     let removed = api.delete(&args.name, &DeleteParams::default()).await;
     removed.with_context(|| format!("deleting ClusterCatalog {}", args.name))?;
+    out.object(&catalog)?;
     writeln!(out, "catalog {} removed", args.name)?;
     Ok(Outcome::Done)
 }
@@ -319,7 +317,6 @@ mod tests {
             poll,
             pull_secret: Some("mine".to_owned()),
             settings: SettingsFlags::default(),
-            output: Format::Yaml,
             confirm: Confirm::default(),
             wait: Wait::default(),
         };
