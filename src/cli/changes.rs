@@ -11,6 +11,7 @@ use kube::{Client, Resource, ResourceExt};
 use olm_api::ClusterExtension;
 use olm_api::conditions::{status, types};
 use olm_api::keys::manager;
+use olm_core::annotations::is_paused;
 use olm_core::extension::holds::holder;
 use olm_core::object::Object;
 use olm_core::plan::differences;
@@ -30,8 +31,8 @@ const MANAGER: &str = "kubectl-olm";
 const NOT_HELD: &str = "permissions not currently held";
 /// Told until the controller has acted on a change.
 const WAITING: &str = "waiting for the controller";
-/// How often an extension is looked at that is waited for.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often something is looked at that is waited for.
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
 /// How long a hold stands before it is believed: rights that were just given take a moment to count.
 const STANDS: Duration = Duration::from_secs(3);
 /// For so long the status that stood before a change of an annotation counts for nothing: unlike one
@@ -171,12 +172,18 @@ where
         Some(fields) if fields.is_empty() => format!("kubectl delete {here}"),
         _ => format!("kubectl patch {here} --type=merge -p '{change}'"),
     };
-    Err(Hinted {
-        text: format!("{kind} {name} is not changed: it is kept by {keeper}"),
-        hint: Some(format!("{command} changes it here all the same")),
-        outcome: Outcome::Failed,
+    let text = format!("{kind} {name} is not changed: it is kept by {keeper}");
+    Err(Hinted::failed(text, format!("{command} changes it here all the same")))
+}
+
+/// Refuses an extension that is paused: nothing would come of a change.
+pub(crate) fn refuse_paused(extension: &ClusterExtension) -> anyhow::Result<()> {
+    let name = extension.name_any();
+    if is_paused(extension.annotations()) {
+        let hint = format!("kubectl olm resume {name}");
+        return Err(Hinted::failed(format!("{name} is paused"), hint));
     }
-    .into())
+    Ok(())
 }
 
 /// Merges a change into an extension or a catalog, if nobody changed what it asks for since it was

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
@@ -18,7 +18,7 @@ use crate::changes;
 use crate::cluster::Cluster;
 use crate::commands::plan;
 use crate::connection::Global;
-use crate::output::{Outcome, UsageError, notice};
+use crate::output::{Hinted, Outcome, UsageError, notice};
 use crate::verb::{Confirm, OnCluster};
 
 /// Digits of a digest that are enough to name a plan.
@@ -79,19 +79,19 @@ pub(crate) async fn run(
     };
     // What is there already may be approved, so that it can be repaired and gone back to.
     if plan.is_empty() && !required {
-        notice(&format!("error: {}: nothing would change", args.name));
-        return Ok(Outcome::Failed);
+        bail!("{}: nothing would change", args.name);
     }
     let digits = plan.digest.trim_start_matches("sha256:");
     if let Some(wanted) = wanted.filter(|wanted| !digits.starts_with(wanted)) {
-        notice(&format!(
-            "error: the plan changed since you saw it: plan {wanted} is now {}, bundle {} of image {}",
-            plan.digest,
-            plan.to.bundle,
-            plan.to.digest.as_deref().unwrap_or(&plan.to.image)
+        return Err(Hinted::failed(
+            format!(
+                "the plan changed since you saw it: plan {wanted} is now {}, bundle {} of image {}",
+                plan.digest,
+                plan.to.bundle,
+                plan.to.digest.as_deref().unwrap_or(&plan.to.image)
+            ),
+            format!("kubectl olm plan {} shows it", args.name),
         ));
-        notice(&format!("hint: kubectl olm plan {} shows it", args.name));
-        return Ok(Outcome::Failed);
     }
     if wanted.is_none() {
         plan::show(&plan, out)?;

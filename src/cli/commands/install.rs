@@ -31,7 +31,7 @@ use crate::commands::cluster_check::warn_of_closing;
 use crate::commands::render::{Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
-use crate::output::{Outcome, UsageError, notice, one_line};
+use crate::output::{Hinted, Outcome, UsageError, notice, one_line};
 use crate::target::{Chosen, chosen, or_near, warn_of_deprecation};
 use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
 
@@ -133,9 +133,7 @@ pub(crate) async fn run(
             cluster.heeds(key).await?;
         }
     }
-    if let Some(outcome) = refused(&args, &cluster).await? {
-        return Ok(outcome);
-    }
+    refuse_taken(&args, &cluster).await?;
     let plan = plan(&args, &cluster).await?;
     if let Some(output) = rehearsal.document() {
         print(plan.written, output, out)?;
@@ -145,14 +143,16 @@ pub(crate) async fn run(
     show(&plan, out)?;
     let in_the_way = existing(client, &args, &plan.installed, out).await?;
     if let Some(missing) = missing_namespace(client, &args).await? {
-        notice(&format!("error: namespace {missing} does not exist"));
-        notice("hint: --create-namespace makes it");
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(
+            format!("namespace {missing} does not exist"),
+            "--create-namespace makes it",
+        ));
     }
     if in_the_way {
-        notice("error: objects of the bundle are there already");
-        notice("hint: --adopt KINDS or --adopt all takes over those that nobody controls");
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(
+            "objects of the bundle are there already",
+            "--adopt KINDS or --adopt all takes over those that nobody controls",
+        ));
     }
     if global.dry_run == Some(DryRun::Client) {
         plan.written.iter().try_for_each(|object| out.object(&object.0))?;
@@ -167,9 +167,10 @@ pub(crate) async fn run(
         written = changes::apply(client, &plan.written, out).await;
     }
     if let Err(error) = written {
-        notice(&format!("error: {}", one_line(&error)));
-        notice("hint: rerun with -o yaml and have an administrator apply it");
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(
+            one_line(&error),
+            "rerun with -o yaml and have an administrator apply it",
+        ));
     }
     if !args.wait.is_wanted(global) {
         return Ok(Outcome::Done);
@@ -269,7 +270,7 @@ pub(super) fn selector(text: &str) -> LabelSelector {
 }
 
 /// Says no where the package or the name is taken.
-async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option<Outcome>> {
+async fn refuse_taken(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<()> {
     let (package, _) = args.package();
     let of = |extension: &ClusterExtension| {
         ValidExtension::of(extension).is_some_and(|valid| valid.filter.package_name == package)
@@ -277,21 +278,19 @@ async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option
     for extension in cluster.extensions().await? {
         let name = extension.name_any();
         if of(&extension) {
-            notice(&format!(
-                "error: {} is installed as extension {}; a cluster holds a package once",
+            let text = format!(
+                "{} is installed as extension {}; a cluster holds a package once",
                 quote(package),
                 quote(&name)
-            ));
-            notice(&format!("hint: kubectl olm upgrade {name} moves it"));
-            return Ok(Some(Outcome::Failed));
+            );
+            return Err(Hinted::failed(text, format!("kubectl olm upgrade {name} moves it")));
         }
         if name == args.name() {
-            notice(&format!("error: there is an extension {} of another package", quote(&name)));
-            notice("hint: --name gives it another name");
-            return Ok(Some(Outcome::Failed));
+            let text = format!("there is an extension {} of another package", quote(&name));
+            return Err(Hinted::failed(text, "--name gives it another name"));
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {

@@ -3,13 +3,10 @@
 //! Source: plugin.md 1.4, applying.md 10 (F10).
 
 use std::io::Write;
-use std::time::Duration;
 
 use clap::Args;
-use kube::ResourceExt as _;
 use olm_api::ClusterObjectSet;
 use olm_api::keys::policy;
-use olm_core::annotations::is_paused;
 use olm_core::plan::Plan;
 use olm_core::revision::{BundleRecord, Origin, has_succeeded, states};
 use serde_json::json;
@@ -19,12 +16,9 @@ use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::{approve, plan};
 use crate::connection::Global;
-use crate::output::{Outcome, notice};
+use crate::output::{Hinted, Outcome, notice};
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, Wait};
-
-/// How often it is looked for.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// Arguments of `rollback`.
 #[derive(Debug, Args)]
@@ -55,16 +49,13 @@ pub(crate) async fn run(
     cluster.heeds(policy::ROLLBACK_TO).await?;
     let extension = cluster.extension(&args.name).await?;
     let name = &args.name;
-    if is_paused(extension.annotations()) {
-        notice(&format!("error: {name} is paused"));
-        notice(&format!("hint: kubectl olm resume {name}"));
-        return Ok(Outcome::Failed);
-    }
+    changes::refuse_paused(&extension)?;
     let revisions = cluster.revisions(name).await?;
     let Some(set) = chosen(&revisions, args.revision) else {
-        notice(&format!("error: {name}: there is no such revision that was rolled out"));
-        notice(&format!("hint: kubectl olm history {name}"));
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(
+            format!("{name}: there is no such revision that was rolled out"),
+            format!("kubectl olm history {name}"),
+        ));
     };
     let (number, version) = (set.spec.revision, BundleRecord::of(set).version);
     let mut awaits = None;
@@ -120,7 +111,7 @@ pub(crate) async fn run(
     let begun = Instant::now();
     // A controller that refuses it makes none.
     while begun.elapsed() < changes::NOTICED && !is_made(&cluster.revisions(name).await?, number) {
-        sleep(LOOK).await;
+        sleep(changes::LOOK).await;
     }
     changes::wait_ready(client, &written, Some(&version), args.wait.timeout, out).await
 }

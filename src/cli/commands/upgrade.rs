@@ -10,7 +10,6 @@ use kube::ResourceExt as _;
 use olm_api::conditions::Reason;
 use olm_api::keys::policy;
 use olm_api::{CatalogFilter, ClusterExtension, UpgradeConstraintPolicy};
-use olm_core::annotations::is_paused;
 use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
 use olm_core::extension::holds::{Hold, holder};
@@ -22,7 +21,7 @@ use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::commands::cluster_check::warn_of_closing;
 use crate::commands::plan;
 use crate::connection::Global;
-use crate::output::{Outcome, notice, one_line};
+use crate::output::{Hinted, Outcome, notice, one_line};
 use crate::target::chosen;
 use crate::verb::{Confirm, OnCluster, Wait};
 
@@ -81,20 +80,17 @@ pub(crate) async fn run(
     let cluster = args.on.connect(global).await?;
     let extension = cluster.extension(&args.name).await?;
     let name = &args.name;
-    if is_paused(extension.annotations()) {
-        notice(&format!("error: {name} is paused"));
-        notice(&format!("hint: kubectl olm resume {name}"));
-        return Ok(Outcome::Failed);
-    }
+    changes::refuse_paused(&extension)?;
     let is_back = extension.annotations().contains_key(policy::ROLLBACK_TO);
     let wanted = args.to().is_some() || !args.channels.is_empty() || args.force || is_back;
     let edit = if wanted { moved(&args, &cluster, &extension).await } else { released(&extension) };
     let edit = match edit {
         Ok(edit) => edit,
         Err(error) => {
-            notice(&format!("error: {name}: {}", one_line(&error)));
-            notice(&format!("hint: kubectl olm why {name} says what leads where"));
-            return Ok(Outcome::Failed);
+            return Err(Hinted::failed(
+                format!("{name}: {}", one_line(&error)),
+                format!("kubectl olm why {name} says what leads where"),
+            ));
         }
     };
     if edit.change["metadata"]["annotations"][policy::APPROVE].is_string() {

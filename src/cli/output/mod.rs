@@ -78,6 +78,20 @@ pub(crate) struct Hinted {
     pub(crate) outcome: Outcome,
 }
 
+impl Hinted {
+    /// Returns the error that the answer is no.
+    pub(crate) fn failed(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        let (text, hint) = (text.into(), Some(hint.into()));
+        Self { text, hint, outcome: Outcome::Failed }.into()
+    }
+
+    /// Returns the error that the answer is not known.
+    pub(crate) fn unknown(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        let (text, hint) = (text.into(), Some(hint.into()));
+        Self { text, hint, outcome: Outcome::Unknown }.into()
+    }
+}
+
 impl fmt::Display for Hinted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, Patch};
@@ -31,8 +31,6 @@ use crate::puller::puller;
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, OnCluster, Wait};
 
-/// How often a catalog is looked at that is waited for.
-const LOOK: Duration = Duration::from_millis(500);
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
 /// Label of older catalogs, which hold a database.
@@ -88,16 +86,13 @@ pub(crate) async fn add(
         return out.object(&wanted).map(|()| Outcome::Done);
     }
     if let Some((refusal, hint)) = refusal(&puller()?, &args.image).await {
-        notice(&format!("error: {refusal}"));
-        notice(&format!("hint: {hint}"));
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(refusal, hint));
     }
     let client = Cluster::client(global).await?;
     let api = Api::<ClusterCatalog>::all(client.clone());
     let there = api.get_opt(&args.name).await;
     if there.context("reading ClusterCatalogs")?.is_some() {
-        notice(&format!("error: ClusterCatalog {:?} is there already", args.name));
-        return Ok(Outcome::Failed);
+        bail!("ClusterCatalog {:?} is there already", args.name);
     }
     let mut question = format!("Serve {} as catalog {}?", args.image, args.name);
     let unlabelled = match &args.pull_secret {
@@ -191,7 +186,7 @@ async fn unlabelled(
     let text = format!("there is no Secret {name:?} in namespace {}", namespaces.join(" or "));
     let make = "kubectl create secret docker-registry";
     let hint = format!("{make} {name} -n {} --from-file=.dockerconfigjson=FILE", namespaces[0]);
-    Err(Hinted { text, hint: Some(hint), outcome: Outcome::Failed }.into())
+    Err(Hinted::failed(text, hint))
 }
 
 /// Returns why an image is not a catalog, and the way out; that it cannot be read from here is only
@@ -241,8 +236,7 @@ async fn wait(
         }
         if let Some(progressing) = condition(types::PROGRESSING) {
             if progressing.status == status::FALSE {
-                notice(&format!("error: {name}: {}", progressing.message));
-                return Ok(Outcome::Failed);
+                bail!("{name}: {}", progressing.message);
             }
             if progressing.message != told {
                 told.clone_from(&progressing.message);
@@ -256,7 +250,7 @@ async fn wait(
             ));
             return Ok(Outcome::TimedOut);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(changes::LOOK).await;
     }
 }
 

@@ -30,8 +30,6 @@ use crate::managed::{Managed, failure};
 use crate::output::{Outcome, notice, one_line};
 use crate::verb::{Confirm, OnCluster, Wait};
 
-/// How often a removal is looked at.
-const LOOK: Duration = Duration::from_millis(500);
 /// Objects that are counted of a CRD; beyond it is said that there are more.
 const MOST: u32 = 500;
 /// Names that are shown of each namespace.
@@ -256,7 +254,9 @@ async fn rights(
         anyhow::Ok(found)
     };
     let found = match found.await {
-        Err(error) if with_account => return Err(error.context("what its account has")),
+        Err(error) if with_account => {
+            return Err(error.context("reading the rights of its account"));
+        }
         found => found.unwrap_or_default(),
     };
     let stays = |one: &Managed| {
@@ -438,6 +438,6 @@ async fn wait(
             ));
             return Ok(Outcome::TimedOut);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(changes::LOOK).await;
     }
 }

@@ -35,7 +35,7 @@ use crate::commands::render::{Rendering, print};
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::managed::Managed;
-use crate::output::{Format, Outcome, UsageError, notice, one_line};
+use crate::output::{Format, Hinted, Outcome, UsageError, notice, one_line};
 use crate::target::{Loaded, Lookup, load};
 use crate::verb::{Confirm, InNamespace};
 use live::{Findings, Question, compare};
@@ -376,9 +376,10 @@ async fn look(
     let found = match compared.await {
         Ok(found) => found,
         Err(error) => {
-            notice(&format!("error: what {account} may do is not known: {}", one_line(&error)));
-            notice("hint: it takes the right to list roles, clusterroles and their bindings");
-            return Ok(Outcome::Unknown);
+            return Err(Hinted::unknown(
+                format!("what {account} may do is not known: {}", one_line(&error)),
+                "it takes the right to list roles, clusterroles and their bindings",
+            ));
         }
     };
     for error in &found.errors {
