@@ -283,12 +283,11 @@ pub(crate) async fn wait_ready(
     timeout: u64,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let (name, begun) = (written.name_any(), Instant::now());
-    let before = progress(written, version);
+    let (name, before) = (written.name_any(), progress(written, version));
     let api = Api::<ClusterExtension>::all(client.clone());
-    let mut told = String::new();
     let mut held: Option<Instant> = None;
-    loop {
+    let late = format!("{name} is not ready yet");
+    wait(timeout, &late, async |begun| {
         let found = patiently(begun, timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == written.metadata.uid) else {
@@ -298,15 +297,15 @@ pub(crate) async fn wait_ready(
         if !matches!(progress, Progress::Held { .. }) {
             held = None;
         }
-        match progress {
+        Ok(match progress {
             Progress::Ready(version) => {
                 let seconds = begun.elapsed().as_secs();
                 writeln!(out, "{name}: {version} ready after {seconds} s")?;
-                return Ok(Outcome::Done);
+                Look::Ended(Outcome::Done)
             }
             Progress::Stopped(why) => {
                 notice(&format!("error: {name}: {why}"));
-                return Ok(Outcome::Failed);
+                Look::Ended(Outcome::Failed)
             }
             Progress::Held { why, command }
                 if held.get_or_insert_with(Instant::now).elapsed() >= STANDS =>
@@ -315,18 +314,43 @@ pub(crate) async fn wait_ready(
                 if let Some(command) = command {
                     notice(&format!("hint: {command}"));
                 }
-                return Ok(Outcome::Failed);
+                Look::Ended(Outcome::Failed)
             }
-            Progress::Going(what) if what != told => {
-                notice(&format!("{name}: {what}"));
-                told = what;
+            Progress::Held { .. } => Look::Going(None),
+            Progress::Going(what) => Look::Going(Some(format!("{name}: {what}"))),
+        })
+    })
+    .await
+}
+
+/// What was found of something that is waited for.
+pub(crate) enum Look {
+    /// It is over.
+    Ended(Outcome),
+    /// What is being done, if that is known.
+    Going(Option<String>),
+}
+
+/// Looks at something until it is over, and tells how far it is; `late` is what to say once the time is
+/// over.
+pub(crate) async fn wait(
+    timeout: u64,
+    late: &str,
+    mut look: impl AsyncFnMut(Instant) -> anyhow::Result<Look>,
+) -> anyhow::Result<Outcome> {
+    let (begun, mut told) = (Instant::now(), None);
+    loop {
+        match look(begun).await? {
+            Look::Ended(outcome) => return Ok(outcome),
+            Look::Going(Some(what)) if told.as_ref() != Some(&what) => {
+                notice(&what);
+                told = Some(what);
             }
-            Progress::Held { .. } | Progress::Going(_) => {}
+            Look::Going(_) => {}
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
             notice(&format!(
-                "error: timed out after {timeout} s: {name} is not ready yet; the \
-                 controller keeps trying"
+                "error: timed out after {timeout} s: {late}; the controller keeps trying"
             ));
             return Ok(Outcome::TimedOut);
         }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::Write;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -20,9 +19,8 @@ use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::pull::Puller;
 use olm_image::reference::ImageRef;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
-use crate::changes;
+use crate::changes::{self, Look};
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::limit::patiently;
@@ -220,9 +218,8 @@ async fn wait(
     timeout: u64,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let (api, begun) = (Api::<ClusterCatalog>::all(client.clone()), Instant::now());
-    let mut told = String::new();
-    loop {
+    let api = Api::<ClusterCatalog>::all(client.clone());
+    changes::wait(timeout, &format!("{name} is not served yet"), async |begun| {
         let catalog = patiently(begun, timeout, async || api.get(name).await).await;
         let catalog = catalog.with_context(|| format!("reading ClusterCatalog {name}"))?;
         let condition = |type_| {
@@ -232,26 +229,15 @@ async fn wait(
         };
         if condition(types::SERVING).is_some_and(|found| found.status == status::TRUE) {
             writeln!(out, "{name}: served after {} s", begun.elapsed().as_secs())?;
-            return Ok(Outcome::Done);
+            return Ok(Look::Ended(Outcome::Done));
         }
-        if let Some(progressing) = condition(types::PROGRESSING) {
-            if progressing.status == status::FALSE {
-                bail!("{name}: {}", progressing.message);
-            }
-            if progressing.message != told {
-                told.clone_from(&progressing.message);
-                notice(&format!("{name}: {told}"));
-            }
+        let progressing = condition(types::PROGRESSING);
+        if let Some(stopped) = progressing.filter(|found| found.status == status::FALSE) {
+            bail!("{name}: {}", stopped.message);
         }
-        if begun.elapsed() >= Duration::from_secs(timeout) {
-            notice(&format!(
-                "error: timed out after {timeout} s: {name} is not served yet; the \
-                 controller keeps trying"
-            ));
-            return Ok(Outcome::TimedOut);
-        }
-        tokio::time::sleep(changes::LOOK).await;
-    }
+        Ok(Look::Going(progressing.map(|found| format!("{name}: {}", found.message))))
+    })
+    .await
 }
 
 /// Has a catalog served no more.

@@ -4,7 +4,6 @@ mod deletion;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -19,10 +18,9 @@ use olm_core::resolve::Origin;
 use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::rbac::made::{self, account_of, shared_with};
-use crate::changes;
+use crate::changes::{self, Look};
 use crate::cluster::Cluster;
 use crate::connection::{DryRun, Global};
 use crate::limit::patiently;
@@ -407,37 +405,24 @@ async fn wait(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let (name, uid) = (extension.name_any(), &extension.metadata.uid);
-    let begun = Instant::now();
     // For a while, the old text does not count as the result of the annotation.
     let before = args.decision().map(|_| message(extension).to_owned());
-    let mut told = String::new();
-    loop {
-        let found = patiently(begun, args.wait.timeout, async || api.get_opt(&name).await).await;
+    let (timeout, late) = (args.wait.timeout, format!("{name} is still being removed"));
+    changes::wait(timeout, &late, async |begun| {
+        let found = patiently(begun, timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == *uid) else {
             writeln!(out, "{name} deleted after {} s", begun.elapsed().as_secs())?;
-            return Ok(Outcome::Done);
+            return Ok(Look::Ended(Outcome::Done));
         };
         let message = message(&found);
         let is_old = before.as_deref() == Some(message) && begun.elapsed() < changes::NOTICED;
         if message.starts_with(BLOCKED) && !is_old {
             writeln!(out, "{name}: {message}")?;
-            return Ok(Outcome::Failed);
+            return Ok(Look::Ended(Outcome::Failed));
         }
-        let ready = ready(&found);
-        let uninstalling = ready.is_some_and(|ready| ready.reason == "Uninstalling");
-        if uninstalling && message != told {
-            notice(message);
-            message.clone_into(&mut told);
-        }
-        if begun.elapsed() >= Duration::from_secs(args.wait.timeout) {
-            notice(&format!(
-                "error: timed out after {} s: {name} is still being removed; the controller keeps \
-                 trying",
-                args.wait.timeout
-            ));
-            return Ok(Outcome::TimedOut);
-        }
-        tokio::time::sleep(changes::LOOK).await;
-    }
+        let uninstalling = ready(&found).is_some_and(|ready| ready.reason == "Uninstalling");
+        Ok(Look::Going(uninstalling.then(|| message.to_owned())))
+    })
+    .await
 }
