@@ -34,6 +34,7 @@ use crate::connection::{DryRun, Global};
 use crate::output::{Hinted, Outcome, UsageError, notice, one_line};
 use crate::target::{Chosen, chosen, or_near, warn_of_deprecation};
 use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
+use crate::waiting;
 
 /// Differences that are shown of an object.
 const DIFFERENCES: usize = 5;
@@ -178,7 +179,7 @@ pub(crate) async fn run(
     let mut written = cluster.extension(args.name()).await?;
     // A status that it has by now is already about this installation.
     written.status = None;
-    changes::wait_ready(client, &written, None, args.wait.timeout, out).await
+    waiting::ready(client, &written, None, args.wait.timeout, out).await
 }
 
 impl InstallArgs {

@@ -19,6 +19,7 @@ use crate::connection::Global;
 use crate::output::{Hinted, Outcome, notice};
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, Wait};
+use crate::waiting;
 
 /// Arguments of `rollback`.
 #[derive(Debug, Args)]
@@ -110,10 +111,10 @@ pub(crate) async fn run(
     // are those of the one before.
     let begun = Instant::now();
     // A controller that refuses it makes none.
-    while begun.elapsed() < changes::NOTICED && !is_made(&cluster.revisions(name).await?, number) {
-        sleep(changes::LOOK).await;
+    while begun.elapsed() < waiting::NOTICED && !is_made(&cluster.revisions(name).await?, number) {
+        sleep(waiting::LOOK).await;
     }
-    changes::wait_ready(client, &written, Some(&version), args.wait.timeout, out).await
+    waiting::ready(client, &written, Some(&version), args.wait.timeout, out).await
 }
 
 /// Says whether the newest revision has the content of this one.

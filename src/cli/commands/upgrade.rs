@@ -24,6 +24,7 @@ use crate::connection::Global;
 use crate::output::{Hinted, Outcome, notice, one_line};
 use crate::target::chosen;
 use crate::verb::{Confirm, OnCluster, Wait};
+use crate::waiting;
 
 /// Arguments of `upgrade`.
 #[derive(Debug, Args)]
@@ -133,7 +134,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Done);
     }
     let version = Some(edit.version.as_str());
-    let ended = changes::wait_ready(client, &written, version, args.wait.timeout, out).await?;
+    let ended = waiting::ready(client, &written, version, args.wait.timeout, out).await?;
     if args.force {
         undo(&cluster, &extension, ended).await?;
     }

@@ -20,7 +20,7 @@ use olm_image::pull::Puller;
 use olm_image::reference::ImageRef;
 use serde_json::{Value, json};
 
-use crate::changes::{self, Look};
+use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::limit::patiently;
@@ -28,6 +28,7 @@ use crate::output::{Hinted, Outcome, UsageError, notice};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, OnCluster, Wait};
+use crate::waiting::{self, Look};
 
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
@@ -219,7 +220,7 @@ async fn wait(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let api = Api::<ClusterCatalog>::all(client.clone());
-    changes::wait(timeout, &format!("{name} is not served yet"), async |begun| {
+    waiting::wait(timeout, &format!("{name} is not served yet"), async |begun| {
         let catalog = patiently(begun, timeout, async || api.get(name).await).await;
         let catalog = catalog.with_context(|| format!("reading ClusterCatalog {name}"))?;
         let condition = |type_| {

@@ -20,13 +20,14 @@ use olm_core::uninstall::BLOCKED;
 use serde_json::json;
 
 use super::rbac::made::{self, account_of, shared_with};
-use crate::changes::{self, Look};
+use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::{DryRun, Global};
 use crate::limit::patiently;
 use crate::managed::{Managed, failure};
 use crate::output::{Outcome, notice, one_line};
 use crate::verb::{Confirm, OnCluster, Wait};
+use crate::waiting::{self, Look};
 
 /// Objects that are counted of a CRD; beyond it is said that there are more.
 const MOST: u32 = 500;
@@ -408,7 +409,7 @@ async fn wait(
     // For a while, the old text does not count as the result of the annotation.
     let before = args.decision().map(|_| message(extension).to_owned());
     let (timeout, late) = (args.wait.timeout, format!("{name} is still being removed"));
-    changes::wait(timeout, &late, async |begun| {
+    waiting::wait(timeout, &late, async |begun| {
         let found = patiently(begun, timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == *uid) else {
@@ -416,7 +417,7 @@ async fn wait(
             return Ok(Look::Ended(Outcome::Done));
         };
         let message = message(&found);
-        let is_old = before.as_deref() == Some(message) && begun.elapsed() < changes::NOTICED;
+        let is_old = before.as_deref() == Some(message) && begun.elapsed() < waiting::NOTICED;
         if message.starts_with(BLOCKED) && !is_old {
             writeln!(out, "{name}: {message}")?;
             return Ok(Look::Ended(Outcome::Failed));
