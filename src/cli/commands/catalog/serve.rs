@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -14,21 +15,19 @@ use olm_api::{API_VERSION, ClusterCatalog};
 use olm_core::error::Chain;
 use olm_core::extension::ValidExtension;
 use olm_core::object::Object;
-use olm_core::status::find;
 use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::pull::Puller;
 use olm_image::reference::ImageRef;
 use serde_json::{Value, json};
 
+use super::wait::{current, wait};
 use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::limit::patiently;
 use crate::output::{Hinted, Outcome, UsageError, notice};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, OnCluster, Wait};
-use crate::waiting::{self, Look};
 
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
@@ -114,7 +113,12 @@ pub(crate) async fn add(
     if !args.wait.is_wanted(global) {
         return Ok(Outcome::Done);
     }
-    wait(&client, &args.name, args.wait.timeout, out).await
+    let served = |catalog: &ClusterCatalog| {
+        let serving = current(catalog, types::SERVING);
+        serving.is_some_and(|found| found.status == status::TRUE)
+    };
+    let time = (args.wait.timeout, Duration::ZERO);
+    wait(&client, &args.name, time, ("served", served), out).await
 }
 
 /// Returns the catalog that arguments ask for.
@@ -210,35 +214,6 @@ async fn refusal(puller: &Puller, image: &ImageRef) -> Option<(String, &'static 
             None
         }
     }
-}
-
-/// Waits until a catalog is served as it was written.
-async fn wait(
-    client: &Client,
-    name: &str,
-    timeout: u64,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let api = Api::<ClusterCatalog>::all(client.clone());
-    waiting::wait(timeout, &format!("{name} is not served yet"), async |begun| {
-        let catalog = patiently(begun, timeout, async || api.get(name).await).await;
-        let catalog = catalog.with_context(|| format!("reading ClusterCatalog {name}"))?;
-        let condition = |type_| {
-            let seen = catalog.status.as_ref()?;
-            let found = find(&seen.conditions, type_)?;
-            (found.observed_generation == catalog.metadata.generation).then_some(found)
-        };
-        if condition(types::SERVING).is_some_and(|found| found.status == status::TRUE) {
-            writeln!(out, "{name}: served after {} s", begun.elapsed().as_secs())?;
-            return Ok(Look::Ended(Outcome::Done));
-        }
-        let progressing = condition(types::PROGRESSING);
-        if let Some(stopped) = progressing.filter(|found| found.status == status::FALSE) {
-            bail!("{name}: {}", stopped.message);
-        }
-        Ok(Look::Going(progressing.map(|found| format!("{name}: {}", found.message))))
-    })
-    .await
 }
 
 /// Has a catalog served no more.
