@@ -112,8 +112,6 @@ pub enum Reason {
     // Ours, on conditions that upstream does not have, and in `status.update`.
     /// `Ready`, ours: the object is being removed.
     Uninstalling,
-    /// `Ready`, ours: nothing is installed.
-    NotInstalled,
     /// `Ready`, ours: the catalog offers the installed bundle with other content
     /// (decision 29).
     ContentChanged,

@@ -1,42 +1,28 @@
-//! What the plugin writes, as the caller, and waiting for what the controller makes of it.
+//! What the plugin writes, as the caller.
 
 use std::fmt::Debug;
 use std::io::{IsTerminal as _, Write};
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::core::ClusterResourceScope;
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt};
 use olm_api::ClusterExtension;
-use olm_api::conditions::{status, types};
 use olm_api::keys::manager;
-use olm_core::extension::holds::holder;
+use olm_core::annotations::is_paused;
 use olm_core::object::Object;
 use olm_core::plan::differences;
-use olm_core::status::find;
 use olm_core::yaml::to_yaml;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
-use crate::limit::patiently;
 use crate::managed::{self, failure};
-use crate::output::{Hinted, Outcome, notice};
+use crate::output::{Hinted, Written, notice};
 
 /// The field manager of what the plugin writes.
 const MANAGER: &str = "kubectl-olm";
 /// What the API server says to whoever grants more than they have.
 const NOT_HELD: &str = "permissions not currently held";
-/// Told until the controller has acted on a change.
-const WAITING: &str = "waiting for the controller";
-/// How often an extension is looked at that is waited for.
-const LOOK: Duration = Duration::from_millis(500);
-/// How long a hold stands before it is believed: rights that were just given take a moment to count.
-const STANDS: Duration = Duration::from_secs(3);
-/// For so long the status that stood before a change of an annotation counts for nothing: unlike one
-/// of the spec it makes no new generation by which its effect could be told.
-pub(crate) const NOTICED: Duration = Duration::from_secs(15);
 /// How often a change is tried again because something else of the extension was written.
 pub(crate) const ATTEMPTS: usize = 5;
 /// Managers that put back what somebody else changes, by how their names begin.
@@ -77,7 +63,7 @@ pub(crate) fn api(client: &Client, object: &Object) -> Api<DynamicObject> {
 pub(crate) async fn apply(
     client: &Client,
     objects: &[Object],
-    out: &mut dyn Write,
+    out: &mut Written<'_>,
 ) -> anyhow::Result<()> {
     let params = PatchParams { force: true, ..PatchParams::apply(MANAGER) };
     for object in objects {
@@ -92,6 +78,7 @@ pub(crate) async fn apply(
             Ok(Some(_)) => "configured",
             Err(_) => "serverside-applied",
         };
+        out.object(&object.0)?;
         writeln!(out, "{} {done}", named(object))?;
     }
     Ok(())
@@ -152,10 +139,7 @@ where
     K: Resource<DynamicType = ()>,
 {
     let (name, kind) = (object.name_any(), K::kind(&()));
-    let managers = object.managed_fields().iter();
-    let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
-    let label = || object.labels().keys().map(String::as_str).find(|key| of_keeper(key));
-    let Some(keeper) = keeper.or_else(label) else {
+    let Some(keeper) = kept_by(object) else {
         return Ok(());
     };
     let mut edit =
@@ -173,12 +157,18 @@ where
         Some(fields) if fields.is_empty() => format!("kubectl delete {here}"),
         _ => format!("kubectl patch {here} --type=merge -p '{change}'"),
     };
-    Err(Hinted {
-        text: format!("{kind} {name} is not changed: it is kept by {keeper}"),
-        hint: Some(format!("{command} changes it here all the same")),
-        outcome: Outcome::Failed,
+    let text = format!("{kind} {name} is not changed: it is kept by {keeper}");
+    Err(Hinted::failed(text, format!("{command} changes it here all the same")))
+}
+
+/// Refuses an extension that is paused: nothing would come of a change.
+pub(crate) fn refuse_paused(extension: &ClusterExtension) -> anyhow::Result<()> {
+    let name = extension.name_any();
+    if is_paused(extension.annotations()) {
+        let hint = format!("kubectl olm resume {name}");
+        return Err(Hinted::failed(format!("{name} is paused"), hint));
     }
-    .into())
+    Ok(())
 }
 
 /// Merges a change into an extension or a catalog, if nobody changed what it asks for since it was
@@ -234,6 +224,13 @@ pub(crate) fn keeper<'a>(mut managers: impl Iterator<Item = &'a str>) -> Option<
     managers.find(|manager| KEEPERS.iter().any(|begin| manager.starts_with(begin)))
 }
 
+/// Returns who puts back what others change of an object, if its field managers or labels name one.
+pub(crate) fn kept_by(object: &impl ResourceExt) -> Option<&str> {
+    let managers = object.managed_fields().iter();
+    let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
+    keeper.or_else(|| object.labels().keys().map(String::as_str).find(|key| of_keeper(key)))
+}
+
 /// Returns an object as it is on the cluster, if it is there.
 pub(crate) async fn live(client: &Client, object: &Object) -> Result<Option<Object>, String> {
     match api(client, object).get_opt(object.name()).await {
@@ -262,117 +259,6 @@ pub(crate) async fn would_change(
     Ok(found.into_iter().map(|field| field.path).collect())
 }
 
-/// Waits until an extension is ready as it was written, with this version if one is given. What it
-/// says meanwhile is told; a failure that nothing but a change ends is the answer.
-pub(crate) async fn wait_ready(
-    client: &Client,
-    written: &ClusterExtension,
-    version: Option<&str>,
-    timeout: u64,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let (name, begun) = (written.name_any(), Instant::now());
-    let before = progress(written, version);
-    let api = Api::<ClusterExtension>::all(client.clone());
-    let mut told = String::new();
-    let mut held: Option<Instant> = None;
-    loop {
-        let found = patiently(begun, timeout, async || api.get_opt(&name).await).await;
-        let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
-        let Some(found) = found.filter(|found| found.metadata.uid == written.metadata.uid) else {
-            bail!("ClusterExtension {name} is gone");
-        };
-        let progress = since(&before, progress(&found, version), begun.elapsed());
-        if !matches!(progress, Progress::Held { .. }) {
-            held = None;
-        }
-        match progress {
-            Progress::Ready(version) => {
-                let seconds = begun.elapsed().as_secs();
-                writeln!(out, "{name}: {version} ready after {seconds} s")?;
-                return Ok(Outcome::Done);
-            }
-            Progress::Stopped(why) => {
-                notice(&format!("error: {name}: {why}"));
-                return Ok(Outcome::Failed);
-            }
-            Progress::Held { why, command }
-                if held.get_or_insert_with(Instant::now).elapsed() >= STANDS =>
-            {
-                notice(&format!("error: {name}: {why}"));
-                if let Some(command) = command {
-                    notice(&format!("hint: {command}"));
-                }
-                return Ok(Outcome::Failed);
-            }
-            Progress::Going(what) if what != told => {
-                notice(&format!("{name}: {what}"));
-                told = what;
-            }
-            Progress::Held { .. } | Progress::Going(_) => {}
-        }
-        if begun.elapsed() >= Duration::from_secs(timeout) {
-            notice(&format!(
-                "error: timed out after {timeout} s: {name} is not ready yet; the \
-                 controller keeps trying"
-            ));
-            return Ok(Outcome::TimedOut);
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// How far an extension is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Progress {
-    /// Its installed version.
-    Ready(String),
-    /// Why nothing more will happen.
-    Stopped(String),
-    /// Why nothing more will happen until a person decides, and the command that leads on.
-    Held { why: String, command: Option<String> },
-    /// What is being done or waited for.
-    Going(String),
-}
-
-/// Returns the progress since a change: for a while, an unchanged status does not count as its result.
-fn since(before: &Progress, now: Progress, elapsed: Duration) -> Progress {
-    match now {
-        Progress::Ready(_) => now,
-        _ if now == *before && elapsed < NOTICED => Progress::Going(WAITING.to_owned()),
-        _ => now,
-    }
-}
-
-fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
-    let generation = extension.metadata.generation;
-    let seen = extension.status.as_ref();
-    let condition = |type_| {
-        let found = seen.and_then(|status| find(&status.conditions, type_))?;
-        (found.observed_generation == generation).then_some(found)
-    };
-    let installed = seen.and_then(|status| status.install.as_ref());
-    let installed = installed.map(|install| install.bundle.version.as_str());
-    let ready = condition(types::READY);
-    let is_there = version.is_none_or(|version| installed == Some(version));
-    if let (Some(ready), Some(installed), true) = (ready, installed, is_there)
-        && ready.status == status::TRUE
-    {
-        return Progress::Ready(installed.to_owned());
-    }
-    if let Some(stopped) = condition(types::PROGRESSING).filter(|it| it.status == status::FALSE) {
-        return Progress::Stopped(stopped.message.clone());
-    }
-    if let Some(hold) = ready.filter(|ready| ready.status == status::FALSE)
-        && let Some(holder) = hold.reason.parse().ok().map(holder)
-        && holder.needs_person()
-    {
-        let command = holder.command(&extension.name_any());
-        return Progress::Held { why: hold.message.clone(), command };
-    }
-    Progress::Going(ready.map_or_else(|| WAITING.to_owned(), |ready| ready.message.clone()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,86 +274,5 @@ mod tests {
     #[case::too_long("18446744073709551615h", None)]
     fn a_time_has_a_unit(#[case] text: &str, #[case] want: Option<u64>) {
         assert_eq!(seconds(text).ok(), want);
-    }
-
-    fn extension(conditions: &Value) -> ClusterExtension {
-        let conditions = conditions.as_array().unwrap().iter().map(|found| {
-            json!({"type": found[0], "status": found[1], "message": found[2],
-                "observedGeneration": found[3], "reason": found[4].as_str().unwrap_or("R"),
-                "lastTransitionTime": "2026-01-01T00:00:00Z"})
-        });
-        let conditions: Vec<_> = conditions.collect();
-        serde_json::from_value(json!({
-            "metadata": {"name": "e", "generation": 2},
-            "status": {"conditions": conditions,
-                "install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}},
-        }))
-        .unwrap()
-    }
-
-    // plugin.md 1.3
-    #[rstest]
-    #[case::ready(json!([["Ready", "True", "", 2]]), None, Progress::Ready("1.0.0".into()))]
-    #[case::true_before(
-        json!([["Ready", "True", "", 1]]),
-        None,
-        Progress::Going("waiting for the controller".into())
-    )]
-    #[case::another_version(
-        json!([["Ready", "True", "fine", 2]]),
-        Some("1.1.0"),
-        Progress::Going("fine".into())
-    )]
-    #[case::stopped(
-        json!([["Ready", "False", "bad", 2], ["Progressing", "False", "bad", 2]]),
-        None,
-        Progress::Stopped("bad".into())
-    )]
-    #[case::stopped_before(
-        json!([["Ready", "False", "works", 2], ["Progressing", "False", "bad", 1]]),
-        None,
-        Progress::Going("works".into())
-    )]
-    #[case::held(
-        json!([["Ready", "False", "no rights", 2, "PermissionsMissing"]]),
-        None,
-        Progress::Held {
-            why: "no rights".into(),
-            command: Some("kubectl olm rbac e --missing | kubectl apply -f -".into()),
-        }
-    )]
-    #[case::held_until_a_time(
-        json!([["Ready", "False", "later", 2, "OutsideWindow"]]),
-        None,
-        Progress::Going("later".into())
-    )]
-    fn an_extension_is_waited_for_as_it_was_written(
-        #[case] conditions: Value,
-        #[case] version: Option<&str>,
-        #[case] want: Progress,
-    ) {
-        assert_eq!(progress(&extension(&conditions), version), want);
-    }
-
-    #[rstest]
-    #[case::what_stood_before(Progress::Going("old".into()), 1, Progress::Going(WAITING.into()))]
-    #[case::for_long(Progress::Going("old".into()), 60, Progress::Going("old".into()))]
-    #[case::stopped(Progress::Stopped("bad".into()), 1, Progress::Stopped("bad".into()))]
-    #[case::ready(Progress::Ready("1.0.0".into()), 1, Progress::Ready("1.0.0".into()))]
-    fn what_stood_before_a_change_is_not_its_effect(
-        #[case] now: Progress,
-        #[case] seconds: u64,
-        #[case] want: Progress,
-    ) {
-        let before = Progress::Going("old".to_owned());
-        assert_eq!(since(&before, now, Duration::from_secs(seconds)), want);
-    }
-
-    #[test]
-    fn a_failure_that_stood_before_a_change_does_not_end_the_wait() {
-        let before = Progress::Stopped("bad".to_owned());
-        let waits = Progress::Going(WAITING.to_owned());
-        assert_eq!(since(&before, before.clone(), Duration::ZERO), waits);
-        assert_eq!(since(&before, before.clone(), NOTICED), before);
     }
 }

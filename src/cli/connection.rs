@@ -25,6 +25,12 @@ pub(crate) struct Global {
     /// Name of the kubeconfig context
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
+    /// Name of the kubeconfig cluster
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+    /// Name of the kubeconfig user
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) user: Option<String>,
     /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER")]
     pub(crate) impersonate: Option<String>,

@@ -22,6 +22,7 @@ mod requests;
 mod settings;
 mod target;
 mod verb;
+mod waiting;
 mod web;
 mod workloads;
 

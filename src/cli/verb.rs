@@ -1,12 +1,14 @@
 //! What verbs have in common: the cluster that they ask, the question before they write, and the wait
 //! afterwards.
 
+use std::io::Write;
+
 use clap::Args;
 
 use crate::changes::seconds;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::{DryRun, Global};
-use crate::output::{UsageError, agreed, notice};
+use crate::output::{Format, UsageError, Written, agreed, notice, written};
 use crate::settings::SettingsFlags;
 
 /// How catalogs of a cluster are read, and what its controller decides by.
@@ -41,7 +43,7 @@ impl InNamespace {
     }
 }
 
-/// Whether a verb that writes stores anything.
+/// Whether a verb that writes stores anything, and what it prints of it.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Rehearsal {
     /// Write nothing: print what would be written; with `server` the API server checks it
@@ -54,12 +56,33 @@ pub(crate) struct Rehearsal {
         default_missing_value = "client"
     )]
     dry_run: Option<DryRun>,
+    /// Print only objects: json and yaml instead of writing them, name once they are written
+    #[arg(short, long, value_parser = written())]
+    pub(crate) output: Option<Format>,
 }
 
 impl Rehearsal {
     /// Returns how the verb connects.
     pub(crate) fn of(self, global: &Global) -> Global {
-        Global { dry_run: self.dry_run, ..global.clone() }
+        if self.dry_run.is_some() {
+            notice("note: a dry run, nothing is stored");
+        }
+        Global { dry_run: self.effective(), ..global.clone() }
+    }
+
+    /// Returns how far the verb goes: what is printed instead of being written is not stored.
+    fn effective(self) -> Option<DryRun> {
+        self.dry_run.or(self.document().map(|_| DryRun::Client))
+    }
+
+    /// Returns the format of objects that are printed instead of being written.
+    pub(crate) fn document(self) -> Option<Format> {
+        self.output.filter(|output| *output != Format::Name)
+    }
+
+    /// Returns the output of the verb.
+    pub(crate) fn written(self, out: &mut dyn Write) -> Written<'_> {
+        Written::new(out, self.output)
     }
 }
 
@@ -74,10 +97,11 @@ pub(crate) struct Confirm {
 }
 
 impl Confirm {
-    /// Asks whether to go on, unless `--yes` is given; without a terminal that is wrong usage, and
+    /// Asks whether to go on, unless `--yes` is given or nothing is stored; without a terminal that is wrong usage, and
     /// `instead` is what to do then.
     pub(crate) fn agreed(self, question: &str, instead: &str) -> anyhow::Result<bool> {
-        let agreed = self.yes || agreed(question, instead)?;
+        let unasked = self.yes || self.rehearsal.effective().is_some();
+        let agreed = unasked || agreed(question, instead)?;
         if !agreed {
             notice("nothing is changed");
         }

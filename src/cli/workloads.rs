@@ -1,10 +1,11 @@
 //! What keeps workloads from being ready, from what they and their pods report to the caller.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use olm_api::keys::label;
+use olm_core::error::plain;
 use olm_core::object::Object;
 use olm_core::revision::{MAX_PODS, Readiness, built_in, evaluate, hindrance, pod_selector};
 use serde_json::json;
@@ -17,7 +18,19 @@ pub(crate) async fn reasons(client: &Client, live: &Object) -> Vec<String> {
         Ok(pods) => (pods, None),
         Err(why) => (Vec::new(), Some(format!("pods not known: {why}"))),
     };
-    hindrance(live, &pods).into_iter().chain(unread).collect()
+    let refused = if pods.is_empty() { refused(client, live).await } else { None };
+    hindrance(live, &pods).into_iter().chain(refused).chain(unread).collect()
+}
+
+/// Returns why the pods of a workload are refused that has no condition for it: only Events tell.
+async fn refused(client: &Client, live: &Object) -> Option<String> {
+    pod_selector(live).filter(|_| live.kind() != "Deployment")?;
+    let uid = live.pointer("/metadata/uid")?.as_str()?;
+    let api = Api::<Event>::namespaced(client.clone(), live.namespace());
+    let fields = format!("involvedObject.uid={uid},reason=FailedCreate");
+    let events = api.list(&ListParams::default().fields(&fields)).await.ok()?.items.into_iter();
+    let newest = events.max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0))?;
+    newest.message.as_deref().map(plain)
 }
 
 /// Returns what keeps the workloads of an extension from being ready, a line each.

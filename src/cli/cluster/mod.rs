@@ -212,8 +212,13 @@ impl Cluster {
 
     /// Makes a client as kubectl would with the same flags.
     pub(crate) async fn client(global: &Global) -> anyhow::Result<Client> {
-        let options =
-            KubeConfigOptions { context: global.context.clone(), ..KubeConfigOptions::default() };
+        let options = KubeConfigOptions {
+            context: global.context.clone(),
+            cluster: global.cluster.clone(),
+            user: global.user.clone(),
+        };
+        let named = [&options.context, &options.cluster, &options.user];
+        let named = named.into_iter().any(Option::is_some);
         let mut config = match &global.kubeconfig {
             Some(path) => {
                 let kubeconfig = Kubeconfig::read_from(path)
@@ -222,7 +227,7 @@ impl Cluster {
                     .await
                     .with_context(|| format!("using --kubeconfig {path}"))?
             }
-            None if options.context.is_some() => {
+            None if named => {
                 kube::Config::from_kubeconfig(&options).await.context("reading the kubeconfig")?
             }
             None => kube::Config::infer()
@@ -240,7 +245,6 @@ impl Cluster {
         if global.dry_run.is_none() {
             return Ok(limited(builder.build(), &api_server));
         }
-        output::notice("note: a dry run, nothing is stored");
         let client = builder.with_layer(&MapRequestLayer::new(dry)).build();
         Ok(limited(client, &api_server))
     }

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
@@ -18,7 +18,7 @@ use crate::changes;
 use crate::cluster::Cluster;
 use crate::commands::plan;
 use crate::connection::Global;
-use crate::output::{Outcome, UsageError, notice};
+use crate::output::{Hinted, Outcome, UsageError, notice};
 use crate::verb::{Confirm, OnCluster};
 
 /// Digits of a digest that are enough to name a plan.
@@ -54,7 +54,8 @@ pub(crate) async fn run(
         let text = format!("--plan takes at least {ENOUGH} digits of the digest");
         return Err(UsageError(text).into());
     }
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = args.on.connect(global).await?;
     cluster.heeds(policy::APPROVE).await?;
     let extension = cluster.extension(&args.name).await?;
@@ -62,7 +63,7 @@ pub(crate) async fn run(
     // Where that cannot be read, the plan says so.
     let required = cluster.requires_approval(valid).await.unwrap_or(false);
     if let Some(version) = &args.version {
-        approve(&cluster, global, &extension, version).await?;
+        out.object(&approve(&cluster, global, &extension, version).await?)?;
         writeln!(out, "{}: {version} is released", args.name)?;
         if required {
             notice(&format!(
@@ -78,19 +79,19 @@ pub(crate) async fn run(
     };
     // What is there already may be approved, so that it can be repaired and gone back to.
     if plan.is_empty() && !required {
-        notice(&format!("error: {}: nothing would change", args.name));
-        return Ok(Outcome::Failed);
+        bail!("{}: nothing would change", args.name);
     }
     let digits = plan.digest.trim_start_matches("sha256:");
     if let Some(wanted) = wanted.filter(|wanted| !digits.starts_with(wanted)) {
-        notice(&format!(
-            "error: the plan changed since you saw it: plan {wanted} is now {}, bundle {} of image {}",
-            plan.digest,
-            plan.to.bundle,
-            plan.to.digest.as_deref().unwrap_or(&plan.to.image)
+        return Err(Hinted::failed(
+            format!(
+                "the plan changed since you saw it: plan {wanted} is now {}, bundle {} of image {}",
+                plan.digest,
+                plan.to.bundle,
+                plan.to.digest.as_deref().unwrap_or(&plan.to.image)
+            ),
+            format!("kubectl olm plan {} shows it", args.name),
         ));
-        notice(&format!("hint: kubectl olm plan {} shows it", args.name));
-        return Ok(Outcome::Failed);
     }
     if wanted.is_none() {
         plan::show(&plan, out)?;
@@ -99,7 +100,7 @@ pub(crate) async fn run(
             return Ok(Outcome::Failed);
         }
     }
-    approve(&cluster, global, &extension, &plan.approval()).await?;
+    out.object(&approve(&cluster, global, &extension, &plan.approval()).await?)?;
     writeln!(out, "{}", released(&args.name, &plan))?;
     Ok(Outcome::Done)
 }
@@ -109,7 +110,7 @@ async fn approve(
     global: &Global,
     extension: &ClusterExtension,
     value: &str,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<ClusterExtension> {
     let change = json!({"metadata": {"annotations": {policy::APPROVE: value}}});
     changes::yields(extension, &change, global.dry_run.is_some())?;
     let written = changes::merge(cluster.own_client(), extension, change).await;
@@ -119,7 +120,7 @@ async fn approve(
             extension.name_any()
         ));
     }
-    written.map(drop)
+    written
 }
 
 /// Returns the command that releases a plan, if an approval does.

@@ -21,7 +21,7 @@ use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::managed::{all, failure};
-use crate::output::{Outcome, notice};
+use crate::output::{Hinted, Outcome, notice};
 use crate::verb::Confirm;
 
 /// Objects that are written at the same time.
@@ -48,7 +48,8 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let client = Cluster::client(global).await?;
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let name = &args.name;
@@ -56,12 +57,13 @@ pub(crate) async fn run(
     let crd = crd.with_context(|| format!("there is no CRD {name}"))?;
     let stored = storage(&crd).with_context(|| format!("CRD {name} stores no version"))?;
     if let Some(wanted) = args.to.as_ref().filter(|wanted| **wanted != stored) {
-        notice(&format!("error: CRD {name} stores {stored}, not {wanted}"));
-        notice(&format!(
-            "hint: its {} would store new objects in {stored} again; go to a version whose CRD stores {wanted} first",
-            holder(&crd)
+        return Err(Hinted::failed(
+            format!("CRD {name} stores {stored}, not {wanted}"),
+            format!(
+                "its {} would store new objects in {stored} again; go to a version whose CRD stores {wanted} first",
+                holder(&crd)
+            ),
         ));
-        return Ok(Outcome::Failed);
     }
     let old = others(&crd, &stored);
     if old.is_empty() {
@@ -69,9 +71,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Done);
     }
     if let Some(why) = unreadable(&client, &crd).await {
-        notice(&format!("error: {why}"));
-        notice("hint: the operator that serves the conversion has to run");
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(why, "the operator that serves the conversion has to run"));
     }
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource(&crd, &stored));
     let objects = all(&api, "").await;
@@ -84,6 +84,7 @@ pub(crate) async fn run(
     }
     let written = rewrite(&client, &resource(&crd, &stored), objects).await?;
     trim(&crds, &crd, &stored).await?;
+    out.object(&crd)?;
     if global.dry_run.is_some() {
         writeln!(out, "{name}: would write {written} objects and drop {old}")?;
         return Ok(Outcome::Done);

@@ -31,9 +31,10 @@ use crate::commands::cluster_check::warn_of_closing;
 use crate::commands::render::{Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
-use crate::output::{Format, Outcome, UsageError, notice, objects, one_line};
+use crate::output::{Hinted, Outcome, UsageError, notice, one_line};
 use crate::target::{Chosen, chosen, or_near, warn_of_deprecation};
 use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
+use crate::waiting;
 
 /// Differences that are shown of an object.
 const DIFFERENCES: usize = 5;
@@ -79,9 +80,6 @@ pub(crate) struct InstallArgs {
     rendering: Rendering,
     #[command(flatten)]
     on: OnCluster,
-    /// Print the objects instead of writing them
-    #[arg(short, long, value_parser = objects())]
-    output: Option<Format>,
     #[command(flatten)]
     confirm: Confirm,
     #[command(flatten)]
@@ -128,35 +126,37 @@ pub(crate) async fn run(
         let text = "a package of a catalog is installed, not a directory or an image";
         return Err(UsageError(text.to_owned()).into());
     }
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let global = &rehearsal.of(global);
     let cluster = args.on.connect(global).await?;
     for (key, given) in args.annotations() {
         if given.is_some() {
             cluster.heeds(key).await?;
         }
     }
-    if let Some(outcome) = refused(&args, &cluster).await? {
-        return Ok(outcome);
-    }
+    refuse_taken(&args, &cluster).await?;
     let plan = plan(&args, &cluster).await?;
-    if let Some(output) = args.output {
+    if let Some(output) = rehearsal.document() {
         print(plan.written, output, out)?;
         return Ok(Outcome::Done);
     }
-    let client = cluster.own_client();
+    let (client, out) = (cluster.own_client(), &mut rehearsal.written(out));
     show(&plan, out)?;
     let in_the_way = existing(client, &args, &plan.installed, out).await?;
     if let Some(missing) = missing_namespace(client, &args).await? {
-        notice(&format!("error: namespace {missing} does not exist"));
-        notice("hint: --create-namespace makes it");
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(
+            format!("namespace {missing} does not exist"),
+            "--create-namespace makes it",
+        ));
     }
     if in_the_way {
-        notice("error: objects of the bundle are there already");
-        notice("hint: --adopt KINDS or --adopt all takes over those that nobody controls");
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(
+            "objects of the bundle are there already",
+            "--adopt KINDS or --adopt all takes over those that nobody controls",
+        ));
     }
     if global.dry_run == Some(DryRun::Client) {
+        plan.written.iter().try_for_each(|object| out.object(&object.0))?;
         return Ok(Outcome::Done);
     }
     let question = format!("Create these {} objects?", plan.written.len());
@@ -168,9 +168,10 @@ pub(crate) async fn run(
         written = changes::apply(client, &plan.written, out).await;
     }
     if let Err(error) = written {
-        notice(&format!("error: {}", one_line(&error)));
-        notice("hint: rerun with -o yaml and have an administrator apply it");
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(
+            one_line(&error),
+            "rerun with -o yaml and have an administrator apply it",
+        ));
     }
     if !args.wait.is_wanted(global) {
         return Ok(Outcome::Done);
@@ -178,7 +179,7 @@ pub(crate) async fn run(
     let mut written = cluster.extension(args.name()).await?;
     // A status that it has by now is already about this installation.
     written.status = None;
-    changes::wait_ready(client, &written, None, args.wait.timeout, out).await
+    waiting::ready(client, &written, None, args.wait.timeout, out).await
 }
 
 impl InstallArgs {
@@ -270,7 +271,7 @@ pub(super) fn selector(text: &str) -> LabelSelector {
 }
 
 /// Says no where the package or the name is taken.
-async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option<Outcome>> {
+async fn refuse_taken(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<()> {
     let (package, _) = args.package();
     let of = |extension: &ClusterExtension| {
         ValidExtension::of(extension).is_some_and(|valid| valid.filter.package_name == package)
@@ -278,21 +279,19 @@ async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option
     for extension in cluster.extensions().await? {
         let name = extension.name_any();
         if of(&extension) {
-            notice(&format!(
-                "error: {} is installed as extension {}; a cluster holds a package once",
+            let text = format!(
+                "{} is installed as extension {}; a cluster holds a package once",
                 quote(package),
                 quote(&name)
-            ));
-            notice(&format!("hint: kubectl olm upgrade {name} moves it"));
-            return Ok(Some(Outcome::Failed));
+            );
+            return Err(Hinted::failed(text, format!("kubectl olm upgrade {name} moves it")));
         }
         if name == args.name() {
-            notice(&format!("error: there is an extension {} of another package", quote(&name)));
-            notice("hint: --name gives it another name");
-            return Ok(Some(Outcome::Failed));
+            let text = format!("there is an extension {} of another package", quote(&name));
+            return Err(Hinted::failed(text, "--name gives it another name"));
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {

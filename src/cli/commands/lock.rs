@@ -284,7 +284,8 @@ async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
 
 /// Moves what can be moved; what cannot is named and left.
 async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = args.lock.on.connect(global).await?;
     cluster.heeds(policy::APPROVE).await?;
     let (mut moves, mut left) = (Vec::new(), false);
@@ -318,12 +319,16 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> anyhow:
             // What was changed since it was read is not overwritten.
             changes::merge(cluster.own_client(), extension, change).await
         };
-        if let Err(error) = written.await {
-            notice(&format!("error: {} is left: {}", locked.name, one_line(&error)));
-            left = true;
-            continue;
+        match written.await {
+            Ok(written) => {
+                out.object(&written)?;
+                writeln!(out, "{}: version {}", locked.name, locked.version)?;
+            }
+            Err(error) => {
+                notice(&format!("error: {} is left: {}", locked.name, one_line(&error)));
+                left = true;
+            }
         }
-        writeln!(out, "{}: version {}", locked.name, locked.version)?;
     }
     Ok(if left { Outcome::Failed } else { Outcome::Done })
 }

@@ -45,7 +45,7 @@ pub(crate) async fn run(
         let usage = "names of extensions, catalog/NAME for catalogs, or --all";
         return Err(UsageError(usage.to_owned()).into());
     }
-    let global = &args.rehearsal.of(global);
+    let (global, out) = (&args.rehearsal.of(global), &mut args.rehearsal.written(out));
     let cluster = OnCluster::default().connect(global).await?;
     if pause {
         cluster.heeds(policy::PAUSED).await?;
@@ -69,29 +69,29 @@ pub(crate) async fn run(
         yields(catalog, pause, global)?;
     }
     for extension in &extensions {
-        set(client, extension, pause).await?;
+        out.object(&set(client, extension, pause).await?)?;
         let name = extension.name_any();
         let meanwhile = "no update and no repair";
         say(out, &name, pause.then_some(meanwhile))?;
     }
     for catalog in &catalogs {
-        set(client, catalog, pause).await?;
+        out.object(&set(client, catalog, pause).await?)?;
         let name = format!("{CATALOG}{}", catalog.name_any());
         say(out, &name, pause.then_some("serves what it serves, takes nothing newer"))?;
     }
     Ok(Outcome::Done)
 }
 
-/// Writes or removes the annotation.
-async fn set<K>(client: &Client, object: &K, pause: bool) -> anyhow::Result<()>
+/// Writes or removes the annotation. Returns the object as it is then.
+async fn set<K>(client: &Client, object: &K, pause: bool) -> anyhow::Result<K>
 where
     K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
     K: Clone + Debug + DeserializeOwned,
 {
-    if let Some(change) = change(object, pause) {
-        changes::merge(client, object, change).await?;
+    match change(object, pause) {
+        Some(change) => changes::merge(client, object, change).await,
+        None => Ok(object.clone()),
     }
-    Ok(())
 }
 
 /// Returns the change of the annotation, if it has to be changed.

@@ -17,7 +17,7 @@ use olm_core::yaml;
 use serde_json::{Value, json};
 
 use crate::connection::Global;
-use crate::output::{Format, Outcome, UsageError, notice, objects, write_json};
+use crate::output::{Format, Outcome, UsageError, Written, notice, objects, write_json};
 use crate::target::{Installation, Lookup, Target, load};
 use crate::verb::InNamespace;
 
@@ -258,6 +258,10 @@ pub(crate) fn print(
     output: Format,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    if output == Format::Name {
+        let mut written = Written::new(out, Some(output));
+        return objects.iter().try_for_each(|object| written.object(&object.0));
+    }
     let items: Vec<Value> = objects.into_iter().map(Object::into_value).collect();
     match output {
         Format::Json => {

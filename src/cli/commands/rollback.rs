@@ -3,13 +3,10 @@
 //! Source: plugin.md 1.4, applying.md 10 (F10).
 
 use std::io::Write;
-use std::time::Duration;
 
 use clap::Args;
-use kube::ResourceExt as _;
 use olm_api::ClusterObjectSet;
 use olm_api::keys::policy;
-use olm_core::annotations::is_paused;
 use olm_core::plan::Plan;
 use olm_core::revision::{BundleRecord, Origin, has_succeeded, states};
 use serde_json::json;
@@ -19,12 +16,10 @@ use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::{approve, plan};
 use crate::connection::Global;
-use crate::output::{Outcome, notice};
+use crate::output::{Hinted, Outcome, notice};
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, Wait};
-
-/// How often it is looked for.
-const LOOK: Duration = Duration::from_millis(500);
+use crate::waiting;
 
 /// Arguments of `rollback`.
 #[derive(Debug, Args)]
@@ -49,21 +44,19 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = Cluster::connect(global, &CatalogAccess::default(), &args.settings).await?;
     cluster.heeds(policy::ROLLBACK_TO).await?;
     let extension = cluster.extension(&args.name).await?;
     let name = &args.name;
-    if is_paused(extension.annotations()) {
-        notice(&format!("error: {name} is paused"));
-        notice(&format!("hint: kubectl olm resume {name}"));
-        return Ok(Outcome::Failed);
-    }
+    changes::refuse_paused(&extension)?;
     let revisions = cluster.revisions(name).await?;
     let Some(set) = chosen(&revisions, args.revision) else {
-        notice(&format!("error: {name}: there is no such revision that was rolled out"));
-        notice(&format!("hint: kubectl olm history {name}"));
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(
+            format!("{name}: there is no such revision that was rolled out"),
+            format!("kubectl olm history {name}"),
+        ));
     };
     let (number, version) = (set.spec.revision, BundleRecord::of(set).version);
     let mut awaits = None;
@@ -106,6 +99,7 @@ pub(crate) async fn run(
     }
     let client = cluster.own_client();
     let written = changes::merge(client, &extension, change).await?;
+    out.object(&written)?;
     writeln!(out, "{name}: updates stand still until: kubectl olm upgrade {name}")?;
     if let Some(command) = awaits {
         notice(&format!("hint: nothing is applied before its approval: {command}"));
@@ -117,10 +111,10 @@ pub(crate) async fn run(
     // are those of the one before.
     let begun = Instant::now();
     // A controller that refuses it makes none.
-    while begun.elapsed() < changes::NOTICED && !is_made(&cluster.revisions(name).await?, number) {
-        sleep(LOOK).await;
+    while begun.elapsed() < waiting::NOTICED && !is_made(&cluster.revisions(name).await?, number) {
+        sleep(waiting::LOOK).await;
     }
-    changes::wait_ready(client, &written, Some(&version), args.wait.timeout, out).await
+    waiting::ready(client, &written, Some(&version), args.wait.timeout, out).await
 }
 
 /// Says whether the newest revision has the content of this one.

@@ -10,7 +10,6 @@ use kube::ResourceExt as _;
 use olm_api::conditions::Reason;
 use olm_api::keys::policy;
 use olm_api::{CatalogFilter, ClusterExtension, UpgradeConstraintPolicy};
-use olm_core::annotations::is_paused;
 use olm_core::error::quote;
 use olm_core::extension::holds::{Hold, holder};
 use olm_core::extension::{CatalogMove, ValidExtension};
@@ -22,9 +21,10 @@ use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::commands::cluster_check::warn_of_closing;
 use crate::commands::plan;
 use crate::connection::Global;
-use crate::output::{Outcome, notice, one_line};
+use crate::output::{Hinted, Outcome, notice, one_line};
 use crate::target::chosen;
 use crate::verb::{Confirm, OnCluster, Wait};
+use crate::waiting;
 
 /// Arguments of `upgrade`.
 #[derive(Debug, Args)]
@@ -76,24 +76,22 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = args.on.connect(global).await?;
     let extension = cluster.extension(&args.name).await?;
     let name = &args.name;
-    if is_paused(extension.annotations()) {
-        notice(&format!("error: {name} is paused"));
-        notice(&format!("hint: kubectl olm resume {name}"));
-        return Ok(Outcome::Failed);
-    }
+    changes::refuse_paused(&extension)?;
     let is_back = extension.annotations().contains_key(policy::ROLLBACK_TO);
     let wanted = args.to().is_some() || !args.channels.is_empty() || args.force || is_back;
     let edit = if wanted { moved(&args, &cluster, &extension).await } else { released(&extension) };
     let edit = match edit {
         Ok(edit) => edit,
         Err(error) => {
-            notice(&format!("error: {name}: {}", one_line(&error)));
-            notice(&format!("hint: kubectl olm why {name} says what leads where"));
-            return Ok(Outcome::Failed);
+            return Err(Hinted::failed(
+                format!("{name}: {}", one_line(&error)),
+                format!("kubectl olm why {name} says what leads where"),
+            ));
         }
     };
     if edit.change["metadata"]["annotations"][policy::APPROVE].is_string() {
@@ -128,6 +126,7 @@ pub(crate) async fn run(
         changes::apply(client, &missing_manifests(&account, &grants), out).await?;
     }
     let written = changes::merge(client, &extension, edit.change).await?;
+    out.object(&written)?;
     if !args.wait.is_wanted(global) {
         if args.force {
             notice(&format!("note: it stays SelfCertified until: {}", back(name)));
@@ -135,7 +134,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Done);
     }
     let version = Some(edit.version.as_str());
-    let ended = changes::wait_ready(client, &written, version, args.wait.timeout, out).await?;
+    let ended = waiting::ready(client, &written, version, args.wait.timeout, out).await?;
     if args.force {
         undo(&cluster, &extension, ended).await?;
     }

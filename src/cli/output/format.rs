@@ -38,6 +38,11 @@ pub(crate) fn objects() -> impl TypedValueParser<Value = Format> {
     only(&[Format::Json, Format::Yaml])
 }
 
+/// Parses `-o` of a verb that writes.
+pub(crate) fn written() -> impl TypedValueParser<Value = Format> {
+    only(&[Format::Name, Format::Json, Format::Yaml])
+}
+
 fn only(known: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
     let words = known.iter().filter_map(clap::ValueEnum::to_possible_value);
     let words = PossibleValuesParser::new(words.collect::<Vec<_>>());

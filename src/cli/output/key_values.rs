@@ -1,6 +1,9 @@
-//! A sheet about one thing: labels on the left, their texts on the right.
+//! A sheet about one thing: labels on the left, their texts on the right. On a terminal long texts
+//! are broken into lines.
 
 use std::io::{self, Write};
+
+use super::folded;
 
 /// Labels with lines of text, aligned when written.
 #[derive(Debug, Default)]
@@ -30,7 +33,8 @@ impl KeyValues {
         let width = self.rows.iter().map(|(label, _)| label.len()).max();
         let width = width.unwrap_or(0) + 2;
         for (label, text) in &self.rows {
-            writeln!(out, "{}", format!("{label:width$}{text}").trim_end())?;
+            let line = format!("{label:width$}{text}");
+            writeln!(out, "{}", folded(line.trim_end(), width))?;
         }
         Ok(())
     }

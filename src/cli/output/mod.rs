@@ -3,12 +3,14 @@
 mod ask;
 mod escape;
 mod failure;
+mod fold;
 mod format;
 mod key_values;
 mod progress;
 mod screen;
 mod styles;
 mod table;
+mod written;
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
@@ -20,12 +22,14 @@ use serde_json::Value;
 
 pub(crate) use ask::agreed;
 pub(crate) use failure::{Failure, one_line};
-pub(crate) use format::{Format, formats, objects};
+pub(crate) use fold::folded;
+pub(crate) use format::{Format, formats, objects, written};
 pub(crate) use key_values::KeyValues;
 pub(crate) use progress::{during, during_blocking};
 pub(crate) use screen::Screen;
 pub(crate) use styles::{Paint, Painted, Styles};
 pub(crate) use table::Table;
+pub(crate) use written::Written;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +78,20 @@ pub(crate) struct Hinted {
     pub(crate) outcome: Outcome,
 }
 
+impl Hinted {
+    /// Returns the error that the answer is no.
+    pub(crate) fn failed(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        let (text, hint) = (text.into(), Some(hint.into()));
+        Self { text, hint, outcome: Outcome::Failed }.into()
+    }
+
+    /// Returns the error that the answer is not known.
+    pub(crate) fn unknown(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        let (text, hint) = (text.into(), Some(hint.into()));
+        Self { text, hint, outcome: Outcome::Unknown }.into()
+    }
+}
+
 impl fmt::Display for Hinted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -95,7 +113,7 @@ fn is_quiet() -> bool {
 
 static COLUMNS: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on tables are not wider than the terminal, if there is one.
+/// From now on tables and text are not wider than the terminal, if there is one.
 pub(crate) fn fit() {
     let size = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
     COLUMNS.store(size.map_or(0, |(width, _)| width.0.into()), Ordering::Relaxed);

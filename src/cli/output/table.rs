@@ -74,20 +74,27 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive([' ', ','])
 }
 
-fn longest_word(text: &str) -> usize {
-    words(text).map(|word| word.trim_end().chars().count()).max().unwrap_or(0)
+/// Returns the blanks before a text.
+fn margin(text: &str) -> &str {
+    &text[..text.len() - text.trim_start_matches(' ').len()]
 }
 
-/// Breaks a text into lines.
+fn longest_word(text: &str) -> usize {
+    let words = words(text).map(|word| word.trim_end().chars().count());
+    margin(text).len() + words.max().unwrap_or(0)
+}
+
+/// Breaks a text into lines, all with the same margin.
 fn lines(text: &str, width: usize) -> Vec<String> {
     if text.chars().count() <= width {
         return vec![text.to_owned()];
     }
-    let mut lines = vec![String::new()];
-    for word in words(text) {
+    let margin = margin(text);
+    let mut lines = vec![margin.to_owned()];
+    for word in words(&text[margin.len()..]) {
         let last = lines.last().map_or(0, |line| line.chars().count());
-        if last > 0 && last + word.trim_end().chars().count() > width {
-            lines.push(String::new());
+        if last > margin.len() && last + word.trim_end().chars().count() > width {
+            lines.push(margin.to_owned());
         }
         if let Some(line) = lines.last_mut() {
             line.push_str(word);
@@ -109,6 +116,14 @@ mod tests {
         table.write(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "VERSION      IN\n1.0.0        yes\n1.0.0-alpha  no\n");
+    }
+
+    #[test]
+    fn a_branch_of_a_tree_stays_at_its_depth() {
+        assert_eq!(
+            lines("  configmap light/lamp-settings", 24),
+            ["  configmap", "  light/lamp-settings"]
+        );
     }
 
     // plugin.md 1.3

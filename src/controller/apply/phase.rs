@@ -129,6 +129,33 @@ impl Applier {
         })
     }
 
+    /// Fails if an object of any phase belongs to somebody else, as far as the watches know it: before
+    /// the first phase is applied. Where nothing is to be expected, only what they know is read.
+    pub async fn refuse_collisions(
+        &self,
+        revision: &Revision,
+        phases: &[ResolvedPhase],
+    ) -> Result<(), ApplyError> {
+        let uid = &revision.owner.uid;
+        for (index, phase) in phases.iter().enumerate().filter(|_| revision.first) {
+            let mut collisions = Vec::new();
+            for ResolvedObject { object, protection } in &phase.objects {
+                let identity = object.identity();
+                if !self.seen.knows(&identity) || self.applied.knows(uid, object) {
+                    continue;
+                }
+                // What cannot be read now is judged in its phase.
+                if let Ok(Found::Read(_, live)) = self.find(revision, object).await
+                    && let Decision::Collide(owner) = revision.decide(live.as_ref(), *protection)
+                {
+                    collisions.push(Collision { object: identity, owner });
+                }
+            }
+            reject(index, &collisions)?;
+        }
+        Ok(())
+    }
+
     async fn observe<'a>(
         &self,
         revision: &Revision,
@@ -385,10 +412,14 @@ fn reject_collisions(index: usize, observed: &[Observed<'_>]) -> Result<(), Appl
             Some(Collision { object: one.wanted.object.identity(), owner: owner.clone() })
         })
         .collect();
+    reject(index, &collisions)
+}
+
+fn reject(index: usize, collisions: &[Collision]) -> Result<(), ApplyError> {
     if collisions.is_empty() {
         return Ok(());
     }
-    Err(ApplyError::Collisions(status::collisions(index, &collisions)))
+    Err(ApplyError::Collisions(status::collisions(index, collisions)))
 }
 
 /// Says whether the API server refused the object itself, rather than the one who sent it.

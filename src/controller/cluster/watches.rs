@@ -78,6 +78,12 @@ impl Seen {
         let key = [&resource.api_version, &resource.kind, namespace, &object.name];
         self.0.get(&key.map(str::to_owned).into()).map(String::as_str)
     }
+
+    /// Says whether a watch brought an object, whoever it belongs to.
+    pub fn knows(&self, object: &Identity) -> bool {
+        let Identity { kind, namespace, name, .. } = object.clone();
+        self.0.contains_key(&(object.api_version(), kind, namespace, name))
+    }
 }
 
 struct Entry {

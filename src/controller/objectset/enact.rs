@@ -232,6 +232,7 @@ async fn apply(
     let news = ctx.watches.listen(&name);
     let mut deferred = Vec::new();
     let mut superseded = false;
+    applier.refuse_collisions(&revision, &content.phases).await?;
     for (index, phase) in content.phases.iter().enumerate() {
         let mut report = applier.apply_phase(&revision, index, phase).await;
         if let Err(ApplyError::Unserved { group, .. }) = &report {

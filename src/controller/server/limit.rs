@@ -526,6 +526,10 @@ mod tests {
         let head = |bytes| format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n");
         let refused = said(&mut stream, &head(64 * 1024 + 1)).await;
         assert_eq!(refused, "HTTP/1.1 413 Payload Too Large");
+        // Who sends all of it before reading sees the answer, too.
+        let mut stream = TcpStream::connect(served()).await.unwrap();
+        let all = head(1024 * 1024) + &"x".repeat(1024 * 1024);
+        assert_eq!(said(&mut stream, &all).await, "HTTP/1.1 413 Payload Too Large");
         let mut stream = TcpStream::connect(served()).await.unwrap();
         let taken = said(&mut stream, &head(64 * 1024)).await;
         assert_eq!(taken, "HTTP/1.1 404 Not Found");

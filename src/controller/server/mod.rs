@@ -19,13 +19,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::HttpBody as _;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum_server::Handle;
 use axum_server::accept::DefaultAcceptor;
 use axum_server::tls_rustls::RustlsAcceptor;
+use futures::{StreamExt as _, future};
 use http::StatusCode;
 use hyper_util::rt::TokioTimer;
 use limit::Timed;
@@ -41,6 +42,9 @@ pub use limit::{Limited, Limits};
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Most bytes of a request after its head. Nothing that is served reads any.
 const MAX_BODY_BYTES: u64 = 64 * 1024;
+/// Most bytes of a refused request that are read, and how long.
+const MAX_REFUSED_BYTES: usize = 8 * 1024 * 1024;
+const REFUSED: Duration = Duration::from_secs(5);
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long running answers may go on when the process stops.
@@ -107,9 +111,23 @@ pub async fn serve_within(
 /// Refuses requests that announce too much. Of what is not announced nothing is read.
 async fn limit_body(request: Request, next: Next) -> Response {
     if request.body().size_hint().lower() > MAX_BODY_BYTES {
-        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+        let rest = discarded(request.into_body());
+        return (StatusCode::PAYLOAD_TOO_LARGE, rest).into_response();
     }
     next.run(request).await
+}
+
+/// Returns an empty body that ends with another one: a connection that is closed before that breaks
+/// off, so that a client that still sends never sees the answer.
+fn discarded(body: Body) -> Body {
+    let mut left = MAX_REFUSED_BYTES;
+    let rest = body.into_data_stream().take_while(move |piece| {
+        let read = piece.as_ref().ok().and_then(|piece| left.checked_sub(piece.len()));
+        left = read.unwrap_or(0);
+        future::ready(read.is_some())
+    });
+    let nothing = rest.filter_map(|_| future::ready(None::<io::Result<Bytes>>));
+    Body::from_stream(nothing.take_until(tokio::time::sleep(REFUSED)))
 }
 
 /// Writes the bound addresses to `path` as one JSON object, by name.

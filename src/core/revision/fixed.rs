@@ -57,6 +57,9 @@ const KINDS: &[(&str, &str, &[Field], Fate)] = &[
         ("/provisioner", ""), ("/parameters", ""), ("/reclaimPolicy", "Delete"),
         ("/volumeBindingMode", "Immediate"),
     ], Fate::Replaced),
+    ("storage.k8s.io", "CSIDriver", &[
+        ("/spec/attachRequired", FILLED), ("/spec/volumeLifecycleModes", FILLED),
+    ], Fate::Replaced),
     ("scheduling.k8s.io", "PriorityClass", &[
         ("/value", FILLED), ("/preemptionPolicy", "PreemptLowerPriority"),
     ], Fate::Replaced),
@@ -237,6 +240,12 @@ mod tests {
         json!({"provisioner": "a", "parameters": {"x": "1"}, "reclaimPolicy": "Delete"}),
         json!({"provisioner": "a"}),
         Some(".parameters")
+    )]
+    #[case::driver(
+        "storage.k8s.io/v1", "CSIDriver",
+        json!({"spec": {"attachRequired": true, "podInfoOnMount": true}}),
+        json!({"spec": {"attachRequired": false, "podInfoOnMount": false}}),
+        Some(".spec.attachRequired")
     )]
     #[case::of_another_group(
         "example.com/v1", "Deployment", json!({"spec": {"selector": "a"}}), json!({"spec": {"selector": "b"}}), None

@@ -21,13 +21,14 @@ const IMAGE: &str = "registry.example.com/olm-controller:v0.1.0";
 const BUNDLE: &str = "operatorhubio/argocd-operator:v0.6.0";
 const CATALOG: &str = "operatorhubio/catalog:latest";
 /// Documents that are played on one cluster, in this order: the first ones make what the others use.
-const PLAYED: [&str; 6] = [
+const PLAYED: [&str; 7] = [
     "docs/install.md",
     "docs/first-extension.md",
     "docs/rights.md",
     "docs/updates.md",
     "docs/catalogs.md",
     "README.md",
+    "docs/troubleshooting.md",
 ];
 
 /// A cluster with what the documents install, and a shell as its reader has one.

@@ -280,13 +280,29 @@ async fn foreign_object_collides_until_it_is_gone() {
 async fn later_phase_waits_for_the_probes_of_the_earlier() {
     let stage = Stage::set("phases", &["op", "cm"]).await;
     let broken = deployment(&stage, "op", "wrong/image");
-    stage.revise(1, &[vec![broken], vec![stage.config_map("cm", "1")]]);
+    stage.revise(1, &[vec![broken.clone()], vec![stage.config_map("cm", "1")]]);
     let text = stage.shows(1, "Available", ("False", "ProbeFailure"), STEP).await;
     let object = format!("Object Deployment.apps/v1 {}/op: ", stage.name);
     assert!(text.starts_with(&object), "{text}");
     let text = stage.shows(1, "Progressing", ("True", "RollingOut"), STEP).await;
     assert_eq!(text, "Revision 1.0.0 is rolling out.");
+    // Of another owner nothing is applied, because a later phase has the same object.
+    let phases = [stage.config_map("cm", "2"), broken].map(|object| {
+        let name = object["kind"].as_str().expect("it has a kind").to_lowercase();
+        json!({"name": name, "objects": [{"object": object}]})
+    });
+    stage.apply(&json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": stage.revision(2),
+            "labels": {"olm.operatorframework.io/owner-name": format!("{}-other", stage.name)},
+            "annotations": {
+                "olm.operatorframework.io/service-account-name": "installer",
+                "olm.operatorframework.io/service-account-namespace": stage.name}},
+        "spec": {"lifecycleState": "Active", "revision": 1, "phases": phases,
+            "collisionProtection": "Prevent"}}));
+    let text = stage.shows(2, "Progressing", ("True", "Retrying"), STEP).await;
+    assert!(text.starts_with("revision object collisions in phase 1\n"), "{text}");
     assert_eq!(stage.get("configmap", "cm"), None);
+    stage.removed(2, STEP).await;
     stage.removed(1, STEP).await;
     assert_eq!(stage.get("deployment", "op"), None);
 }

@@ -175,8 +175,13 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
     assert_eq!(taken["data"]["mine"], "x", "what the bundle does not declare stays");
     assert_eq!(taken["metadata"]["ownerReferences"][0]["kind"], "ClusterObjectSet");
     // What a removal keeps for the extension is taken over unasked.
-    let (code, text, errors) = olm(&scene, &["delete", &name, "--retain-crds", "--yes"], false);
+    let delete = ["delete", &name, "--retain-crds", "--with-account", "--yes"];
+    let (code, text, errors) = olm(&scene, &delete, false);
     assert_eq!(code, Some(0), "{text}{errors}");
+    let account = format!("serviceaccount/{name}-installer");
+    assert!(text.contains("  its account: clusterrolebinding."), "{text}");
+    assert!(text.contains(&format!("{account} deleted\n")), "{text}");
+    assert!(scene.get("serviceaccount", &format!("{name}-installer")).is_none());
     let (code, text, errors) = olm(&scene, &[&install[..], &["--dry-run"]].concat(), true);
     assert_eq!(code, Some(0), "{text}{errors}");
     assert!(text.contains("  adopts    customresourcedefinition."), "{text}");

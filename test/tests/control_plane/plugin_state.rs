@@ -119,6 +119,13 @@ fn nothing_is_stored(scene: &Scene) {
         assert!(errors.contains("note: a dry run, nothing is stored"), "{errors}");
         assert_eq!(before, spec(), "{args:?}");
     }
+    let (code, text, errors) = olm(plane, &["pause", name, "-o", "yaml"]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(text.contains("    policy.olm.operatorframework.io/paused: \"true\"\n"), "{text}");
+    let (_, text, errors) = olm(plane, &["pause", name, "-o", "name", "--dry-run"]);
+    assert_eq!(text, format!("clusterextension.olm.operatorframework.io/{name}\n"));
+    assert!(errors.contains(&format!("{name}: paused; ")), "{errors}");
+    assert_eq!(before, spec(), "it is printed instead");
     plane.kubectl(&["get", "clustercatalog", name]);
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use anyhow::bail;
 use clap::Args;
 use jiff::Timestamp;
 use olm_api::keys::policy;
@@ -9,11 +10,12 @@ use olm_api::{AvailabilityMode, ClusterCatalog};
 use serde_json::json;
 
 use super::wait::wait;
-use crate::changes::{self, NOTICED};
+use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::output::{Outcome, notice};
+use crate::output::Outcome;
 use crate::verb::{OnCluster, Rehearsal, Wait};
+use crate::waiting::NOTICED;
 
 /// Arguments of `catalog refresh`.
 #[derive(Debug, Args)]
@@ -34,17 +36,17 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let (name, global) = (&args.name, &args.rehearsal.of(global));
+    let out = &mut args.rehearsal.written(out);
     let cluster = OnCluster::default().connect(global).await?;
     cluster.heeds(policy::REFRESH).await?;
     let client = cluster.own_client();
     let catalog = Cluster::catalog(client, name).await?;
     if catalog.spec.availability() == AvailabilityMode::Unavailable {
-        notice(&format!("error: catalog {name} is switched off: availabilityMode is Unavailable"));
-        return Ok(Outcome::Failed);
+        bail!("catalog {name} is switched off: availabilityMode is Unavailable");
     }
     let text = Timestamp::now().to_string();
     let change = json!({"metadata": {"annotations": {policy::REFRESH: text}}});
-    changes::merge(client, &catalog, change).await?;
+    out.object(&changes::merge(client, &catalog, change).await?)?;
     if !args.wait.is_wanted(global) {
         writeln!(out, "{name}: to be polled")?;
         return Ok(Outcome::Done);

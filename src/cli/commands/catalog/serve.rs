@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, Patch};
@@ -24,7 +24,7 @@ use super::wait::{current, wait};
 use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::output::{self, Format, Hinted, Outcome, UsageError, formats, notice};
+use crate::output::{Hinted, Outcome, UsageError, notice};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, OnCluster, Wait};
@@ -55,9 +55,6 @@ pub(crate) struct AddArgs {
     pull_secret: Option<String>,
     #[command(flatten)]
     settings: SettingsFlags,
-    /// Print the catalog and write nothing
-    #[arg(short, long, value_parser = formats(&[]), default_value_t)]
-    output: Format,
     #[command(flatten)]
     confirm: Confirm,
     #[command(flatten)]
@@ -81,23 +78,19 @@ pub(crate) async fn add(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let wanted = wanted(&args)?;
-    let global = &args.confirm.rehearsal.of(global);
-    match args.output {
-        Format::Json => return output::write_json(out, &wanted).map(|()| Outcome::Done),
-        Format::Yaml => return output::write_yaml(out, &wanted).map(|()| Outcome::Done),
-        _ => {}
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
+    if rehearsal.document().is_some() {
+        return out.object(&wanted).map(|()| Outcome::Done);
     }
     if let Some((refusal, hint)) = refusal(&puller()?, &args.image).await {
-        notice(&format!("error: {refusal}"));
-        notice(&format!("hint: {hint}"));
-        return Ok(Outcome::Failed);
+        return Err(Hinted::failed(refusal, hint));
     }
     let client = Cluster::client(global).await?;
     let api = Api::<ClusterCatalog>::all(client.clone());
     let there = api.get_opt(&args.name).await;
     if there.context("reading ClusterCatalogs")?.is_some() {
-        notice(&format!("error: ClusterCatalog {:?} is there already", args.name));
-        return Ok(Outcome::Failed);
+        bail!("ClusterCatalog {:?} is there already", args.name);
     }
     let mut question = format!("Serve {} as catalog {}?", args.image, args.name);
     let unlabelled = match &args.pull_secret {
@@ -196,7 +189,7 @@ async fn unlabelled(
     let text = format!("there is no Secret {name:?} in namespace {}", namespaces.join(" or "));
     let make = "kubectl create secret docker-registry";
     let hint = format!("{make} {name} -n {} --from-file=.dockerconfigjson=FILE", namespaces[0]);
-    Err(Hinted { text, hint: Some(hint), outcome: Outcome::Failed }.into())
+    Err(Hinted::failed(text, hint))
 }
 
 /// Returns why an image is not a catalog, and the way out; that it cannot be read from here is only
@@ -229,10 +222,11 @@ pub(crate) async fn remove(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = OnCluster::default().connect(global).await?;
     let client = cluster.own_client().clone();
-    Cluster::catalog(&client, &args.name).await?;
+    let catalog = Cluster::catalog(&client, &args.name).await?;
     let (packages, unread) = cluster.packages().await?;
     let offered: Vec<_> = packages
         .iter()
@@ -260,6 +254,7 @@ pub(crate) async fn remove(
     let api = Api::<ClusterCatalog>::all(client);
     let removed = api.delete(&args.name, &DeleteParams::default()).await;
     removed.with_context(|| format!("deleting ClusterCatalog {}", args.name))?;
+    out.object(&catalog)?;
     writeln!(out, "catalog {} removed", args.name)?;
     Ok(Outcome::Done)
 }
@@ -278,7 +273,6 @@ mod tests {
             poll,
             pull_secret: Some("mine".to_owned()),
             settings: SettingsFlags::default(),
-            output: Format::Yaml,
             confirm: Confirm::default(),
             wait: Wait::default(),
         };

@@ -3,20 +3,17 @@
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use kube::api::Api;
 use olm_api::ClusterCatalog;
 use olm_api::conditions::{status, types};
 use olm_core::status::find;
-use tokio::time::Instant;
 
 use crate::limit::patiently;
-use crate::output::{Outcome, notice};
-
-/// How often a catalog is looked at that is waited for.
-const LOOK: Duration = Duration::from_millis(500);
+use crate::output::Outcome;
+use crate::waiting::{self, Look};
 
 /// Returns a condition that is about the catalog as it was written last.
 pub(super) fn current<'a>(catalog: &'a ClusterCatalog, type_: &str) -> Option<&'a Condition> {
@@ -33,32 +30,20 @@ pub(super) async fn wait(
     (word, done): (&str, impl Fn(&ClusterCatalog) -> bool),
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let (api, begun) = (Api::<ClusterCatalog>::all(client.clone()), Instant::now());
-    let mut told = String::new();
-    loop {
+    let api = Api::<ClusterCatalog>::all(client.clone());
+    waiting::wait(timeout, &format!("{name} is not {word} yet"), async |begun| {
         let catalog = patiently(begun, timeout, async || api.get(name).await).await;
         let catalog = catalog.with_context(|| format!("reading ClusterCatalog {name}"))?;
         if done(&catalog) {
             writeln!(out, "{name}: {word} after {} s", begun.elapsed().as_secs())?;
-            return Ok(Outcome::Done);
+            return Ok(Look::Ended(Outcome::Done));
         }
-        if let Some(progressing) = current(&catalog, types::PROGRESSING) {
-            if progressing.status == status::FALSE && begun.elapsed() >= stands {
-                notice(&format!("error: {name}: {}", progressing.message));
-                return Ok(Outcome::Failed);
-            }
-            if progressing.message != told {
-                told.clone_from(&progressing.message);
-                notice(&format!("{name}: {told}"));
-            }
+        let progressing = current(&catalog, types::PROGRESSING);
+        let stopped = progressing.filter(|found| found.status == status::FALSE);
+        if let Some(stopped) = stopped.filter(|_| begun.elapsed() >= stands) {
+            bail!("{name}: {}", stopped.message);
         }
-        if begun.elapsed() >= Duration::from_secs(timeout) {
-            notice(&format!(
-                "error: timed out after {timeout} s: {name} is not {word} yet; the \
-                 controller keeps trying"
-            ));
-            return Ok(Outcome::TimedOut);
-        }
-        tokio::time::sleep(LOOK).await;
-    }
+        Ok(Look::Going(progressing.map(|found| format!("{name}: {}", found.message))))
+    })
+    .await
 }

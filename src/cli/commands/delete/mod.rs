@@ -4,7 +4,6 @@ mod deletion;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -19,19 +18,17 @@ use olm_core::resolve::Origin;
 use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
 use serde_json::json;
-use tokio::time::Instant;
 
-use super::rbac::made::{account_of, made, shared_with};
+use super::rbac::made::{self, account_of, shared_with};
 use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::{DryRun, Global};
 use crate::limit::patiently;
-use crate::managed::failure;
+use crate::managed::{Managed, failure};
 use crate::output::{Outcome, notice, one_line};
 use crate::verb::{Confirm, OnCluster, Wait};
+use crate::waiting::{self, Look};
 
-/// How often a removal is looked at.
-const LOOK: Duration = Duration::from_millis(500);
 /// Objects that are counted of a CRD; beyond it is said that there are more.
 const MOST: u32 = 500;
 /// Names that are shown of each namespace.
@@ -56,6 +53,10 @@ pub(crate) struct DeleteArgs {
     /// First delete the extensions that depend on it, and theirs
     #[arg(long, conflicts_with_all = ["orphan", "no_wait"])]
     cascade: bool,
+    /// Then delete its service account, and the roles and bindings that `rbac` and `install` made for
+    /// it, unless another extension has the same account
+    #[arg(long, conflicts_with_all = ["orphan", "no_wait"])]
+    with_account: bool,
     #[command(flatten)]
     confirm: Confirm,
     #[command(flatten)]
@@ -91,7 +92,8 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let global = &args.confirm.rehearsal.of(global);
+    let rehearsal = args.confirm.rehearsal;
+    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
     let cluster = OnCluster::default().connect(global).await?;
     if args.retain_crds || args.delete_data {
         cluster.heeds(policy::UNINSTALL).await?;
@@ -101,8 +103,12 @@ pub(crate) async fn run(
     for name in &going {
         let extension = cluster.extension(name).await?;
         let data = users_data(&cluster, &extension).await?;
-        let rights = left_behind(&cluster, &extension).await;
+        let rights = rights(&cluster, &extension, args.with_account).await?;
         show(&extension, &data, out)?;
+        if args.with_account && !rights.is_empty() {
+            let named: Vec<_> = rights.iter().map(Managed::named).collect();
+            writeln!(out, "  its account: {}", named.join(", "))?;
+        }
         show_dependents(&cluster, &extension, &going, out).await?;
         in_the_way |= data.iter().any(|data| !data.is_empty());
         extensions.push((extension, rights));
@@ -117,6 +123,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Failed);
     }
     if global.dry_run == Some(DryRun::Client) {
+        extensions.iter().try_for_each(|(extension, _)| out.object(extension))?;
         return Ok(Outcome::Done);
     }
     for (extension, _) in &extensions {
@@ -133,6 +140,7 @@ pub(crate) async fn run(
     let api = Api::<ClusterExtension>::all(client.clone());
     for (extension, rights) in &extensions {
         deletion::delete(client, extension, args.decision(), args.params()).await?;
+        out.object(extension)?;
         if !args.wait.is_wanted(global) {
             writeln!(out, "{} is being deleted", extension.name_any())?;
             continue;
@@ -141,7 +149,20 @@ pub(crate) async fn run(
         if outcome != Outcome::Done {
             return Ok(outcome);
         }
-        for command in rights {
+        if args.with_account {
+            for one in rights {
+                let deleted = made::delete(client, one).await;
+                deleted.with_context(|| format!("deleting {}", one.text()))?;
+                let (resource, metadata) = (&one.resource, &one.object.metadata);
+                let ApiResource { api_version, kind, .. } = resource;
+                out.object(
+                    &json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}),
+                )?;
+                writeln!(out, "{} deleted", one.named())?;
+            }
+            continue;
+        }
+        for command in commands(rights) {
             notice(&format!("hint: rights of its account are left: {command}"));
         }
     }
@@ -205,25 +226,58 @@ async fn show_dependents(
     Ok(())
 }
 
-/// Returns the commands that delete the roles and bindings which `rbac` and `install` made for the
-/// account of an extension, as far as the caller may list them; none where another extension has
-/// the same account.
-async fn left_behind(cluster: &Cluster, extension: &ClusterExtension) -> Vec<String> {
-    let Some(account) = account_of(extension) else {
-        return Vec::new();
+/// Returns the roles and bindings that `rbac` and `install` made for the account of an extension, and
+/// with that the account; nothing where another extension has it too, and nothing that is kept by a
+/// manager. Without deleting them it is enough to know what the caller may list.
+async fn rights(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    with_account: bool,
+) -> anyhow::Result<Vec<Managed>> {
+    let (client, name) = (cluster.own_client(), extension.name_any());
+    let found = async {
+        let Some(account) = account_of(extension) else {
+            return Ok(Vec::new());
+        };
+        if let Some(other) = shared_with(&cluster.extensions().await?, &account, &name) {
+            if with_account {
+                notice(&format!("note: {account} is the account of {other} too: it stays"));
+            }
+            return Ok(Vec::new());
+        }
+        let mut found = made::made(client, &account).await?;
+        // The default account of a namespace is everybody's.
+        if with_account && account.name != "default" {
+            found.extend(made::itself(client, &account).await?);
+        }
+        anyhow::Ok(found)
     };
-    let all = cluster.extensions().await.unwrap_or_default();
-    if shared_with(&all, &account, &extension.name_any()).is_some() {
-        return Vec::new();
-    }
-    let made = made(cluster.own_client(), &account).await;
+    let found = match found.await {
+        Err(error) if with_account => {
+            return Err(error.context("reading the rights of its account"));
+        }
+        found => found.unwrap_or_default(),
+    };
+    let stays = |one: &Managed| {
+        let keeper = changes::kept_by(&one.object).filter(|_| with_account);
+        if let Some(keeper) = keeper {
+            notice(&format!("note: {} is kept by {keeper}: it stays", one.named()));
+        }
+        keeper.is_some()
+    };
+    Ok(found.into_iter().filter(|one| !stays(one)).collect())
+}
+
+/// Returns the commands that delete objects, one for each namespace; what lies in none is deleted
+/// whichever is named.
+fn commands(objects: &[Managed]) -> Vec<String> {
+    let home = objects.iter().find_map(|one| one.object.namespace());
+    let home = home.unwrap_or_else(|| "default".to_owned());
     let mut words = BTreeMap::<String, Vec<String>>::new();
-    for one in made.unwrap_or_default() {
-        // What lies in no namespace is deleted whichever is named.
-        let place = one.object.namespace();
-        let place = place.unwrap_or_else(|| account.namespace.clone());
+    for one in objects {
         let kind = one.resource.kind.to_ascii_lowercase();
         let word = format!("{kind}/{}", one.object.name_any());
+        let place = one.object.namespace().unwrap_or_else(|| home.clone());
         words.entry(place).or_default().push(word);
     }
     let commands = words.iter();
@@ -352,37 +406,24 @@ async fn wait(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let (name, uid) = (extension.name_any(), &extension.metadata.uid);
-    let begun = Instant::now();
     // For a while, the old text does not count as the result of the annotation.
     let before = args.decision().map(|_| message(extension).to_owned());
-    let mut told = String::new();
-    loop {
-        let found = patiently(begun, args.wait.timeout, async || api.get_opt(&name).await).await;
+    let (timeout, late) = (args.wait.timeout, format!("{name} is still being removed"));
+    waiting::wait(timeout, &late, async |begun| {
+        let found = patiently(begun, timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == *uid) else {
             writeln!(out, "{name} deleted after {} s", begun.elapsed().as_secs())?;
-            return Ok(Outcome::Done);
+            return Ok(Look::Ended(Outcome::Done));
         };
         let message = message(&found);
-        let is_old = before.as_deref() == Some(message) && begun.elapsed() < changes::NOTICED;
+        let is_old = before.as_deref() == Some(message) && begun.elapsed() < waiting::NOTICED;
         if message.starts_with(BLOCKED) && !is_old {
             writeln!(out, "{name}: {message}")?;
-            return Ok(Outcome::Failed);
+            return Ok(Look::Ended(Outcome::Failed));
         }
-        let ready = ready(&found);
-        let uninstalling = ready.is_some_and(|ready| ready.reason == "Uninstalling");
-        if uninstalling && message != told {
-            notice(message);
-            message.clone_into(&mut told);
-        }
-        if begun.elapsed() >= Duration::from_secs(args.wait.timeout) {
-            notice(&format!(
-                "error: timed out after {} s: {name} is still being removed; the controller keeps \
-                 trying",
-                args.wait.timeout
-            ));
-            return Ok(Outcome::TimedOut);
-        }
-        tokio::time::sleep(LOOK).await;
-    }
+        let uninstalling = ready(&found).is_some_and(|ready| ready.reason == "Uninstalling");
+        Ok(Look::Going(uninstalling.then(|| message.to_owned())))
+    })
+    .await
 }

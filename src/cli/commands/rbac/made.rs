@@ -28,6 +28,15 @@ pub(crate) async fn made(client: &Client, account: &Account) -> kube::Result<Vec
     Ok(made)
 }
 
+/// Returns an account itself, if it is there.
+pub(crate) async fn itself(client: &Client, account: &Account) -> kube::Result<Option<Managed>> {
+    let kind = GroupVersionKind::gvk("", "v1", "ServiceAccount");
+    let resource = ApiResource::from_gvk(&kind);
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &account.namespace, &resource);
+    let found = api.get_metadata_opt(&account.name).await?;
+    Ok(found.map(|object| Managed { resource, object }))
+}
+
 /// Says whether an account was given rights that stay the same between versions; not where that
 /// cannot be read.
 pub(super) async fn is_stable(client: &Client, account: &Account) -> bool {
@@ -52,7 +61,7 @@ pub(super) async fn besides(
 }
 
 /// Deletes one of them, unless somebody has made it anew.
-pub(super) async fn delete(client: &Client, made: &Managed) -> kube::Result<()> {
+pub(crate) async fn delete(client: &Client, made: &Managed) -> kube::Result<()> {
     let mut params = DeleteParams::background();
     params.preconditions =
         Some(Preconditions { uid: made.object.metadata.uid.clone(), resource_version: None });

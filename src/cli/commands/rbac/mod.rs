@@ -35,7 +35,7 @@ use crate::commands::render::{Rendering, print};
 use crate::connection::Global;
 use crate::document::Document as _;
 use crate::managed::Managed;
-use crate::output::{Format, Outcome, UsageError, notice, objects, one_line};
+use crate::output::{Format, Hinted, Outcome, UsageError, notice, one_line};
 use crate::target::{Loaded, Lookup, load};
 use crate::verb::{Confirm, InNamespace};
 use live::{Findings, Question, compare};
@@ -89,9 +89,6 @@ pub(crate) struct RbacArgs {
     /// How the bundles are rendered.
     #[command(flatten)]
     rendering: Rendering,
-    /// Output format; with --check json, otherwise text
-    #[arg(short, long, value_parser = objects())]
-    output: Option<Format>,
 }
 
 /// What is done with the rights.
@@ -160,6 +157,12 @@ impl Rendered {
     }
 }
 
+impl RbacArgs {
+    fn output(&self) -> Option<Format> {
+        self.confirm.rehearsal.output
+    }
+}
+
 /// Computes the rights, and does with them what is asked for.
 pub(crate) async fn run(
     args: RbacArgs,
@@ -200,7 +203,8 @@ pub(crate) async fn run(
         _ if args.mode.diff => diff(&args, &subjects, out),
         cluster => {
             let objects = generated(&args, &subjects, &people)?;
-            if let Some(cluster) = cluster.as_ref().filter(|_| apply) {
+            let writes = apply && args.confirm.rehearsal.document().is_none();
+            if let Some(cluster) = cluster.as_ref().filter(|_| writes) {
                 let surplus = if args.prune {
                     surplus(cluster, &subjects.account, extension.as_deref(), &objects).await?
                 } else {
@@ -208,7 +212,7 @@ pub(crate) async fn run(
                 };
                 return write(cluster.own_client(), &objects, &surplus, args.confirm, out).await;
             }
-            let output = args.output.unwrap_or(Format::Yaml);
+            let output = args.output().unwrap_or(Format::Yaml);
             if output == Format::Yaml {
                 out.write_all(header(&subjects.rendered, &subjects.account).as_bytes())?;
             }
@@ -248,6 +252,7 @@ async fn write(
     confirm: Confirm,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    let out = &mut confirm.rehearsal.written(out);
     if !confirm.yes {
         for object in objects {
             notice(&format!("  {}", changes::named(object)));
@@ -371,9 +376,10 @@ async fn look(
     let found = match compared.await {
         Ok(found) => found,
         Err(error) => {
-            notice(&format!("error: what {account} may do is not known: {}", one_line(&error)));
-            notice("hint: it takes the right to list roles, clusterroles and their bindings");
-            return Ok(Outcome::Unknown);
+            return Err(Hinted::unknown(
+                format!("what {account} may do is not known: {}", one_line(&error)),
+                "it takes the right to list roles, clusterroles and their bindings",
+            ));
         }
     };
     for error in &found.errors {
@@ -395,10 +401,10 @@ async fn look(
             notice(&format!("service account {account} lacks nothing"));
             return Ok(Outcome::Done);
         }
-        print(objects, args.output.unwrap_or(Format::Yaml), out)?;
+        print(objects, args.output().unwrap_or(Format::Yaml), out)?;
         return Ok(Outcome::Done);
     }
-    if args.output == Some(Format::Json) {
+    if args.output() == Some(Format::Json) {
         document(account, &found).write(Format::Json, out)?;
     } else {
         table(subjects, &found, out)?;

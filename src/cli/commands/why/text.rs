@@ -8,12 +8,28 @@ use olm_core::explain::{
     BundleReport, CatalogSummary, Finding, Found, Report, Stage, Target, Verdict,
 };
 
-use crate::output::{Paint, Painted, Styles, Table};
+use crate::output::{Paint, Painted, Styles, Table, folded};
 
 /// The most consecutive bundles with the same reasons that are shown without `--all`.
 const SHORT: usize = 3;
 /// The most channels of a bundle that are shown.
 const MAX_CHANNELS: usize = 3;
+/// Width of the labels of the answer.
+const LABEL: usize = 11;
+
+/// Adds a line; where it is broken, what follows begins below column `hang`.
+fn say(text: &mut Painted, hang: usize, line: &str) {
+    // Writing to a text cannot fail.
+    let _ = writeln!(text, "{}", folded(line, hang));
+}
+
+/// Adds a line of the answer.
+fn answer_line(text: &mut Painted, key: &str, value: &str) {
+    for (number, line) in value.lines().enumerate() {
+        let label = if number == 0 { format!("{key}:") } else { String::new() };
+        say(text, LABEL, &format!("{label:<LABEL$}{line}"));
+    }
+}
 
 /// Options for showing a report.
 pub(super) struct View {
@@ -52,9 +68,9 @@ impl View {
         }
         lines.push(("Asked for", asked(report)));
         for (key, value) in lines.drain(..) {
-            let _ = writeln!(text, "{:<11}{value}", format!("{key}:"));
+            answer_line(&mut text, key, &value);
         }
-        let _ = write!(text, "{:<11}", "Answer:");
+        let _ = write!(text, "{:<LABEL$}", "Answer:");
         text.line(Paint::Strong, &answered(report));
         if let Some(message) = &report.message {
             lines.push(("Message", message.clone()));
@@ -66,18 +82,17 @@ impl View {
             lines.push(("Held by", format!("{}: {}", hold.code, hold.text)));
         }
         if let Some(said) = &report.controller {
-            let message = said.message.replace('\n', "\n           ");
-            lines.push(("Status", format!("{}: {message}", said.reason)));
+            lines.push(("Status", format!("{}: {}", said.reason, said.message)));
         }
         for (key, value) in lines {
-            let _ = writeln!(text, "{:<11}{value}", format!("{key}:"));
+            answer_line(&mut text, key, &value);
         }
         let differs = report.controller.as_ref();
         if let Some(differs) = differs.and_then(|said| said.differs.as_ref()) {
-            let _ = writeln!(text, "{differs}");
+            say(&mut text, 0, &differs.to_string());
         }
         for warning in report.selected.iter().flat_map(|it| &it.warnings) {
-            let _ = writeln!(text, "{:<11}it {}", "Warning:", warning.finding);
+            answer_line(&mut text, "Warning", &format!("it {}", warning.finding));
         }
         text.into_text()
     }
@@ -90,7 +105,7 @@ impl View {
             let title = format!("{version} is in none of the consulted catalogs");
             text.line(Paint::Strong, &title);
             if !target.nearest.is_empty() {
-                let _ = writeln!(text, "  nearest: {}", target.nearest.join(", "));
+                say(&mut text, 4, &format!("  nearest: {}", target.nearest.join(", ")));
             }
             return text.into_text();
         }
@@ -101,14 +116,14 @@ impl View {
             let title = format!("{} of catalog {} is {verdict}", bundle.name, bundle.catalog);
             text.line(Paint::Strong, &title);
             for reason in &bundle.reasons {
-                let _ = writeln!(text, "  {}: {}", reason.finding.code(), reason.finding);
+                say(&mut text, 4, &format!("  {}: {}", reason.finding.code(), reason.finding));
             }
         }
         if let Some(path) = &target.path {
-            let _ = writeln!(text, "{}", way(path, &target.refused, report.request.version));
+            say(&mut text, 2, &way(path, &target.refused, report.request.version));
         }
         if target.ways.is_empty() && !target.selected {
-            let _ = writeln!(text, "Nothing that a ClusterExtension can ask for leads to it now");
+            say(&mut text, 0, "Nothing that a ClusterExtension can ask for leads to it now");
         }
         for change in &target.ways {
             let steps = match (change.forced, change.steps) {
@@ -116,7 +131,7 @@ impl View {
                 (false, 1) => "at once".to_owned(),
                 (false, steps) => format!("in {steps} updates"),
             };
-            let _ = writeln!(text, "To get it {steps}: {change}");
+            say(&mut text, 2, &format!("To get it {steps}: {change}"));
         }
         text.into_text()
     }
@@ -203,7 +218,7 @@ impl View {
         let mut text = Painted::new(self.styles);
         text.line(Paint::Strong, "What may help:");
         for hint in hints {
-            let _ = writeln!(text, "- {}", hint.text);
+            say(&mut text, 2, &format!("- {}", hint.text));
         }
         Some(text.into_text())
     }

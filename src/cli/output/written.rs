@@ -1,0 +1,95 @@
+//! The output of a verb that writes: text for people, or with `-o` the objects that were written, and
+//! the text beside them on stderr.
+
+use std::io::{self, Stderr, Write};
+
+use anyhow::Context as _;
+use olm_core::object::Object;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Format, Screen, is_quiet, write_json, write_yaml};
+use crate::managed::named;
+
+/// Where a verb writes its text, and the objects.
+pub(crate) struct Written<'a> {
+    out: &'a mut dyn Write,
+    format: Option<Format>,
+    beside: Screen<Stderr>,
+    is_first: bool,
+}
+
+impl<'a> Written<'a> {
+    /// Prints objects in this format, or text without one.
+    pub(crate) fn new(out: &'a mut dyn Write, format: Option<Format>) -> Self {
+        Self { out, format, beside: Screen::new(io::stderr()), is_first: true }
+    }
+
+    /// Prints an object that was written, if objects are printed.
+    pub(crate) fn object(&mut self, object: &impl Serialize) -> anyhow::Result<()> {
+        let Some(format) = self.format else {
+            return Ok(());
+        };
+        let object = Object::from_value(serde_json::to_value(object)?);
+        let mut object = object.context("an object of Kubernetes is a JSON object")?;
+        if format == Format::Name {
+            writeln!(self.out, "{}", named(object.kind(), object.group(), object.name()))?;
+            return Ok(());
+        }
+        if let Some(metadata) = object.0.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        if format == Format::Json {
+            return write_json(self.out, &object.0);
+        }
+        if !std::mem::take(&mut self.is_first) {
+            writeln!(self.out, "---")?;
+        }
+        write_yaml(self.out, &object.into_value())
+    }
+}
+
+impl Write for Written<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.format {
+            None => self.out.write(bytes),
+            Some(_) if is_quiet() => Ok(bytes.len()),
+            Some(_) => self.beside.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::text(None, "lamp: resumed\n")]
+    #[case::name(
+        Some(Format::Name),
+        "clusterextension.olm.operatorframework.io/a\nclusterextension.olm.operatorframework.io/b\n"
+    )]
+    #[case::yaml(
+        Some(Format::Yaml),
+        "apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\nmetadata:\n  name: a\n---\n\
+         apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\nmetadata:\n  name: b\n"
+    )]
+    fn text_or_what_was_written(#[case] format: Option<Format>, #[case] want: &str) {
+        let mut out = Vec::new();
+        let mut written = Written::new(&mut out, format);
+        writeln!(written, "lamp: resumed").unwrap();
+        for name in ["a", "b"] {
+            let object = json!({"apiVersion": "olm.operatorframework.io/v1",
+                "kind": "ClusterExtension", "metadata": {"name": name, "managedFields": []}});
+            written.object(&object).unwrap();
+        }
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+}
