@@ -49,12 +49,11 @@ impl Classic<'_> {
             let text = "was installed for another: nothing will install or update it for you";
             answer.line(subscription, Carried::Yes, "metadata.name", text);
         }
-        let group = self.group(subscription.namespace(), answer);
-        self.conditions(subscription, &mut annotations, answer);
-        self.roles(subscription, &mut annotations, answer);
         if !annotations.is_empty() {
             metadata["annotations"] = Value::Object(annotations);
         }
+        let group = self.group(subscription.namespace(), answer);
+        self.conditions(subscription, answer);
         let account = account_name(&group, package);
         let mut spec = json!({
             "namespace": subscription.namespace(),
@@ -186,43 +185,13 @@ impl Classic<'_> {
         annotations
     }
 
-    /// Says what becomes of the `OperatorCondition` of the installed CSV, if anybody has written to it:
-    /// Classic makes one for each.
-    fn conditions(
-        &self,
-        subscription: &Object,
-        annotations: &mut serde_json::Map<String, Value>,
-        answer: &mut Answer,
-    ) {
+    /// Says what of the `OperatorCondition` of the installed CSV is not carried.
+    fn conditions(&self, subscription: &Object, answer: &mut Answer) {
         let csv = text(subscription, "/status/installedCSV");
         let found = self.find("OperatorCondition", subscription.namespace(), csv);
-        let written = ["/spec/conditions", "/spec/overrides", "/status/conditions"];
-        let Some(condition) = found.filter(|found| written.iter().any(|it| has(found, it))) else {
-            return;
-        };
-        annotations.insert(policy::OPERATOR_CONDITIONS.to_owned(), json!("Enabled"));
-        let text = format!("becomes annotation {}: Enabled", policy::OPERATOR_CONDITIONS);
-        answer.line(condition, Carried::Yes, "conditions", text);
-        if has(condition, "/spec/overrides") {
-            let text = "are not copied: set them again once the extension is installed";
+        if let Some(condition) = found.filter(|found| has(found, "/spec/overrides")) {
+            let text = "is not read: pause the extension to hold updates";
             answer.line(condition, Carried::No, "overrides", text);
-        }
-    }
-
-    /// Says what becomes of the roles that Classic makes for users of the CRDs of the installed CSV.
-    fn roles(
-        &self,
-        subscription: &Object,
-        annotations: &mut serde_json::Map<String, Value>,
-        answer: &mut Answer,
-    ) {
-        let csv = text(subscription, "/status/installedCSV");
-        let found = self.find("ClusterServiceVersion", subscription.namespace(), csv);
-        let owned = "/spec/customresourcedefinitions/owned";
-        if let Some(csv) = found.filter(|csv| has(csv, owned)) {
-            annotations.insert(policy::USER_ROLES.to_owned(), json!("aggregate"));
-            let text = format!("become annotation {}: aggregate", policy::USER_ROLES);
-            answer.line(csv, Carried::Yes, "roles of its CRDs for users", text);
         }
     }
 }

@@ -50,33 +50,6 @@ fn what_is_printed_is_understood_by_the_controller() {
 }
 
 #[test]
-fn roles_and_conditions_of_classic_become_annotations() {
-    let text = "
-apiVersion: operators.coreos.com/v1alpha1
-kind: Subscription
-metadata: {name: pot, namespace: a}
-spec: {name: pot, channel: stable, source: s}
-status: {installedCSV: pot.v1.0.0}
----
-apiVersion: operators.coreos.com/v1alpha1
-kind: ClusterServiceVersion
-metadata: {name: pot.v1.0.0, namespace: a}
-spec: {version: 1.0.0, customresourcedefinitions: {owned: [{name: pots.example.com}]}}
----
-apiVersion: operators.coreos.com/v2
-kind: OperatorCondition
-metadata: {name: pot.v1.0.0, namespace: a}
-status: {conditions: [{type: Upgradeable, status: 'True'}]}
-";
-    let objects = objects(text);
-    let answer = Classic::new(&objects).convert(&[]);
-    let extension = answer.migrations[0].extension.clone().into_value();
-    let annotation = |key: &str| extension["metadata"]["annotations"][key].as_str();
-    assert_eq!(annotation(olm_api::keys::policy::USER_ROLES), Some("aggregate"));
-    assert_eq!(annotation(olm_api::keys::policy::OPERATOR_CONDITIONS), Some("Enabled"));
-}
-
-#[test]
 fn only_the_named_subscriptions_are_converted() {
     let objects = objects(FLEET);
     let answer = Classic::new(&objects).convert(&["loom".to_owned()]);

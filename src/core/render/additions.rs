@@ -60,9 +60,6 @@ pub enum UserRoles {
     Aggregate,
 }
 
-/// Names of the variables for proxies; a bundle that sets one of them has proxies of its own.
-const PROXY_NAMES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
-
 /// Proxies as variables, values by name, empty ones left out.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProxyVariables(BTreeMap<String, String>);
@@ -70,11 +67,13 @@ pub struct ProxyVariables(BTreeMap<String, String>);
 impl ProxyVariables {
     /// Returns those of OpenShift's `Proxy`; where there is none, `otherwise`.
     pub fn of_cluster(proxy: Option<&Value>, otherwise: &Self) -> Self {
-        let Some(proxy) = proxy else {
-            return otherwise.clone();
-        };
+        proxy.map_or_else(|| otherwise.clone(), |proxy| Self::of_status(&proxy["status"]))
+    }
+
+    /// Reads `status` of OpenShift's `Proxy`.
+    pub fn of_status(status: &Value) -> Self {
         let values = ["httpProxy", "httpsProxy", "noProxy"];
-        let values = values.map(|key| proxy["status"][key].as_str().map(str::to_owned));
+        let values = values.map(|key| status[key].as_str().map(str::to_owned));
         PROXY_NAMES.into_iter().zip(values).collect()
     }
 
@@ -122,6 +121,9 @@ impl fmt::Debug for ProxyVariables {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
+
+/// Names of the variables that say that the bundle knows its proxies itself.
+const PROXY_NAMES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 
 impl Additions {
     /// Adds to the objects that a bundle was rendered to, for an extension of this name in
