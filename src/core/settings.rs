@@ -29,6 +29,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// What the flags of a controller say, each member named after its flag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag without a value")]
 pub struct ControllerSettings {
     /// Version of the form.
     pub schema_version: u32,

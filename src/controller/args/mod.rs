@@ -26,38 +26,10 @@ use crate::credentials::GlobalPullSecret;
 use crate::gate::Manage;
 use crate::tls;
 pub use value::*;
-use value::{bytes, duration, listen_address, words};
+use value::{GATES_WITHOUT_EFFECT, KLOG, bytes, duration, listen_address, words};
 
 const CERT_MANAGER_GATE: &str = "WebhookProviderCertManager";
 const SERVICE_CA_GATE: &str = "WebhookProviderOpenshiftServiceCA";
-/// Gates of upstream that switch on what does not exist here.
-const GATES_WITHOUT_EFFECT: [(&str, &str); 6] = [
-    ("AllAlpha", "each gate is set by its name"),
-    ("AllBeta", "each gate is set by its name"),
-    ("GraphQLCatalogQueries", "there is no GraphQL endpoint"),
-    ("HelmChartSupport", "bundles are not Helm charts"),
-    (
-        "PreflightPermissions",
-        "--rbac-preflight decides what is done about missing rights, enforce by default",
-    ),
-    ("SyntheticPermissions", "an extension is installed as a service account"),
-];
-/// The flags of klog that upstream has beside `--logtostderr` and `--v`.
-const KLOG: [&str; 13] = [
-    "add_dir_header",
-    "alsologtostderr",
-    "alsologtostderrthreshold",
-    "legacy_stderr_threshold_behavior",
-    "log_backtrace_at",
-    "log_dir",
-    "log_file",
-    "log_file_max_size",
-    "one_output",
-    "skip_headers",
-    "skip_log_headers",
-    "stderrthreshold",
-    "vmodule",
-];
 /// Heading of the flags that few installations set.
 const RARE: &str = "Rarely needed";
 const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

@@ -125,6 +125,36 @@ const GATES: [&str; 14] = [
     "WebhookProviderOpenshiftServiceCA",
 ];
 
+/// Gates of upstream that switch on what does not exist here.
+pub(super) const GATES_WITHOUT_EFFECT: [(&str, &str); 6] = [
+    ("AllAlpha", "each gate is set by its name"),
+    ("AllBeta", "each gate is set by its name"),
+    ("GraphQLCatalogQueries", "there is no GraphQL endpoint"),
+    ("HelmChartSupport", "bundles are not Helm charts"),
+    (
+        "PreflightPermissions",
+        "--rbac-preflight decides what is done about missing rights, enforce by default",
+    ),
+    ("SyntheticPermissions", "an extension is installed as a service account"),
+];
+
+/// The flags of klog that upstream has beside `--logtostderr` and `--v`.
+pub(super) const KLOG: [&str; 13] = [
+    "add_dir_header",
+    "alsologtostderr",
+    "alsologtostderrthreshold",
+    "legacy_stderr_threshold_behavior",
+    "log_backtrace_at",
+    "log_dir",
+    "log_file",
+    "log_file_max_size",
+    "one_output",
+    "skip_headers",
+    "skip_log_headers",
+    "stderrthreshold",
+    "vmodule",
+];
+
 impl FromStr for LeaseName {
     type Err = NotNamespaced;
 
