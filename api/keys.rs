@@ -145,13 +145,15 @@ pub mod policy {
     /// Kinds whose objects are taken over where nobody controls them, joined by commas, each `<kind>`
     /// or `<kind>.<group>`, or `all`.
     pub const ADOPT: &str = "policy.olm.operatorframework.io/adopt";
-    /// `Inject`: operators get the proxies of OpenShift's `Proxy` `cluster` (applying.md 10).
+    /// `Inject`: operators get the proxies of OpenShift's `Proxy` `cluster`, elsewhere those of the
+    /// controller; or `None` (applying.md 10).
     pub const CLUSTER_PROXY: &str = "policy.olm.operatorframework.io/cluster-proxy";
     /// `"true"`: the install namespace is made, as the account, where it is missing.
     pub const CREATE_NAMESPACE: &str = "policy.olm.operatorframework.io/create-namespace";
-    /// `Enabled`: the operator gets an OperatorCondition, which is respected (applying.md 10).
+    /// `Enabled`: the operator gets an OperatorCondition, which is respected; or `Disabled`
+    /// (applying.md 10).
     pub const OPERATOR_CONDITIONS: &str = "policy.olm.operatorframework.io/operator-conditions";
-    /// `create` or `aggregate` (api.md 6.3).
+    /// `none`, `create` or `aggregate` (api.md 6.3).
     pub const USER_ROLES: &str = "policy.olm.operatorframework.io/user-roles";
     /// On a ClusterObjectSet: the webhook certificate provider chosen for the first revision.
     pub const WEBHOOK_CERTIFICATES: &str = "policy.olm.operatorframework.io/webhook-certificates";

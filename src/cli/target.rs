@@ -179,7 +179,7 @@ pub(crate) struct Installation {
     pub(crate) inline: Option<Value>,
     /// Who issues the certificates of its webhooks, if that is recorded.
     pub(crate) certificates: Option<CertificateSource>,
-    /// What its annotations add to its bundles.
+    /// What is added to its bundles.
     pub(crate) additions: Additions,
     /// Which of its bundles is installed, by name.
     pub(crate) installed: Option<String>,

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, Error};
 use olm_api::keys::{manager, name};
+use olm_core::render::ProxyVariables;
 use olm_core::settings::{ControllerSettings, FeatureGate, KEY};
 use serde_json::json;
 use strum::IntoEnumIterator as _;
@@ -21,8 +22,8 @@ const INTERVAL: Duration = Duration::from_hours(1);
 /// The same after a failure.
 const RETRY: Duration = Duration::from_mins(5);
 
-/// Returns what a controller with these flags decides by.
-pub fn of(args: &Args) -> ControllerSettings {
+/// Returns what a controller with these flags, and these variables in its environment, decides by.
+pub fn of(args: &Args, variable: impl Fn(&str) -> Option<String>) -> ControllerSettings {
     let gates = FeatureGate::iter().map(|gate| (gate.name().to_owned(), args.is_on(gate)));
     ControllerSettings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -38,6 +39,13 @@ pub fn of(args: &Args) -> ControllerSettings {
         rbac_preflight: args.rbac_preflight,
         platform_version: args.platform_version,
         infer_platform_version: args.infer_platform_version,
+        default_cluster_proxy: args.default_cluster_proxy,
+        default_operator_conditions: args.default_operator_conditions,
+        default_user_roles: args.default_user_roles,
+        operator_proxy: match &args.operator_proxy[..] {
+            [] => ProxyVariables::of_environment(variable),
+            given => ProxyVariables::joined(given),
+        },
         feature_gates: gates.collect::<BTreeMap<_, _>>(),
         ..ControllerSettings::default()
     }
@@ -106,7 +114,7 @@ mod tests {
     /// The plugin assumes these where it cannot read them.
     #[test]
     fn a_controller_without_flags_decides_by_the_defaults() {
-        let settings = of(&Args::try_parse_from(["olm-controller"]).unwrap());
+        let settings = of(&Args::try_parse_from(["olm-controller"]).unwrap(), |_| None);
         let defaults = ControllerSettings::default();
         for gate in FeatureGate::iter() {
             assert_eq!(settings.is_on(gate), defaults.is_on(gate), "{gate:?}");
@@ -133,9 +141,14 @@ mod tests {
             "--require-approval",
             "--crd-safety-compat",
             "--rbac-preflight=report",
+            "--default-cluster-proxy",
+            "--default-operator-conditions",
+            "--default-user-roles=create",
+            "--operator-proxy=HTTPS_PROXY=proxy",
+            "--operator-proxy=NO_PROXY=example.com",
             "--feature-gates=ConstraintChecking=false",
         ];
-        let settings = of(&Args::try_parse_from(args).unwrap());
+        let settings = of(&Args::try_parse_from(args).unwrap(), |_| Some("else".to_owned()));
         let text = settings.to_yaml();
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
         insta::assert_snapshot!(text);

@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Features;
 use crate::crd_safety::Rules;
+use crate::extension::Defaults;
 use crate::extension::holds::RbacPreflight;
 use crate::gate::MinorRelease;
-use crate::render::CertificateSource;
+use crate::render::{Additions, CertificateSource, ProxyVariables, UserRoles};
 use crate::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
 use crate::revision::{Account, AccountRule};
 use crate::yaml::{self, YamlError};
@@ -28,6 +29,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// What the flags of a controller say, each member named after its flag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag without a value")]
 pub struct ControllerSettings {
     /// Version of the form.
     pub schema_version: u32,
@@ -57,6 +59,14 @@ pub struct ControllerSettings {
     pub platform_version: Option<MinorRelease>,
     /// Whether that is taken from the version of Kubernetes.
     pub infer_platform_version: bool,
+    /// Whether operators get proxies where no annotation says it.
+    pub default_cluster_proxy: bool,
+    /// Whether operators get an OperatorCondition where no annotation says it.
+    pub default_operator_conditions: bool,
+    /// Roles for users of what operators provide, where no annotation says it.
+    pub default_user_roles: UserRoles,
+    /// The proxies that operators get where there is no `Proxy`.
+    pub operator_proxy: ProxyVariables,
     /// Whether each feature gate with an effect is on, by its name.
     pub feature_gates: BTreeMap<String, bool>,
 }
@@ -226,6 +236,10 @@ impl Default for ControllerSettings {
             rbac_preflight: RbacPreflight::default(),
             platform_version: None,
             infer_platform_version: false,
+            default_cluster_proxy: false,
+            default_operator_conditions: false,
+            default_user_roles: UserRoles::default(),
+            operator_proxy: ProxyVariables::default(),
             feature_gates: BTreeMap::new(),
         }
     }
@@ -283,6 +297,19 @@ impl ControllerSettings {
                 Dependencies::Refuse
             },
             pins_releases: true,
+        }
+    }
+
+    /// Returns what counts where the annotations of an extension say nothing.
+    pub fn defaults(&self) -> Defaults {
+        Defaults {
+            updates: self.default_upgrade_policy,
+            additions: Additions {
+                cluster_proxy: self.default_cluster_proxy,
+                operator_conditions: self.default_operator_conditions,
+                user_roles: self.default_user_roles,
+                create_namespace: false,
+            },
         }
     }
 
@@ -350,6 +377,10 @@ mod tests {
             crd_safety_compat: true,
             platform_version: Some(MinorRelease::new(4, 20)),
             infer_platform_version: true,
+            default_cluster_proxy: true,
+            default_operator_conditions: true,
+            default_user_roles: UserRoles::Aggregate,
+            operator_proxy: "NO_PROXY=example.com".parse().unwrap(),
             feature_gates: BTreeMap::from([("ConstraintChecking".to_owned(), false)]),
             ..ControllerSettings::default()
         };
@@ -364,6 +395,7 @@ mod tests {
         assert_eq!(settings, ControllerSettings::default());
         assert_eq!(settings.resolution(), Options::default());
         assert_eq!(settings.features(), Features::default());
+        assert_eq!(settings.defaults(), Defaults::default());
         assert_eq!(settings.accounts(), AccountRule::default());
     }
 

@@ -326,10 +326,10 @@ impl Cluster {
         let filter = ValidExtension::of(extension)
             .map(|valid| valid.filter.clone())
             .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
-        let updates = self.state().await?.controller().resolution().updates;
+        let defaults = self.state().await?.controller().defaults();
         let revisions = self.revisions(name).await?;
         let installed = revision::states(&revisions).installed;
-        let (policy, now) = (Policy::of(extension.annotations(), updates)?, Timestamp::now());
+        let (policy, now) = (Policy::of(extension.annotations(), defaults)?, Timestamp::now());
         let back = going_back(&policy, &revisions, now)?;
         let question = Question {
             filter,
@@ -428,7 +428,7 @@ impl Cluster {
     }
 
     /// Returns the settings of the controller; read once.
-    async fn settings(&self) -> anyhow::Result<&Settings> {
+    pub(crate) async fn settings(&self) -> anyhow::Result<&Settings> {
         let read = || self.flags.on_cluster(&self.client);
         self.settings.get_or_try_init(read).await
     }

@@ -9,7 +9,9 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use olm_api::ClusterExtension;
 use olm_core::extension::{Answer, Goal, Question, ValidExtension, requires_approval, reverted};
 use olm_core::operator_condition::{NotUpgradeable, held};
+use olm_core::render::{Additions, ProxyVariables};
 use olm_core::revision::BundleRecord;
+use olm_core::rights::OPENSHIFT;
 use olm_core::status::Note;
 
 use super::{Cluster, ExtensionSnapshot};
@@ -68,6 +70,18 @@ impl Cluster {
         let found = found.with_context(|| format!("reading namespace {name}"))?;
         let labels = found.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
         Ok(requires_approval(everywhere, labels))
+    }
+
+    /// Returns the proxies that an operator gets, if it is to have some.
+    pub(crate) async fn proxies(&self, additions: &Additions) -> anyhow::Result<ProxyVariables> {
+        if !additions.cluster_proxy {
+            return Ok(ProxyVariables::default());
+        }
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(OPENSHIFT, "v1", "Proxy"));
+        let proxies = Api::<DynamicObject>::all_with(self.client.clone(), &kind);
+        let found = proxies.get_opt("cluster").await.context("reading Proxy cluster")?;
+        let otherwise = &self.settings().await?.controller.operator_proxy;
+        Ok(ProxyVariables::of_cluster(found.as_ref().map(|proxy| &proxy.data), otherwise))
     }
 
     /// Returns why the installed operator does not let another bundle take its place, if it does not.

@@ -157,7 +157,8 @@ fn steps(answer: &Answer) -> Vec<String> {
         ));
         let extension = migration.extension.name();
         steps.push(format!(
-            "Apply extension {extension}, which takes the CRDs over, and wait: kubectl wait \
+            "Apply extension {extension}, which takes the CRDs over, give its account the rights that \
+             its annotations need (kubectl olm rbac {extension} --apply), and wait: kubectl wait \
              --for=condition=Ready clusterextension {extension}"
         ));
     }

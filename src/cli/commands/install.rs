@@ -309,7 +309,8 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
         return Err(UsageError(text).into());
     };
     let account = args.account(namespace);
-    let installed = args.rendering.installed(&bundle, namespace)?;
+    let rendering = args.rendering.of_new(Some(cluster), Some(args.name())).await?;
+    let installed = rendering.installed(&bundle, namespace)?;
     let objects = BundleObjects { name: &name, objects: &installed };
     let rights = args.rights();
     let options = Options { stable: rights == Rights::Stable, ..Options::default() };

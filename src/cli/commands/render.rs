@@ -16,6 +16,7 @@ use olm_core::render::{
 use olm_core::yaml;
 use serde_json::{Value, json};
 
+use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::output::{Format, Outcome, UsageError, Written, notice, objects, write_json};
 use crate::target::{Installation, Lookup, Target, load};
@@ -59,9 +60,12 @@ pub(crate) struct Rendering {
     /// The configuration of an extension, where the flags give none.
     #[arg(skip)]
     inline: Option<Value>,
-    /// What the annotations of an extension add, and its name.
+    /// What is added for an extension of a name, or, without one, of the name of its package.
     #[arg(skip)]
-    additions: Option<(Additions, String)>,
+    additions: (Additions, Option<String>),
+    /// The proxies that are added.
+    #[arg(skip)]
+    proxy: ProxyVariables,
 }
 
 /// Who issues the certificates of webhooks.
@@ -102,13 +106,16 @@ pub(crate) async fn run(
     let cluster = args.lookup.cluster_for(&targets, global).await?;
     let loaded = load(&targets, &args.lookup, cluster.as_ref(), None).await?;
     let source = loaded.sources.first().context("there is no bundle")?;
-    let (namespace, rendering) = match &loaded.extension {
-        None => (args.place.require()?, args.rendering),
+    let (namespace, mut rendering) = match &loaded.extension {
+        None => (args.place.require()?, args.rendering.of_new(cluster.as_ref(), None).await?),
         Some(it) => {
             let namespace = args.place.namespace.as_deref().unwrap_or(&it.namespace);
             (namespace, args.rendering.of_extension(it))
         }
     };
+    if let Some(cluster) = &cluster {
+        rendering.proxy = cluster.proxies(&rendering.additions.0).await?;
+    }
     let objects = rendering.render(&source.bundle, namespace)?;
     print(objects, args.output, out)?;
     Ok(Outcome::Done)
@@ -124,10 +131,24 @@ impl Rendering {
         });
         Self {
             inline: extension.inline.clone(),
-            additions: Some((extension.additions.clone(), extension.name.clone())),
+            additions: (extension.additions.clone(), Some(extension.name.clone())),
             webhook_certificates: self.webhook_certificates.or(recorded),
             ..self.clone()
         }
+    }
+
+    /// Returns how the bundles of a new extension, by default named after its package, are rendered:
+    /// on a cluster as its controller does without annotations.
+    pub(crate) async fn of_new(
+        &self,
+        cluster: Option<&Cluster>,
+        extension: Option<&str>,
+    ) -> anyhow::Result<Self> {
+        let additions = match cluster {
+            Some(cluster) => cluster.settings().await?.controller.defaults().additions,
+            None => Additions::default(),
+        };
+        Ok(Self { additions: (additions, extension.map(str::to_owned)), ..self.clone() })
     }
 
     /// Returns the configuration that the flags give.
@@ -196,10 +217,9 @@ impl Rendering {
             certificates,
         };
         let mut rendered = render_configured(bundle, &settings)?;
-        if let Some((additions, extension)) = &self.additions {
-            let place = (extension.as_str(), namespace);
-            additions.add(&mut rendered.objects, bundle, place, &ProxyVariables::default());
-        }
+        let (additions, extension) = &self.additions;
+        let place = (extension.as_deref().unwrap_or(&bundle.package), namespace);
+        additions.add(&mut rendered.objects, bundle, place, &self.proxy);
         Ok(rendered)
     }
 }

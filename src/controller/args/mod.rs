@@ -13,6 +13,7 @@ use olm_api::keys;
 use olm_core::extension::holds::RbacPreflight;
 use olm_core::gate::MinorRelease;
 use olm_core::guard::AccountPolicy;
+use olm_core::render::{ProxyVariables, UserRoles};
 use olm_core::resolve::{Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
 use olm_core::settings::{
@@ -25,19 +26,10 @@ use crate::credentials::GlobalPullSecret;
 use crate::gate::Manage;
 use crate::tls;
 pub use value::*;
-use value::{bytes, duration, listen_address, words};
+use value::{GATES_WITHOUT_EFFECT, KLOG, bytes, duration, listen_address, words};
 
 const CERT_MANAGER_GATE: &str = "WebhookProviderCertManager";
 const SERVICE_CA_GATE: &str = "WebhookProviderOpenshiftServiceCA";
-/// Gates of upstream that switch on what does not exist here.
-const GATES_WITHOUT_EFFECT: [(&str, &str); 3] = [
-    ("GraphQLCatalogQueries", "there is no GraphQL endpoint"),
-    ("HelmChartSupport", "bundles are not Helm charts"),
-    (
-        "PreflightPermissions",
-        "--rbac-preflight decides what is done about missing rights, enforce by default",
-    ),
-];
 /// Heading of the flags that few installations set.
 const RARE: &str = "Rarely needed";
 const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -186,6 +178,27 @@ pub struct Args {
     #[arg(long, value_parser = words::<UpdatePolicy>(), default_value = "MinorOnly")]
     pub default_upgrade_policy: UpdatePolicy,
 
+    /// Give each operator the proxies of OpenShift's Proxy cluster, or of --operator-proxy, unless an
+    /// annotation of its extension differs.
+    #[arg(long, help_heading = RARE)]
+    pub default_cluster_proxy: bool,
+
+    /// A variable of the proxies that operators get where there is no Proxy cluster, as NAME=VALUE
+    /// with `HTTP_PROXY`, `HTTPS_PROXY` or `NO_PROXY`; repeatable. By default those of the environment
+    /// of the controller whose URLs hold no credentials.
+    #[arg(long, help_heading = RARE)]
+    pub operator_proxy: Vec<ProxyVariables>,
+
+    /// Give each operator an `OperatorCondition`, which is respected, unless an annotation of its
+    /// extension differs.
+    #[arg(long, help_heading = RARE)]
+    pub default_operator_conditions: bool,
+
+    /// Create `ClusterRoles` for users of what each bundle provides, or also aggregate them to view,
+    /// edit and admin, unless an annotation of its extension differs.
+    #[arg(long, value_parser = words::<UserRoles>(), default_value = "none", help_heading = RARE)]
+    pub default_user_roles: UserRoles,
+
     /// Require approval of the plan for each step of each extension: the first installation,
     /// updates, steps back and changes of the configuration. Without the flag that holds for
     /// extensions whose install namespace has label
@@ -295,6 +308,18 @@ pub struct Args {
     /// Accepted for manifests of upstream; there is no webhook server here.
     #[arg(long, help_heading = RARE)]
     pub webhook_server_port: Option<u16>,
+
+    /// Accepted for manifests of upstream, as are the other flags of klog: the log goes to standard
+    /// error, as --v and --log-format say.
+    #[arg(
+        long,
+        aliases = KLOG,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = RARE
+    )]
+    pub logtostderr: Vec<String>,
 
     /// Feature gates, as Name=true|false; repeatable.
     #[arg(long, value_delimiter = ',')]
@@ -412,6 +437,14 @@ impl Args {
             if self.gate(name) == Some(true) {
                 warnings.push(format!("feature gate {name} is accepted and ignored: {reason}"));
             }
+        }
+        if self.gate("BoxcutterRuntime") == Some(false) {
+            let text = "feature gate BoxcutterRuntime=false is accepted and ignored: there is no \
+                        Helm runtime, and releases of Helm are taken over";
+            warnings.push(text.to_owned());
+        }
+        if !self.logtostderr.is_empty() {
+            warnings.push("the flags of klog but --v are accepted and ignored".to_owned());
         }
         let pprof = self.pprof_bind_address.as_deref();
         if pprof.is_some_and(|address| !matches!(address, "" | "0")) {

@@ -34,17 +34,25 @@ const UPSTREAMS_CONTROLLER: &str = "--health-probe-bind-address=:8081 \
     --metrics-bind-address=:8443 --leader-elect --tls-cert=/var/certs/tls.crt \
     --tls-key=/var/certs/tls.key --catalogd-cas-dir=/var/ca-certs \
     --pull-cas-dir=/var/ca-certs --pprof-bind-address=0";
+const OPENSHIFTS_CATALOGD: &str = "--leader-elect --metrics-bind-address=:7443 \
+    --external-address=catalogd-service.openshift-catalogd.svc --tls-cert=/var/certs/tls.crt \
+    --tls-key=/var/certs/tls.key --v=2 --global-pull-secret=openshift-config/pull-secret \
+    --tls-profile=custom --tls-custom-version=TLSv1.2 \
+    --tls-custom-ciphers=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256";
+const OPENSHIFTS_CONTROLLER: &str = "--health-probe-bind-address=:8081 \
+    --metrics-bind-address=:8443 --pprof-bind-address=:6060 --leader-elect \
+    --tls-cert=/var/certs/tls.crt --tls-key=/var/certs/tls.key --catalogd-cas-dir=/var/ca-certs \
+    --v=2 --global-pull-secret=openshift-config/pull-secret --tls-profile=modern";
 
-// deploying.md P4: the Deployments of v1.11 with another image; the gates of standard.yaml, then
-// those of experimental.yaml. The former switches BoxcutterRuntime off, which is refused: what
-// Helm has installed is not taken over yet.
+// deploying.md P4: the Deployments of upstream's main (df2c201d) with another image, with the gates of
+// standard.yaml, then those of experimental.yaml; and those of OpenShift.
 #[rstest]
 #[case("./catalogd", UPSTREAMS_CATALOGD, "APIV1MetasHandler=false")]
 #[case("./catalogd", UPSTREAMS_CATALOGD, "APIV1MetasHandler=true GraphQLCatalogQueries=true")]
 #[case(
     "/operator-controller",
     UPSTREAMS_CONTROLLER,
-    "WebhookProviderCertManager=true BundleReleaseSupport=false \
+    "WebhookProviderCertManager=true BoxcutterRuntime=false BundleReleaseSupport=false \
      DeploymentConfig=false SingleOwnNamespaceInstallSupport=false \
      WebhookProviderOpenshiftServiceCA=false"
 )]
@@ -54,6 +62,14 @@ const UPSTREAMS_CONTROLLER: &str = "--health-probe-bind-address=:8081 \
     "BoxcutterRuntime=true BundleReleaseSupport=true DeploymentConfig=true \
      SingleOwnNamespaceInstallSupport=true WebhookProviderCertManager=true \
      WebhookProviderOpenshiftServiceCA=false"
+)]
+#[case("./catalogd", OPENSHIFTS_CATALOGD, "APIV1MetasHandler=true")]
+#[case(
+    "/operator-controller",
+    OPENSHIFTS_CONTROLLER,
+    "SingleOwnNamespaceInstallSupport=true WebhookProviderOpenshiftServiceCA=true \
+     WebhookProviderCertManager=false BoxcutterRuntime=false DeploymentConfig=false \
+     PreflightPermissions=true SyntheticPermissions=true HelmChartSupport=true AllAlpha=false"
 )]
 fn upstreams_deployments_start(#[case] command: &str, #[case] flags: &str, #[case] gates: &str) {
     let gates = gates.split_whitespace();
@@ -168,9 +184,35 @@ fn the_last_word_on_a_gate_counts() {
 }
 
 #[test]
-fn unknown_gates_and_the_helm_runtime_are_refused() {
+fn unknown_gates_are_refused() {
     assert!("Nonsense=true".parse::<GateSetting>().is_err());
-    assert!("BoxcutterRuntime=false".parse::<GateSetting>().is_err());
+}
+
+// What the binaries of upstream's main (df2c201d) and of OpenShift know: none of it stops the start.
+#[test]
+fn every_flag_and_gate_of_upstream_is_known() {
+    let flags = "add_dir_header=true alsologtostderr=true alsologtostderrthreshold=2 cache-dir=/c \
+        cache-path=/c catalogd-cas-dir=/c catalogs-server-addr=:8443 external-address=c.svc \
+        gc-interval=12h global-pull-secret=n/s health-probe-bind-address=:8081 kubeconfig=/k \
+        leader-elect=true legacy_stderr_threshold_behavior=true log_backtrace_at=a.go:1 log_dir=/l \
+        log_file=/l log_file_max_size=1800 logtostderr=true metrics-bind-address=:8443 \
+        one_output=true pprof-bind-address=0 pull-cas-dir=/c skip_headers=true \
+        skip_log_headers=true stderrthreshold=2 system-namespace=n tls-cert=/c \
+        tls-custom-ciphers=TLS_AES_128_GCM_SHA256 tls-custom-curves=X25519,prime256v1 \
+        tls-custom-version=TLSv1.3 tls-key=/k tls-profile=custom v=4 vmodule=a=1 \
+        webhook-server-port=9443";
+    let gates = "APIV1MetasHandler AllAlpha AllBeta BoxcutterRuntime BundleReleaseSupport \
+        DeploymentConfig GraphQLCatalogQueries HelmChartSupport PreflightPermissions \
+        SingleOwnNamespaceInstallSupport SyntheticPermissions WebhookProviderCertManager \
+        WebhookProviderOpenshiftServiceCA";
+    for on in [true, false] {
+        let flags = flags.split_whitespace().map(|flag| format!("--{flag}"));
+        let gates = gates.split_whitespace().map(|gate| format!("--feature-gates={gate}={on}"));
+        let line = ["olm-controller".to_owned()].into_iter().chain(flags).chain(gates);
+        Args::try_parse_from(line).unwrap();
+    }
+    let bare = Args::try_parse_from(["olm-controller", "--alsologtostderr", "--v=2"]).unwrap();
+    assert_eq!(bare.logtostderr, ["true"]);
 }
 
 // What OpenShift passes; a gate that does nothing is never silent.
@@ -188,16 +230,23 @@ fn what_does_nothing_is_said() {
     ];
     assert_eq!(warnings(&silent), [""; 0]);
     let told = warnings(&[
-        "--feature-gates=PreflightPermissions=true,HelmChartSupport=true",
-        "--feature-gates=GraphQLCatalogQueries=true",
+        "--feature-gates=PreflightPermissions=true,HelmChartSupport=true,AllBeta=true",
+        "--feature-gates=GraphQLCatalogQueries=true,AllAlpha=true,SyntheticPermissions=true",
+        "--feature-gates=BoxcutterRuntime=false",
+        "--logtostderr=true",
         "--pprof-bind-address=:6060",
         "--webhook-server-port=9443",
         "--catalog-lease=n/l",
     ]);
     let subjects = [
+        "AllAlpha",
+        "AllBeta",
         "GraphQLCatalogQueries",
         "HelmChartSupport",
         "PreflightPermissions",
+        "SyntheticPermissions",
+        "BoxcutterRuntime",
+        "klog",
         "--pprof-bind-address",
         "--webhook-server-port",
         "--catalog-lease",

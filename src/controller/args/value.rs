@@ -107,9 +107,11 @@ pub struct GateSetting {
     pub on: bool,
 }
 
-/// Gates of upstream v1.11, both halves.
-const GATES: [&str; 11] = [
+/// Gates of upstream and of OpenShift, both halves.
+const GATES: [&str; 14] = [
     "APIV1MetasHandler",
+    "AllAlpha",
+    "AllBeta",
     "BoxcutterRuntime",
     "BundleReleaseSupport",
     "ConstraintChecking",
@@ -118,8 +120,39 @@ const GATES: [&str; 11] = [
     "HelmChartSupport",
     "PreflightPermissions",
     "SingleOwnNamespaceInstallSupport",
+    "SyntheticPermissions",
     "WebhookProviderCertManager",
     "WebhookProviderOpenshiftServiceCA",
+];
+
+/// Gates of upstream that switch on what does not exist here.
+pub(super) const GATES_WITHOUT_EFFECT: [(&str, &str); 6] = [
+    ("AllAlpha", "each gate is set by its name"),
+    ("AllBeta", "each gate is set by its name"),
+    ("GraphQLCatalogQueries", "there is no GraphQL endpoint"),
+    ("HelmChartSupport", "bundles are not Helm charts"),
+    (
+        "PreflightPermissions",
+        "--rbac-preflight decides what is done about missing rights, enforce by default",
+    ),
+    ("SyntheticPermissions", "an extension is installed as a service account"),
+];
+
+/// The flags of klog that upstream has beside `--logtostderr` and `--v`.
+pub(super) const KLOG: [&str; 13] = [
+    "add_dir_header",
+    "alsologtostderr",
+    "alsologtostderrthreshold",
+    "legacy_stderr_threshold_behavior",
+    "log_backtrace_at",
+    "log_dir",
+    "log_file",
+    "log_file_max_size",
+    "one_output",
+    "skip_headers",
+    "skip_log_headers",
+    "stderrthreshold",
+    "vmodule",
 ];
 
 impl FromStr for LeaseName {
@@ -161,9 +194,6 @@ impl FromStr for GateSetting {
             .map_err(|_| format!("{name}: expected true or false, found {value:?}"))?;
         if !GATES.contains(&name) {
             return Err(format!("unknown feature gate {name:?}; known are {}", GATES.join(", ")));
-        }
-        if name == "BoxcutterRuntime" && !on {
-            return Err("BoxcutterRuntime cannot be switched off: there is no Helm runtime".into());
         }
         Ok(Self { name: name.to_owned(), on })
     }

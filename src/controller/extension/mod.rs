@@ -47,9 +47,9 @@ use olm_core::crd_safety::Rules;
 use olm_core::error::{Chain, Classify as _};
 use olm_core::extension::holds::RbacPreflight;
 use olm_core::extension::{
-    Goal, Policy, Question, Return, ValidExtension, going_back, reverted, settled_on,
+    Defaults, Goal, Policy, Question, Return, ValidExtension, going_back, reverted, settled_on,
 };
-use olm_core::render::CertificateSource;
+use olm_core::render::{CertificateSource, ProxyVariables};
 use olm_core::resolve::Options;
 use olm_core::revision::{Account, AccountRule, BundleRecord, Origin, states};
 use olm_core::uninstall::UninstallPolicy;
@@ -97,6 +97,10 @@ pub struct Settings {
     pub accounts: AccountRule,
     /// How resolution behaves where annotations say nothing.
     pub resolution: Options,
+    /// What counts where annotations say nothing.
+    pub defaults: Defaults,
+    /// The proxies that operators get where there is no `Proxy`.
+    pub operator_proxy: ProxyVariables,
     /// What `spec.config` may say and which bundles are accepted.
     pub features: Features,
     /// Who issues the certificates of webhooks; nobody named leaves it to what the cluster offers.
@@ -309,7 +313,7 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     }
     let mut outcome: Outcome = match observed {
         Ok((valid, account)) => {
-            let policy = Policy::of(extension.annotations(), ctx.settings.resolution.updates);
+            let policy = Policy::of(extension.annotations(), ctx.settings.defaults.clone());
             let policy = policy.map_err(ExtensionError::Policy);
             let extras = match policy.as_ref() {
                 Ok(policy) => deadline.hold(ctx.extras(policy)).await,

@@ -23,18 +23,18 @@ use crate::cluster::{ApiError, named};
 const PROXY: &str = "/apis/config.openshift.io/v1/proxies?fieldSelector=metadata.name%3Dcluster";
 
 impl Context {
-    /// Returns what the annotations of an extension add, with what that depends on. Where there is no
-    /// `Proxy`, there are no proxies.
+    /// Returns what is added to the bundle of an extension, with what that depends on.
     pub(super) async fn extras(&self, policy: &Policy) -> Result<Extras, ExtensionError> {
         let mut extras =
             Extras { additions: policy.additions.clone(), proxy: ProxyVariables::default() };
         if policy.additions.cluster_proxy {
             let found = read(&self.client, PROXY).await;
             let found = found.map_err(|error| ExtensionError::Proxy(ApiError(error)))?;
-            if let Some(found) = found {
-                extras.proxy = ProxyVariables::of_status(&found["items"][0]["status"]);
+            if found.is_some() {
                 self.platform.count_proxies();
             }
+            let proxy = found.as_ref().and_then(|found| found.pointer("/items/0"));
+            extras.proxy = ProxyVariables::of_cluster(proxy, &self.settings.operator_proxy);
         }
         Ok(extras)
     }

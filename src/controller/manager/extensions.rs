@@ -169,6 +169,8 @@ impl Manager {
             system_namespace: args.namespace(),
             accounts: self.settings.accounts(),
             resolution: self.settings.resolution(),
+            defaults: self.settings.defaults(),
+            operator_proxy: self.settings.operator_proxy.clone(),
             features: self.settings.features(),
             certificates: self.settings.certificates(),
             require_approval: self.settings.require_approval,

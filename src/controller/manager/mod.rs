@@ -156,7 +156,7 @@ impl Manager {
             release: watch::Sender::new(false),
             terms: Vec::new(),
             listening: BTreeMap::new(),
-            settings: settings::of(&args),
+            settings: settings::of(&args, |name| std::env::var(name).ok()),
             args,
         })
     }

@@ -196,6 +196,8 @@ fn invalid(details: &[&str]) -> String {
 #[case::selector(json!({"selector": {}}), &[r#"unknown field "selector""#])]
 #[case::env_text(json!({"env": "x"}),
     &[r#"invalid type for field "deploymentConfig.env": got string, want array"#])]
+#[case::pull_secret(json!({"imagePullSecrets": ["registry"]}),
+    &[r#"invalid type for field "deploymentConfig.imagePullSecrets.0": got string, want object"#])]
 #[case::annotation_number(json!({"annotations": {"a": 1}}),
     &[r#"invalid type for field "deploymentConfig.annotations.a": got number, want string"#])]
 #[case::list_for_object(json!({"resources": []}),

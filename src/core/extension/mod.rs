@@ -25,7 +25,7 @@ pub use course::Course;
 pub use decide::{Answer, DecisionError, Goal, Needs, Notice, Question};
 pub use desired::{Source, desired, forced_step};
 pub use lift::{Lift, Step, counting};
-pub use policy::{CatalogMove, PermissionIncrease, Policy, PolicyError, ValueError};
+pub use policy::{CatalogMove, Defaults, PermissionIncrease, Policy, PolicyError, ValueError};
 pub use rollback::{Return, RollbackError, going_back, reverted, settled_on};
 pub use rollout::{Rollout, under_way};
 pub use said::said;

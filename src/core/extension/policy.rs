@@ -2,6 +2,7 @@
 //!
 //! Unknown values are refused, never replaced by a default (applying.md 10).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use olm_api::keys::policy;
@@ -17,6 +18,21 @@ use crate::version::{VersionRelease, VersionReleaseError};
 
 /// Value of `force` that passes over constraints; the second is its older name.
 const CONSTRAINTS: [&str; 2] = ["constraints", "dependencies"];
+
+/// What counts where the annotations of an extension say nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// What an automatic update may change.
+    pub updates: UpdatePolicy,
+    /// What is added to the objects of the bundle.
+    pub additions: Additions,
+}
+
+impl From<UpdatePolicy> for Defaults {
+    fn from(updates: UpdatePolicy) -> Self {
+        Self { updates, ..Self::default() }
+    }
+}
 
 /// How an extension is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,7 +120,7 @@ pub enum ValueError {
         /// The value.
         found: String,
         /// The words.
-        must_be: &'static str,
+        must_be: Cow<'static, str>,
     },
     /// It is not a version.
     #[error("{} is not a version", quote(found))]
@@ -124,11 +140,12 @@ pub enum ValueError {
 }
 
 impl Policy {
-    /// Reads the annotations of an extension; `updates` applies where they say nothing.
+    /// Reads the annotations of an extension.
     pub fn of(
         annotations: &BTreeMap<String, String>,
-        updates: UpdatePolicy,
+        defaults: impl Into<Defaults>,
     ) -> Result<Self, PolicyError> {
+        let defaults = defaults.into();
         check_keys(Carrier::Extension, annotations).map_err(PolicyError::Key)?;
         let upgrade = read(annotations, policy::UPGRADE, |text| Ok(text.parse()?))?;
         let waivers =
@@ -138,19 +155,20 @@ impl Policy {
             return Err(PolicyError::NoReason);
         }
         Ok(Self {
-            updates: upgrade.unwrap_or(updates),
+            updates: upgrade.unwrap_or(defaults.updates),
             windows: read(annotations, policy::UPDATE_WINDOW, |text| Ok(text.parse()?))?,
             approved: read(annotations, policy::APPROVE, approval)?,
             paused: read(annotations, policy::PAUSED, paused)?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
             accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
             rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
-            reverts: read(annotations, policy::ON_FAILURE, reverts)?.unwrap_or(false),
+            reverts: switch(annotations, policy::ON_FAILURE, ["Rollback", "Keep"])?
+                .unwrap_or(false),
             permission_increase: read(annotations, policy::PERMISSION_INCREASE, increase)?
                 .unwrap_or_default(),
             catalog_move: read(annotations, policy::CATALOG_MOVE, moves)?.unwrap_or_default(),
             waivers: waivers.unwrap_or_default(),
-            additions: additions(annotations)?,
+            additions: additions(annotations, &defaults.additions)?,
         })
     }
 
@@ -179,23 +197,44 @@ fn approval(text: &str) -> Result<Approval, ValueError> {
     if let Some(plan) = plan.filter(|plan| !is_digest(plan)) {
         return Err(ValueError::Word {
             found: plan.to_owned(),
-            must_be: "sha256: and 64 hexadecimal digits",
+            must_be: "sha256: and 64 hexadecimal digits".into(),
         });
     }
     Ok(Approval { version: version(approved)?, plan: plan.map(str::to_owned) })
 }
 
-fn additions(annotations: &BTreeMap<String, String>) -> Result<Additions, PolicyError> {
-    let only = |key: &'static str, word: &'static str| {
-        let found = read(annotations, key, |text| one_of(text, (text == word).then_some(()), word));
-        found.map(|found| found.is_some())
-    };
-    let roles = |text: &str| one_of(text, text.parse().ok(), "create or aggregate");
+fn additions(
+    annotations: &BTreeMap<String, String>,
+    default: &Additions,
+) -> Result<Additions, PolicyError> {
+    let roles = |text: &str| one_of(text, text.parse().ok(), "none, create or aggregate");
     Ok(Additions {
-        cluster_proxy: only(policy::CLUSTER_PROXY, "Inject")?,
-        operator_conditions: only(policy::OPERATOR_CONDITIONS, "Enabled")?,
-        user_roles: read(annotations, policy::USER_ROLES, roles)?,
-        create_namespace: read(annotations, policy::CREATE_NAMESPACE, paused)?.unwrap_or(false),
+        cluster_proxy: switch(annotations, policy::CLUSTER_PROXY, ["Inject", "None"])?
+            .unwrap_or(default.cluster_proxy),
+        operator_conditions: switch(
+            annotations,
+            policy::OPERATOR_CONDITIONS,
+            ["Enabled", "Disabled"],
+        )?
+        .unwrap_or(default.operator_conditions),
+        user_roles: read(annotations, policy::USER_ROLES, roles)?.unwrap_or(default.user_roles),
+        create_namespace: read(annotations, policy::CREATE_NAMESPACE, paused)?
+            .unwrap_or(default.create_namespace),
+    })
+}
+
+/// Reads an annotation that has one of two words: whether it is the first.
+fn switch(
+    annotations: &BTreeMap<String, String>,
+    annotation: &'static str,
+    [on, off]: [&'static str; 2],
+) -> Result<Option<bool>, PolicyError> {
+    read(annotations, annotation, |text| {
+        let known = [on, off].contains(&text).then_some(text == on);
+        known.ok_or_else(|| ValueError::Word {
+            found: text.to_owned(),
+            must_be: format!("{on} or {off}").into(),
+        })
     })
 }
 
@@ -204,7 +243,7 @@ fn increase(text: &str) -> Result<PermissionIncrease, ValueError> {
 }
 
 fn one_of<T>(text: &str, read: Option<T>, must_be: &'static str) -> Result<T, ValueError> {
-    read.ok_or_else(|| ValueError::Word { found: text.to_owned(), must_be })
+    read.ok_or_else(|| ValueError::Word { found: text.to_owned(), must_be: must_be.into() })
 }
 
 fn version(text: &str) -> Result<VersionRelease, ValueError> {
@@ -213,23 +252,12 @@ fn version(text: &str) -> Result<VersionRelease, ValueError> {
 }
 
 fn paused(text: &str) -> Result<bool, ValueError> {
-    text.parse().map_err(|_| ValueError::Word { found: text.to_owned(), must_be: "true or false" })
+    one_of(text, text.parse().ok(), "true or false")
 }
 
 fn number(text: &str) -> Result<i64, ValueError> {
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| ValueError::Word {
-        found: text.to_owned(),
-        must_be: "the number of a revision",
-    })
-}
-
-fn reverts(text: &str) -> Result<bool, ValueError> {
-    match text {
-        "Rollback" => Ok(true),
-        "Keep" => Ok(false),
-        _ => one_of(text, None, "Rollback or Keep"),
-    }
+    one_of(text, number, "the number of a revision")
 }
 
 fn moves(text: &str) -> Result<CatalogMove, ValueError> {
@@ -242,7 +270,7 @@ fn force(text: &str) -> Result<bool, ValueError> {
         None => Ok(true),
         Some(found) => Err(ValueError::Word {
             found: found.to_owned(),
-            must_be: "constraints or dependencies, or both joined by a comma",
+            must_be: "constraints or dependencies, or both joined by a comma".into(),
         }),
     }
 }
@@ -280,7 +308,7 @@ mod tests {
         assert!(added(policy::OPERATOR_CONDITIONS, "Enabled").operator_conditions);
         assert!(added(policy::CREATE_NAMESPACE, "true").create_namespace);
         let roles = added(policy::USER_ROLES, "aggregate").user_roles;
-        assert_eq!(roles, Some(UserRoles::Aggregate));
+        assert_eq!(roles, UserRoles::Aggregate);
         assert_eq!(added("else", "x"), Additions::default());
         let increase = policy(policy::PERMISSION_INCREASE, "RequireApproval").unwrap();
         let waits = PermissionIncrease::RequireApproval;
@@ -308,16 +336,20 @@ mod tests {
     )]
     #[case::force(policy::FORCE, "constraints,rbac", "unknown value \"rbac\": must be constraints")]
     #[case::window(policy::UPDATE_WINDOW, "at night", "\"at night\" is not a window: ")]
-    #[case::proxy(policy::CLUSTER_PROXY, "inject", "unknown value \"inject\": must be Inject")]
+    #[case::proxy(
+        policy::CLUSTER_PROXY,
+        "inject",
+        "unknown value \"inject\": must be Inject or None"
+    )]
     #[case::conditions(
         policy::OPERATOR_CONDITIONS,
         "true",
-        "unknown value \"true\": must be Enabled"
+        "unknown value \"true\": must be Enabled or Disabled"
     )]
     #[case::roles(
         policy::USER_ROLES,
         "view",
-        "unknown value \"view\": must be create or aggregate"
+        "unknown value \"view\": must be none, create or aggregate"
     )]
     #[case::catalog_move(
         policy::CATALOG_MOVE,
@@ -334,6 +366,30 @@ mod tests {
         let error = policy(key, value).unwrap_err();
         let want = format!("annotation {key} is invalid: {message}");
         assert!(error.starts_with(&want), "{error}");
+    }
+
+    #[test]
+    fn an_annotation_wins_over_the_default_of_the_controller() {
+        let additions = Additions {
+            cluster_proxy: true,
+            operator_conditions: true,
+            user_roles: UserRoles::Create,
+            create_namespace: false,
+        };
+        let defaults = Defaults { updates: UpdatePolicy::Any, additions: additions.clone() };
+        let read = |annotations: &[(&str, &str)]| {
+            let owned =
+                annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            Policy::of(&owned.collect(), defaults.clone()).unwrap()
+        };
+        assert_eq!(read(&[]).additions, additions);
+        assert_eq!(read(&[]).updates, UpdatePolicy::Any);
+        let without = read(&[
+            (policy::CLUSTER_PROXY, "None"),
+            (policy::OPERATOR_CONDITIONS, "Disabled"),
+            (policy::USER_ROLES, "none"),
+        ]);
+        assert_eq!(without.additions, Additions::default());
     }
 
     // decision 36

@@ -1,10 +1,13 @@
-//! What annotations of an extension add to the objects of its bundle. Without one nothing is added,
-//! and the objects are those of upstream.
+//! What annotations of an extension, and the defaults of the controller, add to the objects of its
+//! bundle. Without one nothing is added, and the objects are those of upstream.
 //!
 //! Source: applying.md 10, api.md 6.3.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::object;
@@ -22,40 +25,100 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// What is added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Additions {
-    /// Whether operators get the proxies of the cluster.
+    /// Whether the operator gets proxies.
     pub cluster_proxy: bool,
     /// Whether the operator gets an OperatorCondition, which is respected.
     pub operator_conditions: bool,
     /// Roles for the users of the APIs that the bundle provides.
-    pub user_roles: Option<UserRoles>,
+    pub user_roles: UserRoles,
     /// Whether the install namespace is made where it is missing.
     pub create_namespace: bool,
 }
 
 /// Roles for the users of the APIs that a bundle provides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum UserRoles {
+    /// There are none.
+    #[default]
+    None,
     /// They are there, to be bound.
     Create,
     /// They also belong to the roles `view`, `edit` and `admin`.
     Aggregate,
 }
 
-/// The proxies of the cluster, as variables: name and value, empty ones left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProxyVariables(Vec<(&'static str, String)>);
+/// Proxies as variables, values by name, empty ones left out.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyVariables(BTreeMap<String, String>);
 
 impl ProxyVariables {
+    /// Returns those of OpenShift's `Proxy`; where there is none, `otherwise`.
+    pub fn of_cluster(proxy: Option<&Value>, otherwise: &Self) -> Self {
+        proxy.map_or_else(|| otherwise.clone(), |proxy| Self::of_status(&proxy["status"]))
+    }
+
     /// Reads `status` of OpenShift's `Proxy`.
     pub fn of_status(status: &Value) -> Self {
-        let read = |(name, key): (&'static str, &str)| {
-            let value = status[key].as_str().filter(|value| !value.is_empty())?;
-            Some((name, value.to_owned()))
+        let values = ["httpProxy", "httpsProxy", "noProxy"];
+        let values = values.map(|key| status[key].as_str().map(str::to_owned));
+        PROXY_NAMES.into_iter().zip(values).collect()
+    }
+
+    /// Returns those of an environment, but for a proxy whose URL holds credentials.
+    pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let read = |name: &'static str| {
+            let value = variable(name).or_else(|| variable(&name.to_lowercase()));
+            (name, value.filter(|value| !value.contains('@')))
         };
-        let all =
-            [("HTTP_PROXY", "httpProxy"), ("HTTPS_PROXY", "httpsProxy"), ("NO_PROXY", "noProxy")];
-        Self(all.into_iter().filter_map(read).collect())
+        PROXY_NAMES.into_iter().map(read).collect()
+    }
+
+    /// Returns the variables of several; of one name the last.
+    pub fn joined<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self(all.into_iter().flat_map(|one| one.0.clone()).collect())
+    }
+}
+
+impl<'a> FromIterator<(&'a str, Option<String>)> for ProxyVariables {
+    fn from_iter<I: IntoIterator<Item = (&'a str, Option<String>)>>(all: I) -> Self {
+        let given = all.into_iter().filter_map(|(name, value)| {
+            let value = value.filter(|value| !value.is_empty())?;
+            Some((name.to_owned(), value))
+        });
+        Self(given.collect())
+    }
+}
+
+/// Reads one variable, `NAME=VALUE`.
+impl FromStr for ProxyVariables {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read = text.split_once('=').filter(|(name, _)| PROXY_NAMES.contains(name));
+        match read {
+            Some((name, value)) => Ok(Self::from_iter([(name, Some(value.to_owned()))])),
+            None => Err(format!("expected NAME=VALUE with one of {}", PROXY_NAMES.join(", "))),
+        }
+    }
+}
+
+/// Their values may hold credentials.
+impl fmt::Debug for ProxyVariables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
@@ -74,8 +137,10 @@ impl Additions {
     ) {
         if self.cluster_proxy && !containers(objects).any(|it| sets_proxy(it)) {
             for container in containers(objects) {
-                for (name, value) in &proxy.0 {
-                    set_variable(container, name, value);
+                for name in PROXY_NAMES {
+                    if let Some(value) = proxy.0.get(name) {
+                        set_variable(container, name, value);
+                    }
                 }
             }
         }
@@ -85,9 +150,7 @@ impl Additions {
             }
             objects.extend(operator_condition(&bundle.csv, namespace));
         }
-        if let Some(roles) = self.user_roles {
-            objects.extend(user_roles(&bundle.crds, extension, roles));
-        }
+        objects.extend(user_roles(&bundle.crds, extension, self.user_roles));
     }
 }
 
@@ -151,7 +214,7 @@ fn user_role(extension: &str, level: &str) -> String {
 
 /// Returns `ClusterRole`s over the kinds that CRDs define, for who views, edits and administers.
 fn user_roles(crds: &[Object], extension: &str, kind: UserRoles) -> Vec<Object> {
-    if crds.is_empty() {
+    if crds.is_empty() || kind == UserRoles::None {
         return Vec::new();
     }
     let levels: [(&str, &[&str]); 3] = [
@@ -193,7 +256,8 @@ mod tests {
     fn with(additions: &Additions, deployment: &Value) -> Vec<Object> {
         let mut objects = vec![Object::from_value(deployment.clone()).unwrap()];
         let status = json!({"httpProxy": "http://proxy:3128", "noProxy": ".svc", "httpsProxy": ""});
-        let proxy = ProxyVariables::of_status(&status);
+        let found = json!({"status": status});
+        let proxy = ProxyVariables::of_cluster(Some(&found), &"HTTPS_PROXY=x".parse().unwrap());
         additions.add(&mut objects, &load(&sample()), ("kettle", "ops"), &proxy);
         objects
     }
@@ -229,6 +293,28 @@ mod tests {
         assert_eq!(variables(&with(&additions, &deployment(&own))), None);
     }
 
+    #[test]
+    fn without_a_proxy_object_those_of_the_controller_count() {
+        let flags: Vec<ProxyVariables> =
+            ["HTTPS_PROXY=http://u:secret@a:1", "NO_PROXY=.svc,10.0.0.0/8"]
+                .map(|text| text.parse().unwrap())
+                .into();
+        let given = ProxyVariables::joined(&flags);
+        assert_eq!(ProxyVariables::of_cluster(None, &given), given);
+        assert_eq!(format!("{given:?}"), r#"{"HTTPS_PROXY", "NO_PROXY"}"#);
+        for wrong in ["PROXY=x", "HTTP_PROXY", "http_proxy=x"] {
+            assert!(wrong.parse::<ProxyVariables>().is_err(), "{wrong}");
+        }
+        let environment = |name: &str| match name {
+            "https_proxy" => Some("http://a:1".to_owned()),
+            "HTTP_PROXY" => Some("http://u:secret@a:1".to_owned()),
+            "NO_PROXY" => Some(String::new()),
+            _ => None,
+        };
+        let want: ProxyVariables = "HTTPS_PROXY=http://a:1".parse().unwrap();
+        assert_eq!(ProxyVariables::of_environment(environment), want);
+    }
+
     // api.md 6.3
     #[test]
     fn no_extension_names_a_role_of_the_cluster() {
@@ -247,7 +333,7 @@ mod tests {
     fn conditions_and_roles_are_objects_of_the_bundle() {
         let additions = Additions {
             operator_conditions: true,
-            user_roles: Some(UserRoles::Aggregate),
+            user_roles: UserRoles::Aggregate,
             ..Additions::default()
         };
         let own = json!([{"name": "OPERATOR_CONDITION_NAME", "value": "else"}]);

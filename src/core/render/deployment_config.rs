@@ -21,6 +21,7 @@ pub(super) fn apply(deployment: &mut Object, config: &DeploymentConfig) {
     let pod = map(template, "spec");
     merge_named(pod, "volumes", config.list("volumes"));
     append_new(pod, "tolerations", config.list("tolerations"));
+    append_new(pod, "imagePullSecrets", config.list("imagePullSecrets"));
     match config.object("nodeSelector") {
         Some(selector) if selector.is_empty() => drop(pod.remove("nodeSelector")),
         Some(selector) => drop(pod.insert("nodeSelector".to_owned(), selector.clone().into())),

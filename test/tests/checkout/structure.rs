@@ -447,7 +447,7 @@ fn every_crate_takes_the_lints_of_the_workspace() {
 
 /// Flags of the controller, and how many of them at most are not under "Rarely needed". To raise one
 /// of these numbers is a decision: what is added has to be worth what everybody reads and maintains.
-const FLAGS: usize = 54;
+const FLAGS: usize = 59;
 const COMMON_FLAGS: usize = 40;
 /// Commands of the plugin, those below another one counted each.
 const COMMANDS: usize = 39;

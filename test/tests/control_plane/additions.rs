@@ -154,8 +154,12 @@ async fn the_install_namespace_is_made_as_the_account_where_that_is_asked_for() 
         "--clusterrole=cluster-admin",
         "--serviceaccount=default:namespacer",
     ]);
-    let flag = "--default-service-account=default/namespacer";
-    let _controller = start(plane, "namespacer", &[flag]).await;
+    let flags = [
+        "--default-service-account=default/namespacer",
+        "--default-cluster-proxy",
+        "--operator-proxy=NO_PROXY=example.com",
+    ];
+    let _controller = start(plane, "namespacer", &flags).await;
     let mut scene = Scene::empty(cluster, "made");
     let bundles = [Bundle::new("1.0.0")];
     scene.publish(&bundles, &chain(&["1.0.0"])).await;
@@ -167,6 +171,7 @@ async fn the_install_namespace_is_made_as_the_account_where_that_is_asked_for() 
     extension.shows("Progressing", "True", "Retrying", &scene.name).await;
     scene.annotate(policy::CREATE_NAMESPACE, "true");
     extension.installed("1.0.0").await;
+    has_variable(&scene, "NO_PROXY", "example.com").await;
     extension.delete().await;
     assert!(scene.get("namespace", &scene.name).is_some());
     plane.kubectl(&["delete", "clusterrolebinding", "namespacer"]);

@@ -86,6 +86,7 @@ async fn a_configuration_is_followed_refused_and_followed_again() {
         "resources": {"requests": {"cpu": 1, "memory": "64Mi"}},
         "tolerations": [{"key": "buoys", "operator": "Exists"}],
         "annotations": {"example.com/team": "harbor", watched: "everything"},
+        "imagePullSecrets": [{"name": "registry"}],
     });
     let single = json!({"watchNamespace": other, "deploymentConfig": change});
     configure(&extension, single).await;
@@ -95,6 +96,7 @@ async fn a_configuration_is_followed_refused_and_followed_again() {
     assert_eq!(annotations["example.com/team"], "harbor");
     let pod = &template_2["spec"];
     assert_eq!(pod["tolerations"], json!([{"key": "buoys", "operator": "Exists"}]));
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
     let container = &pod["containers"][0];
     assert_eq!(container["env"], json!([{"name": "DEPTH", "value": "20"}]));
     assert_eq!(container["resources"]["requests"], json!({"cpu": "1", "memory": "64Mi"}));

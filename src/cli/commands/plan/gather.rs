@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
@@ -68,7 +68,7 @@ struct Renderer<'a> {
     /// Who issued its certificates before.
     recorded: Option<CertificateSource>,
     served: Served,
-    /// What its annotations add.
+    /// What is added.
     additions: &'a Additions,
     proxy: ProxyVariables,
     /// What was taken instead of what could not be read.
@@ -115,7 +115,8 @@ pub(crate) async fn make(
     let renderer = Renderer::new(valid, state, &snapshot, &revisions);
     let mut renderer = renderer.map_err(|error| Missing::unknown(&error))?;
     renderer.notes.extend(deprecations);
-    renderer.proxy = proxy(cluster.own_client(), renderer.additions).await?;
+    let proxies = cluster.proxies(renderer.additions).await;
+    renderer.proxy = proxies.map_err(|error| Missing::unknown(&error))?;
     let loaded = load_image(&course.target.image).await;
     let (bundle, digest) = loaded.map_err(|error| Missing::unknown(&error))?;
     let content = renderer.content(&bundle, &course.target)?;
@@ -160,8 +161,8 @@ pub(crate) async fn back(
 ) -> Result<Plan, Missing> {
     let valid = ValidExtension::of(extension).context("it names no package")?;
     let settings = cluster.state().await?.controller();
-    let updates = settings.resolution().updates;
-    let policy = Policy::of(extension.annotations(), updates).map_err(anyhow::Error::from)?;
+    let policy = Policy::of(extension.annotations(), settings.defaults());
+    let policy = policy.map_err(anyhow::Error::from)?;
     let account = settings.accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
     let client = cluster.own_client();
@@ -368,20 +369,6 @@ fn issuers(served: &Knowledge<Arc<ServedKinds>>) -> anyhow::Result<Served> {
 fn properties(bundle: &Bundle) -> Option<&str> {
     let properties = bundle.csv.annotations.get(annotation::PROPERTIES);
     properties.map(String::as_str)
-}
-
-/// Reads the proxies of the cluster, if the operator is to have them.
-async fn proxy(client: &Client, additions: &Additions) -> Result<ProxyVariables, Missing> {
-    if !additions.cluster_proxy {
-        return Ok(ProxyVariables::default());
-    }
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(OPENSHIFT, "v1", "Proxy"));
-    let proxies = Api::<DynamicObject>::all_with(client.clone(), &kind);
-    let found = proxies.get_opt("cluster").await;
-    let found = found.context("reading Proxy cluster");
-    let found = found.map_err(|error| Missing::unknown(&error))?;
-    let read = |proxy: DynamicObject| ProxyVariables::of_status(&proxy.data["status"]);
-    Ok(found.map(read).unwrap_or_default())
 }
 
 /// Returns the rights that the account lacks, or why they are not known.

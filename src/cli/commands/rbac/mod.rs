@@ -194,7 +194,11 @@ pub(crate) async fn run(
     let upgrade = args.for_upgrade_to.as_deref();
     let loaded = load(&targets, &args.lookup, cluster.as_ref(), upgrade).await?;
     let extension = loaded.extension.as_ref().map(|it| it.name.clone());
-    let mut subjects = subjects(&args, loaded)?;
+    let rendering = match &loaded.extension {
+        Some(extension) => args.rendering.of_extension(extension),
+        None => args.rendering.of_new(cluster.as_ref(), None).await?,
+    };
+    let mut subjects = subjects(&args, loaded, &rendering)?;
     if let (Some(cluster), false) = (&cluster, subjects.stable) {
         subjects.stable = made::is_stable(cluster.own_client(), &subjects.account).await;
     }
@@ -307,12 +311,8 @@ fn account(args: &RbacArgs, loaded: Option<&Loaded>) -> anyhow::Result<Account> 
     }
 }
 
-fn subjects(args: &RbacArgs, loaded: Loaded) -> anyhow::Result<Subjects> {
+fn subjects(args: &RbacArgs, loaded: Loaded, rendering: &Rendering) -> anyhow::Result<Subjects> {
     let account = account(args, Some(&loaded))?;
-    let rendering = match &loaded.extension {
-        Some(extension) => args.rendering.of_extension(extension),
-        None => args.rendering.clone(),
-    };
     let mut rendered = Vec::with_capacity(loaded.sources.len());
     for source in loaded.sources {
         let objects = rendering.installed(&source.bundle, &account.namespace);

@@ -206,8 +206,9 @@ impl Inquiry {
 
     fn offline(args: &WhyArgs, manifest: ClusterExtension) -> anyhow::Result<Self> {
         let annotations = manifest.metadata.annotations.unwrap_or_default();
-        let options = args.lookup.on.settings.offline()?.resolution();
-        let policy = extension::Policy::of(&annotations, options.updates)?;
+        let settings = args.lookup.on.settings.offline()?;
+        let options = settings.resolution();
+        let policy = extension::Policy::of(&annotations, settings.defaults())?;
         let filter = match &args.package {
             Some(package) => {
                 CatalogFilter { package_name: package.clone(), ..CatalogFilter::default() }

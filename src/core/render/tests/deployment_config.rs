@@ -97,6 +97,9 @@ fn every_container_changes() {
         {"key": "a", "operator": "Exists", "tolerationSeconds": 0}]}),
     json!({"tolerations": [{"key": "a", "operator": "Exists", "value": ""},
         {"key": "a", "operator": "Exists", "tolerationSeconds": 0}]}))]
+#[case::pull_secrets(json!({"imagePullSecrets": [{"name": "own"}]}),
+    json!({"imagePullSecrets": [{"name": "own"}, {"name": "added"}]}),
+    json!({"imagePullSecrets": [{"name": "own"}, {"name": "added"}]}))]
 #[case::selector_replaced(json!({"nodeSelector": {"a": "1"}}), json!({"nodeSelector": {"b": "2"}}),
     json!({"nodeSelector": {"b": "2"}}))]
 #[case::selector_erased(json!({"nodeSelector": {"a": "1"}}), json!({"nodeSelector": {}}), json!({}))]
