@@ -41,7 +41,7 @@ pub(crate) struct RenderArgs {
 }
 
 /// The flags that decide what a bundle becomes; every command that renders has them.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Rendering {
     /// Namespace the operator watches; all of them when left out
     #[arg(long, value_name = "NAMESPACE")]
@@ -128,6 +128,11 @@ impl Rendering {
             webhook_certificates: self.webhook_certificates.or(recorded),
             ..self.clone()
         }
+    }
+
+    /// Returns how bundles are rendered with a configuration.
+    pub(crate) fn configured(inline: Option<Value>) -> Self {
+        Self { inline, ..Self::default() }
     }
 
     /// Returns the configuration that the flags give.

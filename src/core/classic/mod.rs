@@ -9,6 +9,7 @@
 mod group;
 mod source;
 mod subscription;
+pub mod takeover;
 
 use std::collections::BTreeMap;
 

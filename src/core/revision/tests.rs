@@ -736,7 +736,7 @@ fn desired(version: &str) -> Desired {
         probes: built_in(),
         deadline_minutes: None,
         collision_protection: CollisionProtection::Prevent,
-        is_migrated: false,
+        migrated_from: None,
     }
 }
 
