@@ -11,7 +11,7 @@ type Help = (&'static str, &'static [&'static str], &'static str);
 const WRITES: &str = "1 refused or failed, 4 timed out";
 const READS: &str = "3 the cluster cannot be asked";
 
-const HELP: [Help; 30] = [
+const HELP: [Help; 29] = [
     ("search", &["search lamp"], "1 nothing matches, 3 the answer is incomplete"),
     ("show", &["show lamp-operator"], "1 it cannot be read"),
     ("graph", &["graph lamp"], "1 there is no such package"),
@@ -93,7 +93,6 @@ const HELP: [Help; 30] = [
         &["migrate from-classic -f classic.yaml --report"],
         "1 something is not carried or not ready, 3 it could not be read, 4 timed out",
     ),
-    ("migrate rollback", &["migrate rollback olm-classic-backup.yaml --yes"], WRITES),
     ("doctor", &["doctor"], "1 a problem, 3 something is not known"),
 ];
 

@@ -61,6 +61,12 @@ impl Entry {
         (text("namespace"), text("subscription"))
     }
 
+    /// Returns the same, on its own.
+    pub(super) fn owned_key(&self) -> (String, String) {
+        let (namespace, name) = self.key();
+        (namespace.to_owned(), name.to_owned())
+    }
+
     /// Returns the name of the extension.
     pub(super) fn extension(&self) -> &str {
         self.0["extension"].as_str().unwrap_or_default()
@@ -100,7 +106,11 @@ impl Backup {
             Err(error) => return Err(error).with_context(|| shown.to_string()),
         };
         let mut entries = Vec::new();
-        for document in yaml::to_json(&text).with_context(|| shown.to_string())? {
+        let documents = match text.is_empty() {
+            true => Vec::new(),
+            false => yaml::to_json(&text).with_context(|| shown.to_string())?,
+        };
+        for document in documents {
             if document["form"] != FORM {
                 bail!("{shown} is there already, and not a backup: --backup names another file");
             }

@@ -77,11 +77,11 @@ impl<'a> World<'a> {
         backup: &Backup,
         (names, namespace, follow): (&[String], Option<&str>, bool),
     ) -> anyhow::Result<(Self, Vec<(String, String)>)> {
-        let subscriptions: Vec<&Object> =
-            live.iter().filter(|it| it.kind() == "Subscription").collect();
-        let kept = backup.last().into_iter().filter(|entry| is_current(entry, &subscriptions));
+        let subscriptions = live.iter().filter(|it| it.kind() == "Subscription");
+        let there: BTreeSet<_> = subscriptions.map(key).collect();
+        // While a Subscription is there, nothing of Classic is changed: what was kept is outdated.
+        let kept = backup.last().into_iter().filter(|entry| !there.contains(&entry.owned_key()));
         let mut objects: Vec<Object> = kept.flat_map(Entry::objects).collect();
-        let there = subscriptions.iter().map(|it| key(it)).collect();
         for object in live {
             let same = |known: &Object| known.kind() == object.kind() && key(known) == key(&object);
             if !objects.iter().any(same) {
@@ -137,7 +137,7 @@ impl<'a> World<'a> {
         let subscription = subscriptions.find(|it| key(it) == *wanted);
         let subscription = subscription.ok_or_else(|| anyhow::anyhow!("it is gone"))?;
         let kept = backup.last().into_iter().find(|it| it.key() == (&wanted.0, &wanted.1));
-        let kept = kept.filter(|entry| is_current(entry, &[subscription])).cloned();
+        let kept = kept.filter(|_| !self.live.contains(wanted)).cloned();
         let mut found = Candidate {
             subscription: subscription.clone(),
             verdict: Verdict::NotReady,
@@ -374,14 +374,6 @@ impl<'a> World<'a> {
         }
         notes
     }
-}
-
-/// Says whether an entry is of the Subscription that is there, or of one that is gone.
-fn is_current(entry: &Entry, subscriptions: &[&Object]) -> bool {
-    let (namespace, name) = entry.key();
-    let mut there = subscriptions.iter();
-    let there = there.find(|it| (it.namespace(), it.name()) == (namespace, name));
-    there.is_none_or(|there| entry.moved().is_ok_and(|(kept, _)| uid(&kept) == uid(there)))
 }
 
 fn package(extension: &Object) -> &str {

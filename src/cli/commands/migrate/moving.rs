@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use kube::Client;
 use kube::api::DeleteParams;
 use olm_api::ClusterExtension;
-use olm_core::classic::takeover::{Progress, Step, Verdict, steps};
+use olm_core::classic::takeover::{Step, Verdict, steps};
 use olm_core::object::Object;
 use serde_json::json;
 
@@ -152,8 +152,10 @@ impl Moving {
             let change = json!({"metadata": {"ownerReferences": owner}});
             objects::change(client, secret, |_| Some(change.clone())).await?;
         }
-        let written: ClusterExtension = serde_json::from_value(live.into_value())
+        let mut written: ClusterExtension = serde_json::from_value(live.into_value())
             .with_context(|| format!("reading ClusterExtension {name}"))?;
+        // A status that it has by now is already about this move.
+        written.status = None;
         if self.wait.is_wanted(global) {
             let version = Some(plan.version.as_str());
             let waited =
@@ -180,7 +182,6 @@ fn show(candidate: &Candidate, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "  note: {}", plain(note))?;
     }
     if *verdict == Verdict::Ready {
-        let Progress { .. } = progress;
         for (number, step) in steps(*progress).iter().enumerate() {
             writeln!(out, "  {}. {step}", number + 1)?;
         }

@@ -170,7 +170,7 @@ fn made(plan: &Object, csv: &Object) -> Vec<Object> {
     steps.into_iter().flatten().filter(of_csv).filter_map(object).collect()
 }
 
-/// Deletes an object if it is the one that was seen; one that is gone is no failure.
+/// Deletes an object if it is the one that was seen; one that is gone, or another one, stays.
 pub(super) async fn delete(
     client: &Client,
     object: &Object,
@@ -182,7 +182,7 @@ pub(super) async fn delete(
     }
     match changes::api(client, object).delete(object.name(), &params).await {
         Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
         Err(error) => Err(error).with_context(|| format!("deleting {}", changes::named(object))),
     }
 }

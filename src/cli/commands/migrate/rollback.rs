@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{DeleteParams, Patch, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PostParams};
 use olm_api::keys::label;
 use olm_core::classic::takeover::{again, give_back, is_going, uid};
 use olm_core::helm;
@@ -97,12 +98,9 @@ async fn detach(
         writeln!(out, "{} deleted", changes::named(&extension))?;
     }
     // What was handed over would be taken over again.
-    let secrets = kube::Api::<k8s_openapi::api::core::v1::Secret>::namespaced(
-        client.clone(),
-        system_namespace,
-    );
+    let secrets = Api::<Secret>::namespaced(client.clone(), system_namespace);
     let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
-    let params = kube::api::ListParams::default().labels(&labels);
+    let params = ListParams::default().labels(&labels);
     let deleted = secrets.delete_collection(&DeleteParams::background(), &params).await;
     deleted.context("deleting what was handed over")?;
     Ok(())
@@ -129,8 +127,8 @@ async fn restore(
     let mut count = 0;
     for remembered in entry.running() {
         let back = |live: &Object| {
-            (live.label(label::OWNER_NAME).is_none())
-                .then(|| give_back(live, &remembered, before, now))
+            let is_free = live.label(label::OWNER_NAME).is_none();
+            is_free.then(|| give_back(live, &remembered, before, now))
         };
         count += usize::from(objects::change(client, &remembered, back).await?);
     }
@@ -146,7 +144,7 @@ async fn create(client: &Client, kept: &Object, out: &mut dyn Write) -> anyhow::
     }
     let called = changes::named(kept);
     let api = changes::api(client, kept);
-    let wanted = serde_json::from_value(again(kept).into_value());
+    let wanted = serde_json::from_value::<DynamicObject>(again(kept).into_value());
     let wanted = wanted.with_context(|| format!("reading {called}"))?;
     let made = api.create(&PostParams::default(), &wanted).await;
     let made = made.with_context(|| format!("creating {called}"))?;

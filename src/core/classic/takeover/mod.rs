@@ -126,15 +126,6 @@ impl<'a> Facts<'a> {
             .collect()
     }
 
-    /// Says whether the group of the namespace is needed by something else.
-    pub fn shares_group(&self) -> bool {
-        let (name, csv) =
-            (self.subscription.name(), text(self.subscription, "/status/installedCSV"));
-        let other = |object: &Object| object.name() != name && object.name() != csv;
-        let csvs = self.beside("ClusterServiceVersion").filter(|csv| !is_copy(csv));
-        self.beside("Subscription").chain(csvs).any(other)
-    }
-
     /// Returns the checks of what Classic says that fail.
     pub fn failed(&self) -> Vec<Failed> {
         let mut failed = Vec::new();
