@@ -328,7 +328,7 @@ func (c *cluster) act(ctx context.Context, action, name string) error {
 		if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			return err
 		}
-		return c.remindNodes(ctx, name)
+		return c.renewClients(ctx, name)
 	default:
 		return fmt.Errorf("no action is called %q", action)
 	}
@@ -340,19 +340,20 @@ func (c *cluster) startAgain(ctx context.Context, name string) error {
 	if err := c.startAndAwait(ctx, name); err != nil {
 		return err
 	}
-	return c.remindNodes(ctx, name)
+	return c.renewClients(ctx, name)
 }
 
-// remindNodes makes the simulated nodes look at all their pods after the API server or its store
-// was away: kwok repeats a status that met a refused connection or a time-out, and forgets one
-// that met a connection cut in the middle or an internal error. A kubelet repeats all of them.
-func (c *cluster) remindNodes(ctx context.Context, name string) error {
+// renewClients starts the clients of the API server again after it or its store was away. Their
+// watches wait for longer after every failure, up to a minute, and kwok forgets the status of a pod
+// whose connection was cut in the middle. On a cluster the controller manager and the scheduler
+// lose their Lease and end, and the kubelet starts them again.
+func (c *cluster) renewClients(ctx context.Context, name string) error {
 	if name != apiServer && name != etcd {
 		return nil
 	}
-	for _, needed := range []string{etcd, apiServer, kwok} {
+	for _, needed := range []string{etcd, apiServer} {
 		if _, err := c.running(needed); err != nil {
-			return nil // it will be started, or the nodes are meant to be away
+			return nil // it will be started
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -360,12 +361,17 @@ func (c *cluster) remindNodes(ctx context.Context, name string) error {
 	if err := c.serves(ctx, apiServer); err != nil {
 		return err
 	}
-	p, err := c.running(kwok)
-	if err != nil {
-		return nil
+	for _, client := range []string{controllerManager, scheduler, kwok} {
+		p, err := c.running(client)
+		if err != nil {
+			continue // it is meant to be away
+		}
+		p.stop()
+		if err := c.startAndAwait(ctx, client); err != nil {
+			return err
+		}
 	}
-	p.stop()
-	return c.startAndAwait(ctx, kwok)
+	return nil
 }
 
 // startAndAwait starts a component and returns once it serves again.
