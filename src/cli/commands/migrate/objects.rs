@@ -8,7 +8,7 @@ use kube::api::{
     Preconditions,
 };
 use kube::{Client, ResourceExt as _};
-use olm_api::keys::label::{CLASSIC_OWNER, CLASSIC_OWNER_NAMESPACE};
+use olm_api::keys::label::CLASSIC_OWNER;
 use olm_core::classic::takeover::{
     Csv, belongs, crds, dismiss, hold, is_copy, is_going, release, uid,
 };
@@ -108,8 +108,8 @@ pub(super) async fn owned(client: &Client, csv: &Object) -> anyhow::Result<Vec<O
     for kind in NAMESPACED {
         found.extend(list(client, kind, Some(csv.namespace()), "").await?);
     }
-    let selector =
-        format!("{CLASSIC_OWNER}={},{CLASSIC_OWNER_NAMESPACE}={}", csv.name(), csv.namespace());
+    // The namespace in the labels is that of a copy where a copy owns them.
+    let selector = format!("{CLASSIC_OWNER}={}", csv.name());
     for kind in LABELLED {
         for object in list(client, kind, None, &selector).await? {
             if found.iter().all(|known| known.identity() != object.identity()) {
@@ -259,7 +259,7 @@ pub(super) async fn release_all(
     let mut objects = known.to_vec();
     for _ in 0..ROUNDS {
         for object in &objects {
-            let done = change(client, object, |live| release(live, uid(csv))).await?;
+            let done = change(client, object, |live| release(live, csv)).await?;
             count += usize::from(done);
         }
         objects = owned(client, csv).await?;

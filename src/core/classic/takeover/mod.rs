@@ -25,6 +25,9 @@ const FILLED_IN: [(&str, &[&str]); 2] = [
     ("ServiceAccount", &["secrets", "imagePullSecrets"]),
 ];
 
+/// What of the metadata was installed.
+const METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
+
 /// Whether a Subscription can be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
 #[strum(serialize_all = "lowercase")]
@@ -187,7 +190,7 @@ impl<'a> Facts<'a> {
         }
         for object in self.running {
             let owner = owners(object).find(|owner| {
-                owner["kind"] == "ClusterServiceVersion" && owner["uid"] != json!(uid(csv))
+                owner["kind"] == "ClusterServiceVersion" && owner["name"] != json!(name)
             });
             if let Some(owner) = owner {
                 let owner = owner["name"].as_str().unwrap_or_default();
@@ -205,7 +208,8 @@ impl<'a> Facts<'a> {
         let [group] = groups.as_slice() else {
             let text = format!("namespace {namespace} has {} OperatorGroups", groups.len());
             let hint = format!("leave one: kubectl get operatorgroups -n {namespace}");
-            return Some(Failed::new("group", text, hint));
+            let conflict = !groups.is_empty();
+            return Some(Failed { conflict, ..Failed::new("group", text, hint) });
         };
         let chosen = has(group, "/spec/targetNamespaces") || has(group, "/spec/selector");
         let watched = texts(group, "/status/namespaces");
@@ -275,11 +279,18 @@ fn owners(object: &Object) -> impl Iterator<Item = &Value> {
     owners.into_iter().flatten()
 }
 
-/// Says whether Classic counts an object as installed by a CSV.
+/// Says whether Classic counts an object as installed by a CSV, or by a copy of it.
 pub fn belongs(object: &Object, csv: &Object) -> bool {
-    let labelled = object.label(CLASSIC_OWNER) == Some(csv.name())
-        && object.label(CLASSIC_OWNER_NAMESPACE) == Some(csv.namespace());
+    let places = [object.label(CLASSIC_OWNER_NAMESPACE), object.label(COPIED_FROM)];
+    let labelled =
+        object.label(CLASSIC_OWNER) == Some(csv.name()) && places.contains(&Some(csv.namespace()));
     labelled || owners(object).any(|owner| owner["uid"] == json!(uid(csv)))
+}
+
+/// Says whether an owner is a CSV, as it is now or as it was, or a copy of it.
+fn is_csv(owner: &Value, csv: &Object) -> bool {
+    owner["uid"] == json!(uid(csv))
+        || (owner["kind"] == "ClusterServiceVersion" && owner["name"] == json!(csv.name()))
 }
 
 /// Says whether a label is one by which Classic finds its objects.
@@ -288,7 +299,7 @@ fn is_mark(key: &str) -> bool {
 }
 
 /// Returns the change that releases an object from a CSV, if something of Classic is on it.
-pub fn release(object: &Object, csv: &str) -> Option<Value> {
+pub fn release(object: &Object, csv: &Object) -> Option<Value> {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     let marks: Map<String, Value> = labels
         .into_iter()
@@ -296,7 +307,7 @@ pub fn release(object: &Object, csv: &str) -> Option<Value> {
         .filter(|(key, _)| is_mark(key))
         .map(|(key, _)| (key.clone(), Value::Null))
         .collect();
-    let kept: Vec<_> = owners(object).filter(|owner| owner["uid"] != csv).collect();
+    let kept: Vec<_> = owners(object).filter(|owner| !is_csv(owner, csv)).collect();
     let owned = kept.len() < owners(object).count();
     if marks.is_empty() && !owned {
         return None;
@@ -370,7 +381,9 @@ pub fn again(object: &Object) -> Object {
 pub fn content(live: &Object) -> Object {
     let mut object = live.clone();
     let kind = live.kind().to_owned();
+    object.0.remove("status");
     let metadata = object.metadata_mut();
+    metadata.retain(|key, _| METADATA.contains(&key.as_str()));
     if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
         labels.retain(|key, _| !is_mark(key));
     }
