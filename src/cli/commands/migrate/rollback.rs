@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use super::backup::{Backup, Entry};
 use super::objects;
 use crate::changes;
-use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::output::{Outcome, notice};
 use crate::verb::{Confirm, OnCluster, Wait};
