@@ -168,6 +168,14 @@ pub struct ClusterCatalogStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_unpacked: Option<Time>,
 
+    /// When the registry last answered a poll, or was first asked for what is served, ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_polled: Option<Time>,
+
+    /// The value of annotation `policy.olm.operatorframework.io/refresh` at that time, ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refreshed: Option<String>,
+
     /// Newer content that the reference of the image names and that is not taken yet, ours; absent
     /// when the newest is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]

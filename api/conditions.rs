@@ -138,6 +138,8 @@ pub enum Reason {
     /// `Ready`, ours: another bundle takes the place of one whose rollout cannot complete, or that
     /// the catalogs have withdrawn.
     RolloutSuperseded,
+    /// `Ready`: the catalog that what is installed came from is gone, and no other offers an update.
+    CatalogGone,
     /// `Ready`, ours: a newer bundle is of the next major version (decision 22).
     NextMajorHeld,
     /// `Ready`, ours: the successor has a lower version (decision 22).

@@ -178,6 +178,8 @@ pub mod policy {
     /// On a ClusterCatalog, `Suspicious` or `None`: newer content that takes away or changes what
     /// was offered is held (applying.md 10).
     pub const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
+    /// On a ClusterCatalog, any text: its image is polled at once when the text changes.
+    pub const REFRESH: &str = "policy.olm.operatorframework.io/refresh";
     /// `Allow` or `Hold`: what becomes of an update from another catalog than the one that what is
     /// installed came from (applying.md 10).
     pub const CATALOG_MOVE: &str = "policy.olm.operatorframework.io/catalog-move";

@@ -98,7 +98,7 @@ fn reasons_keep_their_names() {
         Succeeded Retrying RollingOut Blocked InvalidConfiguration ProgressDeadlineExceeded Failed \
         Absent Deprecated NotDeprecated DeprecationStatusUnknown ProbesSucceeded ProbeFailure \
         Reconciling Archived Available Unavailable UserSpecifiedUnavailable Uninstalling \
-        NotInstalled ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived PlanChanged ApprovalRequired PermissionIncrease RolledBack RolloutReverted RolloutSuperseded NextMajorHeld \
+        NotInstalled ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived PlanChanged ApprovalRequired PermissionIncrease RolledBack RolloutReverted RolloutSuperseded CatalogGone NextMajorHeld \
         LowerVersionHeld Pinned Paused ObjectsDeferred PermissionsSufficient PermissionsMissing \
         OperatorNotUpgradeable NoFindings Findings NotRead Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld \
         OutsideWindow OtherCatalogHeld TooYoung Suspicious NotSuccessor \

@@ -1,26 +1,43 @@
 //! A backup of a control plane's etcd, and its restoration.
 
 use std::process::Command;
+use std::time::Duration;
 
-use crate::cluster::ControlPlane;
+use crate::cluster::{ControlPlane, SYSTEM_NAMESPACE};
+use crate::wait;
 
 const ETCD: &str = "etcd";
 const API_SERVER: &str = "kube-apiserver";
-/// What goes on with what it knew before a restoration, unless it is started again.
-const KUBERNETES: [&str; 3] = ["kube-controller-manager", "kube-scheduler", "kwok"];
+/// The longest time until every Lease of the controller is renewed.
+const RENEWED: Duration = Duration::from_mins(1);
 
-/// Copies the data of etcd; the API server is away meanwhile.
-pub fn back_up(plane: &ControlPlane) {
-    while_stopped(plane, "rm -rf backup; cp -a etcd backup", || ());
+/// Copies the data of etcd; the API server is away meanwhile. Returns once the controller, which
+/// runs with leader election, has renewed its Leases: any backup but one of the last seconds is
+/// older than that, and by them a process notices the restoration.
+pub async fn back_up(plane: &ControlPlane) {
+    tokio::task::block_in_place(|| {
+        while_stopped(plane, "rm -rf backup; cp -a etcd backup", || ());
+    });
+    let at_the_backup = renewals(plane);
+    wait::until("the Leases are renewed", RENEWED, || async {
+        let now = renewals(plane);
+        let renewed = now.iter().zip(&at_the_backup).all(|(now, then)| now != then);
+        renewed.then_some(()).ok_or(now)
+    })
+    .await;
 }
 
-/// Puts back the data of the last backup, does `meanwhile` while nobody can read them, and starts
-/// Kubernetes' own controllers again, as an administrator does.
+/// Puts back the data of the last backup, and does `meanwhile` while nobody can read them.
 pub fn restore(plane: &ControlPlane, meanwhile: impl FnOnce()) {
     while_stopped(plane, "rm -r etcd; mv backup etcd", meanwhile);
-    for component in KUBERNETES {
-        plane.control("restart", component);
-    }
+}
+
+/// Returns when each Lease of the controller was renewed.
+fn renewals(plane: &ControlPlane) -> Vec<String> {
+    let times = "jsonpath={.items[*].spec.renewTime}";
+    let list = ["get", "leases", "-n", SYSTEM_NAMESPACE, "-o", times];
+    let found = tokio::task::block_in_place(|| plane.kubectl(&list));
+    found.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Runs a script in the folder of the control plane while nothing uses the data of etcd.

@@ -5,13 +5,14 @@
 //! reads bundle folders, [`release`] makes a catalog from them, [`audit`] reads the audit log,
 //! [`state`] compares whole clusters, [`etcd`] sets one back, [`proxy`] fails requests and responses between controller and
 //! API server, [`random`] has repeatable random numbers, [`webhook`] serves admission webhooks,
-//! [`archive`] makes hostile layers, [`documents`] plays what README and `docs` show,
+//! [`archive`] makes hostile layers, [`classic`] the objects of OLM Classic, [`documents`] plays what README and `docs` show,
 //! [`private`] starts a registry that asks for credentials and issues its tokens, [`timed`] measures
 //! each test. Nothing here is a mock: API server, etcd and registry are the real programs.
 
 pub mod archive;
 pub mod audit;
 pub mod bundles;
+pub mod classic;
 pub mod cluster;
 pub mod documents;
 pub mod etcd;

@@ -35,17 +35,22 @@ pub fn checked(out: Output) -> Output {
     out
 }
 
-/// Runs `kubectl olm` on a control plane.
-pub fn run(plane: &ControlPlane, args: &[&str]) -> Output {
-    Command::new(paths::built("kubectl-olm"))
+/// Returns `kubectl olm` for a control plane.
+pub fn command(plane: &ControlPlane, args: &[&str]) -> Command {
+    let mut command = Command::new(paths::built("kubectl-olm"));
+    command
         .args(args)
         .arg("--kubeconfig")
         .arg(&plane.addresses.kubeconfig)
         .env_remove("KUBECONFIG")
-        .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf)
-        .output()
-        .map(checked)
-        .expect("kubectl-olm runs; build it with `cargo build`")
+        .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf);
+    command
+}
+
+/// Runs `kubectl olm` on a control plane.
+pub fn run(plane: &ControlPlane, args: &[&str]) -> Output {
+    let out = command(plane, args).output();
+    out.map(checked).expect("kubectl-olm runs; build it with `cargo build`")
 }
 
 /// The same; returns its exit code, what it prints and what it says besides.

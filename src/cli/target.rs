@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use kube::ResourceExt as _;
 use olm_api::keys::annotation;
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
@@ -408,20 +410,27 @@ pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
     }
 }
 
-/// Says, and returns, what the catalog calls deprecated of the bundle that an extension would get.
+/// Says, and returns, what the catalog calls deprecated of the bundle that an extension would get, and
+/// that its support is over.
 pub(crate) fn warn_of_deprecation(snapshot: &ExtensionSnapshot) -> Vec<String> {
     let catalogs = snapshot.catalogs();
     let (question, options) = (&snapshot.question, &snapshot.options);
     let environment = question.environment(&catalogs, options, &snapshot.environment);
     let resolution = question.resolve(&catalogs, &environment, options);
-    let selected = resolution.result.iter();
-    let found = selected.flat_map(|selected| selected.deprecations(&question.filter));
-    let say = |(what, message): (String, &str)| {
-        let text = format!("{what} is deprecated: {}", plain(message));
-        notice(&format!("warning: {text}"));
-        text
+    let Ok(selected) = &resolution.result else { return Vec::new() };
+    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    let over = selected.lifecycle.filter(|lifecycle| lifecycle.is_over(today));
+    let over = over.map(|lifecycle| format!("{}: {}", selected.bundle.name, lifecycle.text(today)));
+    let deprecated = |(what, message): (String, &str)| {
+        let lines: Vec<_> = message.lines().map(plain).filter(|line| !line.is_empty()).collect();
+        format!("{what} is deprecated: {}", lines.join("\n  "))
     };
-    found.map(say).collect()
+    let found = selected.deprecations(&question.filter).into_iter().map(deprecated);
+    let found: Vec<_> = found.chain(over.as_deref().map(plain)).collect();
+    for text in &found {
+        notice(&format!("warning: {text}"));
+    }
+    found
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ impl Carrier {
                 policy::PAUSED,
                 policy::PULL_SECRET,
                 policy::QUARANTINE,
+                policy::REFRESH,
             ],
             Self::ObjectSet => &[
                 policy::CRD_SAFETY_ALLOW,

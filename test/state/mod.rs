@@ -271,7 +271,7 @@ fn writers(metadata: &Value) -> Value {
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            for time in ["lastTransitionTime", "lastUnpacked"] {
+            for time in ["lastTransitionTime", "lastUnpacked", "lastPolled"] {
                 fields.remove(time);
             }
             fields.values_mut().for_each(without_times);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use kube::Client;
-use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration};
+use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY};
 use olm_core::object::Object;
 use olm_core::yaml;
 use serde_json::Value;
@@ -88,13 +88,14 @@ pub(crate) async fn run(
     if unread.is_empty() && objects.iter().all(|it| it.kind() != "Subscription") {
         anyhow::bail!("no Subscriptions found");
     }
-    let answer = Classic::new(&objects).convert(&args.subscriptions);
+    let mut answer = Classic::new(&objects).convert(&args.subscriptions);
     for name in &args.subscriptions {
         let mut found = objects.iter().filter(|it| it.kind() == "Subscription");
         if found.all(|it| it.name() != name) {
             anyhow::bail!("there is no Subscription {name:?}");
         }
     }
+    answer.migrations.retain(|migration| migration.is_decided);
     let on_terminal = std::io::stdout().is_terminal();
     if args.report || (on_terminal && !args.print && !args.follow) {
         report(&answer).write(out)?;
@@ -282,20 +283,22 @@ async fn from_cluster(
     namespace: Option<&str>,
 ) -> anyhow::Result<(Vec<Object>, Vec<String>)> {
     let (mut objects, mut unread) = (Vec::new(), Vec::new());
-    for (kind, version, plural) in KINDS {
-        // A catalog is named by Subscriptions of all namespaces.
-        let place = match namespace.filter(|_| kind != "CatalogSource") {
+    let kinds = KINDS.map(|(kind, version, plural)| (format!("{GROUP}/{version}"), kind, plural));
+    let (api, kind, plural) = PROXY;
+    for (api, kind, plural) in kinds.into_iter().chain([(api.to_owned(), kind, plural)]) {
+        // A catalog is named by Subscriptions of all namespaces; proxies are in none.
+        let place = match namespace.filter(|_| !["CatalogSource", PROXY.1].contains(&kind)) {
             Some(namespace) => format!("namespaces/{namespace}/"),
             None => String::new(),
         };
-        let path = format!("/apis/{GROUP}/{version}/{place}{plural}");
+        let path = format!("/apis/{api}/{place}{plural}");
         let request = http::Request::get(path).body(Vec::new())?;
         match client.request::<Value>(request).await {
             Ok(list) => {
                 let items = list["items"].as_array().into_iter().flatten();
                 objects.extend(items.filter_map(|item| {
                     let mut item = item.clone();
-                    item["apiVersion"] = Value::from(format!("{GROUP}/{version}"));
+                    item["apiVersion"] = Value::from(api.clone());
                     item["kind"] = Value::from(kind);
                     Object::from_value(item)
                 }));

@@ -184,6 +184,7 @@ impl Request {
             },
             installed: self.installed.clone().map(Into::into),
             home: None,
+            moves_held: false,
         };
         let options = Options {
             release_support: false,

@@ -282,6 +282,16 @@ impl Package {
         self.deprecated = Some(told.collect());
     }
 
+    /// Returns what it is, and first what of it is deprecated.
+    fn about(&self) -> String {
+        let deprecated = self.deprecated.iter().flatten();
+        let deprecated: Vec<_> = deprecated.map(|it| it.what).collect();
+        match deprecated.as_slice() {
+            [] => self.description.clone(),
+            what => format!("({} deprecated) {}", what.join(" and "), self.description),
+        }
+    }
+
     /// Returns how well the package matches, the best first; nothing if a term is nowhere.
     fn rank(&self, terms: &[String]) -> Option<u8> {
         let name = self.name.to_lowercase();
@@ -381,7 +391,7 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
             )),
             package.catalog.clone(),
             cell(&package.installed_as.join(",")),
-            cell(&package.description),
+            cell(&package.about()),
         ]);
     }
     table

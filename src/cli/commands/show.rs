@@ -4,6 +4,8 @@ use std::io::Write;
 
 use anyhow::Context as _;
 use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use olm_core::bundle::{Bundle, constraints};
 use olm_core::catalog::{BundleSummary, ChannelSummary, Summary};
 use olm_core::config::{Features, example, schema};
@@ -232,6 +234,9 @@ fn sheet(args: &ShowArgs, catalog: &str, summary: &Summary) -> KeyValues {
         plain(&text)
     };
     sheet.lines("Channels", summary.channels.iter().map(channel));
+    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    let support = summary.lifecycle.iter().rev().map(|it| plain(&it.text(today)));
+    sheet.lines("Support", support);
     let bundle = |it: &BundleSummary| {
         let name = it.version.as_ref().unwrap_or(&it.name);
         let mut text = format!("{name} in {}", it.channels.join(", "));

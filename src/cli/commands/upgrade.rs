@@ -12,8 +12,8 @@ use olm_api::keys::policy;
 use olm_api::{CatalogFilter, ClusterExtension, UpgradeConstraintPolicy};
 use olm_core::annotations::is_paused;
 use olm_core::error::quote;
-use olm_core::extension::ValidExtension;
 use olm_core::extension::holds::{Hold, holder};
+use olm_core::extension::{CatalogMove, ValidExtension};
 use olm_core::rbac::{Permissions, lines, missing_manifests};
 use serde_json::{Value, json};
 
@@ -105,7 +105,7 @@ pub(crate) async fn run(
     writeln!(out, "{name}: {installed} -> {}, by {}", edit.version, edit.text)?;
     if let Ok(mut snapshot) = cluster.snapshot(name).await {
         let question = &mut snapshot.question;
-        question.came_from = None;
+        question.policy.catalog_move = CatalogMove::Allow;
         question.filter.version = Some(edit.version.clone());
         question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
         warn_of_closing(&cluster, &snapshot).await;
@@ -317,7 +317,7 @@ async fn moved(
     let mut approved = None;
     if leads(&snapshot).is_none() {
         // It may be held because it comes from another catalog, which an approval releases.
-        snapshot.question.came_from = None;
+        snapshot.question.policy.catalog_move = CatalogMove::Allow;
         approved = leads(&snapshot);
     }
     let version = chosen(&snapshot)?.version;

@@ -12,9 +12,9 @@ use serde_json::json;
 use super::context::Context;
 use super::error::CatalogError;
 use super::newer::{newest, wanted};
-use super::plan::{Memory, Plan, has_finalizer, waiting};
+use super::plan::{Memory, Plan, has_finalizer, refresh, waiting};
 use super::registry::{Registry, blocking};
-use super::store::StoreError;
+use super::store::{StoreError, whole_seconds};
 use super::taken::Looked;
 
 /// Carries the plan out. Returns what was taken, and the newer content that is held back.
@@ -25,14 +25,21 @@ pub(super) async fn enact(
 ) -> Result<Looked, CatalogError> {
     match plan {
         Plan::Keep => {
-            let taken = ctx.memory(&catalog.name_any()).and_then(|memory| memory.taken);
-            return Ok(Looked { held: waiting(catalog).cloned(), taken });
+            let held = waiting(catalog).cloned();
+            return Ok(match ctx.memory(&catalog.name_any()) {
+                Some(Memory { taken, polled_at, refreshed, .. }) => {
+                    Looked { held, taken, polled: Some((polled_at, refreshed)) }
+                }
+                None => Looked { held, ..Looked::default() },
+            });
         }
         Plan::NoOp | Plan::Wait(_) => {}
         Plan::Disable => remove(ctx, catalog).await?.map_err(CatalogError::Remove)?,
         Plan::CleanUp => remove(ctx, catalog).await?.map_err(CatalogError::Finalizer)?,
         Plan::AddMetadata => add_metadata(ctx, catalog).await?,
         Plan::Fetch => {
+            let (polled_at, refreshed) =
+                (whole_seconds(Timestamp::now()), refresh(catalog).cloned());
             let image = wanted(ctx, catalog).await?;
             let looked = newest(ctx, catalog, &image).await?;
             let memory = Memory {
@@ -41,10 +48,12 @@ pub(super) async fn enact(
                 taken: looked.taken.clone(),
                 generation: catalog.metadata.generation,
                 polled: Instant::now(),
+                polled_at,
+                refreshed: refreshed.clone(),
                 jitter: fastrand::f64(),
             };
             ctx.remember(&catalog.name_any(), Some(memory));
-            return Ok(looked);
+            return Ok(Looked { polled: Some((polled_at, refreshed)), ..looked });
         }
     }
     Ok(Looked::default())

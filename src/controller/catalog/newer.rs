@@ -110,7 +110,7 @@ impl Look<'_> {
         let examined = before.filter(|waiting| waiting.reason == Reason::Suspicious.as_str());
         if hold.is_none() && examined.is_some() && self.ctx.holds(catalog, &known.reference) {
             let taken = Some(known.stays(self.image));
-            return Ok(Looked { held: examined.cloned(), taken });
+            return Ok(Looked { held: examined.cloned(), taken, polled: None });
         }
         self.keep(&known, digest).await?;
         let hold = match hold {
@@ -126,7 +126,7 @@ impl Look<'_> {
             since: Time(since),
             ref_: reference,
         };
-        Ok(Looked { held: Some(waits), taken: Some(known.stays(self.image)) })
+        Ok(Looked { held: Some(waits), taken: Some(known.stays(self.image)), polled: None })
     }
 
     /// Stores again what is served if that was lost, from the registry. Where it is not there any more,

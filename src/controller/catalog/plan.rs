@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use olm_api::conditions::Reason;
-use olm_api::keys::{finalizer, label};
+use olm_api::keys::{finalizer, label, policy};
 use olm_api::{AvailabilityMode, CatalogTakenStatus, CatalogUpdateStatus, ClusterCatalog};
 use olm_core::catalog::hold::{CatalogPolicy, Hold};
 
@@ -25,6 +25,10 @@ pub(super) struct Memory {
     pub(super) taken: Option<CatalogTakenStatus>,
     /// When the registry was asked last.
     pub(super) polled: Instant,
+    /// The same, for people.
+    pub(super) polled_at: Timestamp,
+    /// The value of annotation `refresh` then.
+    pub(super) refreshed: Option<String>,
     /// Fraction from 0 to 1 that stretches this poll interval.
     pub(super) jitter: f64,
 }
@@ -100,6 +104,7 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
                 && !observed.due
                 && !observed.moved
                 && memory.generation == catalog.metadata.generation
+                && refresh(catalog).is_none_or(|text| memory.refreshed.as_ref() == Some(text))
                 && until_poll(catalog, memory, now) != Some(Duration::ZERO) =>
         {
             Plan::Keep
@@ -109,6 +114,11 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
             None => Plan::Fetch,
         },
     }
+}
+
+/// Returns the text of the annotation that has the registry asked when it changes.
+pub(super) fn refresh(catalog: &ClusterCatalog) -> Option<&String> {
+    catalog.annotations().get(policy::REFRESH)
 }
 
 /// Returns how long to wait after a failure; nothing once that is over, or when somebody changed
@@ -215,6 +225,8 @@ mod tests {
                 image: "example.com/c:1".to_owned(),
                 taken: None,
                 polled: now.checked_sub(Duration::from_secs(age)).unwrap(),
+                polled_at: Timestamp::UNIX_EPOCH,
+                refreshed: Some("first".to_owned()),
                 jitter: 0.0,
             }),
             ..Observed::default()
@@ -244,6 +256,18 @@ mod tests {
         let now = Instant::now() + Duration::from_secs(10_000);
         let observed = Observed { stored, ..remembered(now, generation, age) };
         assert_eq!(plan(&catalog(), &observed, now), want);
+    }
+
+    #[rstest]
+    #[case::acted_on(Some("first"), Plan::Keep)]
+    #[case::changed(Some("second"), Plan::Fetch)]
+    #[case::removed(None, Plan::Keep)]
+    fn a_poll_is_asked_for_by_another_text(#[case] text: Option<&str>, #[case] want: Plan) {
+        let now = Instant::now() + Duration::from_secs(10_000);
+        let mut catalog = catalog();
+        let asked = text.map(|text| (policy::REFRESH.to_owned(), text.to_owned()));
+        catalog.annotations_mut().extend(asked);
+        assert_eq!(plan(&catalog, &remembered(now, 1, 60), now), want);
     }
 
     #[test]

@@ -69,6 +69,7 @@ pub(super) fn report(
         Outcome::Served(served, looked) => {
             status.update.clone_from(&looked.held);
             status.taken.clone_from(&looked.taken);
+            polled(&mut status, catalog, &served, looked);
             serve(&mut status, served, base, name);
             texts::serving().put(&mut status.conditions, generation, now);
             examined(&mut status, served, name, generation, now);
@@ -130,11 +131,31 @@ fn serve(status: &mut ClusterCatalogStatus, served: &Served<'_>, base: &str, nam
     status.last_unpacked = Some(Time(unpacked));
 }
 
+/// Says when the registry was asked; where nothing is polled a restart alone changes nothing.
+fn polled(
+    status: &mut ClusterCatalogStatus,
+    catalog: &ClusterCatalog,
+    served: &Served<'_>,
+    looked: &Looked,
+) {
+    let Some((at, refreshed)) = &looked.polled else { return };
+    let resolved = status.resolved_source.as_ref();
+    let same = resolved.is_some_and(|it| it.image.ref_ == served.origin.reference);
+    let image = catalog.spec.source.image.as_ref();
+    let repeats = image.is_some_and(|image| image.poll_interval_minutes.is_some());
+    if repeats || !same || status.last_polled.is_none() || status.refreshed != *refreshed {
+        status.last_polled = Some(Time(*at));
+        status.refreshed.clone_from(refreshed);
+    }
+}
+
 /// Nothing is served. What was taken last is still what newer content is compared with.
 fn clear(status: &mut ClusterCatalogStatus) {
     status.resolved_source = None;
     status.urls = None;
     status.last_unpacked = None;
+    status.last_polled = None;
+    status.refreshed = None;
     status.update = None;
 }
 
@@ -190,8 +211,8 @@ fn shown(error: &CatalogError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use olm_api::ClusterCatalogSpec;
     use olm_api::conditions::status::{FALSE, TRUE, UNKNOWN};
+    use olm_api::{ClusterCatalogSpec, ImageSource};
     use std::io;
 
     use super::super::store::StoreError;
@@ -245,6 +266,45 @@ mod tests {
             unpacked
         };
         assert_eq!([at(0), at(60), at(30)].map(&mut told), [at(0), at(60), at(60)]);
+    }
+
+    #[test]
+    fn the_last_poll_is_told_until_nothing_is_served() {
+        let mut catalog = catalog();
+        let (origin, failed) = (origin(), disk("x"));
+        let polled = Some((at(7), Some("now".to_owned())));
+        let looked = Looked { polled, ..Looked::default() };
+        let outcomes = [
+            (Outcome::Served(served(&origin), &looked), Some("now")),
+            (Outcome::Failed(&failed, Some(served(&origin))), Some("now")),
+            (Outcome::SwitchedOff, None),
+        ];
+        for (outcome, want) in outcomes {
+            let status = report(&catalog, &outcome, BASE, at(99));
+            assert_eq!(status.last_polled, want.map(|_| Time(at(7))));
+            assert_eq!(status.refreshed.as_deref(), want);
+            catalog.status = Some(status);
+        }
+        let told = |second, text: &str, minutes| {
+            let polled = Some((at(second), Some(text.to_owned())));
+            let looked = Looked { polled, ..Looked::default() };
+            let mut catalog = catalog.clone();
+            catalog.status = Some(ClusterCatalogStatus {
+                last_polled: Some(Time(at(7))),
+                refreshed: Some("now".to_owned()),
+                ..report(&catalog, &Outcome::Served(served(&origin), &looked), BASE, at(0))
+            });
+            catalog.spec.source.image = Some(ImageSource {
+                ref_: "example.com/c:1".to_owned(),
+                poll_interval_minutes: minutes,
+            });
+            let outcome = Outcome::Served(served(&origin), &looked);
+            report(&catalog, &outcome, BASE, at(99)).last_polled.map(|time| time.0)
+        };
+        // A restart asks as well.
+        assert_eq!(told(8, "now", None), Some(at(7)));
+        assert_eq!(told(8, "now", Some(5)), Some(at(8)));
+        assert_eq!(told(8, "again", None), Some(at(8)));
     }
 
     // catalogs.md R1

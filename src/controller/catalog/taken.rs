@@ -3,6 +3,7 @@
 //! Only another reference is a decision about content, whatever else of the spec is edited
 //! (catalogs.md 2.4).
 
+use jiff::Timestamp;
 use olm_api::{CatalogTakenStatus, CatalogUpdateStatus, ClusterCatalog};
 use olm_image::ImageRef;
 
@@ -15,6 +16,8 @@ pub(super) struct Looked {
     pub(super) held: Option<CatalogUpdateStatus>,
     /// What was taken last.
     pub(super) taken: Option<CatalogTakenStatus>,
+    /// When the registry was asked, and the value of annotation `refresh` then.
+    pub(super) polled: Option<(Timestamp, Option<String>)>,
 }
 
 /// The content that was taken last.
@@ -31,7 +34,7 @@ impl Looked {
     /// Newest content was taken.
     pub(super) fn taken(wanted: &str, reference: String) -> Self {
         let taken = CatalogTakenStatus { for_: wanted.to_owned(), ref_: reference };
-        Self { held: None, taken: Some(taken) }
+        Self { taken: Some(taken), ..Self::default() }
     }
 }
 
@@ -108,6 +111,8 @@ mod tests {
             image: wanted.to_owned(),
             taken: Some(taken(wanted)),
             polled: Instant::now(),
+            polled_at: Timestamp::UNIX_EPOCH,
+            refreshed: None,
             jitter: 0.0,
         }
     }

@@ -175,7 +175,7 @@ impl Csv {
     /// Reads the fields from a manifest; unknown and unused fields are ignored.
     ///
     /// Null counts as absent; a null value in a map of strings becomes the empty string.
-    pub(super) fn from_manifest(manifest: &Value) -> Result<Self, FieldError> {
+    pub(crate) fn from_manifest(manifest: &Value) -> Result<Self, FieldError> {
         let root = At::root(manifest).object()?;
         let metadata = root.field("metadata").object()?;
         let spec = root.field("spec").object()?;

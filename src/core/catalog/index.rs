@@ -9,9 +9,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::fields::{FieldError, Fields};
+use super::lifecycle::{self, Lifecycle};
 use super::model::{Bundle, Channel, Deprecations, Entry, schema};
 use super::read::Meta;
 use crate::error::{Chain, quote};
+use crate::version::Version;
 
 /// One blob: the three members every schema shares, and the whole text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub struct PackageIndex {
     pub bundles: Vec<Bundle>,
     /// Its deprecations, if the catalog holds a blob of them.
     pub deprecations: Option<Deprecations>,
+    /// Until when its minor versions are supported, where the catalog says so.
+    pub lifecycle: Vec<Lifecycle>,
     /// Where bundles stand in channels: channel and position, by bundle name.
     places: BTreeMap<String, Vec<(String, usize)>>,
 }
@@ -113,7 +117,13 @@ impl Content {
 
     /// Indexes blobs in catalog order; those of other schemas are left out.
     pub fn from_blobs<'a>(blobs: impl IntoIterator<Item = Blob<'a>>) -> Self {
-        let known = [schema::PACKAGE, schema::CHANNEL, schema::BUNDLE, schema::DEPRECATIONS];
+        let known = [
+            schema::PACKAGE,
+            schema::CHANNEL,
+            schema::BUNDLE,
+            schema::DEPRECATIONS,
+            lifecycle::SCHEMA,
+        ];
         let mut packages: BTreeMap<String, BTreeMap<_, Blob<'a>>> = BTreeMap::new();
         for blob in blobs {
             if known.contains(&blob.schema.as_ref()) {
@@ -121,6 +131,8 @@ impl Content {
                 package.insert(blob.key(), blob);
             }
         }
+        // What only says how long a package is supported does not offer it.
+        packages.retain(|_, blobs| blobs.values().any(|blob| blob.schema != lifecycle::SCHEMA));
         let index = |(name, blobs): (String, BTreeMap<_, Blob<'_>>)| {
             let package = PackageIndex::new(&name, blobs.values());
             (name, package)
@@ -158,6 +170,11 @@ impl PackageIndex {
         deprecations.is_some_and(|deprecations| deprecations.has_bundle(bundle))
     }
 
+    /// Returns the support of a version, where it is known.
+    pub fn lifecycle_of(&self, version: &Version) -> Option<&Lifecycle> {
+        self.lifecycle.iter().find(|lifecycle| lifecycle.covers(version))
+    }
+
     /// Builds the index from the blobs of one package; the error text names the blob.
     fn new<'a>(name: &str, blobs: impl Iterator<Item = &'a Blob<'a>>) -> Result<Self, String> {
         let mut index = Self { name: name.to_owned(), ..Self::default() };
@@ -191,6 +208,7 @@ impl PackageIndex {
             schema::DEPRECATIONS if blob.key().1 == schema::DEPRECATIONS => {
                 self.deprecations = Some(Deprecations::from_fields(&fields()?)?);
             }
+            lifecycle::SCHEMA => self.lifecycle = lifecycle::lifecycles(blob.json),
             _ => {}
         }
         Ok(())

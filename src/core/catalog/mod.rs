@@ -9,10 +9,12 @@ mod graph;
 pub mod hold;
 pub mod ignore;
 mod index;
+mod lifecycle;
 pub mod lint;
 mod model;
 mod named;
 mod of_bundle;
+pub mod opm;
 mod property;
 mod quick;
 pub mod read;
@@ -28,6 +30,7 @@ pub use constraint::{
 };
 pub use fields::FieldError;
 pub use index::{Blob, BlobError, Content, PackageIndex};
+pub use lifecycle::{Lifecycle, Phase, Platform};
 
 pub use model::{
     Bundle, BundleVersionError, Channel, Deprecation, Deprecations, Entry, SkipRangeText, schema,

@@ -43,15 +43,15 @@ pub struct CatalogBundle {
     pub blob: String,
     /// Every image of the bundle, sorted.
     pub images: Vec<String>,
-    package: String,
-    name: String,
+    pub(super) package: String,
+    pub(super) name: String,
     /// Its channels, and that of them which is the default.
     channels: Vec<String>,
     default_channel: String,
     /// Its entry in a channel.
     entry: Value,
-    icon: Option<Value>,
-    description: Option<Value>,
+    pub(super) icon: Option<Value>,
+    pub(super) description: Option<Value>,
 }
 
 /// An `olm.bundle` blob.

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::constraint::{Constraint, Declared, Demand, GroupVersionKind};
 use super::index::{Blob, Content, PackageIndex};
+use super::lifecycle::Lifecycle;
 use super::model::{Bundle, schema};
 use super::of_bundle::shown;
 use super::read::Meta;
@@ -50,6 +51,9 @@ pub struct Summary {
     pub channels: Vec<ChannelSummary>,
     /// Its bundles, the highest version first.
     pub bundles: Vec<BundleSummary>,
+    /// Until when its minor versions are supported, and on which platforms.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lifecycle: Vec<Lifecycle>,
 }
 
 /// A place to read on.
@@ -142,6 +146,7 @@ impl Summary {
             package: package.to_owned(),
             default_channel: index.default_channel.clone(),
             deprecated: message(index, schema::PACKAGE, ""),
+            lifecycle: index.lifecycle.clone(),
             ..Self::default()
         };
         if let Some(newest) = newest.and_then(|it| blobs.get(&(schema::BUNDLE, it.name.as_str()))) {

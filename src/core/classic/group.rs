@@ -1,67 +1,113 @@
 //! What the `OperatorGroup` of a namespace becomes.
 
+use olm_api::keys::policy;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Carried, Classic, has, text, texts};
 use crate::object::Object;
 
-/// What an `OperatorGroup` says about the operators of its namespace.
+/// What the `OperatorGroup` of a namespace means for its operators.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     /// The one namespace that is watched.
     pub(super) watches: Option<String>,
     /// The account that installs.
     pub(super) account: Option<String>,
+    /// Which namespaces are watched is known.
+    pub(super) is_decided: bool,
+}
+
+/// Namespaces that a group has its operators watch.
+enum Watched {
+    All,
+    One(String),
+    Several,
+    Unknown,
 }
 
 impl Classic<'_> {
-    /// Reads the group of a namespace.
-    pub(super) fn group(&self, namespace: &str, answer: &mut Answer) -> Group {
-        let mut groups = self.all("OperatorGroup");
-        let Some(group) = groups.find(|group| group.namespace() == namespace) else {
-            return Group::default();
+    /// Reads the group of a Subscription's namespace.
+    pub(super) fn group(&self, subscription: &Object, answer: &mut Answer) -> Group {
+        let namespace = subscription.namespace();
+        let groups = self.all("OperatorGroup").filter(|group| group.namespace() == namespace);
+        let groups: Vec<_> = groups.collect();
+        let group = match groups[..] {
+            [] => {
+                let text = "is not among the objects: the extension watches all namespaces";
+                answer.line(subscription, Carried::No, "OperatorGroup", text);
+                return Group { is_decided: true, ..Group::default() };
+            }
+            [only] => only,
+            _ => {
+                let names: Vec<_> = groups.iter().map(|group| group.name()).collect();
+                let text = format!(
+                    "conflict: OLM Classic installs nothing beside {}; keep one of them",
+                    names.join(", ")
+                );
+                for group in groups {
+                    answer.line(group, Carried::No, "metadata.namespace", text.clone());
+                }
+                return Group::default();
+            }
         };
         let account = text(group, "/spec/serviceAccountName");
         if !account.is_empty() {
             let field = format!("serviceAccountName: {account}");
             answer.line(group, Carried::Yes, field, "becomes serviceAccount.name");
         }
-        for field in ["staticProvidedAPIs", "upgradeStrategy"] {
+        for (field, text) in [
+            ("staticProvidedAPIs", "not needed: a CRD has one owner"),
+            ("upgradeStrategy", "not needed: a rollout that is stuck is superseded"),
+        ] {
             if has(group, &format!("/spec/{field}")) {
-                let text = match field {
-                    "upgradeStrategy" => "not needed: a rollout that is stuck is superseded",
-                    _ => "not needed: a CRD has one owner",
-                };
                 answer.line(group, Carried::NotNeeded, field, text);
             }
         }
+        let watched = watched(group, answer);
+        let text =
+            format!("go with the group: annotation {} makes others for users", policy::USER_ROLES);
+        let roles = format!("roles olm.og.{}.*", group.name());
+        answer.line(group, Carried::NotNeeded, roles, text);
         Group {
-            watches: watched(group, answer),
+            is_decided: !matches!(watched, Watched::Unknown),
+            watches: if let Watched::One(only) = watched { Some(only) } else { None },
             account: Some(account.to_owned()).filter(|name| !name.is_empty()),
         }
     }
 }
 
-/// Returns the one namespace that a group has its operators watch; nothing for all of them.
-fn watched(group: &Object, answer: &mut Answer) -> Option<String> {
-    let named = texts(group, "/spec/targetNamespaces");
-    let chosen = if named.is_empty() && has(group, "/spec/selector") {
-        texts(group, "/status/namespaces")
-    } else {
-        named
-    };
-    let mut targets: Vec<_> = chosen.into_iter().filter(|name| !name.is_empty()).collect();
+/// Returns the namespaces that a group has its operators watch.
+fn watched(group: &Object, answer: &mut Answer) -> Watched {
+    let selects = ["matchLabels", "matchExpressions"]
+        .iter()
+        .any(|part| has(group, &format!("/spec/selector/{part}")));
+    let mut targets = texts(group, "/spec/targetNamespaces");
+    let mut field = "targetNamespaces";
+    if selects && targets.is_empty() {
+        field = "selector";
+        targets = texts(group, "/status/namespaces");
+        if targets.is_empty() {
+            let text = "its status does not name the namespaces that it selects: set \
+                        targetNamespaces";
+            answer.line(group, Carried::No, field, text);
+            return Watched::Unknown;
+        }
+    } else if selects {
+        let text = "OLM Classic ignores it beside targetNamespaces";
+        answer.line(group, Carried::NotNeeded, "selector", text);
+    }
+    targets.retain(|name| !name.is_empty());
     targets.sort_unstable();
-    let field = format!("targetNamespaces: {}", targets.join(", "));
+    let line = format!("{field}: {}", targets.join(", "));
     match targets[..] {
         [] => {
             let text = "watches all namespaces, as an extension does";
-            answer.line(group, Carried::NotNeeded, "targetNamespaces", text);
-            None
+            answer.line(group, Carried::NotNeeded, field, text);
+            Watched::All
         }
         [only] => {
-            answer.line(group, Carried::Yes, field, "becomes watchNamespace");
-            Some(only.to_owned())
+            answer.line(group, Carried::Yes, line, "becomes watchNamespace");
+            Watched::One(only.to_owned())
         }
         _ => {
             let text = format!(
@@ -69,13 +115,13 @@ fn watched(group: &Object, answer: &mut Answer) -> Option<String> {
                 targets.len(),
                 targets.join(", ")
             );
-            answer.line(group, Carried::No, field, text);
-            None
+            answer.line(group, Carried::No, line, text);
+            Watched::Several
         }
     }
 }
 
-/// Returns the configuration of an extension, and says what becomes of that of a Subscription.
+/// Returns the configuration of an extension, with a line for each field of a Subscription's.
 pub(super) fn configuration(
     subscription: &Object,
     group: &Group,

@@ -6,6 +6,7 @@
 //!
 //! Source: plugin.md 3.
 
+mod csv;
 mod group;
 mod source;
 mod subscription;
@@ -28,6 +29,8 @@ pub const KINDS: [(&str, &str, &str); 6] = [
     ("InstallPlan", "v1alpha1", "installplans"),
     ("OperatorCondition", "v2", "operatorconditions"),
 ];
+/// The proxies of OpenShift, which Classic gave to its operators: API, kind and plural.
+pub const PROXY: (&str, &str, &str) = ("config.openshift.io/v1", "Proxy", "proxies");
 
 /// Whether something of Classic goes on to exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +71,8 @@ pub struct Migration {
     pub account: Option<Object>,
     /// The extension, pinned to what is installed.
     pub extension: Object,
+    /// The namespaces that it watches are known; if not, the extension is not to be applied.
+    pub is_decided: bool,
     /// The extension as it is to be afterwards, where it is pinned: it follows its channel again.
     pub follow: Option<Object>,
 }
@@ -90,10 +95,12 @@ pub struct Classic<'a> {
 }
 
 impl<'a> Classic<'a> {
-    /// Sorts objects by their kind; others than those of Classic are left out.
+    /// Sorts objects by their kind; others than those of Classic and [`PROXY`] are left out.
     pub fn new(objects: impl IntoIterator<Item = &'a Object>) -> Self {
         let mut of_kind: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
-        for object in objects.into_iter().filter(|object| object.group() == GROUP) {
+        for object in objects.into_iter().filter(|object| {
+            object.group() == GROUP || (object.api_version(), object.kind()) == (PROXY.0, PROXY.1)
+        }) {
             of_kind.entry(object.kind()).or_default().push(object);
         }
         for objects in of_kind.values_mut() {

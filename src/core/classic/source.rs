@@ -18,6 +18,9 @@ const DEFAULTS: [(&str, &str); 5] = [
     ("operatorhubio-catalog", "operatorhubio"),
 ];
 
+/// A version for templates that Classic filled for none: the template counts, not what it gives.
+const OLDEST: &str = "v1.33.0";
+
 /// Returns the name of the catalog that a source becomes.
 pub(super) fn name(source: &str) -> &str {
     let known = DEFAULTS.iter().find(|(classic, _)| *classic == source);
@@ -34,17 +37,52 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
         let text = format!("is catalog {}, which the platform brings", name(source.name()));
         return answer.line(source, Carried::NotNeeded, "name", text);
     }
-    let image = text(source, "/spec/image");
-    if image.is_empty() {
+    let template = source.annotation(TEMPLATE);
+    let filled = template.map(|template| template::fill(template, OLDEST));
+    let image = match (text(source, "/spec/image"), resolved(source), &filled) {
+        ("", Some(resolved), _) => resolved,
+        ("", None, Some(Ok(filled))) => filled.as_str(),
+        (image, ..) => image,
+    };
+    let unfilled = match &filled {
+        Some(Err(error)) if image.is_empty() => Some(error),
+        _ => None,
+    };
+    if let Some(error) = unfilled {
+        let text = format!("{error}, and there is no image: set spec.image");
+        return answer.line(source, Carried::No, TEMPLATE, text);
+    }
+    let kind = text(source, "/spec/sourceType");
+    if image.is_empty() || !["", "grpc"].contains(&kind) {
         let text = "served by a process, not from an image: kubectl olm catalog build makes one";
-        return answer.line(source, Carried::No, "sourceType", text);
+        let fields = ["sourceType", "address", "configMap"].map(|field| {
+            let value = source.pointer(&format!("/spec/{field}")).and_then(Value::as_str);
+            value.map(|value| format!("{field}: {value}"))
+        });
+        let fields: Vec<_> = fields.into_iter().flatten().collect();
+        return answer.line(source, Carried::No, fields.join(", "), text);
+    }
+    for field in ["address", "configMap"] {
+        let value = text(source, &format!("/spec/{field}"));
+        if !value.is_empty() {
+            let line = format!("{field}: {value}");
+            answer.line(source, Carried::NotNeeded, line, "the image counts");
+        }
+    }
+    if !kind.is_empty() {
+        answer.line(
+            source,
+            Carried::Yes,
+            format!("sourceType: {kind}"),
+            "becomes source.type Image",
+        );
     }
     let mut spec = json!({"source": {"type": "Image", "image": {"ref": image}}});
     answer.line(source, Carried::Yes, format!("image: {image}"), "becomes ref");
     let mut annotations = Map::new();
-    if let Some(template) = source.annotation(TEMPLATE) {
+    if let (Some(template), Some(filled)) = (template, &filled) {
         let field = format!("{TEMPLATE}: {template}");
-        match template::fill(template, "v1.0.0") {
+        match filled {
             Ok(_) => {
                 annotations.insert(TEMPLATE.to_owned(), json!(template));
                 answer.line(source, Carried::Yes, field, "stays, and counts instead of ref");
@@ -93,12 +131,20 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
     answer.catalogs.extend(Object::from_value(object));
 }
 
+/// Returns the image that Classic filled the template of a source in to.
+fn resolved(source: &Object) -> Option<&str> {
+    let conditions = source.pointer("/status/conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    let found = conditions.find(|it| it["type"] == "ResolvedImage" && it["status"] == "True");
+    found?["message"].as_str().filter(|image| !image.is_empty())
+}
+
 fn poll(source: &Object, image: &str, spec: &mut serde_json::Value, answer: &mut Answer) {
     let interval = text(source, "/spec/updateStrategy/registryPoll/interval");
     if interval.is_empty() {
         return;
     }
-    let field = format!("registryPoll.interval: {interval}");
+    let field = format!("updateStrategy.registryPoll.interval: {interval}");
     match minutes(interval) {
         _ if image.contains('@') => {
             answer.line(source, Carried::NotNeeded, field, "a digest never changes");

@@ -6,7 +6,7 @@ use olm_api::keys::{label, policy};
 use serde_json::{Value, json};
 
 use super::group::{Group, configuration};
-use super::{Answer, Carried, Classic, Migration, has, source, text, texts};
+use super::{Answer, Carried, Classic, Migration, source, text, texts};
 use crate::error::quote;
 use crate::object::Object;
 use crate::version::Version;
@@ -41,6 +41,8 @@ impl Classic<'_> {
         );
         let version = self.installed(subscription, answer);
         let mut annotations = self.approval(subscription, answer);
+        self.conditions(subscription, &mut annotations, answer);
+        self.proxies(subscription, &mut annotations, answer);
         let csv = text(subscription, "/status/installedCSV");
         if !csv.is_empty() {
             annotations.insert(policy::ADOPT.to_owned(), json!("CustomResourceDefinition"));
@@ -52,8 +54,8 @@ impl Classic<'_> {
         if !annotations.is_empty() {
             metadata["annotations"] = Value::Object(annotations);
         }
-        let group = self.group(subscription.namespace(), answer);
-        self.conditions(subscription, answer);
+        let group = self.group(subscription, answer);
+        self.csv(subscription, answer);
         let account = account_name(&group, package);
         let mut spec = json!({
             "namespace": subscription.namespace(),
@@ -85,6 +87,7 @@ impl Classic<'_> {
             account: made.flatten(),
             follow: version.and_then(|_| extension(None)),
             extension: pinned,
+            is_decided: group.is_decided,
         });
     }
 
@@ -104,6 +107,10 @@ impl Classic<'_> {
         let source = text(subscription, "/spec/source");
         let namespace = text(subscription, "/spec/sourceNamespace");
         let field = format!("source: {source}");
+        if !namespace.is_empty() {
+            let field = format!("sourceNamespace: {namespace}");
+            answer.line(subscription, Carried::NotNeeded, field, "a catalog is in no namespace");
+        }
         let known =
             source::is_default(source) || self.find("CatalogSource", namespace, source).is_some();
         let name = source::name(source);
@@ -130,6 +137,11 @@ impl Classic<'_> {
         if name.is_empty() {
             return None;
         }
+        if !csv.is_empty() && !starting.is_empty() {
+            let field = format!("startingCSV: {starting}");
+            let text = "counts only while nothing is installed";
+            answer.line(subscription, Carried::NotNeeded, field, text);
+        }
         let found = self.find("ClusterServiceVersion", subscription.namespace(), name);
         let version = found.map(|csv| text(csv, "/spec/version"));
         let version = version.filter(|version| !version.is_empty());
@@ -139,7 +151,8 @@ impl Classic<'_> {
             let text = format!("becomes version {}", quote(version));
             answer.line(subscription, Carried::Yes, line, text);
         } else {
-            let text = "its version is not known: pin it by hand before you apply this";
+            let text =
+                "its version is not known: set spec.source.catalog.version before you apply this";
             answer.line(subscription, Carried::No, line, text);
         }
         version.map(str::to_owned)
@@ -183,16 +196,6 @@ impl Classic<'_> {
             }
         }
         annotations
-    }
-
-    /// Says what of the `OperatorCondition` of the installed CSV is not carried.
-    fn conditions(&self, subscription: &Object, answer: &mut Answer) {
-        let csv = text(subscription, "/status/installedCSV");
-        let found = self.find("OperatorCondition", subscription.namespace(), csv);
-        if let Some(condition) = found.filter(|found| has(found, "/spec/overrides")) {
-            let text = "is not read: pause the extension to hold updates";
-            answer.line(condition, Carried::No, "overrides", text);
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 use std::fmt::Write as _;
 
+use olm_api::keys::policy;
+use rstest::rstest;
 use serde_json::Value;
 
 use super::*;
@@ -56,4 +58,137 @@ fn only_the_named_subscriptions_are_converted() {
     let names: Vec<_> = answer.migrations.iter().map(|it| it.extension.name()).collect();
     assert_eq!(names, ["loom"]);
     assert_eq!(answer.migrations[0].account, None);
+}
+
+fn shown(line: &Line) -> String {
+    format!("{:?} {} {}: {}", line.carried, line.kind, line.field, line.text)
+}
+
+#[test]
+fn every_documented_field_has_its_line() {
+    let objects = objects(include_str!("../testdata/classic/fields.yaml"));
+    let answer = Classic::new(&objects).convert(&[]);
+    for object in &objects {
+        let members = |pointer| object.pointer(pointer).and_then(Value::as_object).into_iter();
+        let fields = members("/spec").chain(members("/spec/config")).flatten().map(|(key, _)| key);
+        let name = format!("{}/{}", object.namespace(), object.name());
+        let lines = answer.lines.iter().filter(|line| line.object == name);
+        let lines = lines.filter(|line| line.kind == object.kind());
+        let named: Vec<_> =
+            lines.flat_map(|line| line.field.split(|c: char| !c.is_ascii_alphanumeric())).collect();
+        // The version stands in the line of installedCSV; whom an OperatorCondition is for, in the CSV.
+        let known = ["version", "serviceAccounts", "deployments"];
+        for field in fields.filter(|field| !known.contains(&field.as_str())) {
+            assert!(named.contains(&field.as_str()), "{} {name}: {field}", object.kind());
+        }
+    }
+    let annotations = answer.migrations[0].extension.pointer("/metadata/annotations").unwrap();
+    assert_eq!(annotations[policy::OPERATOR_CONDITIONS], "Enabled");
+    assert_eq!(annotations[policy::CLUSTER_PROXY], "Inject");
+}
+
+/// Returns the lines of the Subscription `a` in namespace `a` with more objects, and whether its
+/// extension is decided.
+fn answered(more: &str) -> (Vec<String>, bool) {
+    let subscription = "apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: \
+        {name: a, namespace: a}\nspec: {name: a, channel: b, source: operatorhubio-catalog}\n\
+        status: {installedCSV: a.v1.0.0}\n";
+    let dashes = if more.is_empty() { "" } else { "---\n" };
+    let objects = objects(&format!("{subscription}{dashes}{more}"));
+    let answer = Classic::new(&objects).convert(&[]);
+    (answer.lines.iter().map(shown).collect(), answer.migrations[0].is_decided)
+}
+
+const GROUP_B: &str = "apiVersion: operators.coreos.com/v1\nkind: OperatorGroup\n\
+    metadata: {name: b, namespace: a}\n";
+
+#[test]
+fn two_groups_of_a_namespace_are_a_conflict() {
+    let other = GROUP_B.replace("name: b", "name: c");
+    let (lines, is_decided) = answered(&format!("{GROUP_B}---\n{other}"));
+    let conflicts =
+        lines.iter().filter(|line| line.contains("conflict: ") && line.contains("b, c"));
+    assert_eq!(conflicts.count(), 2, "{lines:#?}");
+    assert!(!is_decided);
+}
+
+#[rstest]
+#[case::no_selector("spec: {}", "NotNeeded OperatorGroup targetNamespaces: watches all", true)]
+#[case::empty("spec: {selector: {matchLabels: {}}}", "watches all namespaces", true)]
+#[case::no_status(
+    "spec: {selector: {matchLabels: {a: b}}}",
+    "No OperatorGroup selector: its",
+    false
+)]
+#[case::one(
+    "spec: {selector: {matchLabels: {a: b}}}\nstatus: {namespaces: [x]}",
+    "Yes OperatorGroup selector: x: becomes watchNamespace",
+    true
+)]
+fn a_selector_counts_by_what_it_selects(
+    #[case] spec: &str,
+    #[case] want: &str,
+    #[case] decided: bool,
+) {
+    let (lines, is_decided) = answered(&format!("{GROUP_B}{spec}\n"));
+    assert!(lines.iter().any(|line| line.contains(want)), "{lines:#?}");
+    assert_eq!(is_decided, decided);
+}
+
+#[test]
+fn a_namespace_without_a_group_is_told() {
+    let (lines, _) = answered("");
+    assert!(lines.iter().any(|line| line.contains("is not among the objects")), "{lines:#?}");
+}
+
+#[rstest]
+#[case::filled("quay.io/c:v{kube_major_version}", "", Some("quay.io/c:v1"))]
+#[case::by_classic(
+    "quay.io/c:{group:g}",
+    "[{type: ResolvedImage, status: \"True\", message: \"quay.io/c:7\"}]",
+    Some("quay.io/c:7")
+)]
+#[case::unknown("quay.io/c:{group:g}", "", None)]
+fn a_source_may_have_a_template_and_no_image(
+    #[case] template: &str,
+    #[case] conditions: &str,
+    #[case] want: Option<&str>,
+) {
+    let conditions = if conditions.is_empty() { "[]" } else { conditions };
+    let objects = objects(&format!(
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: c, \
+         namespace: olm, annotations: {{olm.catalogImageTemplate: \"{template}\"}}}}\nspec: \
+         {{sourceType: grpc}}\nstatus: {{conditions: {conditions}}}\n"
+    ));
+    let answer = Classic::new(&objects).convert(&[]);
+    let catalog = answer.catalogs.first();
+    let image = catalog.and_then(|it| it.pointer("/spec/source/image/ref")?.as_str());
+    assert_eq!(image, want, "{:#?}", answer.lines);
+    assert!(answer.lines.iter().all(|line| !line.text.contains("process")));
+}
+
+#[test]
+fn api_services_have_a_line_that_says_whether_they_are_installed() {
+    let csv = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: \
+        {name: a.v1.0.0, namespace: a}\nspec: {apiservicedefinitions: {owned: [{name: views, group: \
+        v.example.com, version: v1, kind: View, deploymentName: a}]}}\n";
+    let (lines, _) = answered(csv);
+    let found =
+        lines.iter().filter(|line| line.contains("apiservicedefinitions.owned: v1.v.example.com"));
+    assert_eq!(found.count(), 1, "{lines:#?}");
+}
+
+#[rstest]
+#[case::silent("{deployments: [a]}", false)]
+#[case::written("{conditions: [{type: Upgradeable, status: \"True\"}]}", true)]
+#[case::overridden("{overrides: [{type: Upgradeable, status: \"True\"}]}", true)]
+fn a_condition_that_was_written_is_read_afterwards(#[case] spec: &str, #[case] kept: bool) {
+    let condition = format!(
+        "apiVersion: operators.coreos.com/v2\nkind: OperatorCondition\nmetadata: {{name: a.v1.0.0, \
+         namespace: a}}\nspec: {spec}\n"
+    );
+    let (lines, _) = answered(&condition);
+    let enabled = format!("annotation {}: Enabled", policy::OPERATOR_CONDITIONS);
+    assert!(lines.iter().any(|line| line.contains(&enabled)), "{lines:#?}");
+    assert_eq!(lines.iter().any(|line| line.contains(&format!("become {enabled}"))), kept);
 }

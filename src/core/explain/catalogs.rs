@@ -80,7 +80,8 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
         let outranked = |winner: &Selected<'_>| {
             let priority = resolution.catalogs.iter();
             let priority = priority.filter(|it| it.name == winner.catalog).map(|it| it.priority);
-            !winner.deprecated && priority.max().is_some_and(|it| self.catalog.priority < it)
+            let outranks = |it| query.outranks((winner.catalog, it), self.catalog.priority);
+            !winner.deprecated && priority.max().is_some_and(outranks)
         };
         // An unreadable catalog is ignored when the installed bundle stays; a readable one that was
         // left out on purpose may offer more.

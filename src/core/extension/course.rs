@@ -47,7 +47,7 @@ impl Question {
         if let Some(held) = held {
             let mut exactly = self.request();
             exactly.filter.version.clone_from(&held.version);
-            exactly.home = None;
+            exactly.moves_held = false;
             let released = resolve(&exactly, catalogs, environment, options).result?;
             return Ok(self.step(&released, options, held));
         }

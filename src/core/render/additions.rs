@@ -60,7 +60,7 @@ impl ProxyVariables {
 }
 
 /// Names of the variables that say that the bundle knows its proxies itself.
-const PROXY_NAMES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
+pub(crate) const PROXY_NAMES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 
 impl Additions {
     /// Adds to the objects that a bundle was rendered to, for an extension of this name in

@@ -29,6 +29,7 @@ use crate::config::{self, ConfigError, DeploymentConfig, Features};
 use crate::error::{Classify, Disposition};
 use crate::object::Object;
 
+pub(crate) use additions::PROXY_NAMES;
 pub use additions::{
     Additions, OPERATOR_CONDITION_API, OPERATOR_CONDITIONS, ProxyVariables, UserRoles,
 };

@@ -248,10 +248,11 @@ impl Query<'_> {
             offers.retain(|offer| !offer.deprecated);
         }
         let top = offers.iter().map(|offer| offer.priority).max();
-        let mut at_top = offers.iter().filter(|offer| Some(offer.priority) == top);
-        let winner = match (at_top.next(), at_top.next()) {
-            (Some(winner), None) => Some(*winner),
-            _ => None,
+        let at_top = offers.iter().copied().filter(|offer| Some(offer.priority) == top);
+        let at_top: Vec<_> = at_top.collect();
+        let winner = match at_top.as_slice() {
+            [winner] => Some(*winner),
+            tied => tied.iter().copied().find(|offer| self.is_home(offer.catalog)),
         };
         match (winner, first_error) {
             (Some(winner), None) => Ok(self.unless_down(winner, walks)),
@@ -291,9 +292,8 @@ impl Query<'_> {
 
     /// Says whether a winner counts although some catalogs could not be read.
     ///
-    /// Whatever a catalog of lower priority would offer is dropped, either as deprecated because
-    /// the winner is not, or as of lower priority than a unique top. And nothing changes if the
-    /// winner is what is installed.
+    /// Whatever an outranked catalog would offer is dropped, either as deprecated because the winner
+    /// is not, or as not at the top. And nothing changes if the winner is what is installed.
     fn stands(&self, winner: &CatalogCandidate<'_>, walks: &[CatalogSearch<'_>]) -> bool {
         let unusable = || walks.iter().filter(|walk| walk.result.is_err());
         match self.options.unavailability {
@@ -302,10 +302,22 @@ impl Query<'_> {
                 unusable().all(|walk| walk.report.priority <= winner.priority)
             }
             Unavailability::Provable => {
-                let outranks = |walk: &CatalogSearch<'_>| walk.report.priority < winner.priority;
+                let outranks = |walk: &CatalogSearch<'_>| {
+                    self.outranks((winner.catalog, winner.priority), walk.report.priority)
+                };
                 self.is_installed(winner.bundle) || (!winner.deprecated && unusable().all(outranks))
             }
         }
+    }
+
+    /// Says whether a catalog wins over others of a priority, whatever they offer.
+    pub(crate) fn outranks(&self, (catalog, priority): (&str, i32), other: i32) -> bool {
+        other < priority || (other == priority && self.is_home(catalog))
+    }
+
+    /// Says whether what is installed came from a catalog.
+    fn is_home(&self, catalog: &str) -> bool {
+        self.request.home.as_deref() == Some(catalog)
     }
 
     /// Says whether a bundle is the installed one: name, version and release.

@@ -136,7 +136,7 @@ impl Query<'_> {
     /// Only what is installed may come from elsewhere, where moves to another catalog are held: that
     /// changes nothing.
     fn comes_from_home(&self, catalog: &str, bundle: &Bundle) -> Result<(), Reason> {
-        let home = self.request.home.as_deref();
+        let home = self.request.home.as_deref().filter(|_| self.request.moves_held);
         if home.is_none_or(|home| home == catalog) || self.is_installed(bundle) {
             return Ok(());
         }

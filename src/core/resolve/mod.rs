@@ -49,7 +49,7 @@ use fit::ClusterFacts;
 use jiff::Timestamp;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
-use crate::catalog::{Bundle, BundleVersionError, Deprecations, schema};
+use crate::catalog::{Bundle, BundleVersionError, Deprecations, Lifecycle, schema};
 use crate::error::quote;
 use crate::version::{VersionRange, VersionRelease, VersionReleaseError};
 
@@ -60,8 +60,10 @@ pub struct Request {
     pub filter: CatalogFilter,
     /// The bundle of the last revision that succeeded, never one that is rolling out.
     pub installed: Option<Installed>,
-    /// The catalog that it came from, where what others offer in its place is held.
+    /// The catalog that it came from, where that is recorded: a tie goes to it.
     pub home: Option<String>,
+    /// Whether what other catalogs offer in its place is held.
+    pub moves_held: bool,
 }
 
 /// The installed bundle.
@@ -125,6 +127,8 @@ pub struct Selected<'a> {
     pub deprecated: bool,
     /// The package's deprecations in that catalog.
     pub deprecations: Option<&'a Deprecations>,
+    /// Until when it is supported, where that catalog says so.
+    pub lifecycle: Option<&'a Lifecycle>,
     /// What is unexpected about it.
     pub warnings: Vec<Warning>,
 }
@@ -207,8 +211,8 @@ pub struct CatalogReport<'a> {
 pub enum Decision<'r, 'a> {
     /// Install or keep this bundle.
     Use(&'r Selected<'a>),
-    /// Keep the installed bundle: silently if there are no catalogs and the request admits it,
-    /// otherwise reporting the error as `Retrying`.
+    /// Keep the installed bundle: without an error if the request admits it and there are no catalogs,
+    /// or its own is gone; otherwise reporting the error as `Retrying`.
     Keep(Option<&'r ResolveError>),
     /// Nothing is desired; the error is the message.
     Fail(&'r ResolveError),
@@ -221,7 +225,8 @@ enum Fallback {
     Fail,
     /// The installed bundle stays, and the error is reported.
     Hold,
-    /// The installed bundle stays; there are no catalogs, and the request still admits it.
+    /// The installed bundle stays, and the request still admits it: there are no catalogs, or its
+    /// own is gone and no other offers anything in its place.
     Maintain,
 }
 
@@ -272,7 +277,7 @@ pub(crate) struct Query<'r> {
 /// Candidates of one catalog are the bundles of the package in a requested channel, in the version
 /// range, and that may follow the installed bundle; the best of them is not deprecated and of the
 /// highest version and release. Of several catalogs the one of highest priority wins, deprecated
-/// bundles losing to others; two at the top are an error.
+/// bundles losing to others; two at the top are an error unless what is installed came from one.
 pub fn resolve<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
@@ -351,14 +356,19 @@ impl<'r> Query<'r> {
         let result = self.choose(&walks).and_then(|winner| self.finish(winner));
         let maintained = self.request.installed.is_some()
             && (self.range.is_none() || self.installed_satisfies_range());
-        let is_of_catalogs = match result.as_ref().map_err(ResolveError::ending) {
-            Err(Ending::Ambiguous | Ending::CatalogError) => true,
-            Err(Ending::NoCandidate) => walks.iter().all(|walk| walk.report.bundles == 0),
+        let ending = result.as_ref().err().map(ResolveError::ending);
+        let is_of_catalogs = match ending {
+            Some(Ending::Ambiguous | Ending::CatalogError) => true,
+            Some(Ending::NoCandidate) => walks.iter().all(|walk| walk.report.bundles == 0),
             _ => false,
         };
+        let is_gone = |home: &str| catalogs.iter().all(|catalog| catalog.name != home);
+        let is_absent = ending == Some(Ending::NoCandidate)
+            && walks.iter().all(|walk| walk.held.is_empty())
+            && self.request.home.as_deref().is_some_and(is_gone);
         let decision = match &self.request.installed {
             None => Fallback::Fail,
-            Some(_) if catalogs.is_empty() && maintained => Fallback::Maintain,
+            Some(_) if maintained && (catalogs.is_empty() || is_absent) => Fallback::Maintain,
             Some(_) => Fallback::Hold,
         };
         let (mut reports, mut held, mut excluded) = (Vec::new(), Vec::new(), Vec::new());
@@ -401,6 +411,7 @@ impl<'r> Query<'r> {
             version: version.clone(),
             deprecated: winner.deprecated,
             deprecations: winner.package.deprecations.as_ref(),
+            lifecycle: winner.package.lifecycle_of(&version.version),
             warnings: self.warnings(winner, version),
         })
     }

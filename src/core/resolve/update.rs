@@ -3,7 +3,7 @@
 //!
 //! Source: decision 22, resolution.md 6.1.
 
-use std::fmt;
+use std::{fmt, slice};
 
 use olm_api::UpdateStatus;
 use olm_api::conditions::Reason as Code;
@@ -168,10 +168,16 @@ pub fn pending<'a>(
     let reachable = reachable.filter(newer);
     let why = match &reachable {
         None => match &resolution.result {
-            Err(ResolveError::NoSingleBundle(found)) if !found.catalogs.is_empty() => {
-                Why::Ambiguous(found.catalogs.clone())
+            Err(ResolveError::NoSingleBundle(_)) | Ok(_) => {
+                let tied = tied(request, catalogs, options);
+                let leads = |name: &String| {
+                    let named = |catalog: &&Catalog<'_>| catalog.name == name;
+                    let catalog = catalogs.iter().find(named).map(slice::from_ref);
+                    let offer = catalog.and_then(|it| self::reachable(request, it, *options));
+                    offer.as_ref().is_some_and(newer)
+                };
+                if tied.iter().any(leads) { Why::Ambiguous(tied) } else { Why::NotSuccessor }
             }
-            Err(ResolveError::NoSingleBundle(_)) | Ok(_) => Why::NotSuccessor,
             Err(_) => Why::Unresolved,
         },
         Some(offer) => {
@@ -197,6 +203,21 @@ pub fn pending<'a>(
     Some(Update { reachable, newest, why })
 }
 
+/// Returns the catalogs of the same priority of which none would be chosen, had nothing been
+/// installed from one of them.
+fn tied(request: &Request, catalogs: &[Catalog<'_>], options: &Options) -> Vec<String> {
+    let homeless = Request { home: None, ..request.clone() };
+    let result = resolve(&homeless, catalogs, &Environment::default(), options).result;
+    let Err(ResolveError::NoSingleBundle(found)) = result else { return Vec::new() };
+    let mut tied = found.catalogs;
+    let priority = |name: &String| {
+        catalogs.iter().find(|catalog| catalog.name == name).map(|catalog| catalog.priority)
+    };
+    let top = tied.iter().map(priority).max();
+    tied.retain(|name| Some(priority(name)) == top);
+    tied
+}
+
 /// Returns the bundle that would follow if version, policy and cluster did not hold anything back.
 fn reachable<'a>(
     request: &Request,
@@ -205,7 +226,7 @@ fn reachable<'a>(
 ) -> Option<Offer<'a>> {
     let mut free = request.clone();
     free.filter.version = unpinned(request);
-    free.home = None;
+    free.moves_held = false;
     let options = Options {
         updates: UpdatePolicy::Any,
         closed_until: None,

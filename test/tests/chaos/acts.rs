@@ -142,7 +142,7 @@ impl World {
         self.ends_as_undisturbed(Stage::Install).await;
         let (plane, life) = (self.plane, self.life.clone());
         let before = life.observed();
-        tokio::task::block_in_place(|| etcd::back_up(plane));
+        etcd::back_up(plane).await;
         self.begin(Stage::Upgrade).await;
         tokio::time::sleep(random.up_to(BEFORE)).await;
         tokio::task::block_in_place(|| etcd::restore(plane, || life.go_back(before)));

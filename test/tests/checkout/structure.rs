@@ -450,9 +450,9 @@ fn every_crate_takes_the_lints_of_the_workspace() {
 const FLAGS: usize = 54;
 const COMMON_FLAGS: usize = 40;
 /// Commands of the plugin, those below another one counted each.
-const COMMANDS: usize = 39;
+const COMMANDS: usize = 40;
 /// Annotations that users set.
-const ANNOTATIONS: usize = 22;
+const ANNOTATIONS: usize = 23;
 
 /// Returns how many lines of a document begin so; in the section with this heading, if one is named.
 fn rows(document: &str, section: Option<&str>, begin: &str) -> usize {

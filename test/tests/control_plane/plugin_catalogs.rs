@@ -92,6 +92,16 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     let (code, text) = catalog(&cluster, &["diff", &name]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("head stable 1.0.0 -> 1.1.0; added 1.1.0"), "{text}");
+    // Nothing polls it otherwise.
+    let (code, text) = catalog(&cluster, &["refresh", &name]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains(&format!("{name}: serves {}/{name}-catalog@", cluster.registry)),
+        "{text}"
+    );
+    let (code, text) = catalog(&cluster, &["refresh", &name]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(&format!("{name}: nothing newer")), "{text}");
     let (code, text) = catalog(&cluster, &["remove", &name]);
     assert_eq!(code, Some(2), "without a terminal nothing is removed: {text}");
     let (code, text) = catalog(&cluster, &["remove", &name, "--yes"]);

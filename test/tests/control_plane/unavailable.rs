@@ -92,6 +92,10 @@ async fn a_broken_catalog_of_lower_priority_stops_nothing() {
         )]
     );
     remove(&scene, &broken);
+    // decision 5: what only lacks its catalog is ready, and says so.
+    remove(&scene, &scene.name);
+    extension.shows("Ready", "True", "CatalogGone", "was deleted").await;
+    assert!(is(&extension.get().await, "Progressing", "True", "Succeeded"));
     extension.delete().await;
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 const KINDS: [&str; 3] = ["clusterextensions", "clustercatalogs", "clusterobjectsets"];
 
 /// Intended differences: the file, the path, and why.
-const CHOSEN: [(&str, &str, &str); 16] = [
+const CHOSEN: [(&str, &str, &str); 18] = [
     (
         "clusterextensions",
         "/metadata/annotations/controller-gen.kubebuilder.io/version",
@@ -51,6 +51,16 @@ const CHOSEN: [(&str, &str, &str); 16] = [
         "clustercatalogs",
         "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/taken",
         "additive: the image that what is served was taken for; upstream's CRDs prune it",
+    ),
+    (
+        "clustercatalogs",
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/lastPolled",
+        "additive: when the registry was asked; upstream's CRDs prune it",
+    ),
+    (
+        "clustercatalogs",
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/refreshed",
+        "additive: the annotation that was acted on; upstream's CRDs prune it",
     ),
     (
         "clusterextensions",

@@ -6,8 +6,10 @@ pub(super) mod build;
 pub(super) mod diff;
 pub(crate) mod lint;
 pub(crate) mod list;
+mod refresh;
 mod render;
 mod serve;
+mod wait;
 
 use std::io::Write;
 
@@ -29,6 +31,8 @@ pub(crate) enum CatalogCommand {
     Add(serve::AddArgs),
     /// Remove a catalog; what was installed from it stays
     Remove(serve::RemoveArgs),
+    /// Poll the image of a catalog now
+    Refresh(refresh::RefreshArgs),
     /// Check the content of a catalog
     Lint(lint::LintArgs),
     /// Print the blobs of catalogs and bundles
@@ -49,6 +53,7 @@ pub(crate) async fn run(
         CatalogCommand::List(args) => list::run(&args, global, out).await,
         CatalogCommand::Add(args) => serve::add(args, global, out).await,
         CatalogCommand::Remove(args) => serve::remove(args, global, out).await,
+        CatalogCommand::Refresh(args) => refresh::run(&args, global, out).await,
         CatalogCommand::Lint(args) => lint::run(args, global, out).await,
         CatalogCommand::Render(args) => render::run(args, global, out).await,
         CatalogCommand::Build(args) => build::run(args, out).await,

@@ -2,11 +2,15 @@
 //!
 //! Source: plugin.md 2.1.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use anyhow::Context as _;
 use clap::Args;
 use olm_core::bundle::Bundle;
+use olm_core::catalog::opm::{self, Template};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{CatalogBundle, graph_of_bundles, read, schema};
 use olm_core::error::{Chain, quote};
@@ -25,7 +29,8 @@ const MANIFESTS: &str = "manifests";
 /// Arguments of `catalog render`.
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// Directories, files and images of catalogs and bundles, or names of catalogs on the cluster
+    /// Directories, files and images of catalogs and bundles, names of catalogs on the cluster, or
+    /// basic and semver templates of opm
     #[arg(value_name = "DIR|FILE|IMAGE|NAME", required = true)]
     sources: Vec<String>,
     /// Only this package; repeatable
@@ -47,7 +52,9 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Outcome> {
     let (mut metas, mut bundles) = (Vec::new(), Vec::new());
     for source in &args.sources {
-        if is_bundle(source, global).await? {
+        if let Some(template) = template(source)? {
+            metas.extend(expanded(source, template).await?);
+        } else if is_bundle(source, global).await? {
             bundles.push(bundle(source).await?);
         } else {
             let files = super::files(source, global).await?;
@@ -85,6 +92,31 @@ pub(crate) async fn run(
         return Ok(Outcome::Failed);
     }
     Ok(Outcome::Done)
+}
+
+/// Returns the template of opm that a file is, if it is one.
+fn template(source: &str) -> anyhow::Result<Option<Template>> {
+    if !Path::new(source).is_file() {
+        return Ok(None);
+    }
+    let text = fs::read(source).with_context(|| format!("reading {source}"))?;
+    let text = String::from_utf8_lossy(&text);
+    // Catalogs are large, and read as a stream.
+    if !opm::SCHEMAS.iter().any(|schema| text.contains(schema)) {
+        return Ok(None);
+    }
+    let documents = yaml::to_json(&text).with_context(|| format!("reading {source}"))?;
+    let template = documents.first().map(Template::of).transpose();
+    Ok(template.with_context(|| source.to_owned())?.flatten())
+}
+
+async fn expanded(source: &str, template: Template) -> anyhow::Result<Vec<Meta>> {
+    let mut bundles = BTreeMap::new();
+    for image in template.images() {
+        let read = bundle(&image).await?;
+        bundles.insert(image, read);
+    }
+    template.expand(&bundles).with_context(|| source.to_owned())
 }
 
 /// Says whether a source is a bundle: a directory with manifests, or an image that is not a catalog.

@@ -15,24 +15,20 @@ use olm_api::{API_VERSION, ClusterCatalog};
 use olm_core::error::Chain;
 use olm_core::extension::ValidExtension;
 use olm_core::object::Object;
-use olm_core::status::find;
 use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::pull::Puller;
 use olm_image::reference::ImageRef;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
+use super::wait::{current, wait};
 use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::limit::patiently;
 use crate::output::{self, Format, Hinted, Outcome, UsageError, formats, notice};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
 use crate::verb::{Confirm, OnCluster, Wait};
 
-/// How often a catalog is looked at that is waited for.
-const LOOK: Duration = Duration::from_millis(500);
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
 /// Label of older catalogs, which hold a database.
@@ -124,7 +120,12 @@ pub(crate) async fn add(
     if !args.wait.is_wanted(global) {
         return Ok(Outcome::Done);
     }
-    wait(&client, &args.name, args.wait.timeout, out).await
+    let served = |catalog: &ClusterCatalog| {
+        let serving = current(catalog, types::SERVING);
+        serving.is_some_and(|found| found.status == status::TRUE)
+    };
+    let time = (args.wait.timeout, Duration::ZERO);
+    wait(&client, &args.name, time, ("served", served), out).await
 }
 
 /// Returns the catalog that arguments ask for.
@@ -219,48 +220,6 @@ async fn refusal(puller: &Puller, image: &ImageRef) -> Option<(String, &'static 
             notice(&format!("note: not looked into from here: {}", Chain(&error)));
             None
         }
-    }
-}
-
-/// Waits until a catalog is served as it was written.
-async fn wait(
-    client: &Client,
-    name: &str,
-    timeout: u64,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let (api, begun) = (Api::<ClusterCatalog>::all(client.clone()), Instant::now());
-    let mut told = String::new();
-    loop {
-        let catalog = patiently(begun, timeout, async || api.get(name).await).await;
-        let catalog = catalog.with_context(|| format!("reading ClusterCatalog {name}"))?;
-        let condition = |type_| {
-            let seen = catalog.status.as_ref()?;
-            let found = find(&seen.conditions, type_)?;
-            (found.observed_generation == catalog.metadata.generation).then_some(found)
-        };
-        if condition(types::SERVING).is_some_and(|found| found.status == status::TRUE) {
-            writeln!(out, "{name}: served after {} s", begun.elapsed().as_secs())?;
-            return Ok(Outcome::Done);
-        }
-        if let Some(progressing) = condition(types::PROGRESSING) {
-            if progressing.status == status::FALSE {
-                notice(&format!("error: {name}: {}", progressing.message));
-                return Ok(Outcome::Failed);
-            }
-            if progressing.message != told {
-                told.clone_from(&progressing.message);
-                notice(&format!("{name}: {told}"));
-            }
-        }
-        if begun.elapsed() >= Duration::from_secs(timeout) {
-            notice(&format!(
-                "error: timed out after {timeout} s: {name} is not served yet; the \
-                 controller keeps trying"
-            ));
-            return Ok(Outcome::TimedOut);
-        }
-        tokio::time::sleep(LOOK).await;
     }
 }
 

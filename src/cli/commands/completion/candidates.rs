@@ -36,9 +36,10 @@ impl Names {
             (_, "namespace" | "watch_namespace" | "watching" | "system_namespace") => {
                 &[Self::Namespaces]
             }
-            (_, "catalog") | ("remove", "name") | ("diff", "old") | ("render", "sources") => {
-                &[Self::Catalogs]
-            }
+            (_, "catalog")
+            | ("remove" | "refresh", "name")
+            | ("diff", "old")
+            | ("render", "sources") => &[Self::Catalogs],
             ("install", "package") => &[Self::Packages],
             ("upgrade", "version") | ("upgrade" | "plan", "to") | ("install", "range") => {
                 &[Self::Versions]

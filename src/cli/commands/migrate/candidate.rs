@@ -219,8 +219,9 @@ impl<'a> World<'a> {
     /// Adds what has the place of the extension.
     fn occupied(&self, found: &mut Candidate) {
         let Some(migration) = self.migration(&found.subscription) else {
-            let text = "another Subscription of its package is converted";
-            let hint = "a package is installed once in a cluster: delete one of them";
+            let text = "it cannot be an extension, or another Subscription of its package is one";
+            let name = found.subscription.name();
+            let hint = format!("kubectl olm migrate from-classic {name} --report names the field");
             return found.failed.push(Failed::conflict("package", text, hint));
         };
         let (wanted, package) = (migration.extension.name(), package(&migration.extension));
@@ -282,6 +283,9 @@ impl<'a> World<'a> {
             return Err(Failed::conflict("package", "it is not converted", "see above"));
         };
         let broken = |why: String| Failed::new("bundle", why, "it cannot be an extension yet");
+        if !migration.is_decided {
+            return Err(broken("the namespaces that it watches are not known".to_owned()));
+        }
         let extension = migration.extension.clone();
         let typed: ClusterExtension = serde_json::from_value(extension.clone().into_value())
             .map_err(|error| broken(error.to_string()))?;

@@ -25,7 +25,7 @@ impl Question {
     ) -> Lift {
         let mut request = self.request();
         // What waits for an approval is a way out as well.
-        request.home = None;
+        request.moves_held = false;
         let mut forced = None;
         for (version, supports) in self.supporting(catalogs, options, target) {
             let report = explain_target(&request, catalogs, environment, &options, Some(&version));

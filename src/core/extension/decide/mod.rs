@@ -149,7 +149,8 @@ impl Question {
         Request {
             filter: self.filter.clone(),
             installed: self.installed.as_ref().map(BundleRecord::as_installed),
-            home: self.came_from.clone().filter(|_| holds),
+            home: self.came_from.clone(),
+            moves_held: holds,
         }
     }
 
@@ -249,7 +250,7 @@ impl Question {
         });
         let mut exactly = request.clone();
         exactly.filter.version = Some(approved.version.to_string());
-        exactly.home = None;
+        exactly.moves_held = false;
         held.then_some(exactly)
     }
 
@@ -281,6 +282,9 @@ impl Question {
             }
         }
         answer.offer();
+        if let Some(message) = self.is_gone(catalogs, resolution) {
+            answer.say(false, conditions::Reason::CatalogGone, message);
+        }
         if let Some(note) = self.superseded(catalogs, resolution) {
             answer.note(note);
         }
@@ -328,6 +332,22 @@ impl Question {
             });
         }
         update.as_ref().map(UpdateStatus::from)
+    }
+
+    /// Returns what is said of the catalog that what is installed came from, where nothing is chosen only
+    /// because that one is gone.
+    fn is_gone(&self, catalogs: &[Catalog<'_>], resolution: &Resolution<'_>) -> Option<String> {
+        let Decision::Keep(None) = resolution.decision() else { return None };
+        let (home, installed) = (self.came_from.as_ref()?, &self.installed.as_ref()?.name);
+        let became = match catalogs.iter().find(|catalog| catalog.name == home) {
+            None => "was deleted",
+            Some(catalog) if !catalog.enabled => "is switched off",
+            Some(_) => "is no longer selected",
+        };
+        Some(format!(
+            "catalog {home}, which {installed} came from, {became}, and no other has an update: what is \
+             installed stays"
+        ))
     }
 
     /// Returns why nothing newer is taken whatever is chosen, and until when.

@@ -164,6 +164,36 @@ fn without_catalogs_what_is_installed_stays_and_nothing_new_comes() {
     assert!(nothing.update.is_none());
 }
 
+// decision 5
+#[test]
+fn a_catalog_that_is_gone_is_a_note() {
+    let content = content(&["1.0.0"]);
+    let mut others = catalog(Some(&content));
+    let mut question = question(Some("1.0.0"), &[]);
+    question.filter.package_name = "teapot".to_owned();
+    let options = question.options(Options::default());
+    let environment = Environment::default();
+    let answer = |catalogs: &[Catalog<'_>]| {
+        let resolution = question.resolve(catalogs, &environment, &options);
+        let answer = question.answer(catalogs, &environment, &options, &resolution);
+        assert!(answer.goal.is_ok_and(|goal| goal.held.is_none()));
+        let notes = answer.notes.into_iter();
+        notes.map(|note| (note.reason, note.message)).collect::<Vec<_>>()
+    };
+    let text = |became: &str| {
+        let text = format!(
+            "catalog old, which kettle.v1.0.0 came from, {became}, and no other has an update: what \
+             is installed stays"
+        );
+        vec![(conditions::Reason::CatalogGone, text)]
+    };
+    assert_eq!(answer(&[others.clone()]), text("was deleted"));
+    assert_eq!(answer(&[]), text("was deleted"));
+    others.enabled = false;
+    others.name = "old";
+    assert_eq!(answer(&[others]), text("is switched off"));
+}
+
 #[test]
 fn a_wrong_range_waits_for_a_change() {
     let mut question = question(Some("1.0.0"), &[]);

@@ -145,6 +145,42 @@ fn without_catalogs_the_installed_bundle_is_kept(#[case] range: &str, #[case] si
     assert_eq!(error.is_none(), silently);
 }
 
+// resolution.md 1.8
+#[test]
+fn a_tie_goes_to_the_catalog_that_what_is_installed_came_from() {
+    let (one, other) = (Fixture::chain(&["1.0.0"]), Fixture::chain(&["1.0.0", "1.1.0"]));
+    let (one, other) = (one.content(), other.content());
+    let catalogs = [catalog("a", 0, &one), catalog("b", 0, &other), catalog("c", -1, &other)];
+    let from = |home: &str| Request { home: Some(home.to_owned()), ..installed("1.0.0") };
+    assert_eq!(ask_catalogs(&from("a"), &catalogs), "kettle.v1.0.0");
+    assert_eq!(ask_catalogs(&from("b"), &catalogs), "kettle.v1.1.0");
+    assert!(ask_catalogs(&from("c"), &catalogs).contains("same priority [a b c]"));
+    // One of the same priority that cannot be read could not win either.
+    let unread = [catalog("b", 0, &other), down("a", 0)];
+    assert_eq!(ask_catalogs(&from("b"), &unread), "kettle.v1.1.0");
+    assert!(ask_catalogs(&from("c"), &unread).contains("not being served"));
+}
+
+// decision 5
+#[rstest]
+#[case::of_the_version("", "gone", true)]
+#[case::of_another("2.0.0", "gone", false)]
+#[case::its_catalog_stays("", "a", false)]
+fn an_update_that_only_a_lost_catalog_had_is_no_error(
+    #[case] range: &str,
+    #[case] home: &str,
+    #[case] silently: bool,
+) {
+    let without = Fixture::bundles(&["0.1.0"]).content();
+    let catalogs = [catalog("a", 0, &without)];
+    let request = Request { home: Some(home.to_owned()), ..installed("1.0.0").version(range) };
+    let resolution = resolve(&request, &catalogs, &ANY);
+    let Decision::Keep(error) = resolution.decision() else {
+        panic!("{:?}", resolution.decision());
+    };
+    assert_eq!(error.is_none(), silently);
+}
+
 // decision 32
 #[rstest]
 #[case::several_have_it("", true)]

@@ -90,6 +90,29 @@ fn catalogs_that_tie_are_named() {
     );
 }
 
+#[test]
+fn what_a_tie_keeps_from_another_catalog_is_told() {
+    let one = Fixture::chain(&["1.0.0"]).content();
+    let other = Fixture::chain(&["1.0.0", "1.1.0"]).content();
+    let (lower, unlinked) = (Fixture::chain(&["1.0.0", "1.2.0"]), Fixture::bundles(&["3.0.0"]));
+    let (lower, unlinked) = (lower.content(), unlinked.content());
+    let request = Request { home: Some("a".to_owned()), ..installed("1.0.0") };
+    let options = Options::default();
+    let told = |catalogs: &[Catalog<'_>]| {
+        let resolution = resolve(&request, catalogs, &options);
+        let taken = VersionRelease::legacy("1.0.0").unwrap();
+        let update = pending(&request, catalogs, &options, &resolution, &taken).unwrap();
+        (update.why.code().to_string(), update.newest.catalog.to_owned(), update.to_string())
+    };
+    let (code, newest, text) = told(&[catalog("a", 0, &one), catalog("b", 0, &other)]);
+    assert_eq!((&*code, &*newest), ("AmbiguousCatalogs", "b"));
+    assert!(text.contains("catalogs a and b have the same priority"), "{text}");
+    let (code, ..) = told(&[catalog("a", 0, &one), catalog("c", -1, &lower)]);
+    assert_eq!(code, "NotSuccessor");
+    let (code, ..) = told(&[catalog("a", 0, &one), catalog("b", 0, &unlinked)]);
+    assert_eq!(code, "NotSuccessor");
+}
+
 #[rstest]
 #[case::newest_installed(&["1.0.0"], "1.0.0", None)]
 #[case::deprecated(&["1.0.0", "1.1.0"], "1.0.0", Some("1.1.0"))]

@@ -1,0 +1,159 @@
+//! Until when the versions of a package are supported, and on which platforms: blobs of schema
+//! `io.openshift.operators.lifecycles.v1alpha1`, which catalogs of OpenShift have.
+//!
+//! Source: enhancement "OLMv0 operator lifecycle and compatibility" of OpenShift. Members that it does
+//! not name are ignored.
+
+use std::fmt::Write as _;
+
+use jiff::civil::Date;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::version::Version;
+
+pub(super) const SCHEMA: &str = "io.openshift.operators.lifecycles.v1alpha1";
+
+/// The support of a minor version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Lifecycle {
+    /// The version, `MAJOR.MINOR`.
+    pub name: String,
+    /// Its phases, one after the other.
+    pub phases: Vec<Phase>,
+    /// The platforms that it is made for.
+    #[serde(default)]
+    pub platform_compatibility: Vec<Platform>,
+}
+
+/// A phase of support; both days belong to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Phase {
+    /// What it is called.
+    pub name: String,
+    /// The first day, `YYYY-MM-DD`.
+    pub start_date: String,
+    /// The last day, `YYYY-MM-DD`.
+    pub end_date: String,
+}
+
+/// A platform, and its versions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Platform {
+    /// What it is called, for example `openshift`.
+    pub name: String,
+    /// The versions, each `MAJOR.MINOR`.
+    pub versions: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Versions {
+    versions: Vec<Lifecycle>,
+}
+
+/// Reads the support of the minor versions of a package; nothing of a blob of another shape.
+pub(super) fn lifecycles(json: &str) -> Vec<Lifecycle> {
+    let read = serde_json::from_str::<Versions>(json);
+    read.map_or_else(|_| Vec::new(), |blob| blob.versions)
+}
+
+impl Lifecycle {
+    /// Says whether a version belongs to it.
+    pub(super) fn covers(&self, version: &Version) -> bool {
+        self.name == format!("{}.{}", version.major, version.minor)
+    }
+
+    /// Says whether no phase is left.
+    pub fn is_over(&self, today: Date) -> bool {
+        let mut days = self.days().peekable();
+        days.peek().is_some() && days.all(|(_, _, end)| end < today)
+    }
+
+    /// Says in which phase the version is and what it is made for.
+    ///
+    /// Example: `4.17: Full support until 2025-05-25; openshift 4.17, 4.18`.
+    pub fn text(&self, today: Date) -> String {
+        let mut text = format!("{}: {}", self.name, self.phase(today));
+        for platform in &self.platform_compatibility {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "; {} {}", platform.name, platform.versions.join(", "));
+        }
+        text
+    }
+
+    /// Returns the phases whose days can be read.
+    fn days(&self) -> impl Iterator<Item = (&str, Date, Date)> {
+        self.phases.iter().filter_map(|phase| {
+            let day = |text: &str| text.parse::<Date>().ok();
+            Some((phase.name.as_str(), day(&phase.start_date)?, day(&phase.end_date)?))
+        })
+    }
+
+    fn phase(&self, today: Date) -> String {
+        let mut last = None;
+        for (name, start, end) in self.days() {
+            if today < start {
+                return format!("{name} from {start}");
+            }
+            if today <= end {
+                return format!("{name} until {end}");
+            }
+            last = last.max(Some(end));
+        }
+        last.map_or_else(|| "support not known".to_owned(), |end| format!("support ended on {end}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::catalog::Content;
+
+    fn blob() -> Value {
+        let phase = |name: &str, start: &str, end: &str| json!({"name": name, "startDate": start, "endDate": end, "more": 1});
+        json!({"schema": SCHEMA, "package": "pot", "more": 1, "versions": [
+            {"name": "4.17", "more": 1,
+                "phases": [phase("Full support", "2024-10-01", "2025-05-25"),
+                    phase("Maintenance support", "2025-05-26", "2026-04-01")],
+                "platformCompatibility": [{"name": "openshift", "versions": ["4.17", "4.18"]}]},
+            {"name": "4.18", "phases": [phase("Full support", "", "")]}]})
+    }
+
+    fn read(blobs: &[Value]) -> Vec<Lifecycle> {
+        let head = json!({"schema": "olm.package", "name": "pot"});
+        let lines: Vec<_> = blobs.iter().chain([&head]).map(Value::to_string).collect();
+        let content = Content::from_lines(lines.iter().map(String::as_str)).unwrap();
+        content.package("pot").unwrap().unwrap().lifecycle.clone()
+    }
+
+    #[rstest]
+    #[case::before("2024-09-30", "Full support from 2024-10-01", false)]
+    #[case::first_day("2024-10-01", "Full support until 2025-05-25", false)]
+    #[case::last_day("2025-05-25", "Full support until 2025-05-25", false)]
+    #[case::next_phase("2025-05-26", "Maintenance support until 2026-04-01", false)]
+    #[case::over("2026-04-02", "support ended on 2026-04-01", true)]
+    fn the_phase_is_that_of_the_day(#[case] today: &str, #[case] want: &str, #[case] over: bool) {
+        let found = read(&[blob()]);
+        let today = today.parse().unwrap();
+        assert_eq!(found[0].text(today), format!("4.17: {want}; openshift 4.17, 4.18"));
+        assert_eq!(found[0].is_over(today), over);
+        assert_eq!(found[1].text(today), "4.18: support not known");
+        assert!(!found[1].is_over(today));
+        let covers = |version: &str| found[0].covers(&version.parse().unwrap());
+        assert!(covers("4.17.3-rc.1") && !covers("4.1.7"));
+    }
+
+    #[test]
+    fn a_blob_that_cannot_be_read_says_nothing_and_makes_no_package() {
+        let bad = json!({"schema": SCHEMA, "package": "pot", "versions": "4.17"});
+        assert_eq!(read(&[bad]), []);
+        let alone = blob().to_string();
+        let content = Content::from_lines([alone.as_str()]).unwrap();
+        assert!(content.package("pot").is_none());
+    }
+}

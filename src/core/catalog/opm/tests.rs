@@ -1,0 +1,130 @@
+//! Templates of opm, and what it makes of them.
+
+use rstest::rstest;
+
+use super::*;
+use crate::bundle::{Bundle, Files};
+
+fn bundle(version: &str) -> CatalogBundle {
+    let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "ClusterServiceVersion", "metadata": {"name": format!("a-v{version}")},
+        "spec": {"version": version, "description": format!("as of {version}"),
+            "icon": [{"base64data": "eA==", "mediatype": "image/svg+xml"}],
+            "install": {"strategy": "deployment", "spec": {"deployments": [{"name": "d", "spec":
+                {"template": {"spec": {"containers": [{"image": "r.io/lid:1"}]}}}}]}}}});
+    let annotations = json!({"annotations": {
+        "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1",
+        "operators.operatorframework.io.bundle.package.v1": "a"}});
+    let files = Files::from([
+        ("manifests/csv.yaml".to_owned(), csv.to_string().into_bytes()),
+        ("metadata/annotations.yaml".to_owned(), annotations.to_string().into_bytes()),
+    ]);
+    let read = Bundle::from_files(&files).unwrap();
+    CatalogBundle::new(&read, &files, &format!("r.io/a:{version}")).unwrap()
+}
+
+fn expand(template: &Value) -> Result<Vec<Value>, TemplateError> {
+    let template = Template::of(template)?.unwrap();
+    let bundles = template.images().into_iter().map(|image| {
+        let version = image.rsplit_once(':').unwrap().1.to_owned();
+        (image, bundle(&version))
+    });
+    let blobs = template.clone().expand(&bundles.collect())?.into_iter();
+    Ok(blobs.map(|blob| serde_json::from_str(&blob.json).unwrap()).collect())
+}
+
+fn images(versions: &[&str]) -> Value {
+    let images = versions.iter().map(|it| json!({"Image": format!("r.io/a:{it}")}));
+    json!({"Bundles": images.collect::<Vec<_>>()})
+}
+
+/// Returns the channels in short: `name: bundle<replaces-skips`.
+fn drawn(blobs: &[Value]) -> Vec<String> {
+    let channels = blobs.iter().filter(|blob| blob["schema"] == "olm.channel");
+    let short = |name: &Value| name.as_str().unwrap_or_default().replace("a-v", "");
+    let drawn = channels.map(|channel| {
+        let entries = channel["entries"].as_array().unwrap().iter().map(|entry| {
+            let skips: Vec<_> =
+                entry["skips"].as_array().into_iter().flatten().map(short).collect();
+            format!(" {}<{}-{}", short(&entry["name"]), short(&entry["replaces"]), skips.join(","))
+        });
+        format!("{}:{}", channel["name"].as_str().unwrap(), entries.collect::<String>())
+    });
+    drawn.collect()
+}
+
+#[test]
+fn channels_are_those_that_opm_makes_of_versions() {
+    let versions = ["0.1.0", "0.1.1", "1.3.1", "1.1.0", "1.2.1", "1.3.1-beta", "1.3.1-alpha"];
+    let template = json!({"Schema": "olm.semver", "GenerateMajorChannels": true,
+        "Stable": images(&versions), "candidate": images(&["2.0.0"])});
+    let blobs = expand(&template).unwrap();
+    assert_eq!(
+        drawn(&blobs),
+        [
+            "candidate-v2: 2.0.0<-",
+            "stable-v0: 0.1.0<- 0.1.1<-0.1.0",
+            "stable-v1: 1.1.0<- 1.2.1<1.1.0- 1.3.1-alpha<- 1.3.1-beta<- \
+             1.3.1<1.2.1-1.1.0,1.3.1-alpha,1.3.1-beta",
+        ]
+    );
+    let package = &blobs[0];
+    assert_eq!(package["defaultChannel"], "stable-v1");
+    assert_eq!(package["description"], "as of 1.3.1");
+    assert_eq!(package["icon"]["mediatype"], "image/svg+xml");
+    let bundles: Vec<_> = blobs[4..].iter().map(|blob| blob["name"].as_str().unwrap()).collect();
+    assert!(bundles.is_sorted() && bundles.len() == 8, "{bundles:?}");
+}
+
+#[rstest]
+#[case::neither(json!({}), "stable-v1.2")]
+#[case::both(json!({"generateMajorChannels": true, "generateMinorChannels": true}), "stable-v1.2")]
+#[case::major(json!({"generateMajorChannels": true}), "stable-v1")]
+fn minor_channels_are_made_unless_major_ones_are_wanted(
+    #[case] more: Value,
+    #[case] default: &str,
+) {
+    let mut template = json!({"schema": "olm.semver", "stable": images(&["1.1.0", "1.2.0"]),
+        "fast": images(&["1.3.0"])});
+    template.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let blobs = expand(&template).unwrap();
+    assert_eq!(blobs[0]["defaultChannel"], default);
+    let minor = drawn(&blobs).contains(&"stable-v1.2: 1.2.0<1.1.0-".to_owned());
+    assert_eq!(minor, default != "stable-v1");
+}
+
+#[rstest]
+#[case::unknown(json!({"schema": "olm.semver", "stabel": {}}), "unknown field `stabel`")]
+#[case::empty(json!({"schema": "olm.semver"}), "it names no bundle")]
+#[case::preference(
+    json!({"schema": "olm.semver", "defaultChannelTypePreference": "major"}),
+    "no major channels are generated"
+)]
+#[case::twice(
+    json!({"schema": "olm.semver", "fast": images(&["1.0.0", "1.0.0"])}),
+    "a-v1.0.0 and a-v1.0.0 of fast have the same version or name"
+)]
+#[case::more_than_an_image(
+    json!({"schema": "olm.template.basic",
+        "entries": [{"schema": "olm.bundle", "image": "r.io/a:1.0.0", "package": "a"}]}),
+    "a bundle must have an image, and nothing else"
+)]
+fn what_opm_refuses_is_refused(#[case] template: Value, #[case] why: &str) {
+    let error = expand(&template).unwrap_err().to_string();
+    assert!(error.contains(why), "{error}");
+}
+
+#[test]
+fn a_basic_template_is_the_catalog_with_its_bundles_written_out() {
+    let channel = json!({"schema": "olm.channel", "package": "a", "name": "stable",
+        "entries": [{"name": "a-v1.0.0"}]});
+    let package = json!({"schema": "olm.package", "name": "a", "defaultChannel": "stable"});
+    let other = json!({"schema": "example.com/more", "x": 1});
+    let bundle = json!({"schema": "olm.bundle", "image": "r.io/a:1.0.0"});
+    let template = json!({"schema": "olm.template.basic",
+        "entries": [other, bundle, channel, package]});
+    let blobs = expand(&template).unwrap();
+    assert_eq!([&blobs[0], &blobs[1], &blobs[3]], [&package, &channel, &other]);
+    assert_eq!((&blobs[2]["name"], &blobs[2]["package"]), (&json!("a-v1.0.0"), &json!("a")));
+    assert_eq!(Template::of(&json!({"schema": "olm.package"})), Ok(None));
+}

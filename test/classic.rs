@@ -1,0 +1,203 @@
+//! Operators as OLM Classic leaves them on a cluster: every object that its own code makes for one,
+//! with names, labels, owners and finalizers, and the part that it takes in the deletion of a
+//! `ClusterServiceVersion`.
+//!
+//! Source: operator-lifecycle-manager v0.46, `pkg/controller`. Hashes are SHA-224 over the same texts,
+//! but in base 36.
+
+mod access;
+mod objects;
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::cluster::ControlPlane;
+use crate::package::Bundle;
+use crate::paths;
+use crate::scene::Scene;
+use crate::wait;
+
+pub use objects::FINALIZER;
+
+/// The API group of Classic.
+pub const GROUP: &str = "operators.coreos.com";
+/// The namespace of its catalogs.
+pub const CATALOGS: &str = "olm";
+const ESTABLISHED: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(50);
+const JSON: &str = "application/json";
+
+/// Kinds of Classic whose CRDs are made here, with plural and version.
+const KINDS: [(&str, &str, &str); 5] = [
+    ("CatalogSource", "catalogsources", "v1alpha1"),
+    ("Subscription", "subscriptions", "v1alpha1"),
+    ("InstallPlan", "installplans", "v1alpha1"),
+    ("ClusterServiceVersion", "clusterserviceversions", "v1alpha1"),
+    ("OperatorGroup", "operatorgroups", "v1"),
+];
+
+/// An operator that Classic is to have installed.
+pub struct Operator<'a> {
+    /// Its package, its catalog and the namespace that it runs in.
+    pub scene: &'a Scene,
+    /// The installed bundle.
+    pub bundle: &'a Bundle,
+    /// Namespaces that its `OperatorGroup` targets; without any, all of them.
+    pub targets: &'a [&'a str],
+    /// The operator wrote its `OperatorCondition`.
+    pub conditions: bool,
+}
+
+/// Puts the CRDs of Classic on a cluster, and the namespace of its catalogs.
+pub async fn prepare(plane: &ControlPlane) {
+    let requests = plane.requests();
+    for (kind, plural, version) in KINDS {
+        requests.apply(&definition(kind, plural, version));
+    }
+    let file = "config/components/operator-conditions/operators.coreos.com_operatorconditions.yaml";
+    let text = std::fs::read_to_string(paths::repository().join(file)).expect("a CRD");
+    olm_core::yaml::to_json(&text).expect("YAML").iter().for_each(|crd| requests.apply(crd));
+    let name = json!({"name": CATALOGS});
+    requests.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": name}));
+    let plurals = KINDS.map(|(_, plural, _)| plural);
+    for plural in plurals.into_iter().chain(["operatorconditions"]) {
+        let name = format!("{plural}.{GROUP}");
+        wait::until(&format!("CRD {name} is established"), ESTABLISHED, || async {
+            let crd = requests.read("crd", "", &name).unwrap_or_default();
+            let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is = |it: &Value| it["type"] == "Established" && it["status"] == "True";
+            if conditions.iter().any(is) { Ok(()) } else { Err(conditions) }
+        })
+        .await;
+    }
+}
+
+fn definition(kind: &str, plural: &str, version: &str) -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{GROUP}")},
+        "spec": {"group": GROUP, "scope": "Namespaced",
+            "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural,
+                "singular": kind.to_lowercase(), "categories": ["olm"]},
+            "versions": [{"name": version, "served": true, "storage": true,
+                "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}}]},
+    })
+}
+
+/// Creates an object with its status, and returns it; panics when it is refused.
+pub fn create(plane: &ControlPlane, object: &Value) -> Value {
+    let path = collection(object);
+    let made = plane.requests().send(Method::POST, &path, JSON, Some(object));
+    let made = made.unwrap_or_else(|error| panic!("{path}: {error}\n{object:#}"));
+    let status = &object["status"];
+    if status.is_null() {
+        return made;
+    }
+    let name = made["metadata"]["name"].as_str().unwrap_or_default();
+    let path = format!("{path}/{name}/status");
+    let status = json!({"status": status});
+    let written = plane.requests().send(Method::PATCH, &path, JSON, Some(&status));
+    written.unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Returns the path of the objects of a kind.
+fn collection(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (api, kind) = (text(&object["apiVersion"]), text(&object["kind"]).to_lowercase());
+    let root = if api.contains('/') { "apis" } else { "api" };
+    let namespace = text(&object["metadata"]["namespace"]);
+    let place =
+        if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
+    format!("/{root}/{api}/{place}{kind}s")
+}
+
+/// Lists what Classic keeps of its own: objects of its kinds, those in the namespaces of catalogs and
+/// `OperatorCondition`s excepted, as `kind namespace/name`.
+pub fn left(plane: &ControlPlane, namespace: &str) -> Vec<String> {
+    let mut left = Vec::new();
+    for (kind, plural, version) in KINDS.iter().filter(|(kind, ..)| *kind != "CatalogSource") {
+        let path = format!("/apis/{GROUP}/{version}/{plural}");
+        let list = plane.requests().send(Method::GET, &path, JSON, None).expect("a list");
+        for item in list["items"].as_array().into_iter().flatten() {
+            let metadata = &item["metadata"];
+            let of = &metadata["labels"]["olm.copiedFrom"];
+            if metadata["namespace"] == namespace || *of == namespace {
+                left.push(format!("{kind} {}/{}", metadata["namespace"], metadata["name"]));
+            }
+        }
+    }
+    left
+}
+
+/// The part of Classic that acts when a `ClusterServiceVersion` is deleted; it ends when this is
+/// dropped.
+pub struct CleanUp(tokio::task::JoinHandle<()>);
+
+impl Drop for CleanUp {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl CleanUp {
+    /// Begins: what carries the owner labels of a `ClusterServiceVersion` that is being deleted is
+    /// deleted, then its finalizer is removed; copies go with it.
+    pub fn start(plane: &'static ControlPlane) -> Self {
+        Self(tokio::spawn(async move {
+            loop {
+                tokio::task::spawn_blocking(move || clean_up(plane)).await.expect("it is asked");
+                tokio::time::sleep(POLL).await;
+            }
+        }))
+    }
+}
+
+/// Says whether a `ClusterServiceVersion` is a copy of one that is gone.
+fn dangles(csv: &Value, all: &[Value]) -> bool {
+    let from = &csv["metadata"]["labels"]["olm.copiedFrom"];
+    let is = |it: &Value| {
+        it["metadata"]["namespace"] == *from && it["metadata"]["name"] == csv["metadata"]["name"]
+    };
+    !from.is_null() && !all.iter().any(is)
+}
+
+fn clean_up(plane: &ControlPlane) {
+    let requests = plane.requests();
+    let all = format!("/apis/{GROUP}/v1alpha1/clusterserviceversions");
+    // The control plane may be ending.
+    let Ok(list) = requests.send(Method::GET, &all, JSON, None) else { return };
+    let csvs = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for csv in csvs {
+        let metadata = &csv["metadata"];
+        let text = |key: &str| metadata[key].as_str().unwrap_or_default();
+        let (name, namespace) = (text("name"), text("namespace"));
+        let path = format!("/apis/{GROUP}/v1alpha1/namespaces/{namespace}/clusterserviceversions");
+        let path = format!("{path}/{name}");
+        if dangles(csv, csvs) {
+            let _ = requests.send(Method::DELETE, &path, JSON, None);
+        }
+        let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
+        if metadata["deletionTimestamp"].is_null() || !finalizers.contains(&json!(FINALIZER)) {
+            continue;
+        }
+        let selector = format!(
+            "?labelSelector=olm.owner%3D{name}%2Colm.owner.namespace%3D{namespace}%2C\
+             olm.owner.kind%3DClusterServiceVersion"
+        );
+        for (api, plural) in [
+            ("rbac.authorization.k8s.io/v1", "clusterrolebindings"),
+            ("rbac.authorization.k8s.io/v1", "clusterroles"),
+            ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"),
+            ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations"),
+        ] {
+            let labelled = format!("/apis/{api}/{plural}{selector}");
+            let _ = requests.send(Method::DELETE, &labelled, JSON, None);
+        }
+        finalizers.retain(|finalizer| finalizer != FINALIZER);
+        let change = json!({"metadata": {"finalizers": finalizers}});
+        let _ = requests.send(Method::PATCH, &path, JSON, Some(&change));
+    }
+}

@@ -1,0 +1,281 @@
+//! Operators of OLM Classic move to extensions while they run, and back.
+//!
+//! Classic's objects are the real ones, and so is what it deletes with a `ClusterServiceVersion`; the
+//! garbage collector of Kubernetes runs as well.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use http::Method;
+use olm_test::classic::{self, CleanUp, Operator};
+use olm_test::cluster::{self, ControlPlane};
+use olm_test::extension::Extension;
+use olm_test::package::{Bundle, chain};
+use olm_test::plugin;
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+use crate::flags::start;
+
+const SOON: Duration = Duration::from_mins(1);
+/// How often the plugin is killed, each time this much later.
+const KILLS: u32 = 8;
+const LATER: Duration = Duration::from_millis(100);
+
+/// Serves the catalog of an operator, and has Classic install it.
+async fn scene(
+    cluster: &cluster::Cluster,
+    suffix: &str,
+    make: fn(&Scene) -> Bundle,
+) -> (Scene, Bundle) {
+    let mut scene = Scene::empty(cluster.clone(), suffix);
+    let bundle = make(&scene);
+    scene.publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"])).await;
+    scene.create_namespace();
+    (scene, bundle)
+}
+
+fn called(scene: &Scene) -> Bundle {
+    let package = &scene.package;
+    let mut conversion = package.validating_webhook();
+    conversion["type"] = json!("ConversionWebhook");
+    conversion["generateName"] = json!(format!("convert.{}.example.com", package.name()));
+    conversion["webhookPath"] = json!("/convert");
+    conversion["conversionCRDs"] = json!([package.crd()]);
+    for key in ["rules", "objectSelector", "failurePolicy", "timeoutSeconds"] {
+        conversion.as_object_mut().expect("a definition").remove(key);
+    }
+    Bundle::new("1.0.0").with_webhook(package.validating_webhook()).with_webhook(conversion)
+}
+
+fn of_one_namespace(_: &Scene) -> Bundle {
+    Bundle::new("1.0.0").for_one_namespace()
+}
+
+fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+/// Returns the identity of everything that must stay as it is, by kind and name.
+fn alive(scene: &Scene) -> BTreeMap<String, String> {
+    let requests = scene.cluster.plane.requests();
+    let mut alive = BTreeMap::new();
+    for kind in ["pods", "replicasets", "deployments", "services", "configmaps"] {
+        for object in requests.list(kind, &scene.name, "") {
+            // A ReplicaSet whose template or size changes gets another generation.
+            let generation = match kind {
+                "replicasets" => object["metadata"]["generation"].clone(),
+                "deployments" => object["spec"]["template"].clone(),
+                _ => Value::Null,
+            };
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            alive.insert(format!("{kind} {name}"), format!("{} {generation}", uid(&object)));
+        }
+    }
+    let account = scene.get("serviceaccount", &scene.package.deployment());
+    alive.insert("account".to_owned(), uid(&account.expect("the account")).to_owned());
+    let crd = scene.get("crd", &scene.package.crd()).expect("the CRD");
+    alive.insert("crd".to_owned(), uid(&crd).to_owned());
+    let mine = scene.get(&scene.package.crd(), "mine").expect("the object of a user");
+    let untouched = format!("{} {}", uid(&mine), mine["metadata"]["resourceVersion"]);
+    alive.insert("object".to_owned(), untouched);
+    alive
+}
+
+/// Has Classic install an operator, a user make an object of its kind, and waits for its pod.
+async fn run(operator: &Operator<'_>) -> BTreeMap<String, String> {
+    operator.install();
+    let scene = operator.scene;
+    wait::until(&format!("{} runs and its kind is served", scene.name), SOON, || async {
+        let pods = scene.cluster.plane.requests().list("pods", &scene.name, "");
+        let runs = pods.iter().any(|pod| pod["status"]["phase"] == "Running");
+        let crd = scene.get("crd", &scene.package.crd()).unwrap_or_default();
+        let established = crd["status"]["conditions"].to_string().contains("InitialNamesAccepted");
+        if runs && established { Ok(()) } else { Err(pods) }
+    })
+    .await;
+    let mine = json!({"apiVersion": format!("{}/v1", scene.package.group()), "kind": "Buoy",
+        "metadata": {"name": "mine", "namespace": scene.name}});
+    let api = scene.package.crd();
+    scene.cluster.plane.requests().create(&api, &scene.name, &mine);
+    wait::until(&format!("the Deployment of {} is settled", scene.name), SOON, || async {
+        let found = scene.get("deployment", &scene.package.deployment()).unwrap_or_default();
+        if found["status"]["availableReplicas"] == 1 { Ok(()) } else { Err(found) }
+    })
+    .await;
+    may_work(operator).await;
+    alive(scene)
+}
+
+/// Returns how what is alive differs from before; what came besides, as the account that installs, is no
+/// difference.
+fn differs(scene: &Scene, before: &BTreeMap<String, String>) -> Vec<String> {
+    let now = alive(scene);
+    let changed = before.iter().filter(|(what, state)| now.get(*what) != Some(state));
+    let changed = changed.map(|(what, state)| format!("{what}: {state} is {:?}", now.get(what)));
+    let more = now.keys().filter(|what| !before.contains_key(*what));
+    let more =
+        more.filter(|what| ["pods", "replicasets"].iter().any(|kind| what.starts_with(kind)));
+    changed.chain(more.cloned()).collect()
+}
+
+/// The arguments that move Subscriptions.
+fn apply<'a>(names: &[&'a str], backup: &'a str, ca: &'a str) -> Vec<&'a str> {
+    let first = ["migrate", "from-classic", "--apply"];
+    let last = ["--backup", backup, "--catalog-ca", ca, "--yes"];
+    [&first[..], names, &last].concat()
+}
+
+/// Begins to move, and is killed, each time a little later.
+async fn killed(plane: &ControlPlane, args: &[&str]) {
+    for kill in 1..=KILLS {
+        let mut command = plugin::command(plane, args);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut child = child.expect("kubectl-olm runs; build it with `cargo build`");
+        tokio::time::sleep(LATER * kill).await;
+        let ended = child.try_wait().expect("it can be asked");
+        child.kill().expect("it runs, or has ended");
+        child.wait().expect("it ends");
+        if ended.is_some() {
+            return;
+        }
+    }
+}
+
+/// Waits until the operator has its rights: those of its cluster role, and those in its namespace or the
+/// one that it watches.
+async fn may_work(operator: &Operator<'_>) {
+    let scene = operator.scene;
+    let user = format!("system:serviceaccount:{}:{}", scene.name, scene.package.deployment());
+    let mut rights =
+        vec![json!({"group": scene.package.group(), "resource": "buoys", "verb": "list"})];
+    rights.extend(
+        operator
+            .targets
+            .iter()
+            .map(|target| json!({"namespace": target, "resource": "configmaps", "verb": "get"})),
+    );
+    for right in rights {
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {"user": user, "resourceAttributes": right}});
+        wait::until(&format!("{user} may {right}"), SOON, || async {
+            let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+            let requests = scene.cluster.plane.requests();
+            let answer = requests.send(Method::POST, path, "application/json", Some(&review));
+            let status = answer.expect("it is answered")["status"].clone();
+            if status["allowed"] == true { Ok(()) } else { Err(status) }
+        })
+        .await;
+    }
+}
+
+async fn moved(operators: &[Operator<'_>], before: &[BTreeMap<String, String>]) {
+    for (operator, before) in operators.iter().zip(before) {
+        let scene = operator.scene;
+        Extension::named(&scene.cluster.client, &scene.name).installed("1.0.0").await;
+        assert_eq!(differs(scene, before), [""; 0], "{} runs as before", scene.name);
+        let plane = scene.cluster.plane;
+        wait::until(&format!("nothing of Classic is left of {}", scene.name), SOON, || async {
+            let left = classic::left(plane, &scene.name);
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        })
+        .await;
+        may_work(operator).await;
+        let deployment = scene.get("deployment", &scene.package.deployment());
+        let deployment = deployment.expect("it is there");
+        let labels = deployment["metadata"]["labels"].to_string();
+        assert!(!labels.contains("olm.owner\""), "{labels}");
+        let owners = deployment["metadata"]["ownerReferences"].to_string();
+        assert!(!owners.contains("ClusterServiceVersion"), "{owners}");
+    }
+}
+
+/// Moves Subscriptions, which must succeed.
+fn to_extensions(plane: &ControlPlane, args: &[&str]) {
+    let (code, text, errors) = plugin::answer(plane, args);
+    assert_eq!(code, Some(0), "{text}{errors}");
+}
+
+fn backup_of(folder: &Path) -> String {
+    folder.join("backup.yaml").to_string_lossy().into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_of_classic_moves_back_and_forth_and_nothing_restarts() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    classic::prepare(plane).await;
+    let _controller = start(plane, "moves", &["--webhook-certificates=self-signed"]).await;
+    let _classic = CleanUp::start(plane);
+    let (own, own_bundle) = scene(&cluster, "moveown", of_one_namespace).await;
+    let (all, all_bundle) = scene(&cluster, "moveall", called).await;
+    let (single, single_bundle) = scene(&cluster, "movesingle", of_one_namespace).await;
+    let (two, two_bundle) = scene(&cluster, "movetwo", of_one_namespace).await;
+    let watched = "movesingle-watched";
+    plane.requests().create("namespace", "", &json!({"metadata": {"name": watched}}));
+    let (own_targets, single_targets) = ([own.name.as_str()], [watched]);
+    let two_targets = [two.name.as_str()];
+    let operator =
+        |scene, bundle, targets, conditions| Operator { scene, bundle, targets, conditions };
+    let operators = [
+        operator(&own, &own_bundle, &own_targets[..], true),
+        operator(&all, &all_bundle, &[], false),
+        operator(&single, &single_bundle, &single_targets[..], false),
+    ];
+    let conflicting = operator(&two, &two_bundle, &two_targets[..], false);
+    let mut before = Vec::new();
+    for operator in &operators {
+        before.push(run(operator).await);
+    }
+    let before_conflict = run(&conflicting).await;
+    classic::create(
+        plane,
+        &json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"name": "second", "namespace": two.name}, "spec": {}}),
+    );
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let backup = backup_of(folder.path());
+    let ca = plane.addresses.controller_ca.to_string_lossy().into_owned();
+    let names = [own.name.as_str(), &all.name, &single.name];
+    let dry = [&apply(&names, &backup, &ca)[..], &["--dry-run"]].concat();
+    to_extensions(plane, &dry);
+    for operator in &operators {
+        assert!(!classic::left(plane, &operator.scene.name).is_empty());
+    }
+
+    killed(plane, &apply(&names, &backup, &ca)).await;
+    to_extensions(plane, &apply(&names, &backup, &ca));
+    moved(&operators, &before).await;
+
+    // What is in conflict stays as it is, and is told; the others are moved already.
+    let every = apply(&["--all"], &backup, &ca);
+    let (code, text, errors) = plugin::answer(plane, &every);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert!(format!("{text}{errors}").contains("in conflict"), "{text}{errors}");
+    assert_eq!(differs(&two, &before_conflict), [""; 0]);
+    let subscription = "subscriptions.operators.coreos.com";
+    assert!(two.get(subscription, &two.name).is_some());
+
+    let (code, text, errors) = plugin::answer(plane, &["migrate", "rollback", &backup, "--yes"]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    for (operator, before) in operators.iter().zip(&before) {
+        let scene = operator.scene;
+        assert!(scene.get(subscription, &scene.name).is_some());
+        let csv = scene.package.bundle_name("1.0.0");
+        let csv = scene.get("clusterserviceversions.operators.coreos.com", &csv);
+        let deployment = scene.get("deployment", &scene.package.deployment());
+        let owners = deployment.expect("it is there")["metadata"]["ownerReferences"].to_string();
+        assert!(owners.contains(uid(&csv.expect("it is back"))), "{owners}");
+        Extension::named(&cluster.client, &scene.name).gone().await;
+        assert_eq!(differs(scene, before), [""; 0], "{} runs as before", scene.name);
+        may_work(operator).await;
+        operator.settle();
+    }
+
+    to_extensions(plane, &apply(&names, &backup, &ca));
+    moved(&operators, &before).await;
+}
