@@ -439,7 +439,7 @@ pub fn hold(csv: &Object) -> Value {
 }
 
 /// Returns the changes that let a held CSV go. Classic reads in it which conversions to end and which
-/// API services to delete, whoever owns them by then: it must not find any.
+/// API services to delete, even where they belong to an extension by then: it must not find any.
 pub fn dismiss(csv: &Object) -> [Value; 2] {
     let mut finalizers = texts(csv, "/metadata/finalizers");
     finalizers.retain(|it| ![CSV_CLEANUP, MOVING].contains(it));
