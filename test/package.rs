@@ -46,6 +46,8 @@ pub struct Bundle {
     pub extra: Vec<Value>,
     /// Webhook definitions; [`Package::validating_webhook`] makes one.
     pub webhooks: Vec<Value>,
+    /// Definitions of API services; [`Package::api_service`] makes one.
+    pub api_services: Vec<Value>,
 }
 
 impl Bundle {
@@ -63,6 +65,7 @@ impl Bundle {
             max_openshift: None,
             extra: Vec::new(),
             webhooks: Vec::new(),
+            api_services: Vec::new(),
         }
     }
 
@@ -70,6 +73,13 @@ impl Bundle {
     #[must_use]
     pub fn with_webhook(mut self, definition: Value) -> Self {
         self.webhooks.push(definition);
+        self
+    }
+
+    /// Adds the definition of an API service.
+    #[must_use]
+    pub fn with_api_service(mut self, definition: Value) -> Self {
+        self.api_services.push(definition);
         self
     }
 
@@ -168,6 +178,11 @@ impl Package {
         format!("{}-second", self.config_map())
     }
 
+    /// Group of the API that an API service of it serves, in version `v1`.
+    pub fn served_group(&self) -> String {
+        format!("served.{}", self.group())
+    }
+
     /// Name of the Service for the webhooks of its Deployment.
     pub fn service(&self) -> String {
         format!("{}-service", self.deployment())
@@ -194,6 +209,14 @@ impl Package {
             "objectSelector": {"matchLabels": {"asks": self.name()}},
             "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
                 "resources": ["configmaps"]}],
+        })
+    }
+
+    /// Returns the definition of an API service at the port of its webhooks.
+    pub fn api_service(&self) -> Value {
+        json!({
+            "group": self.served_group(), "version": "v1", "kind": "Tide", "name": "tides",
+            "deploymentName": self.deployment(), "containerPort": WEBHOOK_PORT,
         })
     }
 
@@ -284,6 +307,7 @@ impl Package {
                     "deployments": deployments,
                 }},
                 "webhookdefinitions": bundle.webhooks,
+                "apiservicedefinitions": {"owned": bundle.api_services},
             },
         })
     }

@@ -37,6 +37,7 @@ const KINDS: &[(&[&str], &str, &str, bool)] = &[
         "customresourcedefinitions",
         false,
     ),
+    (&["apiservice", "apiservices"], "/apis/apiregistration.k8s.io/v1", "apiservices", false),
     (
         &["validatingwebhookconfiguration", "validatingwebhookconfigurations"],
         ADMISSION,

@@ -1,8 +1,8 @@
-//! A webhook server outside the cluster, which the API server reaches at the address of a Service:
-//! those of `local-cluster` are loopback addresses.
+//! A server of webhooks and APIs outside the cluster, which the API server reaches at the address of a
+//! Service: those of `local-cluster` are loopback addresses.
 //!
-//! It allows an object whose `data.verdict` is `yes`, and closes every connection, so that each
-//! call uses the current certificate.
+//! It allows an object whose `data.verdict` is `yes`, serves any API version without resources, and
+//! closes every connection, so that each call uses the current certificate.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -96,20 +96,18 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let connection = ServerConnection::new(config).map_err(std::io::Error::other)?;
     let mut reader = BufReader::new(StreamOwned::new(connection, stream));
-    let review = read_review(&mut reader)?;
-    let allowed = review["request"]["object"]["data"]["verdict"] == "yes";
-    let mut response = json!({"uid": review["request"]["uid"], "allowed": allowed});
-    if !allowed {
-        response["status"] = json!({"message": "the verdict is not yes"});
-    }
-    let body = json!({
-        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response,
-    })
-    .to_string();
+    let (target, body) = read_request(&mut reader)?;
+    let found = if body.is_empty() {
+        discovered(&target)
+    } else {
+        Some(reviewed(&serde_json::from_slice(&body).map_err(std::io::Error::other)?))
+    };
+    let status = if found.is_some() { "200 OK" } else { "404 Not Found" };
+    let body = found.unwrap_or_default().to_string();
     let mut stream = reader.into_inner();
     write!(
         stream,
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
          connection: close\r\n\r\n{body}",
         body.len()
     )?;
@@ -117,9 +115,30 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
     stream.flush()
 }
 
-fn read_review(
+fn reviewed(review: &Value) -> Value {
+    let allowed = review["request"]["object"]["data"]["verdict"] == "yes";
+    let mut response = json!({"uid": review["request"]["uid"], "allowed": allowed});
+    if !allowed {
+        response["status"] = json!({"message": "the verdict is not yes"});
+    }
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+}
+
+/// Returns the resources of an API version: none.
+fn discovered(target: &str) -> Option<Value> {
+    let path = target.split('?').next()?;
+    let version = path.strip_prefix("/apis/")?;
+    Some(json!({"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": version,
+        "resources": []}))
+}
+
+/// Reads what is asked for, and the body.
+fn read_request(
     reader: &mut BufReader<StreamOwned<ServerConnection, TcpStream>>,
-) -> std::io::Result<Value> {
+) -> std::io::Result<(String, Vec<u8>)> {
+    let mut asked = String::new();
+    reader.read_line(&mut asked)?;
+    let target = asked.split_whitespace().nth(1).unwrap_or_default().to_owned();
     let mut length = 0;
     loop {
         let mut line = String::new();
@@ -134,5 +153,5 @@ fn read_review(
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    serde_json::from_slice(&body).map_err(std::io::Error::other)
+    Ok((target, body))
 }

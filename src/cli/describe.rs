@@ -44,7 +44,8 @@ pub(crate) struct Description {
     min_kube_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_open_shift_version: Option<String>,
-    /// By deployment, how many webhooks of each type it serves; it needs a certificate for them.
+    /// By deployment, how many webhooks of each type and kinds of API services it serves; it needs a
+    /// certificate for them.
     certificates: BTreeMap<String, BTreeMap<String, usize>>,
     accounts: BTreeMap<String, Rights>,
     /// What the pods can do by another way than the rules of roles, one sentence each.
@@ -193,9 +194,11 @@ fn max_openshift(csv: &Csv) -> Option<String> {
 
 fn certificates(csv: &Csv) -> BTreeMap<String, BTreeMap<String, usize>> {
     let mut served: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-    for webhook in &csv.webhooks {
-        let deployment = served.entry(webhook.deployment_name.clone()).or_default();
-        *deployment.entry(webhook.kind.clone()).or_default() += 1;
+    let webhooks = csv.webhooks.iter().map(|it| (&it.deployment_name, it.kind.as_str()));
+    let apis = csv.api_services.iter().map(|it| (&it.deployment_name, "APIService"));
+    for (deployment, kind) in webhooks.chain(apis) {
+        let deployment = served.entry(deployment.clone()).or_default();
+        *deployment.entry(kind.to_owned()).or_default() += 1;
     }
     served
 }

@@ -29,4 +29,5 @@ pub mod status;
 pub mod strict_json;
 pub mod uninstall;
 pub mod version;
+pub mod x509;
 pub mod yaml;

@@ -239,7 +239,7 @@ pub fn attributes(
 /// controller's own rights, one watch a kind for all extensions.
 ///
 /// Source: decision 42.
-pub const SHARED_WATCHES: [(&str, &str); 13] = [
+pub const SHARED_WATCHES: [(&str, &str); 14] = [
     ("", "Service"),
     ("", "ServiceAccount"),
     ("apps", "Deployment"),
@@ -248,6 +248,7 @@ pub const SHARED_WATCHES: [(&str, &str); 13] = [
     (RBAC, "Role"),
     (RBAC, "RoleBinding"),
     ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "APIService"),
     (ADMISSION, "MutatingWebhookConfiguration"),
     (ADMISSION, "ValidatingWebhookConfiguration"),
     ("networking.k8s.io", "NetworkPolicy"),

@@ -282,6 +282,7 @@ impl ControllerSettings {
             } else {
                 Dependencies::Refuse
             },
+            pins_releases: true,
         }
     }
 

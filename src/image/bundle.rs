@@ -41,7 +41,8 @@ pub struct BundleImage {
 
 /// Pulls the files of a bundle, within the limits for bundles.
 ///
-/// With a cache and an owner, a cached digest is not pulled again.
+/// With a cache and an owner, a cached digest is not pulled again, unless the policy demands other
+/// signatures of it now than when it was pulled.
 pub async fn pull_bundle(
     puller: &Puller,
     image: &ImageRef,
@@ -53,8 +54,10 @@ pub async fn pull_bundle(
         Ok((path, cache.room.clone()))
     });
     let place = place.transpose().map_err(PullError::Store)?;
+    let demanded = resolved.demanded();
     if let Some((path, _)) = place.clone()
-        && let Some(files) = blocking(move || Ok(read(&path))).await?
+        && let Some((files, satisfied)) = blocking(move || Ok(read(&path))).await?
+        && (demanded.is_none() || demanded == satisfied)
     {
         return Ok(BundleImage { image: resolved.image().clone(), files });
     }
@@ -63,7 +66,7 @@ pub async fn pull_bundle(
     let files = blocking(move || {
         let files = unpacked.files.to_map()?;
         if let Some((path, room)) = place {
-            write(&path, &files, &room)?;
+            write(&path, &files, demanded, &room)?;
         }
         Ok(files)
     })
@@ -111,7 +114,7 @@ impl BundleCache {
 
     /// Returns the bundle if it is cached and complete.
     pub fn load(&self, owner: &str, digest: &Digest) -> io::Result<Option<BundleFiles>> {
-        Ok(read(&self.file(owner, digest)?))
+        Ok(read(&self.file(owner, digest)?).map(|(files, _)| files))
     }
 
     /// Returns how many bytes a cached bundle has on disk; 0 if it is not cached.
@@ -122,7 +125,7 @@ impl BundleCache {
 
     /// Stores a bundle in the cache.
     pub fn store(&self, owner: &str, digest: &Digest, files: &BundleFiles) -> io::Result<()> {
-        write(&self.file(owner, digest)?, files, &self.room)
+        write(&self.file(owner, digest)?, files, None, &self.room)
     }
 
     /// Removes the owner's bundles except those of `keep`.
@@ -175,11 +178,14 @@ fn file_name(digest: &Digest) -> String {
 struct Head {
     sha256: String,
     files: Vec<(String, usize)>,
+    /// What its signatures satisfied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    satisfied: Option<String>,
 }
 
 /// Reads a cached file; an incomplete one, and one that is larger than a bundle may be, counts as
 /// absent and is replaced by the next pull.
-fn read(path: &Path) -> Option<BundleFiles> {
+fn read(path: &Path) -> Option<(BundleFiles, Option<String>)> {
     let mut file = BufReader::new(File::open(path).ok()?);
     let mut head = Vec::new();
     file.read_until(b'\n', &mut head).ok()?;
@@ -197,10 +203,15 @@ fn read(path: &Path) -> Option<BundleFiles> {
         files.insert(path, content);
     }
     let is_whole = file.fill_buf().ok()?.is_empty() && hasher.finish().hex() == head.sha256;
-    is_whole.then_some(files)
+    is_whole.then_some((files, head.satisfied))
 }
 
-fn write(path: &Path, files: &BundleFiles, room: &Room) -> io::Result<()> {
+fn write(
+    path: &Path,
+    files: &BundleFiles,
+    satisfied: Option<String>,
+    room: &Room,
+) -> io::Result<()> {
     let mut hasher = Hasher::new(Algorithm::Sha256);
     for content in files.values() {
         hasher.update(content);
@@ -208,6 +219,7 @@ fn write(path: &Path, files: &BundleFiles, room: &Room) -> io::Result<()> {
     let head = Head {
         sha256: hasher.finish().hex().to_owned(),
         files: files.iter().map(|(path, content)| (path.clone(), content.len())).collect(),
+        satisfied,
     };
     let mut head = serde_json::to_vec(&head)?;
     head.push(b'\n');

@@ -2,6 +2,7 @@
 //!
 //! [`mod@reference`] and [`digest`] identify images; [`registries`], [`auth`], [`policy`] and
 //! [`trust`] read the machine's configuration, and [`stamp`] says whether it has changed;
+//! [`sigstore`] verifies signatures, which [`attachments`] says where to look for;
 //! [`keyring`] chooses a credential; [`registry`] talks to one registry; [`pull`] combines them;
 //! [`unpack`] turns layers into files inside a virtual tree, within [`limits`]; [`room`] limits what
 //! is kept on disk. The rest of the program calls [`catalog::pull_catalog`] and
@@ -12,6 +13,7 @@
 //! digests vouch. The program must install a TLS provider before the first pull.
 
 mod archive;
+pub mod attachments;
 pub mod auth;
 pub mod auth_file;
 #[cfg(any(test, feature = "push"))]
@@ -37,6 +39,7 @@ pub mod registries;
 pub mod registry;
 pub mod room;
 mod shown;
+pub mod sigstore;
 pub mod stamp;
 mod tree;
 pub mod trust;

@@ -10,6 +10,10 @@ const GIB: u64 = 1 << 30;
 
 /// Largest manifest or image configuration, in bytes.
 pub const MAX_MANIFEST_BYTES: u64 = 4 * MIB;
+/// Most signatures of an image that are read.
+pub const MAX_SIGNATURES: usize = 128;
+/// Most bytes of what the signatures of an image sign.
+pub const MAX_SIGNATURES_BYTES: u64 = 4 * MIB;
 /// Largest response of a token service, in bytes.
 pub const MAX_TOKEN_BYTES: u64 = MIB;
 /// How much of an error response is read, in bytes.

@@ -130,6 +130,52 @@ impl ImageRef {
         format!("{}:{tag}", self.name()).parse()
     }
 
+    /// Parses a reference as other tools write it, with or without a version: without a registry it
+    /// is one of `docker.io`, and without a namespace there of `library`.
+    ///
+    /// Source: distribution `reference` package (`ParseNormalizedNamed`).
+    pub(crate) fn normalized(text: &str) -> Result<Self, Malformed> {
+        // It would be the identifier of an image.
+        if text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(Malformed::Grammar);
+        }
+        let (host, path) = match text.split_once('/') {
+            Some((host, path)) if is_host(host) => (host, path),
+            _ => ("docker.io", text),
+        };
+        match host {
+            "docker.io" | "index.docker.io" if !path.contains('/') => {
+                parse(&format!("docker.io/library/{path}"))
+            }
+            "index.docker.io" => parse(&format!("docker.io/{path}")),
+            _ => parse(&format!("{host}/{path}")),
+        }
+    }
+
+    /// Says whether it has neither a tag nor a digest.
+    pub(crate) fn is_name_only(&self) -> bool {
+        self.tag.is_none() && self.digest.is_none()
+    }
+
+    /// Returns the scopes of configuration that cover the image, the most specific first: the
+    /// reference, the repository, its namespaces, the host, and wildcards of its domains.
+    pub(crate) fn scopes(&self) -> Vec<String> {
+        let mut scopes = vec![self.to_string()];
+        let name = self.name();
+        let mut prefix = name.as_str();
+        scopes.push(prefix.to_owned());
+        while let Some(slash) = prefix.rfind('/') {
+            prefix = &prefix[..slash];
+            scopes.push(prefix.to_owned());
+        }
+        let mut domain = self.registry.split(':').next().unwrap_or_default();
+        while let Some(dot) = domain.find('.') {
+            scopes.push(format!("*{}", &domain[dot..]));
+            domain = &domain[dot + 1..];
+        }
+        scopes
+    }
+
     /// Returns what a registry is asked for: the digest, else the tag.
     pub fn version(&self) -> String {
         match (&self.digest, &self.tag) {
@@ -233,6 +279,12 @@ fn is_host(component: &str) -> bool {
         || component.bytes().any(|b| b.is_ascii_uppercase())
 }
 
+/// Says whether a text is a registry, or the beginning of the names in one: `h.io:5000/a`.
+pub(crate) fn is_prefix(text: &str) -> bool {
+    let mut parts = text.split('/');
+    parts.next().is_some_and(is_registry) && parts.all(is_component)
+}
+
 fn is_registry(registry: &str) -> bool {
     if let Some(rest) = registry.strip_prefix('[') {
         let Some((address, port)) = rest.split_once(']') else {
@@ -328,6 +380,18 @@ mod tests {
     )]
     fn canonical_references_round_trip(#[case] text: &str) {
         assert_eq!(text.parse::<ImageRef>().unwrap().to_string(), text);
+    }
+
+    #[rstest]
+    #[case("alpine", "docker.io/library/alpine")]
+    #[case("team/pot:v1", "docker.io/team/pot:v1")]
+    #[case("docker.io/alpine:3", "docker.io/library/alpine:3")]
+    #[case("index.docker.io/team/pot", "docker.io/team/pot")]
+    #[case("localhost/a", "localhost/a")]
+    #[case("h.io:5000/a/b", "h.io:5000/a/b")]
+    fn names_of_other_tools_are_completed(#[case] text: &str, #[case] want: &str) {
+        assert_eq!(ImageRef::normalized(text).unwrap().to_string(), want);
+        assert!(ImageRef::normalized(&format!("{text}/")).is_err());
     }
 
     // catalogs.md R10, api.md 2.3 last row

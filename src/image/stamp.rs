@@ -33,6 +33,7 @@ impl Stamp {
             stamp.look(drop_ins, 1);
         }
         stamp.look(&config.policy.file, 0);
+        stamp.look(&config.policy.registries(), 1);
         for file in &config.auth.paths {
             stamp.look(file, 0);
         }
@@ -111,7 +112,7 @@ mod tests {
         };
         write(at("policy-1"), "1").unwrap();
         write(at("policy-2"), "2").unwrap();
-        let changes: [(&str, &dyn Fn()); 7] = [
+        let changes: [(&str, &dyn Fn()); 8] = [
             ("a first file", &|| {
                 write(at("registries.conf"), "1").unwrap();
             }),
@@ -129,6 +130,10 @@ mod tests {
             ("a swapped link", &|| {
                 symlink("policy-2", at("link")).unwrap();
                 rename(at("link"), at("policy.json")).unwrap();
+            }),
+            ("where signatures are looked for", &|| {
+                create_dir_all(at("registries.d")).unwrap();
+                write(at("registries.d/1.yaml"), "").unwrap();
             }),
             ("a CA of a host", &|| {
                 create_dir_all(at("certs.d/h.io:5000")).unwrap();

@@ -14,7 +14,7 @@ use kube::api::{Api, DynamicObject, GroupVersionKind, ListParams, TypeMeta};
 use kube::discovery::ApiResource;
 use olm_core::bundle::Files;
 use olm_core::crd_safety::{
-    Definition, Evidence, Finding, Place, Resource, Rules, compare, error_text, evidence,
+    Definition, Evidence, Finding, Place, Resource, Rules, compare, error_text, evidence, first,
 };
 use olm_core::object::Object;
 use olm_core::yaml;
@@ -23,7 +23,9 @@ use serde_json::{Value, json};
 use crate::bundle_source::load_files;
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::output::{Format, Outcome, UsageError, formats, one_line, write_json, write_yaml};
+use crate::output::{
+    Format, Outcome, UsageError, formats, notice, one_line, write_json, write_yaml,
+};
 use crate::target::{Lookup, Source, Target, load};
 
 /// The word for the CRDs on the cluster.
@@ -57,6 +59,8 @@ pub(crate) struct CrdCheckArgs {
 struct Verdict {
     name: String,
     findings: Vec<Finding>,
+    /// What has to be done before the API server accepts it.
+    first: Option<String>,
     /// What its objects say about the findings, where a cluster is asked.
     objects: Option<Evidence>,
 }
@@ -116,15 +120,16 @@ pub(crate) async fn run(
         (side, _) => definitions((side, &args.old), sources, <[Source]>::first).await?,
     };
     let rules = if args.crd_safety_compat { Rules::Upstream } else { Rules::Loosenings };
-    let verdicts = new.iter().map(|(name, new)| Verdict {
-        name: name.clone(),
-        findings: old.get(name).map_or_else(Vec::new, |old| {
+    let verdicts = new.iter().map(|(name, new)| {
+        let (mut findings, mut advice) = (Vec::new(), None);
+        if let Some(old) = old.get(name) {
             // Objects that nobody can ask for are stored in the version that the CRD stores.
-            let old = Definition::of(old);
+            let (old, new) = (Definition::of(old), Definition::of(new));
             let old = if rules == Rules::Upstream { old } else { old.written() };
-            compare(&old, &Definition::of(new), rules)
-        }),
-        objects: None,
+            findings = compare(&old, &new, rules);
+            advice = first(&old, &new, &findings);
+        }
+        Verdict { name: name.clone(), findings, first: advice, objects: None }
     });
     let mut verdicts: Vec<_> = verdicts.collect();
     let refused: Vec<&mut Verdict> =
@@ -147,13 +152,16 @@ pub(crate) async fn run(
         Format::Yaml => write_yaml(out, &as_json(&verdicts))?,
         _ => write(&verdicts, out)?,
     }
+    for advice in verdicts.iter().filter_map(|verdict| verdict.first.as_ref()) {
+        notice(&format!("hint: {advice}"));
+    }
     let safe = verdicts.iter().all(|verdict| verdict.findings.is_empty());
     Ok(if safe { Outcome::Done } else { Outcome::Failed })
 }
 
 fn write(verdicts: &[Verdict], out: &mut dyn Write) -> anyhow::Result<()> {
     for verdict in verdicts {
-        let Verdict { name, findings, objects } = verdict;
+        let Verdict { name, findings, objects, .. } = verdict;
         match findings.len() {
             0 => writeln!(out, "{name}: ok")?,
             1 => writeln!(out, "{name}: 1 finding")?,
@@ -198,10 +206,11 @@ fn finding(finding: &Finding) -> Value {
 
 fn objects(found: &Evidence) -> Value {
     match found {
-        Evidence::Known { count, judged, invalid, .. } => {
+        Evidence::Known { count, judged, invalid, written, .. } => {
             let invalid =
                 invalid.iter().map(|(object, why)| json!({ "object": object, "why": why }));
-            json!({ "count": count, "judged": judged, "invalid": invalid.collect::<Vec<_>>() })
+            json!({ "count": count, "judged": judged, "invalid": invalid.collect::<Vec<_>>(),
+                "writtenIn": written })
         }
         Evidence::Unknown(why) => json!({ "unknown": why }),
     }
@@ -211,7 +220,7 @@ fn objects(found: &Evidence) -> Value {
 async fn judged(client: &Client, old: &Value, new: &Value) -> Option<Evidence> {
     let new = Object::from_value(new.clone())?;
     Some(match objects_of(client, old, JUDGED).await {
-        Ok((version, count, objects)) => evidence(&new, &version, count, &objects),
+        Ok((version, count, objects)) => evidence((old, &new), &version, count, &objects),
         Err(error) => Evidence::Unknown(one_line(&error)),
     })
 }

@@ -193,6 +193,7 @@ impl Request {
             updates: UpdatePolicy::Any,
             closed_until: None,
             dependencies: Dependencies::Check,
+            pins_releases: true,
         };
         let environment = resolving(environment, &self.package);
         resolve::resolve(&request, catalogs, &environment, &options)

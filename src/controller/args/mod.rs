@@ -247,8 +247,8 @@ pub struct Args {
     #[arg(long)]
     pub crd_safety_compat: bool,
 
-    /// Issuer of the certificates of webhook servers; none refuses bundles with webhooks, and auto
-    /// is the service CA on OpenShift, cert-manager where it is served, else the controller itself.
+    /// Issuer of the certificates of webhooks and API services; none refuses bundles with them, and
+    /// auto is the service CA on OpenShift, cert-manager where it is served, else the controller itself.
     /// Without the flag auto, or what the feature gates `WebhookProviderCertManager` and
     /// `WebhookProviderOpenshiftServiceCA` say if one is given.
     #[arg(long, value_parser = words::<WebhookCertificates>())]

@@ -1,4 +1,4 @@
-//! The certificates of webhooks in the life of an extension: who issues them, and when.
+//! The certificates of webhooks and API services in the life of an extension: who issues them, and when.
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ const POLL: Duration = Duration::from_mins(1);
 /// Soonest that certificates are looked at again.
 const SOONEST: Duration = Duration::from_secs(1);
 
-/// Where the certificates of a bundle's webhooks come from.
+/// Where the certificates of a bundle come from.
 pub(super) enum Certificates {
-    /// The bundle has no webhooks.
+    /// The bundle has neither webhooks nor API services.
     Unneeded,
     /// Somebody else issues them.
     Foreign(CertificateProvider),

@@ -1,5 +1,6 @@
 //! Making the revision of the bundle that an extension is to have.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -303,25 +304,33 @@ impl Attempt<'_> {
             self.leaving_crds(&desired, change),
         );
         let (takes_approval, live, leaving) = (takes_approval?, live?, leaving?);
+        let empty = self.empty_crds(&desired, live.as_ref()).await;
         let installed = states(revisions).installed.map(BundleRecord::of);
-        let checked = self.check(&Facts {
-            takes_approval,
-            revision: Some((&desired, change)),
-            present: present.as_deref(),
-            permissions: permissions.as_ref().map(|judgement| Judged {
-                judgement,
-                account: self.account,
-                enforced: self.ctx.settings.rbac_preflight == RbacPreflight::Enforce,
-            }),
-            crds: live.as_ref().map(|live| CrdUpgrades {
-                live,
-                leaving: &leaving,
-                waivers: &policy.waivers,
-                rules: self.ctx.settings.crd_rules,
-                now: Timestamp::now(),
-            }),
-            ..Facts::of(self.extension, policy, target, installed.as_ref())
-        });
+        let check = |empty: &BTreeSet<String>| {
+            self.check(&Facts {
+                takes_approval,
+                revision: Some((&desired, change)),
+                present: present.as_deref(),
+                permissions: permissions.as_ref().map(|judgement| Judged {
+                    judgement,
+                    account: self.account,
+                    enforced: self.ctx.settings.rbac_preflight == RbacPreflight::Enforce,
+                }),
+                crds: live.as_ref().map(|live| CrdUpgrades {
+                    live,
+                    empty,
+                    leaving: &leaving,
+                    waivers: &policy.waivers,
+                    rules: holds::rules(self.extension, self.ctx.settings.crd_rules),
+                    now: Timestamp::now(),
+                }),
+                ..Facts::of(self.extension, policy, target, installed.as_ref())
+            })
+        };
+        let checked = match check(&empty) {
+            Ok(_) if !self.trim(&empty, live.as_ref()).await => check(&BTreeSet::new()),
+            checked => checked,
+        };
         let permissions = permissions.map(|found| found.statement(self.account));
         let notes = match checked {
             Ok(notes) => notes,

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::{Client, ResourceExt};
-use olm_core::crd_safety::{Evidence, Resource, evidence};
+use olm_api::keys::manager;
+use olm_core::crd_safety::{Definition, Evidence, Resource, evidence};
 use olm_core::error::Chain;
 use olm_core::extension::holds::{Hold, definitions, is_enforced};
 use olm_core::object::Object;
 use olm_core::revision::{Change, Desired};
 use olm_core::uninstall::Instances;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Attempt;
 use super::error::ContentError;
@@ -23,13 +24,13 @@ const JUDGED_OBJECTS: usize = 50;
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Attempt<'_> {
-    /// Reads them, whole and by name; `None` where nobody asks for their upgrade.
+    /// Reads them, whole and by name; `None` where nothing changes.
     pub(super) async fn live_crds(
         &self,
         desired: &Desired,
         change: Change,
     ) -> Result<Option<BTreeMap<String, Value>>, ContentError> {
-        if change == Change::Unchanged || !is_enforced(self.extension) {
+        if change == Change::Unchanged {
             return Ok(None);
         }
         let mut live = BTreeMap::new();
@@ -45,6 +46,66 @@ impl Attempt<'_> {
             live.extend(found.map(|found| (name.to_owned(), found)));
         }
         Ok(Some(live))
+    }
+
+    /// Returns those CRDs of which only former stored versions stand in the way, and no object exists.
+    pub(super) async fn empty_crds(
+        &self,
+        desired: &Desired,
+        live: Option<&BTreeMap<String, Value>>,
+    ) -> BTreeSet<String> {
+        let mut empty = BTreeSet::new();
+        for new in definitions(desired) {
+            let old = live.and_then(|live| live.get(new.name()));
+            let awaits =
+                |old: &&Value| Definition::of(old).awaits_migration(&Definition::of_object(new));
+            let Some(old) = old.filter(awaits) else {
+                continue;
+            };
+            if let Ok((_, 0, _)) = self.objects_of(old).await {
+                empty.insert(new.name().to_owned());
+            }
+        }
+        empty
+    }
+
+    /// Trims the stored versions of CRDs without objects, as the account. Returns whether all are
+    /// trimmed now.
+    pub(super) async fn trim(
+        &self,
+        empty: &BTreeSet<String>,
+        live: Option<&BTreeMap<String, Value>>,
+    ) -> bool {
+        for (name, crd) in live.into_iter().flatten().filter(|(name, _)| empty.contains(*name)) {
+            if let Err(cause) = self.trim_one(name, crd).await {
+                tracing::warn!(crd = name, cause, "status.storedVersions is not trimmed");
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn trim_one(&self, name: &str, crd: &Value) -> Result<(), String> {
+        let trimmed = json!({
+            "metadata": {"resourceVersion": crd["metadata"]["resourceVersion"]},
+            "status": {"storedVersions": [Definition::of(crd).storage()]},
+        });
+        let path = format!("{CRDS}/{name}/status?fieldManager={}", manager::OBJECTS);
+        let request = http::Request::patch(path)
+            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(trimmed.to_string().into_bytes());
+        self.as_account(request).await.map(|_| ())
+    }
+
+    /// Sends a request as the account.
+    async fn as_account(
+        &self,
+        request: Result<http::Request<Vec<u8>>, http::Error>,
+    ) -> Result<Value, String> {
+        let request = request.map_err(|error| error.to_string())?;
+        let client = impersonating(&self.ctx.client, self.account);
+        let client = client.map_err(|error| Chain(&error).to_string())?;
+        client.request(request).await.map_err(|error| Chain(&ApiError(error)).to_string())
     }
 
     /// Returns the CRDs that the revisions of the extension control and that `desired` has not, with
@@ -97,7 +158,7 @@ impl Attempt<'_> {
             };
             let looked = self.objects_of(old).await;
             let judged = match looked {
-                Ok((version, count, objects)) => evidence(new, &version, count, &objects),
+                Ok((version, count, objects)) => evidence((old, new), &version, count, &objects),
                 Err(why) => Evidence::Unknown(why),
             };
             found.insert(name.clone(), judged);
@@ -112,12 +173,7 @@ impl Attempt<'_> {
     async fn objects_of(&self, crd: &Value) -> Result<(String, u64, Vec<Object>), String> {
         let Resource { group, version, plural, .. } = Resource::of(crd)?;
         let page = format!("/apis/{group}/{version}/{plural}?limit={JUDGED_OBJECTS}");
-        let request = http::Request::get(page).body(Vec::new());
-        let request = request.map_err(|error| error.to_string())?;
-        let client = impersonating(&self.ctx.client, self.account);
-        let client = client.map_err(|error| Chain(&error).to_string())?;
-        let list: Value =
-            client.request(request).await.map_err(|error| Chain(&ApiError(error)).to_string())?;
+        let list = self.as_account(http::Request::get(page).body(Vec::new())).await?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
         let objects: Vec<_> = items.into_iter().filter_map(Object::from_value).collect();
         let more = list["metadata"]["remainingItemCount"].as_u64();

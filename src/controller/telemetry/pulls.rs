@@ -55,10 +55,12 @@ fn word(error: &PullError) -> &'static str {
         PullError::Resolve(source) | PullError::Copy(CopyError::Source { source, .. }) => {
             of_source(source)
         }
-        PullError::Copy(CopyError::Instance { source, .. } | CopyError::Blob { source, .. }) => {
-            of_request(source)
-        }
-        PullError::Copy(CopyError::Policy(_)) => "policy",
+        PullError::Copy(
+            CopyError::Instance { source, .. }
+            | CopyError::Blob { source, .. }
+            | CopyError::Signatures { source, .. },
+        ) => of_request(source),
+        PullError::Copy(CopyError::Policy(_) | CopyError::Attachments(_)) => "policy",
         PullError::Timeout(_) => "timeout",
         _ => "other",
     }

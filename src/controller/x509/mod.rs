@@ -7,8 +7,6 @@ mod ca;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
@@ -19,18 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 
 pub(crate) use ca::{Ca, Issued, Profile};
-
-const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-
-/// When a certificate is valid, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Validity {
-    pub(crate) not_before: Timestamp,
-    pub(crate) not_after: Timestamp,
-}
+pub(crate) use olm_core::x509::Validity;
 
 /// Returns the validity of a certificate that is issued now: a little into the past, because clocks
 /// differ, and never longer than its CA.
@@ -90,64 +77,5 @@ pub(crate) fn is_accepted(
 
 /// Reads when a certificate is valid; `None` for what is not a certificate.
 pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
-    let (whole, _) = element(certificate, SEQUENCE)?;
-    let (mut fields, _) = element(whole, SEQUENCE)?;
-    if let Some((_, rest)) = element(fields, VERSION) {
-        fields = rest;
-    }
-    // Serial number, signature algorithm, issuer.
-    for _ in 0..3 {
-        let (_, _, rest) = any_element(fields)?;
-        fields = rest;
-    }
-    let (times, _) = element(fields, SEQUENCE)?;
-    let (tag, not_before, rest) = any_element(times)?;
-    let not_before = time(tag, not_before)?;
-    let (tag, not_after, _) = any_element(rest)?;
-    Some(Validity { not_before, not_after: time(tag, not_after)? })
-}
-
-/// Splits an element of a wanted tag off: its content and what follows.
-fn element(input: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
-    let (tag, content, rest) = any_element(input)?;
-    (tag == wanted).then_some((content, rest))
-}
-
-/// Splits an element off: its tag, its content, and what follows.
-fn any_element(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&tag, rest) = input.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = if first < 0x80 {
-        (usize::from(first), rest)
-    } else {
-        // Four bytes of length are more than any certificate has.
-        let count = usize::from(first & 0x7f);
-        if !(1..=4).contains(&count) {
-            return None;
-        }
-        let (bytes, rest) = rest.split_at_checked(count)?;
-        let length = bytes.iter().fold(0, |length, byte| length * 256 + usize::from(*byte));
-        (length, rest)
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
-}
-
-/// Reads `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`, the only forms RFC 5280 allows.
-fn time(tag: u8, text: &[u8]) -> Option<Timestamp> {
-    let digits = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let (year, rest) = match (tag, digits.len()) {
-        (UTC_TIME, 12) => {
-            let year: i16 = digits[..2].parse().ok()?;
-            (if year < 50 { 2000 + year } else { 1900 + year }, &digits[2..])
-        }
-        (GENERALIZED_TIME, 14) => (digits[..4].parse().ok()?, &digits[4..]),
-        _ => return None,
-    };
-    let part = |index: usize| rest[index * 2..index * 2 + 2].parse::<i8>().ok();
-    let at = DateTime::new(year, part(0)?, part(1)?, part(2)?, part(3)?, part(4)?, 0).ok()?;
-    Some(at.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    olm_core::x509::validity(certificate)
 }

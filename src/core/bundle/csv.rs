@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use super::field::{At, FieldError, ObjectAt};
 
+/// The port of a definition that has none (rendering.md R1).
+const DEFAULT_PORT: i64 = 443;
+
 /// Names of the install modes.
 pub mod mode {
     /// The operator watches every namespace.
@@ -39,8 +42,8 @@ pub struct Csv {
     pub cluster_permissions: Vec<Permission>,
     /// `spec.customresourcedefinitions.owned[].name`, one entry per version.
     pub owned_crds: Vec<String>,
-    /// Whether `spec.apiservicedefinitions.owned` has entries.
-    pub owns_api_services: bool,
+    /// `spec.apiservicedefinitions.owned`, in file order.
+    pub api_services: Vec<ApiServiceDefinition>,
     /// `spec.webhookdefinitions`, in file order.
     pub webhooks: Vec<WebhookDefinition>,
 }
@@ -98,6 +101,15 @@ pub struct StrategyDeployment {
     pub template_metadata: Map<String, Value>,
     /// `spec.template.metadata.annotations`.
     pub template_annotations: BTreeMap<String, String>,
+}
+
+impl StrategyDeployment {
+    /// Returns the service account that its pods run as.
+    pub fn service_account(&self) -> &str {
+        let pod = self.template.get("spec").unwrap_or(&Value::Null);
+        let account = pod["serviceAccountName"].as_str();
+        account.filter(|name| !name.is_empty()).unwrap_or("default")
+    }
 }
 
 /// Rights a service account gets.
@@ -160,6 +172,49 @@ impl WebhookDefinition {
     pub fn is_conversion(&self) -> bool {
         self.kind == "ConversionWebhook"
     }
+
+    /// Returns where the API server calls it.
+    pub fn endpoint(&self) -> Endpoint<'_> {
+        let port = self.container_port.unwrap_or(DEFAULT_PORT);
+        Endpoint { deployment: &self.deployment_name, port, target: self.target_port.as_ref() }
+    }
+}
+
+/// One entry of `spec.apiservicedefinitions.owned`; there is one for each kind of an API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiServiceDefinition {
+    /// `group` of the API.
+    pub group: String,
+    /// `version` of the API.
+    pub version: String,
+    /// `deploymentName`: the Deployment that serves the API.
+    pub deployment_name: String,
+    /// `containerPort`: the port of the Service and of the pods.
+    pub container_port: Option<i64>,
+}
+
+impl ApiServiceDefinition {
+    /// Returns the name of its APIService.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.version, self.group)
+    }
+
+    /// Returns where the API server calls it.
+    pub fn endpoint(&self) -> Endpoint<'_> {
+        let port = self.container_port.unwrap_or(DEFAULT_PORT);
+        Endpoint { deployment: &self.deployment_name, port, target: None }
+    }
+}
+
+/// A port at which the API server calls an operator.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Endpoint<'a> {
+    /// Name of the Deployment.
+    pub deployment: &'a str,
+    /// The port of the Service.
+    pub port: i64,
+    /// The port of the pods, a number or a name, where it may be another one.
+    pub target: Option<&'a Value>,
 }
 
 /// The fields of an admission rule that are validated.
@@ -191,12 +246,15 @@ impl Csv {
             permissions: strategy.field("permissions").each(permission)?,
             cluster_permissions: strategy.field("clusterPermissions").each(permission)?,
             owned_crds: crds.field("owned").each(|crd| crd.field("name").text())?,
-            owns_api_services: api_services
-                .field("owned")
-                .list()?
-                .is_some_and(|owned| !owned.is_empty()),
+            api_services: api_services.field("owned").each(api_service)?,
             webhooks: spec.field("webhookdefinitions").each(webhook)?,
         })
+    }
+
+    /// Returns where the API server calls the operator, for webhooks and for API services.
+    pub fn endpoints(&self) -> impl Iterator<Item = Endpoint<'_>> {
+        let webhooks = self.webhooks.iter().map(WebhookDefinition::endpoint);
+        webhooks.chain(self.api_services.iter().map(ApiServiceDefinition::endpoint))
     }
 
     /// Says whether the bundle supports an install mode.
@@ -251,6 +309,15 @@ fn policy_rule(at: &ObjectAt<'_>) -> Result<PolicyRule, FieldError> {
         resources: strings("resources")?,
         resource_names: strings("resourceNames")?,
         non_resource_urls: strings("nonResourceURLs")?,
+    })
+}
+
+fn api_service(at: &ObjectAt<'_>) -> Result<ApiServiceDefinition, FieldError> {
+    Ok(ApiServiceDefinition {
+        group: at.field("group").text()?,
+        version: at.field("version").text()?,
+        deployment_name: at.field("deploymentName").text()?,
+        container_port: at.field("containerPort").integer()?,
     })
 }
 

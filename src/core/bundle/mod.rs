@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use csv::{
-    Csv, InstallMode, Permission, PolicyRule, StrategyDeployment, Summary, WebhookDefinition,
-    WebhookRule, mode,
+    ApiServiceDefinition, Csv, Endpoint, InstallMode, Permission, PolicyRule, StrategyDeployment,
+    Summary, WebhookDefinition, WebhookRule, mode,
 };
 pub use dependencies::{DEPENDENCIES_FILE, constraints};
 pub use field::FieldError;

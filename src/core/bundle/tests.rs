@@ -294,6 +294,15 @@ const WEBHOOKS_OF_D: &str = "install: {spec: {deployments: [{name: d}]}}, \
        \"*\" for API group \"admissionregistration.k8s.io\"",
       "webhook \"v\" contains forbidden rule: admission webhook rules cannot reference resource \
        \"ValidatingWebhookConfigurations\" for API group \"admissionregistration.k8s.io\""])]
+#[case::fourteen(ALL, &format!("{{{WEBHOOKS_OF_D}, apiservicedefinitions: {{owned: [{{}}, \
+      {{group: a.io, version: v1, deploymentName: d}}, \
+      {{group: b.io, version: v1, deploymentName: e}}, {{group: b.io, version: v1, deploymentName: e}}]}}}}"),
+    &["API service '.' references non-existent deployment ''",
+      "API service 'v1.b.io' references non-existent deployment 'e'",
+      "invalid name of API service '.': a lowercase RFC 1123 subdomain must consist of lower case \
+       alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
+       (e.g. 'example.com', regex used for validation is \
+       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
 fn validators_report(#[case] modes: &str, #[case] spec: &str, #[case] want: &[&str]) {
     let bundle = load(&with(&[("manifests/csv.yaml", &csv_of(modes, spec))]));
     assert_eq!(findings(&bundle), want);
@@ -314,6 +323,19 @@ fn findings_of_several_validators_come_in_their_order() {
         "bundle contains duplicate custom resource definition 'x'\n\
          unsupported resource \"pan\" with kind \"Deployment\""
     );
+}
+
+// rendering.md 5: the API server serves such a version itself
+#[test]
+fn a_version_is_served_by_an_api_service_or_by_a_crd() {
+    let spec = "{install: {spec: {deployments: [{name: d}]}}, apiservicedefinitions: {owned: \
+        [{group: a.io, version: v1, deploymentName: d}, {group: a.io, version: v2, deploymentName: d}]}}";
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+               metadata: {name: x.a.io}\nspec: {group: a.io, versions: [{name: v1}]}\n";
+    let csv = csv_of(ALL, spec);
+    let bundle = load(&with(&[("manifests/csv.yaml", &csv), ("manifests/x.yaml", crd)]));
+    let want = "API service 'v1.a.io' has group and version of custom resource definition 'x.a.io'";
+    assert_eq!(findings(&bundle), [want]);
 }
 
 // rendering.md 5

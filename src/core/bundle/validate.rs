@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::{Bundle, WebhookDefinition, mode};
 use crate::error::quote;
 use crate::object::Object;
@@ -61,6 +63,7 @@ pub fn validate(bundle: &Bundle) -> Result<(), ValidationError> {
         converted_crds_are_owned,
         webhook_rules,
         supported_manifests,
+        api_services,
     ];
     let findings: Vec<String> = validators.iter().flat_map(|validator| validator(bundle)).collect();
     if findings.is_empty() { Ok(()) } else { Err(ValidationError { findings }) }
@@ -283,6 +286,37 @@ fn supported_manifests(bundle: &Bundle) -> Vec<String> {
             format!("unsupported resource {name} with kind {kind}")
         })
         .collect()
+}
+
+/// The API server keeps an APIService of its own for each version of a CRD.
+fn api_services(bundle: &Bundle) -> Vec<String> {
+    let known: BTreeSet<&str> = deployments(bundle).collect();
+    let mut findings = BTreeSet::new();
+    for definition in &bundle.csv.api_services {
+        let (name, deployment) = (definition.name(), definition.deployment_name.as_str());
+        let faults = subdomain_faults(&name);
+        if !faults.is_empty() {
+            findings.insert(format!("invalid name of API service '{name}': {}", faults.join(", ")));
+        }
+        if !known.contains(deployment) {
+            findings.insert(format!(
+                "API service '{name}' references non-existent deployment '{deployment}'"
+            ));
+        }
+        let defines = |crd: &&Object| {
+            let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+            let mut versions = versions.into_iter().flatten();
+            crd.pointer("/spec/group").is_some_and(|group| *group == definition.group)
+                && versions.any(|version| version["name"] == definition.version)
+        };
+        findings.extend(bundle.crds.iter().find(defines).map(|crd| {
+            let crd = crd.name();
+            format!(
+                "API service '{name}' has group and version of custom resource definition '{crd}'"
+            )
+        }));
+    }
+    findings.into_iter().collect()
 }
 
 /// Says whether a name is a DNS-1123 subdomain.

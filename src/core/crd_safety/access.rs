@@ -30,24 +30,24 @@ pub(super) fn lost(old: &Definition, new: &Definition) -> Vec<Finding> {
             add(Check::Names, format!("{what} : [{}]", removed.join(" ")));
         }
     }
-    let mut unserved = Vec::new();
     for old_version in old.versions.iter().filter(|version| version.served) {
         let name = &old_version.name;
-        match new.version(name) {
-            Some(new_version) if new_version.served => {
-                for gone in without(&old_version.subresources, &new_version.subresources) {
-                    add(Check::SubresourceRemoval, format!("subresource removed : {name}.{gone}"));
-                }
-                for gone in without(&old_version.selectable, &new_version.selectable) {
-                    let text = format!("selectable field removed : {name}{gone}");
-                    add(Check::SelectableFieldRemoval, text);
-                }
-            }
-            // That is a removed stored version.
-            None if old.stored.contains(name) => {}
-            _ => unserved.push(name.as_str()),
+        let Some(new_version) = new.version(name).filter(|version| version.served) else {
+            continue;
+        };
+        for gone in without(&old_version.subresources, &new_version.subresources) {
+            add(Check::SubresourceRemoval, format!("subresource removed : {name}.{gone}"));
+        }
+        for gone in without(&old_version.selectable, &new_version.selectable) {
+            let text = format!("selectable field removed : {name}{gone}");
+            add(Check::SelectableFieldRemoval, text);
         }
     }
+    // A stored version that is removed is another finding.
+    let unserved = old.unserved(new);
+    let unserved: Vec<_> = unserved
+        .filter(|name| new.has(name) || old.stored.iter().all(|stored| stored != name))
+        .collect();
     if !unserved.is_empty() {
         let text = format!("served versions removed : [{}]", unserved.join(" "));
         add(Check::ServedVersionRemoval, text);

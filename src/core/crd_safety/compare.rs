@@ -19,14 +19,28 @@ pub enum Rules {
     Loosenings,
     /// Those that upstream lets pass.
     Upstream,
+    /// All that the API server accepts.
+    ApiServer,
 }
 
 /// Returns what keeps `new` from following `old`, sorted as text.
 pub fn compare(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding> {
     let mut findings = definition(old, new);
-    if rules == Rules::Loosenings {
+    if rules != Rules::Upstream {
         findings.extend(access::lost(old, new));
     }
+    if rules == Rules::ApiServer {
+        findings.retain(|finding| !finding.check.is_waivable());
+    } else {
+        findings.extend(schemas(old, new, rules));
+    }
+    findings.sort_by_cached_key(Finding::to_string);
+    findings
+}
+
+/// Compares the schemas of all versions.
+fn schemas(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for new in &new.versions {
         let Some(old) = old.version(&new.name) else {
             continue;
@@ -39,7 +53,6 @@ pub fn compare(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding>
         let pairs = served_pairs(new, rules).into_iter();
         findings.extend(pairs.filter(|finding| !known.contains(finding)));
     }
-    findings.sort_by_cached_key(Finding::to_string);
     findings
 }
 

@@ -68,11 +68,27 @@ impl Definition {
 
     /// Returns a CRD of a bundle as it would be once it is written and has objects.
     #[must_use]
-    pub fn written(mut self) -> Self {
-        if self.stored.is_empty() {
-            self.stored.extend(self.storage().map(str::to_owned));
-        }
+    pub fn written(self) -> Self {
+        if self.stored.is_empty() { self.migrated() } else { self }
+    }
+
+    /// Returns it as it is once nothing is stored in another version than new objects are.
+    #[must_use]
+    pub fn migrated(mut self) -> Self {
+        self.stored = self.storage().map(str::to_owned).into_iter().collect();
         self
+    }
+
+    /// Says whether nothing but former stored versions makes the API server refuse that `new` follows.
+    pub fn awaits_migration(&self, new: &Self) -> bool {
+        self.stored.iter().any(|it| !new.has(it)) && self.storage().is_some_and(|it| new.has(it))
+    }
+
+    /// Returns the served versions that `new` does not serve.
+    pub(super) fn unserved<'a>(&'a self, new: &'a Self) -> impl Iterator<Item = &'a str> {
+        let served = self.versions.iter().filter(|version| version.served);
+        let names = served.map(|version| version.name.as_str());
+        names.filter(move |name| new.version(name).is_none_or(|version| !version.served))
     }
 
     /// Returns the version that objects are stored in.

@@ -9,9 +9,10 @@ use std::fmt;
 use jsonschema::{Draft, Validator};
 use serde_json::{Map, Value, json};
 
+use super::definition::Definition;
 use crate::object::Object;
 
-/// Invalid objects that a text names.
+/// Objects of a kind that a text names.
 const MAX_NAMED: usize = 3;
 /// Most characters of what is wrong with an object.
 const MAX_FAULT: usize = 200;
@@ -29,6 +30,8 @@ pub enum Evidence {
         judged: usize,
         /// Those of them that are invalid, and why.
         invalid: Vec<(String, String)>,
+        /// Those of them that were written in a version that the new CRD does not serve, by version.
+        written: BTreeMap<String, Vec<String>>,
         /// The new schema has rules that only the API server judges.
         has_rules: bool,
     },
@@ -68,17 +71,25 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// Judges `objects`, the first of `count`, by the schema that the CRD `new` has for their version.
-pub fn evidence(new: &Object, version: &str, count: u64, objects: &[Object]) -> Evidence {
+/// Judges `objects`, the first of `count`, by the CRD `new` and the schema that it has for their
+/// version.
+pub fn evidence(
+    (old, new): (&Value, &Object),
+    version: &str,
+    count: u64,
+    objects: &[Object],
+) -> Evidence {
+    let written = written(old, new, objects);
+    let unknown =
+        |why: &str| Evidence::Unknown(format!("{count} exist{why}{}", text_of_written(&written)));
     let Some(schema) = schema_for(new, version) else {
-        let why = format!("{count} exist, and the new CRD has no schema for version {version}");
-        return Evidence::Unknown(why);
+        return unknown(&format!(", and the new CRD has no schema for version {version}"));
     };
     let mut has_rules = false;
     let schema = converted(&schema, &mut has_rules);
     let validator = match validator(&schema) {
         Ok(validator) => validator,
-        Err(why) => return Evidence::Unknown(format!("{count} exist; {why}")),
+        Err(why) => return unknown(&format!("; {why}")),
     };
     let faults = objects.iter().filter_map(|object| {
         let value = Value::Object(object.0.clone());
@@ -88,13 +99,50 @@ pub fn evidence(new: &Object, version: &str, count: u64, objects: &[Object]) -> 
         if let Some((end, _)) = fault.char_indices().nth(MAX_FAULT) {
             fault.truncate(end);
         }
-        let place = match object.namespace() {
-            "" => object.name().to_owned(),
-            namespace => format!("{namespace}/{}", object.name()),
-        };
-        Some((place, fault))
+        Some((place(object), fault))
     });
-    Evidence::Known { count, judged: objects.len(), invalid: faults.collect(), has_rules }
+    Evidence::Known { count, judged: objects.len(), invalid: faults.collect(), written, has_rules }
+}
+
+fn place(object: &Object) -> String {
+    match object.namespace() {
+        "" => object.name().to_owned(),
+        namespace => format!("{namespace}/{}", object.name()),
+    }
+}
+
+/// Returns which objects have fields that were written in a version that will not be served any more,
+/// as their managed fields tell.
+fn written(old: &Value, new: &Object, objects: &[Object]) -> BTreeMap<String, Vec<String>> {
+    let group = old["spec"]["group"].as_str().unwrap_or_default();
+    let (old, new) = (Definition::of(old), Definition::of_object(new));
+    let unserved = old.unserved(&new).map(|version| {
+        let api_version = format!("{group}/{version}");
+        let by_it = |object: &&Object| {
+            let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+            entries.into_iter().flatten().any(|entry| entry["apiVersion"] == *api_version)
+        };
+        (version.to_owned(), objects.iter().filter(by_it).map(place).collect())
+    });
+    unserved.collect()
+}
+
+fn text_of_written(written: &BTreeMap<String, Vec<String>>) -> String {
+    let each = written.iter().map(|(version, objects)| match objects.len() {
+        0 => format!("; none of them written in {version}"),
+        count => format!("; {count} of them written in {version} ({})", named(objects.iter())),
+    });
+    each.collect()
+}
+
+/// Returns the first of some names, and how many more there are.
+fn named<T: fmt::Display>(mut all: impl ExactSizeIterator<Item = T>) -> String {
+    let first: Vec<_> = all.by_ref().take(MAX_NAMED).map(|name| name.to_string()).collect();
+    let first = first.join(", ");
+    match all.len() {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
 
 /// Returns what is known of the objects of CRDs, a sentence.
@@ -105,10 +153,10 @@ pub fn evidence_text(all: &BTreeMap<String, Evidence>) -> String {
 
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, judged, invalid, has_rules) = match self {
+        let (count, judged, invalid, written, has_rules) = match self {
             Self::Known { count: 0, .. } => return f.write_str("no objects, so nothing is lost"),
-            Self::Known { count, judged, invalid, has_rules } => {
-                (*count, *judged, invalid, *has_rules)
+            Self::Known { count, judged, invalid, written, has_rules } => {
+                (*count, *judged, invalid, written, *has_rules)
             }
             Self::Unknown(why) => return write!(f, "its objects cannot be judged ({why})"),
         };
@@ -121,13 +169,11 @@ impl fmt::Display for Evidence {
         if has_rules {
             f.write_str(" but for rules that only the API server judges")?;
         }
-        let named = invalid.iter().take(MAX_NAMED);
-        let named: Vec<_> = named.map(|(name, why)| format!("{name} ({why})")).collect();
-        match invalid.len() - named.len() {
-            _ if named.is_empty() => Ok(()),
-            0 => write!(f, "; not {}", named.join(", ")),
-            more => write!(f, "; not {} and {more} more", named.join(", ")),
+        if !invalid.is_empty() {
+            let named = named(invalid.iter().map(|(name, why)| format!("{name} ({why})")));
+            write!(f, "; not {named}")?;
         }
+        f.write_str(&text_of_written(written))
     }
 }
 
@@ -276,7 +322,7 @@ mod tests {
         #[case] spec: Value,
         #[case] valid: bool,
     ) {
-        let found = evidence(&crd(&schema), "v1", 1, &[object(&spec)]);
+        let found = evidence((&Value::Null, &crd(&schema)), "v1", 1, &[object(&spec)]);
         let Evidence::Known { invalid, .. } = found else {
             panic!("{found:?}");
         };
@@ -288,12 +334,52 @@ mod tests {
         let schema = json!({"type": "integer", "maximum": 5, "x-kubernetes-validations": []});
         let objects = [object(&json!(3)), object(&json!(9))];
         let all = [
-            ("a.b", evidence(&crd(&schema), "v1", 7, &objects)),
-            ("c.d", evidence(&crd(&json!({})), "v2", 0, &[])),
+            ("a.b", evidence((&Value::Null, &crd(&schema)), "v1", 7, &objects)),
+            ("c.d", evidence((&Value::Null, &crd(&json!({}))), "v2", 0, &[])),
             ("e.f", Evidence::Unknown("forbidden".to_owned())),
         ];
         let all = all.map(|(name, evidence)| (name.to_owned(), evidence));
         insta::assert_snapshot!(evidence_text(&all.into()));
+    }
+
+    // applying.md 6.5: objects of a version that goes are named
+    #[rstest]
+    #[case::none(vec![], "no objects, so nothing is lost")]
+    #[case::nobody(
+        vec![vec!["b/v2", "c/v1"]],
+        "1 object, 1 valid under the new schema; none of them written in v1"
+    )]
+    #[case::one(
+        vec![vec!["b/v2", "b/v1", "b/v0"], vec!["b/v0"]],
+        "2 objects, 2 valid under the new schema; 1 of them written in v1 (ns/x)"
+    )]
+    #[case::many(
+        vec![vec!["b/v1"]; 5],
+        "5 objects, 5 valid under the new schema; 5 of them written in v1 \
+         (ns/x, ns/x, ns/x and 2 more)"
+    )]
+    fn objects_that_were_written_in_a_version_that_goes_are_named(
+        #[case] objects: Vec<Vec<&str>>,
+        #[case] want: &str,
+    ) {
+        let version = |name: &str, served: bool| json!({"name": name, "served": served});
+        let versions = [version("v0", false), version("v1", true), version("v2", true)];
+        let old = json!({"spec": {"group": "b", "versions": versions}});
+        let mut new = crd(&json!({}));
+        new.0["spec"]["versions"][0]["served"] = json!(true);
+        let written_in = |versions: Vec<&str>| {
+            let mut object = object(&json!(1));
+            let entries = versions.into_iter().map(|version| json!({"apiVersion": version}));
+            object.0["metadata"]["managedFields"] = entries.collect();
+            object
+        };
+        let objects: Vec<_> = objects.into_iter().map(written_in).collect();
+        let count = u64::try_from(objects.len()).unwrap();
+        assert_eq!(evidence((&old, &new), "v2", count, &objects).to_string(), want);
+        // Without a schema that they could be judged by.
+        new.0["spec"]["conversion"] = json!({"strategy": "Webhook"});
+        let found = evidence((&old, &new), "v1", count, &objects).to_string();
+        assert!(found.contains("has no schema for version v1; "), "{found}");
     }
 
     // A schema that is none must not end the process.
@@ -302,7 +388,7 @@ mod tests {
     #[case::type_(json!({"type": 7}))]
     #[case::list(json!([1]))]
     fn a_schema_that_cannot_be_read_is_said(#[case] schema: Value) {
-        let found = evidence(&crd(&schema), "v1", 1, &[object(&json!("x"))]);
+        let found = evidence((&Value::Null, &crd(&schema)), "v1", 1, &[object(&json!("x"))]);
         assert!(matches!(found, Evidence::Unknown(_)), "{found:?}");
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::check::Check;
+use super::definition::Definition;
 use crate::error::quote;
 use crate::uninstall::Instances;
 
@@ -65,6 +66,34 @@ impl fmt::Display for Finding {
         let check: &str = self.check.into();
         write!(f, "{check}: {}", self.text)
     }
+}
+
+/// Returns what has to be done before the API server accepts that `new` follows `old`, whatever is let
+/// pass.
+pub fn first(old: &Definition, new: &Definition, findings: &[Finding]) -> Option<String> {
+    let refused = |checks: &[Check]| findings.iter().any(|it| checks.contains(&it.check));
+    let name = &new.name;
+    if refused(&[Check::Scope, Check::Kind]) {
+        return Some(format!(
+            "the API server never changes scope or kind of CRD {name}: delete its objects and the \
+             extension, and install it again"
+        ));
+    }
+    if !refused(&[Check::StoredVersionRemoval]) {
+        return None;
+    }
+    let stored = old.storage().unwrap_or_default();
+    let migrate = format!("kubectl olm crd migrate {name}");
+    let kept = "the API server keeps each version that objects may be stored in";
+    Some(if new.has(stored) {
+        format!("{kept}; first: {migrate}")
+    } else {
+        format!(
+            "{kept}, and CRD {name} stores {stored}; first: a version of the bundle whose CRD still \
+             has {stored} and stores another, then {migrate}; where no objects exist, delete the \
+             extension and install it again"
+        )
+    })
 }
 
 /// Returns what is wrong with the upgrade of a CRD, at most `lines` findings of it, or nothing.

@@ -170,6 +170,8 @@ fn what_cannot_be_reached_any_more_is_found(#[case] change: Value, #[case] want:
         |rules| -> Vec<_> { compare(&old, &new, rules).iter().map(Finding::to_string).collect() };
     assert_eq!(found(Rules::Loosenings), want);
     assert_eq!(found(Rules::Upstream), [""; 0]);
+    let refused = want.iter().copied().filter(|line| line.starts_with("kind: "));
+    assert_eq!(found(Rules::ApiServer), refused.collect::<Vec<_>>());
 }
 
 // applying.md 6.4: a version that objects are stored in is told of once

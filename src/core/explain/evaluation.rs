@@ -178,7 +178,11 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
                 let version = version.ok().map(|it| &it.version);
                 let groups = range.zip(version).map(|(range, it)| range.refusing_terms(it));
                 let groups = groups.into_iter().flatten().map(ToOwned::to_owned);
-                let groups: Vec<String> = groups.collect();
+                let mut groups: Vec<String> = groups.collect();
+                if groups.is_empty() {
+                    // The range contains it, and asks for another release.
+                    groups.extend(self.query.request.filter.version.clone());
+                }
                 Finding::VersionOutOfRange {
                     term: groups.first().cloned().unwrap_or_default(),
                     groups,

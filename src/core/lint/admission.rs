@@ -41,15 +41,19 @@ fn webhook(webhook: &Value) -> Vec<String> {
     if let Some(path) = service["path"].as_str().filter(|path| !path.starts_with('/')) {
         faults.push(format!("webhookPath {} does not begin with \"/\"", quote(path)));
     }
-    if let Some(port) = service["port"].as_i64().filter(|port| !(1..=65_535).contains(port)) {
-        faults.push(format!("containerPort {port} is not between 1 and 65535"));
-    }
+    faults.extend(port(service));
     let rules = webhook["rules"].as_array().into_iter().flatten().enumerate();
     faults.extend(rules.flat_map(|(index, rule)| {
         let faults = self::rule(rule).into_iter();
         faults.map(move |fault| format!("rules[{index}]: {fault}")).collect::<Vec<_>>()
     }));
     faults
+}
+
+/// Returns why the port of a Service that is called is refused.
+pub(super) fn port(service: &Value) -> Option<String> {
+    let port = service["port"].as_i64().filter(|port| !(1..=65_535).contains(port))?;
+    Some(format!("containerPort {port} is not between 1 and 65535"))
 }
 
 fn rule(rule: &Value) -> Vec<String> {

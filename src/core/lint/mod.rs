@@ -95,6 +95,9 @@ pub fn refused<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<String>
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
                 admission::faults(object)
             }
+            "APIService" => {
+                object.pointer("/spec/service").and_then(admission::port).into_iter().collect()
+            }
             _ => Vec::new(),
         });
         let about = format!("{} {}", object.kind(), quote(object.name()));

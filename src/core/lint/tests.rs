@@ -296,3 +296,12 @@ fn manifests_that_no_api_server_takes(
     let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
     assert_eq!(faults(object.clone(), "", &object), Vec::from_iter(want));
 }
+
+#[test]
+fn an_api_service_has_a_port() {
+    let api = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": "v1.example.com"}, "spec": {"service": {"port": 443}}});
+    let of = |port: i64| faults(api.clone(), "/spec/service/port", &json!(port));
+    assert_eq!(of(0), ["containerPort 0 is not between 1 and 65535"]);
+    assert_eq!(of(5443), [""; 0]);
+}

@@ -97,6 +97,8 @@ impl<'a> Before<'a> {
 pub struct Crds {
     /// Those that the revision would replace, by name.
     pub live: BTreeMap<String, Value>,
+    /// Those of them whose stored versions the controller would trim.
+    pub empty: BTreeSet<String>,
     /// Those that it does not have any more, with their objects.
     pub leaving: BTreeMap<String, Instances>,
 }
@@ -347,9 +349,10 @@ const CRD: &str = "CustomResourceDefinition";
 fn upgrades<'a>(proposed: &'a Proposed<'_>, crds: &'a Crds) -> CrdUpgrades<'a> {
     CrdUpgrades {
         live: &crds.live,
+        empty: &crds.empty,
         leaving: &crds.leaving,
         waivers: &proposed.policy.waivers,
-        rules: proposed.rules,
+        rules: holds::rules(proposed.extension, proposed.rules),
         now: proposed.now,
     }
 }

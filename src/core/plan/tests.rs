@@ -97,6 +97,7 @@ fn plan_where(annotations: &Value, known: bool, requires_approval: Result<bool, 
         crds: if known {
             Ok(Crds {
                 live: [("kettles.example.com".to_owned(), live)].into(),
+                empty: BTreeSet::new(),
                 leaving: BTreeMap::new(),
             })
         } else {

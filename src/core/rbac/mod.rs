@@ -33,6 +33,7 @@ pub use powers::Powers;
 pub use report::{REPORT_HEAD, lines, readable, report};
 pub use required::{
     BundleObjects, Options, PermissionError, Required, Warning, missing, outline, required,
+    trimming,
 };
 pub use resource::{Resource, Resources, Scope, known_resources};
 pub use rule::PolicyRule;

@@ -52,6 +52,7 @@ const KNOWN: &[(&str, &str, &str, Scope)] = &[
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", Cluster),
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", Cluster),
     ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", Cluster),
+    ("apiregistration.k8s.io", "APIService", "apiservices", Cluster),
     ("apps", "DaemonSet", "daemonsets", Namespaced),
     ("apps", "Deployment", "deployments", Namespaced),
     ("apps", "StatefulSet", "statefulsets", Namespaced),

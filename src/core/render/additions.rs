@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::object;
-use crate::bundle::{Bundle, Csv};
+use crate::bundle::{Bundle, Csv, StrategyDeployment};
 use crate::object::Object;
 
 /// API version of OperatorConditions.
@@ -131,15 +131,8 @@ fn operator_condition(csv: &Csv, namespace: &str) -> Vec<Object> {
         "resourceNames": [csv.name], "verbs": ["get", "patch", "update"],
     }]);
     role.insert("rules".to_owned(), rules);
-    let accounts: BTreeSet<&str> = csv
-        .deployments
-        .iter()
-        .map(|deployment| {
-            let pod = deployment.template.get("spec").unwrap_or(&Value::Null);
-            let account = pod["serviceAccountName"].as_str();
-            account.filter(|name| !name.is_empty()).unwrap_or("default")
-        })
-        .collect();
+    let accounts: BTreeSet<&str> =
+        csv.deployments.iter().map(StrategyDeployment::service_account).collect();
     let subjects = accounts
         .into_iter()
         .map(|name| json!({"kind": "ServiceAccount", "name": name, "namespace": namespace}));

@@ -1,4 +1,4 @@
-//! Where objects that are rendered already say how a webhook is called.
+//! Where objects that are rendered already hold how a webhook or an API service is called.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub fn trust(object: &mut Object, ca_bundle: &str) {
     }
 }
 
-/// Returns an object without the CA by which callers trust its webhooks.
+/// Returns an object without the CA by which callers trust its servers.
 pub fn without_ca(object: &Object) -> Object {
     let mut object = object.clone();
     for client in client_configs(&mut object) {
@@ -39,8 +39,9 @@ pub fn without_ca(object: &Object) -> Object {
     object
 }
 
-/// Returns the client configurations of webhooks, and of the conversion of a CRD.
+/// Returns the client configurations of webhooks, and of the conversion of a CRD; an APIService is one.
 fn client_configs(object: &mut Object) -> Vec<&mut Map<String, Value>> {
+    let is_api_service = object.kind() == "APIService";
     let mut found = Vec::new();
     for (key, value) in &mut object.0 {
         match key.as_str() {
@@ -48,6 +49,7 @@ fn client_configs(object: &mut Object) -> Vec<&mut Map<String, Value>> {
                 let webhooks = value.as_array_mut().into_iter().flatten();
                 found.extend(webhooks.filter_map(|hook| hook.get_mut("clientConfig")));
             }
+            "spec" if is_api_service => found.push(value),
             "spec" => found.extend(value.pointer_mut("/conversion/webhook/clientConfig")),
             _ => {}
         }
@@ -69,6 +71,7 @@ mod tests {
             json!({"kind": "CustomResourceDefinition",
                 "spec": {"conversion": {"webhook": {"clientConfig": client}}}}),
             json!({"kind": "MutatingWebhookConfiguration", "webhooks": [{"clientConfig": client}]}),
+            json!({"kind": "APIService", "spec": client}),
             json!({"kind": "Deployment", "spec": {}}),
         ];
         let mut all: Vec<_> = all.into_iter().filter_map(Object::from_value).collect();
@@ -81,6 +84,9 @@ mod tests {
         }
         let trusted = all[1].pointer("/webhooks/0/clientConfig/caBundle");
         assert_eq!(trusted, Some(&json!(STANDARD.encode("new"))));
+        let trusted = all[2].pointer("/spec/caBundle");
+        assert_eq!(trusted, Some(&json!(STANDARD.encode("new"))));
+        assert_eq!(without_ca(&all[2]).pointer("/spec/caBundle"), None);
         let bare = without_ca(&all[0]);
         let client = bare.pointer("/spec/conversion/webhook/clientConfig");
         assert_eq!(client.and_then(|it| it.get("caBundle")), None);

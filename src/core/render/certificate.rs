@@ -1,4 +1,5 @@
-//! Which issuer makes the certificates of webhook servers, and what it needs in the objects.
+//! Which issuer makes the certificates of the servers that the API server calls, and what it needs in
+//! the objects.
 //!
 //! Source: rendering.md 4.11.
 
@@ -24,7 +25,7 @@ const CERTIFICATE_CRD: &str = "certificates.cert-manager.io";
 
 const CERT_MANAGER_VERSION: &str = "cert-manager.io/v1";
 
-/// An issuer of certificates for webhooks.
+/// An issuer of certificates for webhooks and API services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CertificateSource {
     /// cert-manager.
@@ -105,7 +106,7 @@ pub fn choose_certificates(
 /// The certificates a bundle needs, and what matters for the choice of their issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateNeeds {
-    /// One request per deployment that serves webhooks, sorted; empty without webhooks.
+    /// One request per deployment that serves webhooks or API services, sorted.
     pub requests: Vec<CertificateRequest>,
     /// Whether the bundle contains the CRD of cert-manager's Certificates itself.
     pub brings_cert_manager: bool,
@@ -153,16 +154,15 @@ impl CertificateRequest {
     }
 }
 
-/// Returns the names of the deployments that serve webhooks, sorted.
-pub(super) fn webhook_deployments(csv: &Csv) -> BTreeSet<&str> {
-    let webhooks = csv.webhooks.iter();
-    webhooks.map(|webhook| webhook.deployment_name.as_str()).collect()
+/// Returns the names of the deployments that serve webhooks or API services, sorted.
+pub(super) fn called_deployments(csv: &Csv) -> BTreeSet<&str> {
+    csv.endpoints().map(|endpoint| endpoint.deployment).collect()
 }
 
 /// Returns what the controller has to issue when it is the issuer: one certificate for each
-/// deployment that serves webhooks, sorted by its name.
+/// deployment that the API server calls, sorted by its name.
 pub(super) fn certificate_requests(csv: &Csv, namespace: &str) -> Vec<CertificateRequest> {
-    let deployments = webhook_deployments(csv).into_iter();
+    let deployments = called_deployments(csv).into_iter();
     deployments.map(|deployment| request_of_service(&service_name(deployment), namespace)).collect()
 }
 
@@ -192,7 +192,8 @@ impl CertificateProvider {
         }
     }
 
-    /// Makes callers trust the server: annotates a webhook configuration or a converted CRD.
+    /// Makes callers trust the server: annotates a webhook configuration, a converted CRD or an
+    /// APIService.
     ///
     /// Annotations with which another issuer would write the same `caBundle` are removed
     /// (rendering.md R5).

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use olm_api::keys::annotation;
 use serde_json::{Map, Value, json};
 
-use super::certificate::webhook_deployments;
+use super::certificate::called_deployments;
 use super::name::{certificate_name, service_name};
 use super::{RenderOptions, deployment_config, object, quantity, volume};
 use crate::bundle::{Csv, StrategyDeployment};
@@ -50,7 +50,7 @@ fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) ->
     let mut template = known(&entry.template, &TEMPLATE_KEYS);
     if let Some(Value::Object(pod)) = template.get_mut("spec") {
         quantity::write_as_text(pod);
-        if options.certificates.is_some() && webhook_deployments(csv).contains(&*entry.name) {
+        if options.certificates.is_some() && called_deployments(csv).contains(&*entry.name) {
             volume::mount(pod, &certificate_name(&service_name(&entry.name)));
         }
     }

@@ -8,6 +8,7 @@
 //! Source: rendering.md sections 2 to 4.
 
 mod additions;
+mod api_service;
 mod callers;
 mod certificate;
 mod deployment;
@@ -17,6 +18,7 @@ mod merge;
 mod name;
 mod quantity;
 mod rbac;
+mod service;
 mod volume;
 mod webhook;
 
@@ -63,7 +65,8 @@ pub struct Settings<'a> {
     pub features: Features,
     /// Where namespaced rights go.
     pub role_placement: RolePlacement,
-    /// Issuer of webhook certificates; with `None`, whoever applies the objects must provide them.
+    /// Issuer of certificates for what the API server calls; with `None`, whoever applies the objects
+    /// must provide them.
     pub certificates: Option<CertificateProvider>,
 }
 
@@ -78,7 +81,8 @@ pub struct RenderOptions {
     pub role_placement: RolePlacement,
     /// What the administrator changes about every Deployment.
     pub deployment: Option<DeploymentConfig>,
-    /// Issuer of webhook certificates; with `None`, whoever applies the objects must provide them.
+    /// Issuer of certificates for what the API server calls; with `None`, whoever applies the objects
+    /// must provide them.
     pub certificates: Option<CertificateProvider>,
 }
 
@@ -124,9 +128,12 @@ pub enum RenderError {
          let API Server call webhook to do the conversion"
     )]
     PreservesUnknownFields(String),
-    /// Two webhooks of a deployment use one port of its Service for different target ports
-    /// (rendering.md R18).
-    #[error("webhooks of deployment '{deployment}' use port {port} with different target ports")]
+    /// Two webhooks or API services of a deployment use one port of its Service for different target
+    /// ports (rendering.md R18).
+    #[error(
+        "webhooks or API services of deployment '{deployment}' use port {port} with different \
+         target ports"
+    )]
     PortClash {
         /// Name of the deployment.
         deployment: String,
@@ -185,14 +192,15 @@ pub fn render_configured(
     Ok(rendered)
 }
 
-/// Refuses bundles that need unsupported features, whatever the configuration.
+/// Refuses bundles that need unsupported features, whatever the configuration. Without certificates for
+/// webhooks there are none for API services.
 ///
 /// Source: rendering.md section 2; the misspelling is upstream's.
 pub fn check_support(csv: &Csv, features: Features) -> Result<(), RenderError> {
     let no_mode = [mode::ALL_NAMESPACES, mode::SINGLE_NAMESPACE, mode::OWN_NAMESPACE]
         .iter()
         .all(|mode| !csv.supports(mode));
-    let reason = if csv.owns_api_services {
+    let reason = if !csv.api_services.is_empty() && !features.webhooks {
         "apiServiceDefintions are not supported"
     } else if !csv.webhooks.is_empty() && !features.webhooks {
         "webhookDefinitions are not supported"
@@ -217,6 +225,7 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
     merged.add_all_generated(rbac::service_accounts(csv, namespace))?;
     merged.add_all_generated(rbac::roles(csv, options))?;
     merged.add_all_generated(rbac::cluster_roles(csv, options))?;
+    merged.add_all_generated(api_service::bindings(csv, namespace))?;
     for object in &bundle.crds {
         let crd = webhook::convert(manifest::crd(object), csv, options)?;
         merged.add_manifest(crd)?;
@@ -227,7 +236,8 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
     merged.add_all_generated(deployment::deployments(csv, options))?;
     merged.add_all_generated(webhook::validating(csv, options))?;
     merged.add_all_generated(webhook::mutating(csv, options))?;
-    merged.add_all_generated(webhook::services(csv, options)?)?;
+    merged.add_all_generated(api_service::api_services(csv, options))?;
+    merged.add_all_generated(service::services(csv, options)?)?;
     let certificates = options.certificates.as_ref();
     let provided = certificates.map(|provider| provider.objects(csv, namespace));
     merged.add_all_generated(provided.unwrap_or_default())?;

@@ -75,28 +75,34 @@ fn read_namespaces() -> PolicyRule {
 
 /// Makes a role and its binding, cluster-wide when the namespace is empty.
 fn grant(csv: &Csv, permission: &Permission, namespace: &str, install: &str) -> [Object; 2] {
-    let (role_kind, binding_kind) = if namespace.is_empty() {
-        ("ClusterRole", "ClusterRoleBinding")
-    } else {
-        ("Role", "RoleBinding")
-    };
     let name = name::role_name(&csv.name, permission);
-    let mut role = object(RBAC_VERSION, role_kind, &name, namespace);
+    let mut role = object(RBAC_VERSION, role_kind(namespace), &name, namespace);
     if let Some(rules) = &permission.rules {
         let rules: Vec<Value> = rules.iter().map(rule).collect();
         role.insert("rules".to_owned(), rules.into());
     }
-    let mut binding = object(RBAC_VERSION, binding_kind, &name, namespace);
-    binding.insert(
-        "roleRef".to_owned(),
-        json!({ "apiGroup": RBAC_GROUP, "kind": role_kind, "name": name }),
-    );
-    let account = permission.service_account();
-    binding.insert(
-        "subjects".to_owned(),
-        json!([{ "kind": "ServiceAccount", "namespace": install, "name": account }]),
-    );
-    [Object(role), Object(binding)]
+    let account = (install, permission.service_account());
+    [Object(role), binding((namespace, &name), &name, account)]
+}
+
+/// Binds an account, given by namespace and name, to a role, cluster-wide when the namespace of the
+/// binding is empty.
+pub(super) fn binding(
+    (namespace, name): (&str, &str),
+    role: &str,
+    (place, account): (&str, &str),
+) -> Object {
+    let kind = role_kind(namespace);
+    let mut binding = object(RBAC_VERSION, &format!("{kind}Binding"), name, namespace);
+    let reference = json!({ "apiGroup": RBAC_GROUP, "kind": kind, "name": role });
+    binding.insert("roleRef".to_owned(), reference);
+    let subject = json!({ "kind": "ServiceAccount", "namespace": place, "name": account });
+    binding.insert("subjects".to_owned(), json!([subject]));
+    Object(binding)
+}
+
+fn role_kind(namespace: &str) -> &'static str {
+    if namespace.is_empty() { "ClusterRole" } else { "Role" }
 }
 
 fn rule(rule: &PolicyRule) -> Value {

@@ -1,4 +1,4 @@
-//! The volumes through which a webhook server gets its certificate.
+//! The volumes through which a server that the API server calls gets its certificate.
 //!
 //! Source: rendering.md 4.7.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// A volume that every container of a webhook deployment gets: its name, its mount path, and the
+/// A volume that every container of such a deployment gets: its name, its mount path, and the
 /// file names of the certificate and its key.
 struct CertificateVolume {
     name: &'static str,

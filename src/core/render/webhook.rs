@@ -1,19 +1,14 @@
-//! Webhook configurations, conversion stanzas, and the Services they call.
+//! Webhook configurations and conversion stanzas.
 //!
-//! Source: rendering.md 4.5, 4.9 and 4.10.
-
-use std::collections::BTreeMap;
+//! Source: rendering.md 4.5 and 4.9.
 
 use serde_json::{Map, Value, json};
 
 use super::certificate::CertificateProvider;
 use super::name::service_name;
 use super::{RenderError, RenderOptions, object};
-use crate::bundle::{Csv, StrategyDeployment, WebhookDefinition};
+use crate::bundle::{Csv, WebhookDefinition};
 use crate::object::Object;
-
-/// The port of a webhook whose definition has none (rendering.md R1).
-const DEFAULT_PORT: i64 = 443;
 
 const ADMISSION_VERSION: &str = "admissionregistration.k8s.io/v1";
 
@@ -73,7 +68,7 @@ fn client_config(
     if let Some(path) = path {
         service.insert("path".to_owned(), json!(path));
     }
-    service.insert("port".to_owned(), json!(port(webhook)));
+    service.insert("port".to_owned(), json!(webhook.endpoint().port));
     let mut config = Map::new();
     config.insert("service".to_owned(), Value::Object(service));
     let provider = options.certificates.as_ref();
@@ -81,10 +76,6 @@ fn client_config(
         config.insert("caBundle".to_owned(), bundle.into());
     }
     Value::Object(config)
-}
-
-fn port(webhook: &WebhookDefinition) -> i64 {
-    webhook.container_port.unwrap_or(DEFAULT_PORT)
 }
 
 /// Limits a webhook to the watched namespaces; cluster-scoped objects still match.
@@ -133,64 +124,4 @@ pub(super) fn convert(
         provider.annotate_caller(&mut crd, &service, &options.install_namespace);
     }
     Ok(crd)
-}
-
-/// Returns a Service for each deployment that serves webhooks, conversion included.
-pub(super) fn services(csv: &Csv, options: &RenderOptions) -> Result<Vec<Object>, RenderError> {
-    let mut services = Vec::new();
-    for deployment in &csv.deployments {
-        let ports = ports(csv, &deployment.name)?;
-        if !ports.is_empty() {
-            services.push(service(deployment, &ports, options));
-        }
-    }
-    Ok(services)
-}
-
-/// Returns port and target port of each webhook of a deployment, each port once, in order.
-fn ports(csv: &Csv, deployment: &str) -> Result<BTreeMap<i64, Value>, RenderError> {
-    let mut ports = BTreeMap::new();
-    let served = csv.webhooks.iter();
-    for webhook in served.filter(|webhook| webhook.deployment_name == deployment) {
-        let port = port(webhook);
-        let target = webhook.target_port.clone().unwrap_or_else(|| port.into());
-        let known = ports.entry(port).or_insert_with(|| target.clone());
-        if *known != target {
-            return Err(RenderError::PortClash { deployment: deployment.to_owned(), port });
-        }
-    }
-    Ok(ports)
-}
-
-fn service(
-    deployment: &StrategyDeployment,
-    ports: &BTreeMap<i64, Value>,
-    options: &RenderOptions,
-) -> Object {
-    let ports: Vec<Value> = ports
-        .iter()
-        .map(|(port, target)| {
-            json!({ "name": port.to_string(), "port": port, "targetPort": target })
-        })
-        .collect();
-    let mut spec = Map::new();
-    spec.insert("ports".to_owned(), ports.into());
-    // A Service cannot have label expressions.
-    let selector = deployment.spec.get("selector");
-    let labels = selector.and_then(|selector| selector.get("matchLabels"));
-    if let Some(Value::Object(labels)) = labels.filter(|labels| !is_empty(labels)) {
-        spec.insert("selector".to_owned(), Value::Object(labels.clone()));
-    }
-    let name = service_name(&deployment.name);
-    let mut service = object("v1", "Service", &name, &options.install_namespace);
-    service.insert("spec".to_owned(), Value::Object(spec));
-    let mut service = Object(service);
-    if let Some(provider) = &options.certificates {
-        provider.annotate_service(&mut service);
-    }
-    service
-}
-
-fn is_empty(value: &Value) -> bool {
-    value.as_object().is_some_and(Map::is_empty)
 }

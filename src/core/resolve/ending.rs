@@ -51,7 +51,9 @@ impl ResolveError {
             },
             Self::NoSingleBundle(error) if error.catalogs.is_empty() => Ending::NoCandidate,
             Self::NoSingleBundle(_) => Ending::Ambiguous,
-            Self::Version { .. } | Self::Validation { .. } => Ending::ValidationFailed,
+            Self::Version { .. } | Self::Validation { .. } | Self::BundleName { .. } => {
+                Ending::ValidationFailed
+            }
         }
     }
 }

@@ -48,6 +48,16 @@ pub enum ResolveError {
         #[source]
         source: ValidationError,
     },
+    /// The API server does not let the status of an extension name the chosen bundle.
+    #[error(
+        "the name of bundle {} is not a DNS subdomain (RFC 1123), and no status can show it: its \
+         catalog has to rename it",
+        quote(.bundle)
+    )]
+    BundleName {
+        /// Name of the bundle.
+        bundle: String,
+    },
 }
 
 impl ResolveError {
@@ -58,7 +68,8 @@ impl ResolveError {
             Self::Walk(_)
             | Self::NoSingleBundle(_)
             | Self::Version { .. }
-            | Self::Validation { .. } => false,
+            | Self::Validation { .. }
+            | Self::BundleName { .. } => false,
         }
     }
 }

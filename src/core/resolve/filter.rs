@@ -96,7 +96,7 @@ impl Query<'_> {
         installed: Option<&'q VersionRelease>,
     ) -> impl Iterator<Item = Reason> + 'q {
         let channel = once_with(move || self.in_channels(package, bundle));
-        let version = once_with(move || self.in_range(bundle));
+        let version = once_with(move || self.in_range(package, bundle));
         let successor = once_with(move || self.follows(package, bundle, installed?).err());
         let home = once_with(move || self.comes_from_home(catalog, bundle).err());
         let cluster = once_with(move || {
@@ -154,14 +154,21 @@ impl Query<'_> {
         Some(HeldReason::OutsideWindow(opens))
     }
 
-    fn in_range(&self, bundle: &Bundle) -> Result<(), Reason> {
+    fn in_range(&self, package: &PackageIndex, bundle: &Bundle) -> Result<(), Reason> {
         let Some(range) = &self.range else {
             return Ok(());
         };
         let version = bundle.version(self.options.release_support);
         let version = &version.map_err(|_| Reason::InvalidVersion)?.version;
+        let other_is_pinned = self.pinned.as_ref().is_some_and(|pinned| {
+            let is_pinned = |bundle: &Bundle| {
+                let version = bundle.version(self.options.release_support);
+                version.is_ok_and(|version| version.recorded() == pinned.recorded())
+            };
+            !is_pinned(bundle) && package.bundles.iter().any(is_pinned)
+        });
         if range.contains(version) {
-            Ok(())
+            if other_is_pinned { Err(Reason::VersionOutOfRange) } else { Ok(()) }
         } else if range.contains_admitting_prereleases(version) {
             Err(Reason::PrereleaseNotRequested)
         } else {

@@ -90,6 +90,9 @@ pub struct Options {
     pub closed_until: Option<Timestamp>,
     /// How declared dependencies are treated.
     pub dependencies: Dependencies,
+    /// Whether a version with build metadata, and nothing else, asks for that release, if there is one.
+    /// Upstream takes the highest release.
+    pub pins_releases: bool,
 }
 
 /// The result of a resolution, with its explanation.
@@ -263,6 +266,8 @@ pub(crate) struct Query<'r> {
     pub(crate) options: &'r Options,
     cluster: ClusterFacts<'r>,
     pub(crate) range: Option<VersionRange>,
+    /// The release that is asked for.
+    pinned: Option<VersionRelease>,
     /// The installed version; an invalid one only matters once some catalog has the package.
     pub(crate) installed: Option<Result<VersionRelease, InstalledError>>,
     pub(crate) self_certified: bool,
@@ -328,6 +333,7 @@ impl<'r> Query<'r> {
             options,
             cluster: ClusterFacts::new(environment, request),
             range,
+            pinned: text.filter(|_| options.pins_releases).and_then(release),
             installed,
             self_certified,
             updates: UpdatePolicy::Any,
@@ -434,6 +440,12 @@ impl<'r> Query<'r> {
         }
         warnings
     }
+}
+
+/// Returns the release that a range is, if it is one.
+fn release(range: &str) -> Option<VersionRelease> {
+    let version = range.trim().trim_start_matches('=').trim_start().trim_start_matches('v');
+    VersionRelease::legacy(version).ok().filter(|_| version.contains('+'))
 }
 
 impl Installed {

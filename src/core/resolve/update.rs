@@ -13,7 +13,7 @@ use super::filter::Reason;
 use super::policy::{HeldReason, UpdatePolicy};
 use super::{
     Catalog, Dependencies, Environment, Options, Request, Resolution, ResolveError, Selector,
-    resolve,
+    ValidationError, resolve,
 };
 use crate::error::quote;
 use crate::version::VersionRelease;
@@ -122,7 +122,12 @@ impl fmt::Display for Update<'_> {
                 )
             }
             Why::Held(Reason::Unfit(error)) => {
-                write!(f, "{version} is available and held: {error}")
+                write!(f, "{version} is available and held: {error}")?;
+                if matches!(**error, ValidationError::BreaksInstalled(_)) {
+                    let force = policy::FORCE;
+                    write!(f, "; if each waits for the other, set {force}: constraints on one")?;
+                }
+                Ok(())
             }
             Why::Held(reason) => {
                 write!(f, "{version} is available and held: {}", reason.code())

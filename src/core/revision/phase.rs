@@ -17,7 +17,8 @@ const CRDS: &str = "crds";
 
 /// Phases in the order they are applied, each with its kinds as (group, kind).
 ///
-/// Source: operator-controller `internal/operator-controller/applier/phase.go`.
+/// Source: operator-controller `internal/operator-controller/applier/phase.go`, which does not list
+/// OperatorCondition and APIService.
 const TABLE: [(&str, &[(&str, &str)]); 13] = [
     ("namespaces", &[("", "Namespace")]),
     (
@@ -62,6 +63,7 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
     (
         "publish",
         &[
+            ("apiregistration.k8s.io", "APIService"),
             ("monitoring.coreos.com", "PrometheusRule"),
             ("monitoring.coreos.com", "ServiceMonitor"),
             ("monitoring.coreos.com", "PodMonitor"),
@@ -83,8 +85,8 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
     ),
 ];
 
-/// The order in which an uninstall removes phases. A webhook without its server would block the
-/// deletions that follow, so `admission` is removed first; CRDs are removed while the operator
+/// The order in which an uninstall removes phases. A webhook or an API service without its server would
+/// block the deletions that follow, so `admission` and `publish` are removed first; CRDs are removed while the operator
 /// still runs and can process the finalizers of their instances.
 ///
 /// Source: applying.md 7.2.

@@ -56,6 +56,7 @@ pub fn built_in() -> Vec<ProgressionProbe> {
             "CustomResourceDefinition",
             vec![condition_true("Established")],
         ),
+        kind("apiregistration.k8s.io", "APIService", vec![condition_true("Available")]),
         kind("cert-manager.io", "Certificate", vec![condition_true("Ready")]),
         kind("cert-manager.io", "Issuer", vec![condition_true("Ready")]),
         kind("", "Namespace", vec![field_value("status.phase", "Active")]),

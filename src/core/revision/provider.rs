@@ -82,8 +82,7 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
     if leaves_out {
         return None;
     }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let annotation = text(&metadata["annotations"][annotation::CSV_PROPERTIES]);
+    let annotation = text_of(&metadata["annotations"][annotation::CSV_PROPERTIES]);
     let annotated = serde_json::from_str::<Annotated<'_>>(&annotation).ok();
     let properties = annotated.map(|found| recorded_properties(found.properties.get()));
     let properties = properties.unwrap_or_default();
@@ -91,26 +90,37 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
         .iter()
         .filter(|property| property.kind == property::PACKAGE)
         .find_map(|property| serde_json::from_str::<Value>(&property.value).ok());
-    let owned = csv["spec"]["customresourcedefinitions"]["owned"].as_array();
-    let kinds = owned.into_iter().flatten().map(|crd| {
-        let name = text(&crd["name"]);
-        let group = name.split_once('.').map(|(_, group)| group.to_owned());
-        GroupVersionKind {
-            group: group.unwrap_or_default(),
-            version: text(&crd["version"]),
-            kind: text(&crd["kind"]),
-        }
-    });
-    let place = format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
+    let place = format!("{}/{}", text_of(&metadata["namespace"]), text_of(&metadata["name"]));
     Some(
         Provider::new(
             Origin::ClusterServiceVersion(place),
-            package.map(|value| text(&value["packageName"])).unwrap_or_default(),
-            text(&csv["spec"]["version"]),
+            package.map(|value| text_of(&value["packageName"])).unwrap_or_default(),
+            text_of(&csv["spec"]["version"]),
         )
         .with_properties(properties)
-        .with_apis(kinds.collect()),
+        .with_apis(owned_kinds(&csv["spec"])),
     )
+}
+
+/// Returns the kinds that a ClusterServiceVersion owns: those of its CRDs and of its API services.
+fn owned_kinds(spec: &Value) -> BTreeSet<GroupVersionKind> {
+    let owned = |key: &str| spec[key]["owned"].as_array().into_iter().flatten();
+    let kind = |group: String, owned: &Value| GroupVersionKind {
+        group,
+        version: text_of(&owned["version"]),
+        kind: text_of(&owned["kind"]),
+    };
+    let crds = owned("customresourcedefinitions").map(|crd| {
+        let name = text_of(&crd["name"]);
+        let group = name.split_once('.').map(|(_, group)| group.to_owned());
+        kind(group.unwrap_or_default(), crd)
+    });
+    let apis = owned("apiservicedefinitions").map(|api| kind(text_of(&api["group"]), api));
+    crds.chain(apis).collect()
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Reads the properties that a revision records; none of what cannot be read.
@@ -243,6 +253,8 @@ mod tests {
             }},
             "spec": {"version": "1.2.0", "customresourcedefinitions": {"owned": [
                 {"name": "blues.example.com", "version": "v1", "kind": "Blue"},
+            ]}, "apiservicedefinitions": {"owned": [
+                {"group": "apis.example.com", "version": "v1", "kind": "Sky"},
             ]}},
             "status": {"phase": name::CSV_SUCCEEDED},
         });
@@ -250,6 +262,10 @@ mod tests {
         assert_eq!((found.package.as_str(), found.version.as_str()), ("blue", "1.2.0"));
         let origin = found.origin.to_string();
         assert_eq!(origin, "ClusterServiceVersion \"operators/blue.v1.2.0\"");
+        let owned = owned_kinds(&csv["spec"]);
+        let mut kinds: Vec<_> = owned.iter().map(|it| (&*it.group, &*it.kind)).collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, [("apis.example.com", "Sky"), ("example.com", "Blue")]);
         let mut copy = csv.clone();
         copy["metadata"]["labels"] = json!({label::COPIED_FROM: "operators"});
         assert!(csv_provider(&copy).is_none());

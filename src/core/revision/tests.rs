@@ -40,7 +40,7 @@ fn escaped() -> Object {
 }
 
 /// One kind of every phase, in phase order, and an unlisted one.
-const KINDS: [(&str, &str, &str); 16] = [
+const KINDS: [(&str, &str, &str); 17] = [
     ("v1", "Namespace", "namespaces"),
     ("policy/v1", "PodDisruptionBudget", "policies"),
     ("v1", "ServiceAccount", "identity"),
@@ -54,6 +54,7 @@ const KINDS: [(&str, &str, &str); 16] = [
     ("apps/v1", "Deployment", "deploy"),
     ("example.com/v1", "Foo", "deploy"),
     ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", "scaling"),
+    ("apiregistration.k8s.io/v1", "APIService", "publish"),
     ("monitoring.coreos.com/v1", "ServiceMonitor", "publish"),
     ("route.openshift.io/v1", "Route", "publish"),
     ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "admission"),
@@ -519,6 +520,7 @@ fn crds_go_before_the_operator_and_after_their_instances() {
             "MutatingWebhookConfiguration",
             "Route",
             "ServiceMonitor",
+            "APIService",
             "VerticalPodAutoscaler",
             "CustomResourceDefinition",
             "Deployment",
@@ -588,6 +590,13 @@ fn probe_texts_name_what_is_wrong() {
     let crd = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "foos.example.com");
     let want = Readiness::Unknown("missing .status.conditions".into());
     assert_eq!(evaluate(&crd, &built_in()), want);
+    let mut api = named("apiregistration.k8s.io/v1", "APIService", "v1.example.com");
+    let available = |status| json!({"conditions": [{"type": "Available", "status": status}]});
+    api.0.insert("status".into(), available("False"));
+    let want = r#".status.condition["Available"] is False"#;
+    assert_eq!(evaluate(&api, &built_in()), Readiness::NotReady(want.into()));
+    api.0.insert("status".into(), available("True"));
+    assert_eq!(evaluate(&api, &built_in()), Readiness::Ready);
     assert_eq!(
         crd.identity().text(),
         "CustomResourceDefinition.apiextensions.k8s.io/v1 /foos.example.com"

@@ -8,7 +8,7 @@ use olm_core::error::quote;
 use serde::Deserialize;
 
 use crate::digest::{Digest, DigestError};
-use crate::limits::Limits;
+use crate::limits::{Limits, MAX_SIGNATURES, MAX_SIGNATURES_BYTES};
 use crate::shown::shown;
 
 /// Media type of a manifest of the OCI image specification.
@@ -97,6 +97,11 @@ pub enum ManifestError {
         /// Most bytes of all layers.
         limit: u64,
     },
+    /// There are more signatures than are read, or larger ones.
+    #[error(
+        "image has more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURES_BYTES} bytes of them"
+    )]
+    Signatures,
     /// The configuration lists another number of layers than the manifest.
     #[error("image configuration lists {diff_ids} layers, the manifest {layers}")]
     DiffIds {
@@ -230,6 +235,30 @@ pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest
     }
     let layers = raw.layers.iter().flatten().map(RawDescriptor::checked);
     Ok(Manifest::Image { config: config.checked()?, layers: layers.collect::<Result<_, _>>()? })
+}
+
+/// Returns the layers of one media type in a manifest of what is attached to an image, with what is
+/// annotated to each.
+pub(crate) fn attached(
+    bytes: &[u8],
+    content_type: Option<&str>,
+    wanted: &str,
+) -> Result<Vec<(Descriptor, BTreeMap<String, String>)>, ManifestError> {
+    let raw: RawManifest = json("manifest of signatures", bytes)?;
+    let media_type = raw.media_type.as_deref().or(content_type).unwrap_or_default();
+    if media_type != OCI_IMAGE_MEDIA_TYPE {
+        return Err(ManifestError::MediaType(media_type.to_owned()));
+    }
+    let layers = raw.layers.into_iter().flatten().filter(|layer| layer.media_type == wanted);
+    let read = |layer: RawDescriptor| -> Result<_, ManifestError> {
+        Ok((layer.checked()?, layer.annotations.unwrap_or_default()))
+    };
+    let found = layers.map(read).collect::<Result<Vec<_>, _>>()?;
+    let bytes = found.iter().fold(0_u64, |sum, (blob, _)| sum.saturating_add(blob.size));
+    if found.len() > MAX_SIGNATURES || bytes > MAX_SIGNATURES_BYTES {
+        return Err(ManifestError::Signatures);
+    }
+    Ok(found)
 }
 
 /// Returns the entry of an index that matches `platform` best, and whether it really matches.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use olm_core::error::quote;
 
+use crate::attachments::AttachmentsError;
 use crate::digest::Digest;
 use crate::manifest::ManifestError;
 use crate::policy::PolicyError;
@@ -148,6 +149,18 @@ pub enum CopyError {
         #[source]
         source: RequestError,
     },
+    /// The signatures of the image cannot be fetched.
+    #[error("reading signatures {tag}")]
+    Signatures {
+        /// Tag of their manifest.
+        tag: String,
+        /// Why the request failed.
+        #[source]
+        source: RequestError,
+    },
+    /// Where signatures are looked for cannot be read.
+    #[error(transparent)]
+    Attachments(#[from] AttachmentsError),
     /// A blob cannot be written to a temporary file.
     #[error("writing a temporary file")]
     Spool(#[source] io::Error),
@@ -220,9 +233,11 @@ impl PullError {
     fn asked_to_wait(&self) -> Option<Duration> {
         let source = match self {
             Self::Resolve(source) | Self::Copy(CopyError::Source { source, .. }) => source,
-            Self::Copy(CopyError::Blob { source, .. } | CopyError::Instance { source, .. }) => {
-                return source.retry_after();
-            }
+            Self::Copy(
+                CopyError::Blob { source, .. }
+                | CopyError::Instance { source, .. }
+                | CopyError::Signatures { source, .. },
+            ) => return source.retry_after(),
             _ => return None,
         };
         let (SourceError::Endpoint(endpoint) | SourceError::All { source: endpoint, .. }) = source;

@@ -27,7 +27,7 @@ use crate::keyring::{Keyring, Source};
 use crate::layer::StopFlag;
 use crate::limits::{Limits, PARALLEL_DOWNLOADS, PARALLEL_UNPACKS};
 use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
-use crate::policy::{Policy, PolicyPath};
+use crate::policy::{Demand, Policy, PolicyPath};
 use crate::proxies::Proxies;
 use crate::reference::{ImageRef, ReferenceError};
 use crate::registries::{Endpoint, Registries, RegistriesPaths};
@@ -36,6 +36,7 @@ use crate::trust::{self, CertificateDirs};
 use crate::unpack::{Layer, Unpacked, unpack};
 
 mod error;
+mod signatures;
 
 pub use error::{CopyError, EndpointError, PullError, SourceError};
 
@@ -117,12 +118,15 @@ pub struct Resolved {
     image: ImageRef,
     digest: Digest,
     found: Option<Found>,
+    demand: Option<Arc<Demand>>,
 }
 
 /// The endpoint that answered, and its manifest.
 #[derive(Clone)]
 struct Found {
     session: Arc<Session>,
+    /// What it was asked for.
+    image: ImageRef,
     manifest: RawManifest,
 }
 
@@ -140,6 +144,11 @@ impl Resolved {
     /// Returns the digest; for a multi-platform image that of its index.
     pub fn digest(&self) -> &Digest {
         &self.digest
+    }
+
+    /// Returns a digest of what the signatures of the image have to satisfy; `None` if it needs none.
+    pub(crate) fn demanded(&self) -> Option<String> {
+        self.demand.as_ref().map(|demand| demand.fingerprint())
     }
 }
 
@@ -216,12 +225,14 @@ impl Puller {
     }
 
     /// Resolves a tag to its current digest, with one request for the manifest; a digest is
-    /// returned unchanged without a request. The signature policy is checked here.
+    /// returned unchanged without a request. The signature policy is checked here, apart from
+    /// signatures: these are when the image is read.
     pub async fn resolve(&self, image: &ImageRef) -> Result<Resolved, PullError> {
         let copy = |err| PullError::Copy(CopyError::Policy(err));
-        if let Some(policy) = Policy::load(&self.config.policy).map_err(copy)? {
-            policy.check(image).map_err(copy)?;
-        }
+        let path = &self.config.policy;
+        let policy = Policy::load(path).map_err(copy)?;
+        let demand = policy.map(|policy| policy.check(&path.file, image)).transpose();
+        let demand = demand.map_err(copy)?.flatten().map(Arc::new);
         let found = if image.digest().is_none() {
             let found = within(self.config.catalog.pull, self.find(image)).await?;
             Some(found.map_err(PullError::Resolve)?)
@@ -238,6 +249,7 @@ impl Puller {
             image: image.with_digest(digest.clone()),
             digest,
             found,
+            demand,
         })
     }
 
@@ -255,7 +267,7 @@ impl Puller {
                 PullError::Copy(CopyError::Source { image: resolved.image.to_string(), source })
             })?,
         };
-        self.read(found).await.map_err(PullError::Copy)
+        self.read(found, resolved.demand.as_deref()).await.map_err(PullError::Copy)
     }
 
     /// Pulls the files below the `wanted` directories (see [`unpack`]) within `limits`.
@@ -325,11 +337,12 @@ impl Puller {
                 source,
             })?,
             session: Arc::new(session),
+            image: image.clone(),
         })
     }
 
-    async fn read(&self, found: Found) -> Result<Image, CopyError> {
-        let Found { session, manifest } = found;
+    async fn read(&self, found: Found, demand: Option<&Demand>) -> Result<Image, CopyError> {
+        let Found { session, image, mut manifest } = found;
         let mut parsed = parse(&manifest)?;
         let mut suits = true;
         if let Manifest::Index(entries) = &parsed {
@@ -340,10 +353,13 @@ impl Puller {
                 tracing::info!(%digest, "no image for this platform, taking the first for Linux");
             }
             let instance = session.manifest(&digest.to_string(), Some(digest)).await;
-            parsed = parse(
-                &instance
-                    .map_err(|source| CopyError::Instance { digest: digest.clone(), source })?,
-            )?;
+            manifest = instance
+                .map_err(|source| CopyError::Instance { digest: digest.clone(), source })?;
+            parsed = parse(&manifest)?;
+        }
+        // As by containers/image, the image of the platform has to be signed, not its index.
+        if let Some(demand) = demand {
+            signatures::check(demand, &self.config, &session, &image, &manifest).await?;
         }
         let Manifest::Image { config, layers } = parsed else {
             return Err(ManifestError::Nested.into());

@@ -167,6 +167,8 @@ async fn an_update_that_would_break_a_dependent_is_held_until_that_is_gone() {
         (update.version.as_deref(), update.newest.as_str(), update.reason.as_str()),
         (Some("1.1.0"), "1.1.0", "BreaksInstalled")
     );
+    let way = "if each waits for the other, set policy.olm.operatorframework.io/force: constraints";
+    assert!(update.message.contains(way), "{}", update.message);
     assert_eq!(extension.revisions().await.len(), 1);
 
     leaning.delete().await;

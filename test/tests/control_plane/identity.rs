@@ -59,13 +59,14 @@ async fn every_write_of_a_bundle_object_is_the_accounts() {
 }
 
 /// Kinds that a bundle may contain, and pods, which would run with any service account.
-const CONTENTS: [&str; 17] = [
+const CONTENTS: [&str; 18] = [
     "deployments.apps",
     "services",
     "serviceaccounts",
     "configmaps",
     "secrets",
     "customresourcedefinitions.apiextensions.k8s.io",
+    "apiservices.apiregistration.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",
     "clusterrolebindings.rbac.authorization.k8s.io",
     "roles.rbac.authorization.k8s.io",

@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use olm_core::error::Chain;
 use olm_image::built::{BuiltImage, Compression, Format, ImageBuilder, tar_of};
 use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::policy::PolicyPath;
 use olm_image::push::{PushOptions, push, push_index};
 use olm_image::{
-    BundleCache, ImageRef, Platform, PullConfig, PullError, Puller, RegistriesPaths, pull_bundle,
-    pull_catalog,
+    BundleCache, Digest, ImageRef, Platform, PullConfig, PullError, Puller, RegistriesPaths,
+    pull_bundle, pull_catalog,
 };
 use olm_test::cluster;
+use rcgen::{KeyPair, SigningKey as _};
+use serde_json::json;
 
 /// A repository of the registry for one test, and a puller that may use plain HTTP there.
 struct Scene {
@@ -264,21 +268,97 @@ async fn edited_policy_decides_the_next_pull() {
             "error copying image: Source image rejected: Running image docker://{tag} is rejected by policy."
         )
     );
-    let signed = r#"{"type": "sigstoreSigned", "keyPath": "/k"}"#;
-    std::fs::write(&policy, format!("{{\"default\": [{signed}]}}")).unwrap();
-    let digest = tag.with_digest(catalog("x").build().unwrap().digest());
-    for image in [&tag, &digest] {
-        let bundle = pull_bundle(&scene.puller, image, None).await.map(|_| ());
-        for pulled in [scene.catalog(image).await.map(|_| ()), bundle] {
-            let err = pulled.unwrap_err();
-            assert!(err.is_terminal());
-            let text = Chain(&err).to_string();
-            assert!(text.contains("\"sigstoreSigned\", and"), "{text}");
-        }
-    }
+    let signed_by = r#"[{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/k"}]"#;
+    std::fs::write(&policy, format!("{{\"default\": {signed_by}}}")).unwrap();
+    let err = scene.catalog(&tag).await.unwrap_err();
+    assert!(err.is_terminal() && Chain(&err).to_string().contains("\"signedBy\", which"));
     std::fs::write(&policy, "{").unwrap();
     let err = scene.catalog(&tag).await.unwrap_err();
     assert!(!err.is_terminal() && Chain(&err).to_string().contains("policy.json"));
+}
+
+/// Signs an image as cosign does.
+fn signature(of: &BuiltImage, name: &str, key: &KeyPair) -> BuiltImage {
+    let payload = json!({
+        "critical": {
+            "type": "cosign container image signature",
+            "image": {"docker-manifest-digest": of.digest().to_string()},
+            "identity": {"docker-reference": name},
+        },
+        "optional": null,
+    });
+    let payload = payload.to_string().into_bytes();
+    let signature = BASE64_STANDARD.encode(key.sign(&payload).unwrap());
+    let mut image = ImageBuilder::new().build().unwrap();
+    let blob = |media_type: &str, blob: &[u8]| {
+        let digest = Digest::sha256(blob).to_string();
+        json!({"mediaType": media_type, "digest": digest, "size": blob.len()})
+    };
+    let mut layer = blob("application/vnd.dev.cosign.simplesigning.v1+json", &payload);
+    layer["annotations"] = json!({"dev.cosignproject.cosign/signature": signature});
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": blob("application/vnd.oci.image.config.v1+json", &image.config),
+        "layers": [layer],
+    });
+    image.manifest = manifest.to_string().into_bytes();
+    image.layers = vec![payload];
+    image
+}
+
+// catalogs.md 5.5
+#[tokio::test(flavor = "multi_thread")]
+async fn signed_images_are_pulled_and_others_are_refused_with_what_to_do() {
+    let scene = scene("registry-test/signed").await;
+    let content = [("manifests/csv.yaml", b"csv".as_slice()), ("metadata/annotations.yaml", b"a")];
+    let built = catalog("x").layer(content).unwrap().build().unwrap();
+    let tag = scene.push("v1", &built).await;
+    let images = [tag.clone(), tag.with_digest(built.digest())];
+    let keys = [KeyPair::generate().unwrap(), KeyPair::generate().unwrap()];
+    let demand = |key: &KeyPair| {
+        let rule = json!({
+            "type": "sigstoreSigned",
+            "keyData": BASE64_STANDARD.encode(key.public_key_pem()),
+            "signedIdentity": {"type": "matchRepository"},
+        });
+        let policy = json!({"default": [rule]}).to_string();
+        std::fs::write(scene.dir.path().join("policy.json"), policy).unwrap();
+    };
+    let refused = async |want: &str| {
+        for image in &images {
+            let bundle = pull_bundle(&scene.puller, image, None).await.map(|_| ());
+            for pulled in [scene.catalog(image).await.map(|_| ()), bundle] {
+                let err = pulled.unwrap_err();
+                let text = Chain(&err).to_string();
+                assert!(text.contains(want) && !err.is_terminal(), "{text}");
+            }
+        }
+    };
+    demand(&keys[0]);
+    refused("registries.d\" enables signatures for").await;
+    let registries = scene.dir.path().join("registries.d");
+    std::fs::create_dir(&registries).unwrap();
+    let all = "default-docker: {use-sigstore-attachments: true}";
+    std::fs::write(registries.join("all.yaml"), all).unwrap();
+    refused(" is not signed, and policy.json requires a signature for the default").await;
+    let beside = format!("sha256-{}.sig", built.digest().hex());
+    scene.push(&beside, &signature(&built, &tag.name(), &keys[1])).await;
+    refused("it was made with another key").await;
+    scene.push(&beside, &signature(&built, "quay.io/other", &keys[0])).await;
+    refused("it is for the name \"quay.io/other\", and policy.json requires").await;
+
+    scene.push(&beside, &signature(&built, &tag.name(), &keys[0])).await;
+    let cache = BundleCache::open(scene.dir.path().join("cache")).unwrap();
+    for image in &images {
+        assert_eq!(scene.catalog(image).await.unwrap(), files("x"));
+        let bundle = pull_bundle(&scene.puller, image, Some((&cache, "ext"))).await.unwrap();
+        assert_eq!(bundle.files.len(), 2);
+    }
+    // What is cached satisfied another policy.
+    demand(&keys[1]);
+    let err = pull_bundle(&scene.puller, &tag, Some((&cache, "ext"))).await.unwrap_err();
+    assert!(Chain(&err).to_string().contains("it was made with another key"));
 }
 
 // catalogs.md A1, A13

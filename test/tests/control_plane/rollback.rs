@@ -224,19 +224,46 @@ fn definition(suffix: &str, versions: &[(&str, bool)]) -> Value {
     })
 }
 
-// applying.md j3, plugin.md U45
+/// A step that drops a version is held, whatever is switched off, while objects may be stored in it.
+async fn drops_a_version_without_objects_only(scene: &Scene, extension: &Extension) {
+    let (plane, crd) = (scene.cluster.plane, "floats.stored.example.com");
+    let float = json!({"apiVersion": "stored.example.com/v1", "kind": "Float",
+        "metadata": {"name": "one", "namespace": scene.name, "labels": {"color": "red"}}});
+    plane.kubectl_with_input(&["create", "-f", "-"], &float.to_string());
+    let none = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
+    extension
+        .patch_spec(json!({"install": none, "source": {"catalog": {"version": "1.2.0"}}}))
+        .await;
+    let lost = "storedVersionRemoval: stored versions removed : [v1]";
+    let found = extension.shows("Progressing", "True", "Retrying", lost).await;
+    let ready = olm_test::extension::condition(&found, "Ready").expect("Ready");
+    for text in [format!("kubectl olm crd migrate {crd}"), format!("in v1 ({}/one)", scene.name)] {
+        assert!(ready.message.contains(&text), "{}", ready.message);
+    }
+    assert_eq!(extension.revisions().await.len(), 2, "nothing is written");
+    assert_eq!(plan(scene)["heldBy"], json!(["crds"]));
+    plane.kubectl(&["delete", crd, "one", "-n", &scene.name]);
+    scene.annotate("example.com/look", "again");
+    extension.installed("1.2.0").await;
+    let stored = ["get", "crd", crd, "-o", "jsonpath={.status.storedVersions}"];
+    assert_eq!(plane.kubectl(&stored), r#"["v2"]"#);
+}
+
+// applying.md j3, 6.7, plugin.md U45
 #[tokio::test(flavor = "multi_thread")]
 async fn no_way_leads_back_from_a_stored_version() {
     let suffix = "stored";
     let bundles = [
         Bundle::new("1.0.0").with_manifest(definition(suffix, &[("v1", true)])),
         Bundle::new("1.1.0").with_manifest(definition(suffix, &[("v1", false), ("v2", true)])),
+        Bundle::new("1.2.0").with_manifest(definition(suffix, &[("v2", true)])),
     ];
     let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let versions = chain(&["1.0.0", "1.1.0", "1.2.0"]);
+    let scene = Scene::set(cluster, suffix, &bundles, &versions).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
-    extension.patch_catalog(json!({"version": null})).await;
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
     extension.installed("1.1.0").await;
     let lost = "storedVersionRemoval: stored versions removed : [v2]";
     let (code, _, errors) = olm(&scene, &["rollback", &scene.name, "--yes"]);
@@ -256,6 +283,7 @@ async fn no_way_leads_back_from_a_stored_version() {
     extension.shows("Progressing", "False", "InvalidConfiguration", unknown).await;
     scene.annotate(ROLLBACK_TO, "");
     extension.shows("Ready", "True", "Succeeded", "").await;
+    drops_a_version_without_objects_only(&scene, &extension).await;
     extension.delete().await;
 }
 

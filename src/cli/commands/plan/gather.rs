@@ -1,15 +1,16 @@
 //! What a plan is made from, read from the cluster, its catalogs and the registry.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::Bundle;
+use olm_core::crd_safety::Definition;
 use olm_core::error::Chain;
 use olm_core::extension::holds::{Judgement, RbacPreflight, definitions};
 use olm_core::extension::{
@@ -18,7 +19,7 @@ use olm_core::extension::{
 };
 use olm_core::object::Object;
 use olm_core::plan::{Before, Crds, Plan, Proposed};
-use olm_core::rbac::{Held, Permissions};
+use olm_core::rbac::{Held, Permissions, trimming};
 use olm_core::render::{
     Additions, CertificateProvider, CertificateRequest, CertificateSource, ProxyVariables,
     RolePlacement, Served, Settings, certificate_needs, choose_certificates, handover,
@@ -28,9 +29,10 @@ use olm_core::resolve::{Knowledge, ServedKinds};
 use olm_core::revision::{
     Account, BundleRecord, Desired, Origin, Phase, compare as changed, phases, states,
 };
-use olm_core::rights::OPENSHIFT;
+use olm_core::rights::{OPENSHIFT, access_review};
 use olm_core::status::Note;
 use olm_core::uninstall::Instances;
+use serde_json::Value;
 
 use crate::bundle_source::load_image;
 use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
@@ -243,7 +245,7 @@ impl Step<'_> {
             account,
             rights: missing(client, state, account, &rights).await,
             enforced: state.controller().rbac_preflight == RbacPreflight::Enforce,
-            crds: crds(client, self.desired, old).await,
+            crds: crds(client, account, self.desired, old).await,
             before,
             desired: self.desired,
             requires_approval: required.map_err(|error| one_line(&error)),
@@ -403,7 +405,12 @@ async fn missing(
 }
 
 /// Reads the CRDs that a revision would replace, and those that it does not have any more.
-async fn crds(client: &Client, desired: &Desired, old: &[Object]) -> Result<Crds, String> {
+async fn crds(
+    client: &Client,
+    account: &Account,
+    desired: &Desired,
+    old: &[Object],
+) -> Result<Crds, String> {
     let failed = |error: anyhow::Error| one_line(&error);
     let kept: Vec<String> = definitions(desired).map(|crd| crd.name().to_owned()).collect();
     let leaving: Vec<String> = old
@@ -412,8 +419,18 @@ async fn crds(client: &Client, desired: &Desired, old: &[Object]) -> Result<Crds
         .map(|crd| crd.name().to_owned())
         .filter(|name| !kept.contains(name))
         .collect();
-    let mut crds =
-        Crds { live: live(client, kept.iter()).await.map_err(failed)?, leaving: BTreeMap::new() };
+    let live_ones = live(client, kept.iter()).await.map_err(failed)?;
+    let mut crds = Crds { live: live_ones, ..Crds::default() };
+    for new in definitions(desired) {
+        let (name, new) = (new.name(), Definition::of_object(new));
+        let awaits = |old: &&Value| Definition::of(old).awaits_migration(&new);
+        if let Some(old) = crds.live.get(name).filter(awaits)
+            && matches!(objects_of(client, old, 1).await, Ok((_, 0, _)))
+            && may_trim(client, account, name).await
+        {
+            crds.empty.insert(name.to_owned());
+        }
+    }
     for (name, crd) in live(client, leaving.iter()).await.map_err(failed)? {
         let counted = match objects_of(client, &crd, 1).await {
             Ok((_, count, _)) => Instances::Counted(count),
@@ -422,6 +439,14 @@ async fn crds(client: &Client, desired: &Desired, old: &[Object]) -> Result<Crds
         crds.leaving.insert(name, counted);
     }
     Ok(crds)
+}
+
+/// Says whether the account may trim the stored versions of a CRD, as far as the caller may ask.
+async fn may_trim(client: &Client, account: &Account, name: &str) -> bool {
+    let api = Api::<SubjectAccessReview>::all(client.clone());
+    let review = access_review(account, "", &trimming(name));
+    let answer = api.create(&PostParams::default(), &review).await;
+    answer.ok().and_then(|answer| answer.status).is_some_and(|status| status.allowed)
 }
 
 #[cfg(test)]

@@ -117,8 +117,10 @@ fn a_version_that_goes_is_a_finding() {
         (&both, &stable, format!("1 finding\n  {stored}[v2]")),
         (&both, &write(&["v2"]), format!("1 finding\n  {served}[v1]")),
     ] {
-        let (code, text, _) = check(&[old, new]);
+        let (code, text, error) = check(&[old, new]);
         assert_eq!((code, text), (1, format!("pots.example.com: {want}\n")));
+        let first = error.contains("then kubectl olm crd migrate pots.example.com");
+        assert_eq!(first, want.contains(stored), "{error}");
         assert_eq!(check(&[old, new, "--crd-safety-compat"]).0, 0);
     }
 }

@@ -27,10 +27,11 @@ fn olm(arguments: &[&str]) -> (i32, String, String) {
 
 // catalogs.md 5.5
 #[test]
-fn images_that_need_a_signature_are_refused_before_any_request() {
+fn images_that_need_a_signature_of_gnupg_are_refused_before_any_request() {
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("policy.json");
-    fs::write(&policy, r#"{"default": [{"type": "sigstoreSigned"}]}"#).unwrap();
+    let rule = r#"{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/k"}"#;
+    fs::write(&policy, format!("{{\"default\": [{rule}]}}")).unwrap();
     let image = "127.0.0.1:1/team/pot:v1";
     for arguments in [&["show", image][..], &["resolve", "--package=pot", "--from", image]] {
         let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
@@ -41,7 +42,7 @@ fn images_that_need_a_signature_are_refused_before_any_request() {
             .unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{text}");
-        let refused = format!("the policy for docker://{image} requires \"sigstoreSigned\"");
+        let refused = format!("the policy for docker://{image} requires \"signedBy\"");
         assert!(text.contains(&refused), "{text}");
     }
 }

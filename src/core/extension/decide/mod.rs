@@ -14,6 +14,7 @@ use super::deprecation::deprecations;
 use super::lift::Lift;
 use super::policy::{CatalogMove, Policy};
 use super::rollout::Rollout;
+use crate::bundle::is_subdomain;
 use crate::error::{Classify, Disposition};
 use crate::explain::{Headline, explain};
 use crate::resolve::{
@@ -372,6 +373,15 @@ impl Question {
                 let target = BundleRecord::selected(selected, package, options.release_support);
                 let same = installed.filter(|installed| installed.is_same_bundle(&target));
                 let Some(installed) = same else {
+                    if !is_subdomain(&target.name) {
+                        let error = ResolveError::BundleName { bundle: target.name };
+                        let installed = installed.cloned().ok_or_else(|| error.clone())?;
+                        return Ok(Goal {
+                            held: Some(error),
+                            fits: false,
+                            ..Goal::keep(installed)
+                        });
+                    }
                     return Ok(Goal {
                         target,
                         held: None,

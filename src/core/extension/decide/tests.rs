@@ -164,6 +164,18 @@ fn without_catalogs_what_is_installed_stays_and_nothing_new_comes() {
     assert!(nothing.update.is_none());
 }
 
+// resolution.md 1.10: the API server would refuse the status, and the rollout would never end
+#[test]
+fn a_bundle_that_no_status_can_name_is_not_rolled_out() {
+    let content = content(&["1.0.0", "1.1.0+1"]);
+    let text = "the name of bundle \"kettle.v1.1.0+1\" is not a DNS subdomain (RFC 1123)";
+    let error = answer(&question(None, &[]), Some(&content)).goal.unwrap_err();
+    assert!(Chain(&error).to_string().starts_with(text), "{error}");
+    let goal = answer(&question(Some("1.0.0"), &[]), Some(&content)).goal.unwrap();
+    assert_eq!(goal.target.version, "1.0.0");
+    assert!(Chain(&goal.held.unwrap()).to_string().starts_with(text));
+}
+
 // decision 5
 #[test]
 fn a_catalog_that_is_gone_is_a_note() {

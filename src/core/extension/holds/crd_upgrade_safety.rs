@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Awaited, Facts, Hold};
 use crate::crd_safety::{
-    Check, Definition, Finding, MAX_LINES, Rules, Waivers, compare, error_text, list,
+    Definition, Finding, MAX_LINES, Rules, Waivers, compare, error_text, first, list,
 };
 use crate::error::quote;
 use crate::extension::ValidExtension;
@@ -26,11 +26,14 @@ use crate::uninstall::Instances;
 pub struct CrdUpgrades<'a> {
     /// Those on the cluster, by name.
     pub live: &'a BTreeMap<String, Value>,
+    /// Those of them that only wait for a migration, although no object has to be migrated: their
+    /// stored versions can be trimmed.
+    pub empty: &'a BTreeSet<String>,
     /// Those that earlier revisions made and this one has not, with their objects.
     pub leaving: &'a BTreeMap<String, Instances>,
     /// What is let pass nevertheless.
     pub waivers: &'a Waivers,
-    /// Which changes are let pass anyway.
+    /// Which changes are let pass anyway, see [`rules`].
     pub rules: Rules,
     /// What time it is.
     pub now: Timestamp,
@@ -40,43 +43,33 @@ impl CrdUpgrades<'_> {
     /// Returns what speaks against a revision, by CRD: first those it has, then those it has not.
     pub fn findings(&self, desired: &Desired) -> Vec<(String, Vec<Finding>)> {
         let kept = definitions(desired).filter_map(|new| {
-            let old = Definition::of(self.live.get(new.name())?);
-            let findings = compare(&old, &Definition::of_object(new), self.rules);
-            Some((new.name().to_owned(), findings))
+            let name = new.name();
+            let (old, new) = (self.old(name)?, Definition::of_object(new));
+            let mut findings = compare(&old, &new, self.rules);
+            let refused = compare(&old, &new, Rules::ApiServer).into_iter();
+            let refused: Vec<_> = refused.filter(|it| !findings.contains(it)).collect();
+            findings.extend(refused);
+            Some((name.to_owned(), findings))
         });
-        let leaving = self.leaving.iter().map(|(name, objects)| {
+        // The API server lets them go.
+        let leaving = self.leaving.iter().filter(|_| self.rules != Rules::ApiServer);
+        let leaving = leaving.map(|(name, objects)| {
             let finding = Finding::of_removal(objects);
             (name.clone(), finding.into_iter().collect())
         });
         kept.chain(leaving).collect()
     }
 
+    /// Returns a CRD of the cluster as the new one has to follow it.
+    fn old(&self, name: &str) -> Option<Definition> {
+        let old = Definition::of(self.live.get(name)?);
+        Some(if self.empty.contains(name) { old.migrated() } else { old })
+    }
+
     /// Says what has to be done before the API server accepts a CRD, whatever is let pass.
     fn first(&self, desired: &Desired, name: &str, findings: &[Finding]) -> Option<String> {
-        let refused = |checks: &[Check]| findings.iter().any(|it| checks.contains(&it.check));
-        if refused(&[Check::Scope, Check::Kind]) {
-            return Some(format!(
-                "the API server never changes scope or kind of CRD {name}: delete its objects and \
-                 the extension, and install it again"
-            ));
-        }
-        if !refused(&[Check::StoredVersionRemoval]) {
-            return None;
-        }
-        let old = Definition::of(self.live.get(name)?);
-        let new = definitions(desired).find(|crd| crd.name() == name);
-        let stored = old.storage().unwrap_or_default();
-        let migrate = format!("kubectl olm crd migrate {name}");
-        let kept = "the API server keeps each version that objects may be stored in";
-        Some(if new.is_some_and(|new| Definition::of_object(new).has(stored)) {
-            format!("{kept}; first: {migrate}")
-        } else {
-            format!(
-                "{kept}, and CRD {name} stores {stored}; first: a version of the bundle whose CRD \
-                 still has {stored} and stores another, then {migrate}; where no objects exist, \
-                 delete the extension and install it again"
-            )
-        })
+        let new = definitions(desired).find(|crd| crd.name() == name)?;
+        first(&self.old(name)?, &Definition::of_object(new), findings)
     }
 }
 
@@ -87,6 +80,12 @@ pub fn is_enforced(extension: ValidExtension<'_>) -> bool {
     preflight.is_none_or(|preflight| {
         preflight.crd_upgrade_safety.enforcement != CrdUpgradeSafetyEnforcement::None
     })
+}
+
+/// Returns which changes of its CRDs an extension lets pass, where the checks that are made have these
+/// rules: what the API server refuses would only fail later, and for ever.
+pub fn rules(extension: ValidExtension<'_>, configured: Rules) -> Rules {
+    if is_enforced(extension) { configured } else { Rules::ApiServer }
 }
 
 /// Returns the CRDs of a revision.
@@ -101,8 +100,7 @@ pub fn definitions(desired: &Desired) -> impl Iterator<Item = &Object> {
 /// Holds a revision whose CRDs could make stored objects invalid, unless that is let pass; one that is
 /// there already is not held.
 pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
-    let crds = facts.crds.filter(|_| is_enforced(facts.extension));
-    let (Some(crds), Some(desired)) = (crds, facts.new_revision()) else {
+    let (Some(crds), Some(desired)) = (facts.crds, facts.new_revision()) else {
         return Ok(Vec::new());
     };
     let (mut errors, mut allow, mut waived) = (Vec::new(), BTreeSet::new(), Vec::new());
@@ -162,7 +160,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::extension::holds::first;
+    use crate::extension::holds;
     use crate::extension::{Policy, Source, desired};
     use crate::resolve::UpdatePolicy;
     use crate::revision::{Account, BundleRecord, Change, Phase};
@@ -196,7 +194,17 @@ mod tests {
         leaving: u64,
         waivers: &str,
     ) -> Result<Vec<Note>, Hold> {
-        let extension = extension(None);
+        checked_by(extension(None), (live, false), crds, leaving, waivers)
+    }
+
+    /// The same for this extension; whether stored versions can be trimmed.
+    fn checked_by(
+        extension: ClusterExtension,
+        (live, empty): (Value, bool),
+        crds: &[Value],
+        leaving: u64,
+        waivers: &str,
+    ) -> Result<Vec<Note>, Hold> {
         let objects = crds.iter().filter_map(|crd| Object::from_value(crd.clone())).collect();
         let phases = [Phase { name: "crds".to_owned(), objects }];
         let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
@@ -214,13 +222,14 @@ mod tests {
         let live = BTreeMap::from([("a".to_owned(), live)]);
         let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::MinorOnly).unwrap();
         let desired = desired(extension, &account, source);
-        first(&Facts {
+        holds::first(&Facts {
             revision: Some((&desired, Change::Upgrade)),
             crds: Some(CrdUpgrades {
                 live: &live,
+                empty: &empty.then(|| "a".to_owned()).into_iter().collect(),
                 leaving: &[("gone".to_owned(), Instances::Counted(leaving))].into(),
                 waivers: &Waivers::parse(waivers).unwrap(),
-                rules: Rules::Loosenings,
+                rules: rules(extension, Rules::Loosenings),
                 now: "2026-12-31T12:00:00Z".parse().unwrap(),
             }),
             ..Facts::of(extension, &policy, &bundle, None)
@@ -306,14 +315,42 @@ mod tests {
         #[case] old: Value,
         #[case] new: Value,
         #[case] want: &str,
+        #[values(None, Some("None"))] enforcement: Option<&str>,
     ) {
         for waivers in ["", "storedVersionRemoval, scope, servedVersionRemoval"] {
-            let hold =
-                checked_upgrade(old.clone(), std::slice::from_ref(&new), 0, waivers).unwrap_err();
+            let (old, new) = ((old.clone(), false), std::slice::from_ref(&new));
+            let hold = checked_by(extension(enforcement), old, new, 0, waivers).unwrap_err();
             let advice = &hold.note.message;
             assert!(advice.contains(want), "{advice}");
             assert!(!advice.contains("crd-safety-allow"), "{advice}");
         }
+    }
+
+    // applying.md 6.7
+    #[rstest]
+    #[case::migrated(&["v1", "v1alpha1"], &["v1"], true)]
+    #[case::still_stored(&["v1alpha1", "v1"], &["v1"], false)]
+    fn without_objects_nothing_has_to_be_migrated(
+        #[case] old: &[&str],
+        #[case] new: &[&str],
+        #[case] passes: bool,
+    ) {
+        let checked = |enforcement, waivers| {
+            let (old, new) = (versions(old), versions(new));
+            checked_by(extension(enforcement), (old, true), &[new], 0, waivers)
+        };
+        assert_eq!(checked(Some("None"), "").is_ok(), passes);
+        assert_eq!(checked(None, "servedVersionRemoval").is_ok(), passes);
+        // Its users lose it all the same.
+        assert!(checked(None, "").is_err());
+    }
+
+    // applying.md 6.1: no more than what the API server refuses
+    #[test]
+    fn what_is_not_checked_is_not_held() {
+        let narrows = [crd("a", "x")];
+        let checked = checked_by(extension(Some("None")), (crd("a", ""), false), &narrows, 2, "");
+        assert_eq!(checked, Ok(Vec::new()));
     }
 
     // applying.md 6.4

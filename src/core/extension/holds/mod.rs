@@ -26,7 +26,7 @@ use crate::revision::{BundleRecord, Change, Desired};
 use crate::status::extension::text;
 use crate::status::{Note, find};
 pub use advice::advice;
-pub use crd_upgrade_safety::{CrdUpgrades, definitions, is_enforced};
+pub use crd_upgrade_safety::{CrdUpgrades, definitions, is_enforced, rules};
 pub use permission_increase::asks_for_approval;
 pub use permissions::{Judged, Judgement, RbacPreflight};
 

@@ -36,6 +36,8 @@ const BEHIND_OPENSHIFT_VERBS: &[&str] = &["delete", "get", "update"];
 /// Verbs for removing an object that a revision no longer has, by name.
 const LEAVING_VERBS: &[&str] = &["delete", "get"];
 
+const CRDS: &str = "customresourcedefinitions";
+
 /// One rendered bundle.
 #[derive(Debug, Clone, Copy)]
 pub struct BundleObjects<'a> {
@@ -182,6 +184,11 @@ pub fn required(
     collected.warnings.sort();
     collected.warnings.dedup();
     Ok(collected)
+}
+
+/// Returns the right to trim the stored versions of a CRD.
+pub fn trimming(name: &str) -> Permission {
+    Permission::on("patch", "apiextensions.k8s.io", &format!("{CRDS}/status"), Some(name))
 }
 
 /// Returns of an object what decides which rights it takes: bundles may be large, and most of that
@@ -356,6 +363,11 @@ impl Collector<'_> {
             for verb in BEHIND_OPENSHIFT_VERBS {
                 needed.insert(namespace, Permission::on(verb, RBAC, plural, name));
             }
+        }
+        // Its stored versions are trimmed when one of them goes.
+        let versions = object.pointer("/spec/versions").and_then(Value::as_array);
+        if plural == CRDS && versions.is_some_and(|versions| versions.len() > 1) {
+            self.into.advisory.insert(namespace, trimming(object.name()));
         }
         let watched = name.filter(|_| !self.options.collection_watch);
         for verb in WATCH_VERBS {

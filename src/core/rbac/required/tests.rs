@@ -67,6 +67,22 @@ fn watching_is_advisory_and_by_name() {
     );
 }
 
+// applying.md 6.7
+#[rstest]
+#[case::one(json!([{"name": "v1"}]), false)]
+#[case::several(json!([{"name": "v1"}, {"name": "v2"}]), true)]
+fn stored_versions_can_be_trimmed_where_there_are_several(
+    #[case] versions: Value,
+    #[case] trims: bool,
+) {
+    let mut crd = crd("foos", "Foo", "Namespaced");
+    crd.0["spec"]["versions"] = versions;
+    let required = compute(&[crd], &Options::default());
+    let right = trimming("foos.example.com");
+    assert_eq!(required.advisory.covers("", &right), trims);
+    assert!(!required.needed.covers("", &right));
+}
+
 #[test]
 fn custom_resources_take_plural_and_scope_from_the_bundle() {
     let lines = needed(&[

@@ -1,3 +1,4 @@
+mod api_service;
 mod certificate;
 mod deployment_config;
 mod difference;

@@ -217,7 +217,7 @@ fn one_port_cannot_lead_to_two_places() {
     );
     assert_eq!(
         render(&bundle, &options(None)).unwrap_err().to_string(),
-        "webhooks of deployment 'pot' use port 443 with different target ports"
+        "webhooks or API services of deployment 'pot' use port 443 with different target ports"
     );
 }
 

@@ -183,10 +183,21 @@ fn a_wrong_installed_version_only_matters_where_the_package_is() {
 }
 
 // resolution.md 2
-#[test]
-fn a_range_with_a_release_picks_the_highest_release() {
-    let fixture = Fixture::bundles(&["1.0.0+1", "1.0.0+10", "1.0.0+9"]);
-    assert_eq!(ask(&request().version("1.0.0+1"), &fixture), "kettle.v1.0.0+10");
+#[rstest]
+#[case::there("1.0.0+1", "kettle.v1.0.0+1")]
+#[case::operator("= 1.0.0+9", "kettle.v1.0.0+9")]
+#[case::not_a_release("1.0.0+001", "kettle.v1.0.0+001")]
+#[case::not_there("1.0.0+2", "kettle.v1.0.0+10")]
+#[case::range(">=1.0.0+1", "kettle.v1.0.0+10")]
+#[case::none("1.0.0", "kettle.v1.0.0+10")]
+fn a_version_with_build_metadata_asks_for_that_release(#[case] range: &str, #[case] want: &str) {
+    let fixture = Fixture::bundles(&["1.0.0+1", "1.0.0+001", "1.0.0+10", "1.0.0+9"]);
+    let request = request().version(range);
+    assert_eq!(ask(&request, &fixture), want);
+    let content = fixture.content();
+    let upstream = Options { pins_releases: false, ..ANY };
+    let chosen = answer(&resolve(&request, &[catalog("a", 0, &content)], &upstream));
+    assert_eq!(chosen, "kettle.v1.0.0+10");
 }
 
 // resolution.md 1.10

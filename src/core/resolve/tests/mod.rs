@@ -143,6 +143,7 @@ pub(crate) const ANY: Options = Options {
     updates: UpdatePolicy::Any,
     closed_until: None,
     dependencies: Dependencies::Refuse,
+    pins_releases: true,
 };
 
 /// Resolves without data about the cluster.

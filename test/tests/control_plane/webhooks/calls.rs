@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
-use olm_test::package::WEBHOOK_PORT;
+use olm_test::cluster;
+use olm_test::package::{Bundle, Package, WEBHOOK_PORT};
 use olm_test::wait;
 use olm_test::webhook::Webhook;
 use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::json;
 
-use super::{Hooked, put};
+use super::{Hooked, SOON, put};
 
-const SOON: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
@@ -30,6 +31,23 @@ async fn ask(api: &Api<ConfigMap>, package: &str, verdict: &str) -> Result<(), S
     let params = PostParams { dry_run: true, ..PostParams::default() };
     let answer = api.create(&params, &wanted).await;
     answer.map(drop).map_err(|error| error.to_string())
+}
+
+impl Hooked {
+    /// Returns the CA that the API server trusts when it calls the API service.
+    fn api_ca_bundle(&self) -> String {
+        let name = format!("v1.{}", self.scene.package.served_group());
+        self.trusted("apiservice", &name, "/spec/caBundle")
+    }
+
+    /// Asks the API server for the API, which it asks the server of the operator for.
+    fn ask_api(&self) -> Result<(), String> {
+        let path = format!("/apis/{}/v1", self.scene.package.served_group());
+        let requests = self.scene.cluster.plane.requests();
+        let answer = requests.send(Method::GET, &path, "application/json", None);
+        let found = answer.map_err(|error| error.to_string())?;
+        (found["resources"] == json!([])).then_some(()).ok_or_else(|| found.to_string())
+    }
 }
 
 /// Sends such requests repeatedly; returns the failures when it is stopped.
@@ -108,8 +126,9 @@ impl Hooked {
 // rendering.md 4.11, R16
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_answers_before_during_and_after_rotations() {
-    let hooked = Hooked::set("calls").await;
-    let extension = hooked.install().await;
+    let bundle = Bundle::new("1.0.0").with_api_service(Package::new("calls").api_service());
+    let hooked = Hooked::set_with(cluster::with_controller().await, "calls", bundle).await;
+    let extension = hooked.scene.install(json!({})).await;
     let package = hooked.scene.name.clone();
     let service = hooked.service().await;
     let address = service.spec.and_then(|spec| spec.cluster_ip);
@@ -118,11 +137,15 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     assert!(address.ip().is_loopback(), "{address}");
     let client = hooked.scene.cluster.client.clone();
     let _server = Webhook::serve(address, hooked.leaves(), hooked.scene.package.certificate());
+    // Not before the API service responds.
+    extension.installed("1.0.0").await;
 
     let api = Api::<ConfigMap>::namespaced(client, &package);
     wait::until("the webhook is asked", SOON, || ask(&api, &package, "yes")).await;
     let refusal = ask(&api, &package, "no").await.expect_err("it is refused");
     assert!(refusal.contains("the verdict is not yes"), "{refusal}");
+    // It verifies the certificate, which the check of its availability does not.
+    wait::until("the API is served", SOON, || async { hooked.ask_api() }).await;
     let (stop, asking) = keep_asking(api.clone(), package.clone());
 
     let aged = hooked.age_leaf().await;
@@ -135,6 +158,7 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     assert_eq!(hooked.authority().await, Some(first_authority.clone()));
     assert_eq!(extension.revisions().await.len(), 1, "no revision for a certificate");
     assert_eq!(hooked.ca_bundle(), first_authority["ca.crt"]);
+    assert_eq!(hooked.api_ca_bundle(), first_authority["ca.crt"]);
 
     let aged = hooked.age_authority().await;
     wait::until("servers use the CA that followed", SOON, || async {
@@ -147,11 +171,13 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     .await;
     let newest = hooked.authority().await.expect("the CA is there")["ca.crt"].clone();
     assert_eq!(hooked.ca_bundle(), format!("{newest}{aged}"), "callers trust both");
+    assert_eq!(hooked.api_ca_bundle(), hooked.ca_bundle());
     let revisions = extension.revisions().await.len();
     assert_eq!(revisions, 3, "one for the aged CA, one for both");
     extension.installed("1.0.0").await;
 
     ask(&api, &package, "yes").await.expect("it is admitted");
+    hooked.ask_api().expect("the API is served");
     let refusal = ask(&api, &package, "no").await.expect_err("it is refused");
     assert!(refusal.contains("the verdict is not yes"), "{refusal}");
     stop.store(true, Ordering::SeqCst);
@@ -162,5 +188,6 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     extension.delete().await;
     assert_eq!(hooked.leaf().await, None);
     assert_eq!(hooked.authority().await, None);
+    assert_eq!(hooked.api_ca_bundle(), "");
     ask(&api, &package, "no").await.expect("nobody is asked any more");
 }

@@ -1,14 +1,10 @@
 //! Secrets that are lost or damaged, and a controller that is killed meanwhile.
 
-use std::time::Duration;
-
 use olm_test::cluster::{self, Controller, ControllerOptions};
 use olm_test::wait;
 use serde_json::json;
 
-use super::{Hooked, delete, put};
-
-const SOON: Duration = Duration::from_mins(1);
+use super::{Hooked, SOON, delete, put};
 
 impl Hooked {
     /// Waits until the server has another certificate than `old`, issued by the current CA, which

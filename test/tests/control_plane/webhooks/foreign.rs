@@ -1,7 +1,6 @@
 //! Foreign Secrets with the name of the CA of an extension.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -13,9 +12,7 @@ use rcgen::KeyPair;
 use serde_json::json;
 
 use super::calls::{DAY, ca_params, valid};
-use super::{Hooked, delete};
-
-const SOON: Duration = Duration::from_mins(1);
+use super::{Hooked, SOON, delete};
 
 /// A CA that could be one of the controller's.
 fn authority() -> BTreeMap<String, ByteString> {

@@ -7,6 +7,7 @@ mod foreign;
 mod sources;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +17,10 @@ use olm_test::cluster::{self, Cluster, SYSTEM_NAMESPACE};
 use olm_test::extension::Extension;
 use olm_test::package::{Bundle, Package, chain};
 use olm_test::scene::Scene;
+use olm_test::wait;
 use serde_json::{Value, json};
+
+const SOON: Duration = Duration::from_mins(1);
 
 /// A package with one webhook, installed by a scene.
 struct Hooked {
@@ -30,8 +34,12 @@ impl Hooked {
     }
 
     async fn set_on(cluster: Cluster, suffix: &str) -> Self {
-        let webhook = Package::new(suffix).validating_webhook();
-        let bundle = Bundle::new("1.0.0").with_webhook(webhook);
+        Self::set_with(cluster, suffix, Bundle::new("1.0.0")).await
+    }
+
+    /// The same with this bundle, which gets the webhook.
+    async fn set_with(cluster: Cluster, suffix: &str, bundle: Bundle) -> Self {
+        let bundle = bundle.with_webhook(Package::new(suffix).validating_webhook());
         let scene = Scene::set(cluster, suffix, &[bundle], &chain(&["1.0.0"])).await;
         Self { scene }
     }
@@ -70,19 +78,23 @@ impl Hooked {
     /// Returns the CA that the API server trusts when it calls the webhook.
     fn ca_bundle(&self) -> String {
         let name = format!("{}.example.com", self.scene.name);
-        let found = self.scene.get("validatingwebhookconfiguration", &name);
-        let bundle = found
-            .as_ref()
-            .and_then(|found| found["webhooks"][0]["clientConfig"]["caBundle"].as_str());
+        self.trusted("validatingwebhookconfiguration", &name, "/webhooks/0/clientConfig/caBundle")
+    }
+
+    /// Returns the CA in a field of an object.
+    fn trusted(&self, kind: &str, name: &str, field: &str) -> String {
+        let found = self.scene.get(kind, name);
+        let bundle = found.as_ref().and_then(|found| found.pointer(field)?.as_str());
         let bytes = STANDARD.decode(bundle.unwrap_or_default());
         String::from_utf8(bytes.expect("base64")).expect("PEM is text")
     }
 
+    /// Waits for the Service.
     async fn service(&self) -> Service {
         let name = self.scene.package.service();
         let services =
             Api::<Service>::namespaced(self.scene.cluster.client.clone(), &self.scene.name);
-        services.get(&name).await.expect("the Service is there")
+        wait::until("the Service is made", SOON, || services.get(&name)).await
     }
 
     /// Returns the events about the extension, as `reason: note`.

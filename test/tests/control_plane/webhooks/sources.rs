@@ -1,16 +1,13 @@
 //! Every issuer of certificates, and the change from one to another.
 
-use std::time::Duration;
-
 use olm_api::keys::policy;
 use olm_test::cluster::{self, Controller, ControllerOptions};
 use olm_test::extension::Extension;
 use olm_test::wait;
 use serde_json::{Value, json};
 
-use super::Hooked;
+use super::{Hooked, SOON};
 
-const SOON: Duration = Duration::from_mins(1);
 const INJECT_SERVICE_CA: &str = "service.beta.openshift.io/inject-cabundle";
 const INJECT_CERT_MANAGER: &str = "cert-manager.io/inject-ca-from";
 

@@ -1,0 +1,64 @@
+//! APIServices, and what lets the servers behind them judge who calls.
+//!
+//! Names and values are those of OLM Classic. Source: rendering.md 4.13.
+
+use serde_json::{Value, json};
+
+use super::certificate::CertificateProvider;
+use super::name::service_name;
+use super::{RenderOptions, object, rbac};
+use crate::bundle::{ApiServiceDefinition, Csv};
+use crate::object::Object;
+
+/// Order of the groups in discovery, and of the versions of a group.
+const PRIORITIES: [i64; 2] = [2000, 15];
+/// Lets a server ask whose a token is and what its owner may do.
+const DELEGATOR: &str = "system:auth-delegator";
+/// Lets a server read which front proxies it may believe, and where that is written.
+const READER: (&str, &str) = ("kube-system", "extension-apiserver-authentication-reader");
+
+/// Returns an APIService for each definition; those of one API are equal.
+pub(super) fn api_services(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
+    csv.api_services.iter().map(|definition| api_service(definition, options)).collect()
+}
+
+fn api_service(definition: &ApiServiceDefinition, options: &RenderOptions) -> Object {
+    let endpoint = definition.endpoint();
+    let (service, namespace) = (service_name(endpoint.deployment), &options.install_namespace);
+    let [group_priority, version_priority] = PRIORITIES;
+    let mut spec = json!({
+        "group": definition.group,
+        "version": definition.version,
+        "groupPriorityMinimum": group_priority,
+        "versionPriority": version_priority,
+        "service": { "namespace": namespace, "name": service, "port": endpoint.port },
+    });
+    let provider = options.certificates.as_ref();
+    if let Some(bundle) = provider.and_then(CertificateProvider::ca_bundle) {
+        spec["caBundle"] = Value::String(bundle);
+    }
+    let mut api = object("apiregistration.k8s.io/v1", "APIService", &definition.name(), "");
+    api.insert("spec".to_owned(), spec);
+    let mut api = Object(api);
+    if let Some(provider) = provider {
+        provider.annotate_caller(&mut api, &service, namespace);
+    }
+    api
+}
+
+/// Returns the bindings of the account of each deployment that serves an API.
+pub(super) fn bindings(csv: &Csv, namespace: &str) -> Vec<Object> {
+    let serves = |name: &str| csv.api_services.iter().any(|it| it.deployment_name == name);
+    let servers = csv.deployments.iter().filter(|deployment| serves(&deployment.name));
+    servers
+        .flat_map(|deployment| {
+            let service = service_name(&deployment.name);
+            let account = (namespace, deployment.service_account());
+            let (place, reader) = READER;
+            [
+                rbac::binding(("", &format!("{service}-{DELEGATOR}")), DELEGATOR, account),
+                rbac::binding((place, &format!("{service}-auth-reader")), reader, account),
+            ]
+        })
+        .collect()
+}

@@ -1,0 +1,71 @@
+//! The Services in front of what the API server calls: webhooks and API services.
+//!
+//! Source: rendering.md 4.10.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::name::service_name;
+use super::{RenderError, RenderOptions, object};
+use crate::bundle::{Csv, StrategyDeployment};
+use crate::object::Object;
+
+/// Returns a Service for each deployment that the API server calls.
+pub(super) fn services(csv: &Csv, options: &RenderOptions) -> Result<Vec<Object>, RenderError> {
+    let mut services = Vec::new();
+    for deployment in &csv.deployments {
+        let ports = ports(csv, &deployment.name)?;
+        if !ports.is_empty() {
+            services.push(service(deployment, &ports, options));
+        }
+    }
+    Ok(services)
+}
+
+/// Returns port and target port of each endpoint of a deployment, each port once, in order.
+fn ports(csv: &Csv, deployment: &str) -> Result<BTreeMap<i64, Value>, RenderError> {
+    let mut ports = BTreeMap::new();
+    for endpoint in csv.endpoints().filter(|endpoint| endpoint.deployment == deployment) {
+        let port = endpoint.port;
+        let target = endpoint.target.cloned().unwrap_or_else(|| port.into());
+        let known = ports.entry(port).or_insert_with(|| target.clone());
+        if *known != target {
+            return Err(RenderError::PortClash { deployment: deployment.to_owned(), port });
+        }
+    }
+    Ok(ports)
+}
+
+fn service(
+    deployment: &StrategyDeployment,
+    ports: &BTreeMap<i64, Value>,
+    options: &RenderOptions,
+) -> Object {
+    let ports: Vec<Value> = ports
+        .iter()
+        .map(|(port, target)| {
+            json!({ "name": port.to_string(), "port": port, "targetPort": target })
+        })
+        .collect();
+    let mut spec = Map::new();
+    spec.insert("ports".to_owned(), ports.into());
+    // A Service cannot have label expressions.
+    let selector = deployment.spec.get("selector");
+    let labels = selector.and_then(|selector| selector.get("matchLabels"));
+    if let Some(Value::Object(labels)) = labels.filter(|labels| !is_empty(labels)) {
+        spec.insert("selector".to_owned(), Value::Object(labels.clone()));
+    }
+    let name = service_name(&deployment.name);
+    let mut service = object("v1", "Service", &name, &options.install_namespace);
+    service.insert("spec".to_owned(), Value::Object(spec));
+    let mut service = Object(service);
+    if let Some(provider) = &options.certificates {
+        provider.annotate_service(&mut service);
+    }
+    service
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
+}

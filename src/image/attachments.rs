@@ -1,0 +1,168 @@
+//! `registries.d`: in which repositories signatures are looked for.
+//!
+//! In: the directory and the place an image comes from. Out: whether the registry is asked for
+//! signatures beside the image. Where other signatures are kept (`lookaside`) is not read: those of
+//! GnuPG are not verified.
+//!
+//! Source: containers-registries.d(5), `containers/image` (`registries_d.go`).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use olm_core::error::quote;
+use olm_core::yaml;
+use serde::Deserialize;
+
+use crate::reference::ImageRef;
+
+/// Why the files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachmentsError {
+    /// A file or the directory cannot be read.
+    #[error("reading {}", quote(&path.display().to_string()))]
+    Read {
+        /// Path of the file or directory.
+        path: PathBuf,
+        /// The error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is invalid.
+    #[error("invalid configuration of signatures {}: {reason}", quote(&path.display().to_string()))]
+    Invalid {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The files of the directory, merged.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attachments {
+    default: Option<Namespace>,
+    docker: BTreeMap<String, Namespace>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct File {
+    default_docker: Option<Namespace>,
+    docker: Option<BTreeMap<String, Option<Namespace>>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Namespace {
+    use_sigstore_attachments: Option<bool>,
+}
+
+impl Attachments {
+    /// Reads the files of a directory, which need not exist.
+    pub(crate) fn load(directory: &Path) -> Result<Self, AttachmentsError> {
+        let failed = |path: &Path, source| AttachmentsError::Read { path: path.to_owned(), source };
+        let mut merged = Self::default();
+        let entries = match std::fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(merged),
+            Err(err) => return Err(failed(directory, err)),
+        };
+        for entry in entries {
+            let path = entry.map_err(|err| failed(directory, err))?.path();
+            if !path.as_os_str().as_encoded_bytes().ends_with(b".yaml") {
+                continue;
+            }
+            match std::fs::read_to_string(&path) {
+                Ok(text) => {
+                    let added = merged.add(&text);
+                    added.map_err(|reason| AttachmentsError::Invalid { path, reason })?;
+                }
+                // It was removed after the directory was read.
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+                Err(err) => return Err(failed(&path, err)),
+            }
+        }
+        Ok(merged)
+    }
+
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        if let Some((key, line, _)) = yaml::repeated_keys(text).first() {
+            return Err(format!("{} stands there twice, again in line {line}", quote(key)));
+        }
+        let documents = yaml::to_json(text).map_err(|error| error.to_string())?;
+        let Some(document) = documents.into_iter().next() else {
+            return Ok(());
+        };
+        let file: File = serde_json::from_value(document).map_err(|error| error.to_string())?;
+        if let Some(default) = file.default_docker
+            && self.default.replace(default).is_some()
+        {
+            return Err("another file sets \"default-docker\", too".to_owned());
+        }
+        for (scope, namespace) in file.docker.unwrap_or_default() {
+            let said = format!("another file sets {} of \"docker\", too", quote(&scope));
+            if self.docker.insert(scope, namespace.unwrap_or_default()).is_some() {
+                return Err(said);
+            }
+        }
+        Ok(())
+    }
+
+    /// Says whether signatures are looked for beside the images of a repository. The most specific
+    /// scope that says so or not decides.
+    pub(crate) fn are_used(&self, image: &ImageRef) -> bool {
+        let scopes = image.scopes();
+        let of_scopes = scopes.iter().filter_map(|scope| self.docker.get(scope));
+        let said = of_scopes.chain(&self.default).find_map(|it| it.use_sigstore_attachments);
+        said.unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn read(texts: &[&str]) -> Result<Attachments, AttachmentsError> {
+        let directory = tempfile::tempdir().unwrap();
+        for (index, text) in texts.iter().enumerate() {
+            std::fs::write(directory.path().join(format!("{index}.yaml")), text).unwrap();
+        }
+        std::fs::write(directory.path().join("not-read.yml"), "{").unwrap();
+        Attachments::load(directory.path())
+    }
+
+    // catalogs.md 5.5
+    #[rstest]
+    #[case::nothing(&[], false)]
+    #[case::empty(&["", "docker:\ndefault-docker:\n"], false)]
+    #[case::default(&["default-docker: {use-sigstore-attachments: true}"], true)]
+    #[case::registry(&["docker: {q.io: {use-sigstore-attachments: true}}"], true)]
+    #[case::wildcard(&["docker: {'*.io': {use-sigstore-attachments: true}}"], true)]
+    #[case::other(&["docker: {r.io: {use-sigstore-attachments: true}}"], false)]
+    #[case::more_specific(&["docker: {q.io: {use-sigstore-attachments: true}}", "docker: {q.io/a: {use-sigstore-attachments: false}}"], false)]
+    #[case::silent(&["docker: {q.io/a: {lookaside: 'https://x'}, q.io: {use-sigstore-attachments: true}}"], true)]
+    fn the_most_specific_scope_decides(#[case] texts: &[&str], #[case] want: bool) {
+        let read = read(texts).unwrap();
+        assert_eq!(read.are_used(&"q.io/a/b:1".parse().unwrap()), want, "{read:?}");
+    }
+
+    #[rstest]
+    #[case::shape(&["docker: []"])]
+    #[case::value(&["default-docker: {use-sigstore-attachments: 1}"])]
+    #[case::twice(&["docker: {q.io: {}, q.io: {}}"])]
+    #[case::two_defaults(&["default-docker: {}", "default-docker: {}"])]
+    #[case::two_scopes(&["docker: {q.io: {}}", "docker: {q.io: {}}"])]
+    #[case::not_yaml(&["{"])]
+    fn other_files_are_refused(#[case] texts: &[&str]) {
+        let error = read(texts).unwrap_err().to_string();
+        assert!(error.contains(".yaml"), "{error}");
+    }
+
+    #[test]
+    fn no_directory_is_no_error() {
+        assert_eq!(Attachments::load(Path::new("/nowhere")).unwrap(), Attachments::default());
+    }
+}

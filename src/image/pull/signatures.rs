@@ -1,0 +1,61 @@
+//! The signatures of an image, as cosign attaches them: a manifest in the same repository, under a
+//! tag that is made of the digest, with a layer for each signature.
+//!
+//! Source: `containers/image` (`docker_image_src.go`), catalogs.md 5.5.
+
+use super::{CopyError, PullConfig};
+use crate::attachments::Attachments;
+use crate::digest::Digest;
+use crate::manifest;
+use crate::policy::{Demand, Signatures};
+use crate::reference::ImageRef;
+use crate::registry::{RawManifest, RequestError, Session};
+use crate::sigstore::{Attachment, SIGNATURE_MEDIA_TYPE};
+
+/// Checks the signatures of an image, which `place` served.
+pub(super) async fn check(
+    demand: &Demand,
+    config: &PullConfig,
+    session: &Session,
+    place: &ImageRef,
+    image: &RawManifest,
+) -> Result<(), CopyError> {
+    let registries = config.policy.registries();
+    let found = if Attachments::load(&registries)?.are_used(place) {
+        let tag = tag(&Digest::sha256(&image.bytes));
+        let fetched = fetch(session, &tag).await;
+        let failed = |source| CopyError::Signatures { tag, source };
+        Signatures::Found(fetched.map_err(failed)??)
+    } else {
+        Signatures::NotLooked { place: place.name(), registries }
+    };
+    Ok(demand.check(&found, &image.bytes)?)
+}
+
+/// Returns the tag of the signatures of a manifest.
+fn tag(manifest: &Digest) -> String {
+    format!("{}-{}.sig", manifest.algorithm().name(), manifest.hex())
+}
+
+/// The outer error is the registry's, the inner one that of the manifest.
+async fn fetch(
+    session: &Session,
+    tag: &str,
+) -> Result<Result<Vec<Attachment>, manifest::ManifestError>, RequestError> {
+    let raw = match session.manifest(tag, None).await {
+        Ok(raw) => raw,
+        Err(error) if error.is_not_found() => return Ok(Ok(Vec::new())),
+        Err(error) => return Err(error),
+    };
+    let listed = manifest::attached(&raw.bytes, raw.content_type.as_deref(), SIGNATURE_MEDIA_TYPE);
+    let listed = match listed {
+        Ok(listed) => listed,
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut found = Vec::with_capacity(listed.len());
+    for (blob, annotations) in listed {
+        let payload = session.small_blob(&blob).await?;
+        found.push(Attachment { payload, annotations });
+    }
+    Ok(Ok(found))
+}

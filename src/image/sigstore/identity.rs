@@ -1,0 +1,207 @@
+//! `signedIdentity` of `policy.json`: the names for which a signature counts.
+//!
+//! Source: containers-policy.json(5), `containers/image` (`policy_reference_match.go`).
+
+use std::fmt;
+
+use olm_core::error::quote;
+use serde::Deserialize;
+
+use crate::reference::{ImageRef, is_prefix};
+
+/// A rule for the name in a signature.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
+pub(crate) enum Identity {
+    /// The name of the image, with its version.
+    MatchExact {},
+    /// The name of the image with its tag; without a tag any name of the repository with a version.
+    MatchRepoDigestOrExact {},
+    /// Any name of the image's repository.
+    MatchRepository {},
+    /// This name.
+    ExactReference { docker_reference: Exact },
+    /// Any name of this repository.
+    ExactRepository { docker_repository: Named },
+    /// As `MatchRepoDigestOrExact`, after one beginning of the image's name became another.
+    RemapIdentity { prefix: Prefix, signed_prefix: Prefix },
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self::MatchRepoDigestOrExact {}
+    }
+}
+
+/// A reference with or without a version.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Named(ImageRef);
+
+impl TryFrom<String> for Named {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let parsed = ImageRef::normalized(&text);
+        parsed.map(Self).map_err(|why| format!("{} is not a name of images: {why}", quote(&text)))
+    }
+}
+
+/// A reference with a version.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Named")]
+pub(crate) struct Exact(ImageRef);
+
+impl TryFrom<Named> for Exact {
+    type Error = String;
+
+    fn try_from(Named(image): Named) -> Result<Self, String> {
+        if image.is_name_only() {
+            return Err(format!("{image} has neither a tag nor a digest"));
+        }
+        Ok(Self(image))
+    }
+}
+
+/// The beginning of names: a registry, or more.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Prefix(String);
+
+impl TryFrom<String> for Prefix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if is_prefix(&text) {
+            Ok(Self(text))
+        } else {
+            Err(format!("{} is not a registry or the beginning of names in one", quote(&text)))
+        }
+    }
+}
+
+/// The name that an image has to be signed for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// This one.
+    Name(ImageRef),
+    /// One of this repository, with a tag or a digest.
+    Version(String),
+    /// One of this repository.
+    Repository(String),
+    /// `remapIdentity` makes no valid name of the image's.
+    Nothing,
+}
+
+impl Identity {
+    /// Returns the name that an image has to be signed for.
+    pub(crate) fn wanted(&self, image: &ImageRef) -> Wanted {
+        match self {
+            Self::MatchExact {} => Wanted::Name(image.clone()),
+            Self::MatchRepoDigestOrExact {} => Wanted::version(image),
+            Self::MatchRepository {} => Wanted::Repository(image.name()),
+            Self::ExactReference { docker_reference } => Wanted::Name(docker_reference.0.clone()),
+            Self::ExactRepository { docker_repository } => {
+                Wanted::Repository(docker_repository.0.name())
+            }
+            Self::RemapIdentity { prefix: Prefix(prefix), signed_prefix: Prefix(signed) } => {
+                let text = image.to_string();
+                match image.name().strip_prefix(prefix.as_str()) {
+                    Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                        let signed = format!("{signed}{}", &text[prefix.len()..]).parse();
+                        signed.map_or(Wanted::Nothing, |image| Wanted::version(&image))
+                    }
+                    _ => Wanted::version(image),
+                }
+            }
+        }
+    }
+}
+
+impl Wanted {
+    fn version(image: &ImageRef) -> Self {
+        match image.tag() {
+            Some(_) => Self::Name(image.clone()),
+            None => Self::Version(image.name()),
+        }
+    }
+
+    /// Says whether the name in a signature is the one.
+    pub(crate) fn is(&self, signed: &str) -> bool {
+        let Ok(signed) = ImageRef::normalized(signed) else {
+            return false;
+        };
+        match self {
+            Self::Name(image) => signed == *image,
+            Self::Version(name) => !signed.is_name_only() && signed.name() == *name,
+            Self::Repository(name) => signed.name() == *name,
+            Self::Nothing => false,
+        }
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(image) => write!(f, "{image}"),
+            Self::Version(name) => write!(f, "{name} with a tag or a digest"),
+            Self::Repository(name) => write!(f, "{name}"),
+            Self::Nothing => write!(f, "a name that remapIdentity cannot make"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    // catalogs.md 5.5
+    #[rstest]
+    #[case::exact(r#"{"type": "matchExact"}"#, "q.io/a:1", &["q.io/a:1"], &["q.io/a:2", "q.io/a", "q.io/b:1"])]
+    #[case::tag(r#"{"type": "matchRepoDigestOrExact"}"#, "q.io/a:1", &["q.io/a:1"], &["q.io/a:2", "q.io/a"])]
+    #[case::digest(r#"{"type": "matchRepoDigestOrExact"}"#, "q.io/a@D", &["q.io/a:1", "q.io/a@D"], &["q.io/a", "q.io/b:1"])]
+    #[case::repository(r#"{"type": "matchRepository"}"#, "q.io/a:1", &["q.io/a", "q.io/a:2"], &["q.io/a/b", "q.io"])]
+    #[case::reference(r#"{"type": "exactReference", "dockerReference": "alpine:3"}"#, "q.io/a:1", &["docker.io/library/alpine:3", "alpine:3"], &["q.io/a:1", "alpine"])]
+    #[case::other_repository(r#"{"type": "exactRepository", "dockerRepository": "r.io/b"}"#, "q.io/a:1", &["r.io/b", "r.io/b:9"], &["q.io/a:1"])]
+    #[case::remap(r#"{"type": "remapIdentity", "prefix": "q.io", "signedPrefix": "r.io/x"}"#, "q.io/a:1", &["r.io/x/a:1"], &["q.io/a:1", "r.io/x/a"])]
+    #[case::remap_digest(r#"{"type": "remapIdentity", "prefix": "q.io/a", "signedPrefix": "r.io/b"}"#, "q.io/a@D", &["r.io/b:1"], &["r.io/b", "q.io/a:1"])]
+    #[case::remap_of_others(r#"{"type": "remapIdentity", "prefix": "q.i", "signedPrefix": "r.io"}"#, "q.io/a:1", &["q.io/a:1"], &["r.ioo/a:1"])]
+    fn names_count_as_for_containers_image(
+        #[case] rule: &str,
+        #[case] image: &str,
+        #[case] right: &[&str],
+        #[case] wrong: &[&str],
+    ) {
+        let digest = format!("sha256:{HEX}");
+        let image = image.replace('D', &digest).parse().unwrap();
+        let wanted = serde_json::from_str::<Identity>(rule).unwrap().wanted(&image);
+        for name in right {
+            assert!(wanted.is(&name.replace('D', &digest)), "{wanted:?} is not {name}");
+        }
+        for name in wrong.iter().chain(&["", "a b", HEX]) {
+            assert!(!wanted.is(&name.replace('D', &digest)), "{wanted:?} is {name}");
+        }
+    }
+
+    #[rstest]
+    #[case("{}")]
+    #[case(r#"{"type": "matchAnything"}"#)]
+    #[case(r#"{"type": "matchExact", "dockerReference": "q.io/a:1"}"#)]
+    #[case(r#"{"type": "exactReference", "dockerReference": "q.io/a"}"#)]
+    #[case(r#"{"type": "exactReference"}"#)]
+    #[case(r#"{"type": "exactRepository", "dockerRepository": "q.io/A"}"#)]
+    #[case(r#"{"type": "remapIdentity", "prefix": "q.io/a:1", "signedPrefix": "r.io"}"#)]
+    #[case(r#"{"type": "remapIdentity", "prefix": "q.io"}"#)]
+    fn other_rules_are_refused(#[case] rule: &str) {
+        assert!(serde_json::from_str::<Identity>(rule).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! The entry of a Rekor log beside a signature: that the log has it, and since when.
+//!
+//! The log signs the entry as canonical JSON (RFC 8785). Our own writing of it is canonical for the
+//! members an entry may have; an entry with others is refused.
+//!
+//! Source: `containers/image` (`rekor_set.go`), RFC 8785.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls_pki_types::pem::{PemObject as _, SectionKind};
+use serde::{Deserialize, Serialize};
+
+use super::key::PublicKey;
+use crate::digest::Digest;
+
+/// Above it, numbers of canonical JSON are rounded.
+const MAX_NUMBER: u64 = 1 << 53;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+struct Bundle {
+    signed_entry_timestamp: String,
+    payload: Entry,
+}
+
+/// Its members stand in the order of canonical JSON.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    body: String,
+    #[serde(rename = "integratedTime")]
+    time: i64,
+    #[serde(rename = "logID")]
+    log: String,
+    #[serde(rename = "logIndex")]
+    index: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    kind: String,
+    api_version: String,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    data: Data,
+    signature: Signature,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    hash: Hash,
+}
+
+#[derive(Deserialize)]
+struct Hash {
+    algorithm: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Signature {
+    content: String,
+    public_key: Content,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    content: String,
+}
+
+/// What an entry has to be about.
+pub(crate) struct Subject<'a> {
+    /// The DER of the signer's key or certificate.
+    pub(crate) signer: &'a [u8],
+    /// The signature.
+    pub(crate) signature: &'a [u8],
+    /// What was signed.
+    pub(crate) payload: &'a [u8],
+}
+
+/// Returns when the log took a signature in, in seconds since 1970, if one of its keys says so.
+pub(crate) fn entered(
+    keys: &[PublicKey],
+    bundle: &str,
+    subject: &Subject<'_>,
+) -> Result<i64, &'static str> {
+    let invalid = "its entry of a Rekor log is not of the form that cosign writes";
+    let bundle: Bundle = serde_json::from_str(bundle).map_err(|_| invalid)?;
+    let entry = bundle.payload;
+    if [entry.time, entry.index].iter().any(|it| it.unsigned_abs() > MAX_NUMBER) {
+        return Err(invalid);
+    }
+    let canonical = serde_json::to_vec(&entry).map_err(|_| invalid)?;
+    let by = decoded(&bundle.signed_entry_timestamp).ok_or(invalid)?;
+    if !keys.iter().any(|key| key.signed(&canonical, &by)) {
+        return Err("its entry of a Rekor log is not signed by a Rekor key of policy.json");
+    }
+    let record: Record =
+        serde_json::from_slice(&decoded(&entry.body).ok_or(invalid)?).map_err(|_| invalid)?;
+    if record.kind != "hashedrekord" || record.api_version != "0.0.1" {
+        return Err("its entry of a Rekor log is not a hashedrekord of version 0.0.1");
+    }
+    let Spec { data, signature } = record.spec;
+    let signer = decoded(&signature.public_key.content).ok_or(invalid)?;
+    if only_section(&signer).is_none_or(|signer| signer != subject.signer) {
+        return Err("its entry of a Rekor log is of another key or certificate");
+    }
+    if decoded(&signature.content).is_none_or(|it| it != subject.signature) {
+        return Err("its entry of a Rekor log is of another signature");
+    }
+    let payload = Digest::sha256(subject.payload);
+    if data.hash.algorithm != "sha256" || !data.hash.value.eq_ignore_ascii_case(payload.hex()) {
+        return Err("its entry of a Rekor log is of another payload");
+    }
+    Ok(entry.time)
+}
+
+/// Decodes base64, with or without line breaks, as Go does.
+pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text.replace(['\r', '\n'], "")).ok()
+}
+
+/// Returns the content of a PEM text of one section.
+fn only_section(pem: &[u8]) -> Option<Vec<u8>> {
+    let mut sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(pem);
+    let (_, der) = sections.next()?.ok()?;
+    sections.next().is_none().then_some(der)
+}
