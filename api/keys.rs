@@ -13,6 +13,8 @@ pub mod label {
     pub const REVISION_NAME: &str = "olm.operatorframework.io/revision-name";
     /// ClusterObjectSet: `"true"` when it was built from a Helm release.
     pub const MIGRATED_FROM_HELM: &str = "olm.operatorframework.io/migrated-from-helm";
+    /// ClusterObjectSet: `"true"` when it was built from what OLM Classic installed.
+    pub const MIGRATED_FROM_CLASSIC: &str = "olm.operatorframework.io/migrated-from-classic";
     /// Managed objects: [`MANAGED_BY_OLM`]; overwrites what the bundle says.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Our own manifests: `olm`.
@@ -28,6 +30,10 @@ pub mod label {
     /// its plan, unless the value is `"false"` (applying.md 10, F11).
     pub const REQUIRE_APPROVAL: &str = "policy.olm.operatorframework.io/require-approval";
 
+    /// Objects of OLM Classic: name of the ClusterServiceVersion that installed them.
+    pub const CLASSIC_OWNER: &str = "olm.owner";
+    /// Objects of OLM Classic: namespace of [`CLASSIC_OWNER`].
+    pub const CLASSIC_OWNER_NAMESPACE: &str = "olm.owner.namespace";
     /// ClusterServiceVersions of OLM Classic: the namespace this is a copy from.
     pub const COPIED_FROM: &str = "olm.copiedFrom";
 
@@ -199,6 +205,10 @@ pub mod finalizer {
     pub const TEARDOWN: &str = "olm.operatorframework.io/teardown";
     /// ClusterCatalog: present until its served and unpacked content is removed.
     pub const DELETE_SERVER_CACHE: &str = "olm.operatorframework.io/delete-server-cache";
+    /// ClusterServiceVersions of OLM Classic: present while what they installed is released.
+    pub const MOVING: &str = "olm.operatorframework.io/moving";
+    /// ClusterServiceVersions, OLM Classic's own: it deletes what its labels say it installed.
+    pub const CSV_CLEANUP: &str = "operators.coreos.com/csv-cleanup";
     /// Kubernetes' own: dependents are kept.
     pub const ORPHAN: &str = "orphan";
 }

@@ -42,6 +42,8 @@ pub(crate) struct SettingsFlags {
 pub(crate) struct Settings {
     /// The settings.
     pub(crate) controller: ControllerSettings,
+    /// The namespace in which it published them.
+    pub(crate) namespace: Option<String>,
     /// What was assumed because it could not be read, a sentence.
     pub(crate) assumed: Option<String>,
     /// Whether the controller of the cluster is upstream's.
@@ -161,7 +163,8 @@ async fn published_in(client: &Client, namespace: &str) -> anyhow::Result<Option
     let text = text.with_context(|| format!("{place} has no key {KEY} yet"))?;
     let controller = ControllerSettings::from_yaml(text)
         .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
-    Ok(Some(Settings { controller, ..Settings::default() }))
+    let namespace = Some(namespace.to_owned());
+    Ok(Some(Settings { controller, namespace, ..Settings::default() }))
 }
 
 /// Says whether the controller of the cluster is upstream's, where none of ours has published its

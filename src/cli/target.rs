@@ -372,6 +372,8 @@ pub(crate) struct Chosen {
     pub(crate) catalog: String,
     /// A channel that has it: the default one, else the last by name.
     pub(crate) channel: Option<String>,
+    /// As a revision records it.
+    pub(crate) record: BundleRecord,
 }
 
 /// Returns the bundle that an extension would get.
@@ -397,10 +399,11 @@ pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
             });
             Ok(Chosen {
                 channel: channel.map(str::to_owned),
-                name: record.name,
-                version: record.version,
+                name: record.name.clone(),
+                version: record.version.clone(),
                 image: selected.bundle.image.clone(),
                 catalog: selected.catalog.to_owned(),
+                record,
             })
         }
         Err(error) => bail!("{}", Chain(&error)),

@@ -1,5 +1,5 @@
 //! Releases that upstream's Helm applier left in Secrets: what they look like there, and the revision
-//! that one becomes.
+//! that one becomes. What OLM Classic installed is handed over in the same form ([`secrets`]).
 //!
 //! A release is gzipped JSON in chunks: the first in an index Secret that names the others. All of it
 //! may have been edited, so every part is bounded and checked.
@@ -7,19 +7,21 @@
 //! Source: applying.md 2.2, 2.3.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 
+use flate2::Compression;
 use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use olm_api::CollisionProtection;
-use olm_api::keys::annotation;
+use olm_api::keys::{annotation, label};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::quote;
 use crate::extension::ValidExtension;
 use crate::object::Object;
 use crate::render::handover::prepare_for_revision;
-use crate::revision::{Account, Desired, Extension, RevisionError, built_in, phases};
+use crate::revision::{Account, BundleRecord, Desired, Extension, RevisionError, built_in, phases};
 
 /// Type of an index Secret.
 pub const INDEX_TYPE: &str = "operatorframework.io/index.v1";
@@ -29,6 +31,8 @@ pub const INDEX_SELECTOR: &str = "owner=operator-controller,type=index";
 pub const NAME: &str = "name";
 /// Key of a chunk in the data of both kinds of Secret.
 const CHUNK: &str = "chunk";
+/// Type of a Secret with another chunk.
+const CHUNK_TYPE: &str = "operatorframework.io/chunk.v1";
 const EXTRA_CHUNKS: &str = "extraChunks";
 const STATUS: &str = "status";
 const VERSION: &str = "version";
@@ -196,6 +200,7 @@ impl Release {
         account: &Account,
     ) -> Result<Desired, HelmError> {
         let owner = Extension::of(extension.object);
+        let of_classic = self.labels.contains_key(label::MIGRATED_FROM_CLASSIC);
         let mut annotations: BTreeMap<String, String> =
             self.labels.into_iter().filter(|(key, _)| RECORDED.contains(&key.as_str())).collect();
         let recorded = |key: &str| annotations.get(key).cloned().unwrap_or_default();
@@ -218,10 +223,81 @@ impl Release {
             annotations,
             probes: built_in(),
             deadline_minutes: extension.spec.progress_deadline_minutes,
-            collision_protection: CollisionProtection::None,
-            is_migrated: true,
+            // What Classic installed is nobody's when it is handed over.
+            collision_protection: match of_classic {
+                true => CollisionProtection::IfNoController,
+                false => CollisionProtection::None,
+            },
+            migrated_from: Some(match of_classic {
+                true => label::MIGRATED_FROM_CLASSIC,
+                false => label::MIGRATED_FROM_HELM,
+            }),
         })
     }
+}
+
+/// A Secret of a release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSecret {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub type_: &'static str,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its data.
+    pub data: BTreeMap<String, Vec<u8>>,
+}
+
+/// Returns the Secrets of a release that holds what OLM Classic installed for an extension, in the
+/// order in which they are written: the index last. Nothing if it is too large.
+pub fn secrets(
+    extension: &str,
+    bundle: &BundleRecord,
+    properties: Option<&str>,
+    objects: &[Object],
+) -> Option<Vec<StoredSecret>> {
+    let mut labels = bundle.annotations();
+    labels.insert(label::MIGRATED_FROM_CLASSIC.to_owned(), "true".to_owned());
+    let manifest: Vec<String> =
+        objects.iter().map(|object| Value::Object(object.0.clone()).to_string()).collect();
+    let properties = properties.map(|text| json!({annotation::PROPERTIES: text}));
+    let release = json!({
+        "name": extension, "version": 1, "labels": labels, "manifest": manifest.join("\n"),
+        "chart": {"metadata": {"annotations": properties}},
+    });
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(release.to_string().as_bytes()).ok()?;
+    let packed = gzip.finish().ok()?;
+    let chunks: Vec<&[u8]> = packed.chunks(MAX_CHUNK_BYTES).collect();
+    if chunks.len() > MAX_CHUNKS {
+        return None;
+    }
+    let name = |number: usize| match number {
+        0 => format!("{extension}-classic"),
+        number => format!("{extension}-classic-{number}"),
+    };
+    let others: Vec<String> = (1..chunks.len()).map(name).collect();
+    let secret = |number: usize, chunk: &[u8]| {
+        let shared = [(NAME, extension), ("owner", "operator-controller"), (VERSION, "1")];
+        let of_index = [(STATUS, DEPLOYED), ("type", "index")];
+        let of_index = of_index.into_iter().filter(|_| number == 0);
+        let labels = shared.into_iter().chain(of_index);
+        let mut data = BTreeMap::from([(CHUNK.to_owned(), chunk.to_vec())]);
+        if number == 0 {
+            data.insert(EXTRA_CHUNKS.to_owned(), json!(others).to_string().into_bytes());
+        }
+        StoredSecret {
+            name: name(number),
+            type_: if number == 0 { INDEX_TYPE } else { CHUNK_TYPE },
+            labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            data,
+        }
+    };
+    let numbered = chunks.into_iter().enumerate();
+    let mut secrets: Vec<_> = numbered.map(|(number, chunk)| secret(number, chunk)).collect();
+    secrets.reverse();
+    Some(secrets)
 }
 
 /// The parts of a release that are read.
@@ -246,10 +322,6 @@ struct ChartMetadata {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
     use rstest::rstest;
     use serde_json::json;
 
@@ -324,6 +396,41 @@ mod tests {
         assert_eq!(recorded(annotation::PROPERTIES), Some("[]"));
         assert_eq!(recorded("owner"), None);
         assert_eq!(desired.collision_protection, CollisionProtection::None);
+    }
+
+    #[test]
+    fn what_classic_installed_is_handed_over_as_a_release() {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "namespace": "ns"}, "data": {"text": "a\nb"}});
+        let object = Object::from_value(object).unwrap();
+        let bundle = BundleRecord {
+            name: "p.v1".into(),
+            package: "p".into(),
+            version: "1.0.0".into(),
+            release: None,
+            image: "r/p:1".into(),
+            constraints: None,
+        };
+        let written = secrets("e", &bundle, Some("[]"), std::slice::from_ref(&object)).unwrap();
+        let [only] = written.as_slice() else { panic!("{} Secrets", written.len()) };
+        let index = Index::read(&only.name, &only.labels, &only.data).unwrap();
+        assert_eq!(current(vec![index.clone()]), Some(index.clone()));
+        let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
+            "metadata": {"name": "e", "uid": "u"},
+            "spec": {"namespace": "ns",
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+        }))
+        .unwrap();
+        let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
+        let valid = ValidExtension::of(&extension).unwrap();
+        let desired = index.release(&[]).unwrap().desired(valid, &account).unwrap();
+        assert_eq!(desired.migrated_from, Some(label::MIGRATED_FROM_CLASSIC));
+        assert_eq!(desired.collision_protection, CollisionProtection::IfNoController);
+        assert_eq!(desired.annotations[annotation::BUNDLE_NAME], "p.v1");
+        assert_eq!(desired.annotations[annotation::PROPERTIES], "[]");
+        let held: Vec<_> = desired.phases.iter().flat_map(|phase| &phase.objects).collect();
+        assert_eq!(held.len(), 1);
+        assert_eq!(held[0].pointer("/data"), object.pointer("/data"));
     }
 
     #[rstest]

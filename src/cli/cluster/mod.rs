@@ -433,6 +433,13 @@ impl Cluster {
         self.settings.get_or_try_init(read).await
     }
 
+    /// Returns the namespace of the controller.
+    pub(crate) async fn system_namespace(&self) -> anyhow::Result<String> {
+        let found = self.settings().await?.namespace.clone();
+        let flagged = || self.flags.namespaces().first().copied().map(str::to_owned);
+        found.or_else(flagged).context("the namespace of the controller is not known")
+    }
+
     /// Fails where the controller is upstream's, which does not know an annotation that is to be
     /// written (plugin.md 5).
     pub(crate) async fn heeds(&self, key: &'static str) -> anyhow::Result<()> {

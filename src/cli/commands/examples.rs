@@ -91,7 +91,7 @@ const HELP: [Help; 29] = [
     (
         "migrate from-classic",
         &["migrate from-classic -f classic.yaml --report"],
-        "1 something is not carried, 3 it could not be read",
+        "1 something is not carried or not ready, 3 it could not be read, 4 timed out",
     ),
     ("doctor", &["doctor"], "1 a problem, 3 something is not known"),
 ];

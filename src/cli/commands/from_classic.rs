@@ -1,4 +1,5 @@
-//! `kubectl olm migrate from-classic`: what the Subscriptions of OLM Classic become.
+//! `kubectl olm migrate from-classic`: what the Subscriptions of OLM Classic become. With `--apply` they
+//! are moved, which is in `migrate`.
 //!
 //! Source: plugin.md 3.
 
@@ -14,11 +15,12 @@ use olm_core::yaml;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::commands::migrate::Moving;
 use crate::connection::Global;
 use crate::graph::plain;
 use crate::managed::failure;
-use crate::output::{Hinted, Outcome, Table, notice, one_line};
-use crate::verb::InNamespace;
+use crate::output::{Hinted, Outcome, Table, UsageError, notice, one_line};
+use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
 
 /// Flags of `migrate from-classic`.
 #[derive(Debug, Args)]
@@ -37,10 +39,28 @@ pub(crate) struct FromClassicArgs {
     /// Print the objects and the steps, on a terminal too
     #[arg(long)]
     print: bool,
-    /// Print the final extensions, which are not pinned to a version
+    /// Print the final extensions, which are not pinned to a version; with --apply make them so
     #[arg(long)]
     follow: bool,
+    /// Move running operators: check, back up, hand over, and detach them from OLM Classic
+    #[arg(long, conflicts_with_all = ["filename", "report", "print"])]
+    apply: bool,
+    /// Move every Subscription that is ready
+    #[arg(long, requires = "apply", conflicts_with = "subscriptions")]
+    all: bool,
+    /// File for what is changed or deleted; written before anything else
+    #[arg(long, requires = "apply", value_name = "FILE", default_value = BACKUP)]
+    backup: PathBuf,
+    #[command(flatten)]
+    on: OnCluster,
+    #[command(flatten)]
+    confirm: Confirm,
+    #[command(flatten)]
+    wait: Wait,
 }
+
+/// The default of `--backup`.
+const BACKUP: &str = "olm-classic-backup.yaml";
 
 /// Prints what becomes of Subscriptions; changes nothing.
 pub(crate) async fn run(
@@ -48,6 +68,12 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    if args.apply {
+        return apply(args, global, out).await;
+    }
+    if args.confirm.yes || args.confirm.rehearsal.of(global).dry_run.is_some() {
+        return Err(UsageError("--yes and --dry-run belong to --apply".to_owned()).into());
+    }
     let (objects, unread) = if args.filename.is_empty() {
         let client = Cluster::client(global).await?;
         from_cluster(&client, args.place.namespace.as_deref()).await?
@@ -89,6 +115,33 @@ pub(crate) async fn run(
     } else {
         Outcome::Failed
     })
+}
+
+/// Moves Subscriptions.
+async fn apply(
+    args: FromClassicArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    if args.subscriptions.is_empty() && !args.all {
+        let text = "--apply moves named Subscriptions, or --all of them";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let global = &args.confirm.rehearsal.of(global);
+    let cluster = args.on.connect(global).await?;
+    let (objects, unread) = from_cluster(cluster.own_client(), None).await?;
+    if let Some(why) = unread.first() {
+        anyhow::bail!("{why}");
+    }
+    let moving = Moving {
+        names: args.subscriptions,
+        namespace: args.place.namespace,
+        backup: args.backup,
+        follow: args.follow,
+        confirm: args.confirm,
+        wait: args.wait,
+    };
+    moving.run(&cluster, objects, global, out).await
 }
 
 fn report(answer: &Answer) -> Table {

@@ -22,6 +22,7 @@ pub(crate) mod history;
 pub(crate) mod images;
 pub(crate) mod install;
 pub(crate) mod lock;
+pub(crate) mod migrate;
 pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod range;
@@ -159,8 +160,10 @@ pub(crate) enum ClusterCommand {
 /// Where a cluster comes from.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
-    /// Convert Subscriptions of OLM Classic to ClusterExtensions
-    FromClassic(from_classic::FromClassicArgs),
+    /// Convert Subscriptions of OLM Classic to ClusterExtensions; move running operators
+    FromClassic(Box<from_classic::FromClassicArgs>),
+    /// Give moved operators back to OLM Classic
+    Rollback(migrate::RollbackArgs),
     /// Show what blocks taking this cluster over from upstream
     FromUpstream(doctor::FromUpstreamArgs),
 }
@@ -239,7 +242,10 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
             cluster_check::run(args, global, out).await
         }
         Command::Migrate(MigrateCommand::FromClassic(args)) => {
-            from_classic::run(args, global, out).await
+            from_classic::run(*args, global, out).await
+        }
+        Command::Migrate(MigrateCommand::Rollback(args)) => {
+            migrate::rollback(args, global, out).await
         }
         Command::Migrate(MigrateCommand::FromUpstream(args)) => {
             doctor::from_upstream(&args, global, out).await

@@ -42,7 +42,7 @@ pub(crate) struct RenderArgs {
 }
 
 /// The flags that decide what a bundle becomes; every command that renders has them.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Rendering {
     /// Namespace the operator watches; all of them when left out
     #[arg(long, value_name = "NAMESPACE")]
@@ -149,6 +149,11 @@ impl Rendering {
             None => Additions::default(),
         };
         Ok(Self { additions: (additions, extension.map(str::to_owned)), ..self.clone() })
+    }
+
+    /// Returns how bundles are rendered with a configuration.
+    pub(crate) fn configured(inline: Option<Value>) -> Self {
+        Self { inline, ..Self::default() }
     }
 
     /// Returns the configuration that the flags give.

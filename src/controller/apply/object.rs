@@ -15,7 +15,7 @@ use crate::cluster::code;
 /// How often a write that met a concurrent one is decided anew within one reconcile.
 const MAX_ATTEMPTS: usize = 3;
 /// Managers whose fields a takeover makes ours: those a Helm installation left behind.
-const HELM_MANAGERS: [&str; 2] = [manager::OPERATOR_CONTROLLER, "helm"];
+const EARLIER_MANAGERS: [&str; 4] = [manager::OPERATOR_CONTROLLER, "helm", "olm", "catalog"];
 
 /// An object beside what is on the cluster.
 pub(super) struct Observed<'a> {
@@ -231,7 +231,7 @@ impl Observed<'_> {
                 }
             }
             (Decision::Adopt, Some(live)) => {
-                let live = self.upgrade_managed_fields(live.clone(), &HELM_MANAGERS).await?;
+                let live = self.upgrade_managed_fields(live.clone(), &EARLIER_MANAGERS).await?;
                 let desired = desired_object(content, &revision.owner, Some(&live));
                 self.endpoint.apply(&desired, true).await.map(Some)
             }

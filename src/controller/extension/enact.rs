@@ -26,6 +26,7 @@ use super::Attempt;
 use super::certificates::Certificates;
 use super::content::Content;
 use super::error::{ContentError, ExtensionError};
+use super::takeover::is_of_classic;
 use crate::account::Known;
 use crate::backoff::jittered;
 use crate::revision::{complete_content, newest, plan_revision, without_content, write_revision};
@@ -128,6 +129,9 @@ impl Attempt<'_> {
         };
         let newest =
             newest(self.revisions).filter(|newest| BundleRecord::of(newest).is_same_bundle(target));
+        if newest.is_some_and(is_of_classic) {
+            return Ok(Enacted { certificates_kept: true, ..Enacted::default() });
+        }
         let resolved = match self.resolved(target).await {
             Ok(resolved) => resolved,
             // What runs does not need its image: the newest revision holds its content.

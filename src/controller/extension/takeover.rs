@@ -120,13 +120,19 @@ async fn list_earlier(client: &Client) -> Result<Vec<ObjectMeta>, RequestError> 
     }
 }
 
-/// The names of the releases on the cluster. They are listed once: nobody makes new ones while this
-/// process leads.
+/// The names of the releases on the cluster. They are listed once: but for those of what OLM Classic
+/// installed, nobody makes new ones while this process leads.
 #[derive(Debug, Default)]
 struct HelmReleases(OnceCell<Mutex<BTreeSet<String>>>);
 
 impl HelmReleases {
-    async fn has(&self, secrets: &Api<Secret>, name: &str) -> Result<bool, RequestError> {
+    /// Says whether there is a release; where `asks`, one that was made since counts too.
+    async fn has(
+        &self,
+        secrets: &Api<Secret>,
+        name: &str,
+        asks: bool,
+    ) -> Result<bool, RequestError> {
         let listed = self.0.get_or_try_init(|| async {
             let params = ListParams::default().labels(helm::INDEX_SELECTOR);
             let found = secrets.list_metadata(&params).await;
@@ -135,8 +141,18 @@ impl HelmReleases {
             let names = names.filter_map(|secret| secret.labels().get(helm::NAME).cloned());
             Ok(Mutex::new(names.collect()))
         });
-        let listed = listed.await?.lock();
-        Ok(listed.unwrap_or_else(PoisonError::into_inner).contains(name))
+        let listed = listed.await?;
+        let locked = || listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if locked().contains(name) || !asks {
+            return Ok(locked().contains(name));
+        }
+        let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
+        let found = secrets.list_metadata(&ListParams::default().labels(&labels)).await;
+        let found = found.map_err(RequestError::doing("listing a Helm release"))?;
+        if !found.items.is_empty() {
+            locked().insert(name.to_owned());
+        }
+        Ok(!found.items.is_empty())
     }
 
     fn forget(&self, name: &str) {
@@ -157,7 +173,7 @@ impl Context {
         let (name, secrets) = (extension.name_any(), self.helm_secrets());
         if policy == UninstallPolicy::Delete
             || is_orphaned(&extension.metadata)
-            || !self.before.helm.has(&secrets, &name).await?
+            || !self.before.helm.has(&secrets, &name, false).await?
         {
             return Ok(None);
         }
@@ -193,7 +209,11 @@ impl Attempt<'_> {
         };
         // It is what runs: its rollout was Helm's.
         let mut status = made.status.clone().unwrap_or_default();
-        migrated().put(&mut status.conditions, made.metadata.generation, Timestamp::now());
+        migrated(is_of_classic(&made)).put(
+            &mut status.conditions,
+            made.metadata.generation,
+            Timestamp::now(),
+        );
         let made = self.with_status(made, status).await?;
         let revisions = vec![made];
         self.ctx.revisions.wrote(self.extension.object, &revisions);
@@ -211,7 +231,10 @@ impl Attempt<'_> {
         let due = taken.any(|set| bundle_version(set) != bundle_version(newest));
         let name = self.extension.object.name_any();
         let secrets = ctx.helm_secrets();
-        if !due || !is_rolled_out(self.revisions) || !ctx.before.helm.has(&secrets, &name).await? {
+        if !due
+            || !is_rolled_out(self.revisions)
+            || !ctx.before.helm.has(&secrets, &name, false).await?
+        {
             return Ok(());
         }
         // The other chunks are owned by the index.
@@ -245,7 +268,9 @@ impl Attempt<'_> {
         let ctx = self.ctx;
         let name = self.extension.object.name_any();
         let secrets = ctx.helm_secrets();
-        if !ctx.before.helm.has(&secrets, &name).await? {
+        // What OLM Classic installed is handed over in this form while this process leads.
+        let asks = self.extension.object.annotations().contains_key(policy::ADOPT);
+        if !ctx.before.helm.has(&secrets, &name, asks).await? {
             return Ok(None);
         }
         let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
@@ -285,7 +310,13 @@ impl Attempt<'_> {
 }
 
 fn is_migrated(set: &ClusterObjectSet) -> bool {
-    set.labels().contains_key(label::MIGRATED_FROM_HELM)
+    set.labels().contains_key(label::MIGRATED_FROM_HELM) || is_of_classic(set)
+}
+
+/// Says whether a revision holds what OLM Classic installed: it stays as it is until another version
+/// replaces it, so that no pod restarts.
+pub(super) fn is_of_classic(set: &ClusterObjectSet) -> bool {
+    set.labels().contains_key(label::MIGRATED_FROM_CLASSIC)
 }
 
 fn of_type(secrets: Vec<Secret>, type_: &str) -> impl Iterator<Item = Secret> {

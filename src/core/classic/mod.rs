@@ -10,6 +10,7 @@ mod csv;
 mod group;
 mod source;
 mod subscription;
+pub mod takeover;
 
 use std::collections::BTreeMap;
 

@@ -191,7 +191,7 @@ mod tests {
             probes: Vec::new(),
             deadline_minutes: None,
             collision_protection: CollisionProtection::Prevent,
-            is_migrated: false,
+            migrated_from: None,
         }
     }
 

@@ -52,7 +52,7 @@ pub fn desired(extension: ValidExtension<'_>, account: &Account, source: Source<
         probes: built_in(),
         deadline_minutes: extension.spec.progress_deadline_minutes,
         collision_protection: CollisionProtection::Prevent,
-        is_migrated: false,
+        migrated_from: None,
     }
 }
 

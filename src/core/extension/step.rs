@@ -116,7 +116,7 @@ mod tests {
             probes: Vec::new(),
             deadline_minutes: None,
             collision_protection: CollisionProtection::Prevent,
-            is_migrated: false,
+            migrated_from: None,
         };
         let hook = json!({"apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "h"},

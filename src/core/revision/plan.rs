@@ -56,8 +56,8 @@ pub struct Desired {
     pub deadline_minutes: Option<i32>,
     /// Protection of existing objects, normally `Prevent`.
     pub collision_protection: CollisionProtection,
-    /// Whether it holds what Helm installed; it is labelled so.
-    pub is_migrated: bool,
+    /// The label that tells who else installed what it holds, if somebody did.
+    pub migrated_from: Option<&'static str>,
 }
 
 impl Desired {
@@ -312,8 +312,8 @@ fn object_set(
         (label::OWNER_KIND.to_owned(), label::OWNER_KIND_EXTENSION.to_owned()),
         (label::OWNER_NAME.to_owned(), owner.clone()),
     ]);
-    if desired.is_migrated {
-        labels.insert(label::MIGRATED_FROM_HELM.to_owned(), "true".to_owned());
+    if let Some(label) = desired.migrated_from {
+        labels.insert(label.to_owned(), "true".to_owned());
     }
     ClusterObjectSet {
         metadata: ObjectMeta {

@@ -745,7 +745,7 @@ fn desired(version: &str) -> Desired {
         probes: built_in(),
         deadline_minutes: None,
         collision_protection: CollisionProtection::Prevent,
-        is_migrated: false,
+        migrated_from: None,
     }
 }
 

@@ -128,13 +128,11 @@ pub fn succeeded() -> Statement {
     Statement::yes(types::SUCCEEDED, Reason::Succeeded, "Revision succeeded rolling out.")
 }
 
-/// `Succeeded` of a revision that was built from a Helm release.
-pub fn migrated() -> Statement {
-    Statement::yes(
-        types::SUCCEEDED,
-        Reason::Succeeded,
-        "Revision succeeded - migrated from Helm release",
-    )
+/// `Succeeded` of a revision that was built from a Helm release, or from what OLM Classic installed.
+pub fn migrated(of_classic: bool) -> Statement {
+    let from = if of_classic { "OLM Classic" } else { "Helm release" };
+    let text = format!("Revision succeeded - migrated from {from}");
+    Statement::yes(types::SUCCEEDED, Reason::Succeeded, text)
 }
 
 /// Returns the line about the first object of a phase that fails its probes, and why.

@@ -450,7 +450,7 @@ fn every_crate_takes_the_lints_of_the_workspace() {
 const FLAGS: usize = 59;
 const COMMON_FLAGS: usize = 40;
 /// Commands of the plugin, those below another one counted each.
-const COMMANDS: usize = 39;
+const COMMANDS: usize = 40;
 /// Annotations that users set.
 const ANNOTATIONS: usize = 23;
 

@@ -63,3 +63,36 @@ fn a_file_without_subscriptions_is_no_answer() {
     assert_eq!((code, text.as_str()), (1, ""));
     assert_eq!(errors, "error: no Subscriptions found\n");
 }
+
+// plugin.md 3
+#[test]
+fn moving_is_asked_for_in_one_way() {
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+            .arg("migrate")
+            .args(arguments)
+            .env("KUBECONFIG", "/nonexistent")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), text)
+    };
+    for (arguments, want) in [
+        (&["from-classic", "--apply"][..], "--apply moves named Subscriptions, or --all of them"),
+        (&["from-classic", "--yes", "lamp"], "--yes and --dry-run belong to --apply"),
+        (&["from-classic", "--dry-run", "lamp"], "--yes and --dry-run belong to --apply"),
+        (&["from-classic", "--all"], "--apply"),
+        (&["from-classic", "--backup", "x"], "--apply"),
+        (&["from-classic", "--apply", "--all", "lamp"], "cannot be used with"),
+        (&["from-classic", "--apply", "--all", "-f", FLEET], "cannot be used with"),
+        (&["from-classic", "--apply", "--all", "--report"], "cannot be used with"),
+        (&["rollback"], "<FILE>"),
+    ] {
+        let (code, text) = run(arguments);
+        assert_eq!(code, 2, "{arguments:?}: {text}");
+        assert!(text.contains(want), "{arguments:?}: {text}");
+    }
+    let (code, text) = run(&["rollback", "/nonexistent/backup.yaml"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("/nonexistent/backup.yaml: there is no such file"), "{text}");
+}

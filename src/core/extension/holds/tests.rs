@@ -42,7 +42,7 @@ fn desired(extension: &ClusterExtension) -> Desired {
         probes: Vec::new(),
         deadline_minutes: None,
         collision_protection: CollisionProtection::Prevent,
-        is_migrated: false,
+        migrated_from: None,
     }
 }
 

@@ -1,0 +1,405 @@
+//! What a Subscription needs to be moved: its objects, the checks and what is written.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use kube::Client;
+use olm_api::ClusterExtension;
+use olm_api::keys::policy;
+use olm_core::classic::takeover::{Csv, Facts, Failed, Progress, Verdict, content, uid};
+use olm_core::classic::{Classic, GROUP, Migration};
+use olm_core::extension::ValidExtension;
+use olm_core::helm;
+use olm_core::object::Object;
+use olm_core::rbac::{Account, BundleObjects, Options, manifests};
+use serde_json::{Value, json};
+
+use super::backup::{Backup, Entry};
+use super::objects;
+use crate::bundle_source::load_bundle_source;
+use crate::changes;
+use crate::cluster::Cluster;
+use crate::commands::render::Rendering;
+use crate::output::one_line;
+use crate::target::chosen;
+
+/// A Subscription that is to be moved.
+pub(super) struct Candidate {
+    pub(super) subscription: Object,
+    pub(super) verdict: Verdict,
+    pub(super) failed: Vec<Failed>,
+    /// What a person should know.
+    pub(super) notes: Vec<String>,
+    pub(super) progress: Progress,
+    /// What is, or has to be, in the backup.
+    pub(super) entry: Option<Entry>,
+    /// Whether it is there already.
+    pub(super) is_kept: bool,
+    pub(super) plan: Option<Plan>,
+}
+
+/// What is written to move it.
+pub(super) struct Plan {
+    /// The account and its rights.
+    pub(super) rights: Vec<Object>,
+    /// What runs, as the content of the first revision.
+    pub(super) stored: Vec<Object>,
+    pub(super) extension: Object,
+    pub(super) follow: Option<Object>,
+    pub(super) version: String,
+}
+
+/// What the candidates of a run share.
+pub(super) struct World<'a> {
+    pub(super) cluster: &'a Cluster,
+    /// Every object of Classic: as the backup has it, else as it is.
+    objects: Vec<Object>,
+    /// The Subscriptions that are there.
+    live: BTreeSet<(String, String)>,
+    moving: BTreeSet<(String, String)>,
+    migrations: Vec<Migration>,
+    extensions: Vec<ClusterExtension>,
+    namespace: String,
+    follow: bool,
+}
+
+fn key(object: &Object) -> (String, String) {
+    (object.namespace().to_owned(), object.name().to_owned())
+}
+
+impl<'a> World<'a> {
+    /// Finds the Subscriptions of these names, all of them without names; in a namespace if one is
+    /// given.
+    pub(super) async fn new(
+        cluster: &'a Cluster,
+        live: Vec<Object>,
+        backup: &Backup,
+        (names, namespace, follow): (&[String], Option<&str>, bool),
+    ) -> anyhow::Result<(Self, Vec<(String, String)>)> {
+        let subscriptions = live.iter().filter(|it| it.kind() == "Subscription");
+        let there: BTreeSet<_> = subscriptions.map(key).collect();
+        // While a Subscription is there, nothing of Classic is changed: what was kept is outdated.
+        let kept = backup.last().into_iter().filter(|entry| !there.contains(&entry.owned_key()));
+        let mut objects: Vec<Object> = kept.flat_map(Entry::objects).collect();
+        for object in live {
+            let same = |known: &Object| known.kind() == object.kind() && key(known) == key(&object);
+            if !objects.iter().any(same) {
+                objects.push(object);
+            }
+        }
+        let is_wanted = |it: &&Object| {
+            it.kind() == "Subscription"
+                && (names.is_empty() || names.iter().any(|name| name == it.name()))
+                && namespace.is_none_or(|namespace| namespace == it.namespace())
+        };
+        let wanted: Vec<&Object> = objects.iter().filter(is_wanted).collect();
+        if let Some(name) = names.iter().find(|name| wanted.iter().all(|it| it.name() != **name)) {
+            anyhow::bail!("there is no Subscription {name:?}");
+        }
+        let installed = |it: &&Object| {
+            let csv = it.pointer("/status/installedCSV").and_then(Value::as_str)?;
+            Some((it.namespace().to_owned(), csv.to_owned()))
+        };
+        let moving = wanted.iter().filter_map(installed).collect();
+        let migrations = Classic::new(&objects).convert(&[]).migrations;
+        let order = |key: &(String, String)| {
+            migrations.iter().position(|it| it.subscription == *key).unwrap_or(usize::MAX)
+        };
+        let mut keys: Vec<_> = wanted.into_iter().map(key).collect();
+        keys.sort_by_key(order);
+        let extensions = cluster.extensions().await?;
+        let namespace = cluster.system_namespace().await?;
+        let world = Self {
+            cluster,
+            live: there,
+            moving,
+            migrations,
+            extensions,
+            namespace,
+            objects,
+            follow,
+        };
+        Ok((world, keys))
+    }
+
+    fn client(&self) -> &Client {
+        self.cluster.own_client()
+    }
+
+    /// Judges a Subscription.
+    pub(super) async fn candidate(
+        &self,
+        wanted: &(String, String),
+        backup: &Backup,
+    ) -> anyhow::Result<Candidate> {
+        let mut subscriptions = self.objects.iter().filter(|it| it.kind() == "Subscription");
+        let subscription = subscriptions.find(|it| key(it) == *wanted);
+        let subscription = subscription.ok_or_else(|| anyhow::anyhow!("it is gone"))?;
+        let kept = backup.last().into_iter().find(|it| it.key() == (&wanted.0, &wanted.1));
+        let kept = kept.filter(|_| !self.live.contains(wanted)).cloned();
+        let mut found = Candidate {
+            subscription: subscription.clone(),
+            verdict: Verdict::NotReady,
+            failed: Vec::new(),
+            notes: Vec::new(),
+            progress: Progress { subscribed: true, csv: Csv::Kept, extended: false },
+            is_kept: kept.is_some(),
+            entry: kept,
+            plan: None,
+        };
+        let none: &[Object] = &[];
+        let facts =
+            Facts { subscription, classic: &self.objects, running: none, moving: &self.moving };
+        let running = match (&found.entry, facts.csv()) {
+            (Some(entry), _) => self.still(&entry.running()).await?,
+            (None, Some(csv)) => objects::running(self.client(), csv, &facts.plans()).await?,
+            (None, None) => Vec::new(),
+        };
+        let facts = Facts { running: &running, ..facts };
+        found.progress = self.progress(&facts).await?;
+        if found.progress.extended {
+            found.verdict = Verdict::Moved;
+            return Ok(found);
+        }
+        if found.progress.subscribed {
+            found.failed = facts.failed();
+        }
+        self.occupied(&mut found);
+        if let (Some(csv), []) = (facts.csv(), found.failed.as_slice()) {
+            self.add_plan(&mut found, csv, &running).await;
+            let extension = self.migration(subscription).map(|it| it.extension.name());
+            if found.entry.is_none() {
+                let mut others = facts.plans();
+                others.extend(facts.groups());
+                found.entry = Some(Entry::new(
+                    backup.cluster(),
+                    extension.unwrap_or_default(),
+                    subscription,
+                    csv,
+                    (&others, &running),
+                ));
+            }
+        }
+        found.verdict = Verdict::of(&found.failed);
+        Ok(found)
+    }
+
+    fn migration(&self, subscription: &Object) -> Option<&Migration> {
+        self.migrations.iter().find(|it| it.subscription == key(subscription))
+    }
+
+    /// Returns what of the remembered objects is still there.
+    async fn still(&self, remembered: &[Object]) -> anyhow::Result<Vec<Object>> {
+        let mut found = Vec::new();
+        for object in remembered {
+            found.extend(objects::live(self.client(), object).await?);
+        }
+        Ok(found)
+    }
+
+    async fn progress(&self, facts: &Facts<'_>) -> anyhow::Result<Progress> {
+        let subscribed = self.live.contains(&key(facts.subscription));
+        let csv = match facts.csv() {
+            None => Csv::Gone,
+            Some(csv) => {
+                let live = objects::live(self.client(), csv).await?;
+                Csv::of(live.filter(|live| uid(live) == uid(csv)).as_ref())
+            }
+        };
+        let extension = self.migration(facts.subscription).map(|it| it.extension.name());
+        let installed = self.extensions.iter().any(|it| {
+            let status = it.status.as_ref().and_then(|status| status.install.as_ref());
+            it.metadata.name.as_deref() == extension && status.is_some()
+        });
+        let extended = !subscribed && csv == Csv::Gone && installed;
+        Ok(Progress { subscribed, csv, extended })
+    }
+
+    /// Adds what has the place of the extension.
+    fn occupied(&self, found: &mut Candidate) {
+        let Some(migration) = self.migration(&found.subscription) else {
+            let text = "it cannot be an extension, or another Subscription of its package is one";
+            let name = found.subscription.name();
+            let hint = format!("kubectl olm migrate from-classic {name} --report names the field");
+            return found.failed.push(Failed::conflict("package", text, hint));
+        };
+        let (wanted, package) = (migration.extension.name(), package(&migration.extension));
+        for extension in &self.extensions {
+            let name = extension.metadata.name.as_deref().unwrap_or_default();
+            let ours = ValidExtension::of(extension)
+                .is_some_and(|valid| valid.filter.package_name == package);
+            // One that this move has made.
+            if name == wanted && ours && found.is_kept {
+                continue;
+            }
+            if name == wanted || ours {
+                let text = format!("extension {name} is there already");
+                let hint = format!("kubectl olm status {name}");
+                found.failed.push(Failed::conflict("extension", text, hint));
+            }
+        }
+    }
+
+    /// Adds what is written, or why it cannot be.
+    async fn add_plan(&self, found: &mut Candidate, csv: &Object, running: &[Object]) {
+        match self.plan(found, csv, running).await {
+            Ok(plan) => {
+                if let Err(error) = changes::rehearse(self.client(), &plan.rights).await {
+                    let hint = "have an administrator run this";
+                    found.failed.push(Failed::new("rights", one_line(&error), hint));
+                }
+                found.plan = Some(plan);
+            }
+            Err(failed) => return found.failed.push(failed),
+        }
+        for live in running.iter().filter(|it| it.group() != GROUP) {
+            let kept = content(live);
+            let called = changes::named(live);
+            match changes::would_change(self.client(), &kept, live).await {
+                Ok(paths) => {
+                    let path = paths.iter().find(|path| !path.starts_with(".metadata"));
+                    if let Some(path) = path {
+                        let text = format!("{called} cannot be kept as it is: {path} would change");
+                        let hint = "report this: no operator is moved with a restart";
+                        found.failed.push(Failed::new("objects", text, hint));
+                    }
+                }
+                Err(why) => {
+                    let hint = "have an administrator run this";
+                    found.failed.push(Failed::new("rights", format!("{called}: {why}"), hint));
+                }
+            }
+        }
+    }
+
+    async fn plan(
+        &self,
+        found: &mut Candidate,
+        csv: &Object,
+        running: &[Object],
+    ) -> Result<Plan, Failed> {
+        let Some(migration) = self.migration(&found.subscription) else {
+            return Err(Failed::conflict("package", "it is not converted", "see above"));
+        };
+        let broken = |why: String| Failed::new("bundle", why, "it cannot be an extension yet");
+        if !migration.is_decided {
+            return Err(broken("the namespaces that it watches are not known".to_owned()));
+        }
+        let extension = migration.extension.clone();
+        let typed: ClusterExtension = serde_json::from_value(extension.clone().into_value())
+            .map_err(|error| broken(error.to_string()))?;
+        let valid = ValidExtension::of(&typed);
+        let valid = valid.ok_or_else(|| broken("it names no package".to_owned()))?;
+        let missing =
+            |why: String| Failed::new("catalog", why, self.catalog_hint(&found.subscription));
+        let offered = self.cluster.offers(valid.filter.clone()).await;
+        let offered = offered.map_err(|error| missing(one_line(&error)))?;
+        let offered = chosen(&offered).map_err(|error| missing(one_line(&error)))?;
+        if offered.name != csv.name() {
+            let text =
+                format!("catalog {} has {}, not {}", offered.catalog, offered.name, csv.name());
+            return Err(missing(text));
+        }
+        let bundle = load_bundle_source(&offered.image).await;
+        let bundle = bundle.map_err(|error| broken(one_line(&error)))?;
+        let namespace = valid.spec.namespace.as_str();
+        let rendered = Rendering::configured(valid.inline_config()).installed(&bundle, namespace);
+        let rendered = rendered.map_err(|error| broken(one_line(&error)))?;
+        let kept: Vec<Object> =
+            running.iter().filter(|it| it.group() != GROUP).map(content).collect();
+        let account = extension.pointer("/spec/serviceAccount/name").and_then(Value::as_str);
+        let account = Account {
+            namespace: namespace.to_owned(),
+            name: account.unwrap_or_default().to_owned(),
+        };
+        let name = offered.name.as_str();
+        let both = [&rendered, &kept].map(|objects| BundleObjects { name, objects });
+        let options = Options { stable: self.follow, ..Options::default() };
+        let (rights, warnings) =
+            manifests(&both, &account, &options).map_err(|error| broken(error.to_string()))?;
+        found.notes.extend(warnings.iter().map(ToString::to_string));
+        found.notes.extend(self.differences(csv, &rendered, running).await);
+        let properties = bundle.csv.annotations.get(olm_api::keys::annotation::PROPERTIES);
+        let properties = properties.map(String::as_str);
+        let stored = helm::secrets(extension.name(), &offered.record, properties, &kept);
+        let stored = stored.ok_or_else(|| broken("what runs is too large to store".to_owned()))?;
+        Ok(Plan {
+            rights,
+            stored: stored.iter().filter_map(|it| secret(it, &self.namespace)).collect(),
+            extension: adopting(extension),
+            follow: migration.follow.clone().map(adopting),
+            version: offered.version,
+        })
+    }
+
+    /// Returns how to get the catalog of a Subscription.
+    fn catalog_hint(&self, subscription: &Object) -> String {
+        let text = |object: &Object, path: &str| {
+            let found = object.pointer(path).and_then(Value::as_str);
+            found.unwrap_or_default().to_owned()
+        };
+        let source = text(subscription, "/spec/source");
+        let sources = self.objects.iter().filter(|it| it.kind() == "CatalogSource");
+        let image = { sources }.find(|it| it.name() == source).map(|it| text(it, "/spec/image"));
+        match image.filter(|image| !image.is_empty()) {
+            Some(image) => format!("kubectl olm catalog add {source} {image}"),
+            None => "kubectl olm catalog build makes an image with it, catalog add serves that"
+                .to_owned(),
+        }
+    }
+
+    /// Says what stays as Classic made it until the next version.
+    async fn differences(
+        &self,
+        csv: &Object,
+        rendered: &[Object],
+        running: &[Object],
+    ) -> Vec<String> {
+        let mut notes = Vec::new();
+        for object in rendered.iter().filter(|it| it.kind() == "Deployment") {
+            let same = |it: &&Object| it.identity() == object.identity();
+            let Some(live) = running.iter().find(same) else {
+                continue;
+            };
+            let found = changes::would_change(self.client(), object, live).await;
+            let paths = found.unwrap_or_default();
+            let paths: Vec<_> = paths.into_iter().filter(|it| it.starts_with(".spec")).collect();
+            if !paths.is_empty() {
+                let named = changes::named(object);
+                notes.push(format!("the next version changes {named}: {}", paths.join(", ")));
+            }
+        }
+        let until = csv.pointer("/status/certsRotateAt").and_then(Value::as_str);
+        if let Some(until) = until {
+            notes.push(format!(
+                "its certificate is that of Classic, and nobody renews it: install another version before {until}"
+            ));
+        }
+        notes
+    }
+}
+
+fn package(extension: &Object) -> &str {
+    let package = extension.pointer("/spec/source/catalog/packageName");
+    package.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns an extension that takes over what runs: the controller asks for it where it may adopt.
+fn adopting(mut extension: Object) -> Object {
+    let metadata = extension.metadata_mut();
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if annotations.get(policy::ADOPT).is_none() {
+        annotations[policy::ADOPT] = json!("CustomResourceDefinition");
+    }
+    extension
+}
+
+fn secret(stored: &helm::StoredSecret, namespace: &str) -> Option<Object> {
+    let data = stored.data.iter();
+    let data: serde_json::Map<String, Value> =
+        data.map(|(key, bytes)| (key.clone(), json!(BASE64_STANDARD.encode(bytes)))).collect();
+    Object::from_value(json!({"apiVersion": "v1", "kind": "Secret", "type": stored.type_,
+        "metadata": {"name": stored.name, "namespace": namespace, "labels": stored.labels},
+        "data": data}))
+}

@@ -1,0 +1,236 @@
+//! `kubectl olm migrate from-classic --apply`: the verdicts, the backup and the steps.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use kube::Client;
+use kube::api::DeleteParams;
+use olm_api::ClusterExtension;
+use olm_core::classic::takeover::{Step, Verdict, steps};
+use olm_core::object::Object;
+use serde_json::json;
+
+use super::backup::{Backup, Entry};
+use super::candidate::{Candidate, Plan, World};
+use super::objects;
+use crate::changes;
+use crate::cluster::Cluster;
+use crate::connection::Global;
+use crate::graph::plain;
+use crate::output::{Outcome, notice};
+use crate::verb::{Confirm, Wait};
+
+/// What is moved, and how.
+pub(crate) struct Moving {
+    /// Names of Subscriptions; all of them without names.
+    pub(crate) names: Vec<String>,
+    /// Their namespace.
+    pub(crate) namespace: Option<String>,
+    /// File of the backup.
+    pub(crate) backup: PathBuf,
+    /// Whether extensions follow their channels afterwards.
+    pub(crate) follow: bool,
+    /// Whether it is asked before.
+    pub(crate) confirm: Confirm,
+    /// How long is waited.
+    pub(crate) wait: Wait,
+}
+
+impl Moving {
+    /// Checks, shows the verdicts, asks, backs up and moves. `objects` are those of Classic.
+    pub(crate) async fn run(
+        &self,
+        cluster: &Cluster,
+        objects: Vec<Object>,
+        global: &Global,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let client = cluster.own_client();
+        let mut backup = Backup::open(&self.backup, &objects::cluster_id(client).await?)?;
+        let wanted = (self.names.as_slice(), self.namespace.as_deref(), self.follow);
+        let (world, keys) = World::new(cluster, objects, &backup, wanted).await?;
+        anyhow::ensure!(!keys.is_empty(), "no Subscriptions found");
+        let mut candidates = Vec::new();
+        for key in &keys {
+            let candidate = world.candidate(key, &backup).await;
+            let candidate =
+                candidate.with_context(|| format!("Subscription {}/{}", key.0, key.1))?;
+            show(&candidate, out)?;
+            candidates.push(candidate);
+        }
+        let fine = |it: &Candidate| matches!(it.verdict, Verdict::Ready | Verdict::Moved);
+        let outcome = if candidates.iter().all(fine) { Outcome::Done } else { Outcome::Failed };
+        candidates.retain(fine);
+        let ready = candidates.iter().filter(|it| it.verdict == Verdict::Ready).count();
+        if global.dry_run.is_some() {
+            return Ok(outcome);
+        }
+        if ready > 0 {
+            let question = format!("Move {ready} of {}?", keys.len());
+            if !self.confirm.agreed(&question, "--yes does it, --dry-run shows it")? {
+                return Ok(Outcome::Failed);
+            }
+            let new = candidates.iter().filter(|it| !it.is_kept && it.verdict == Verdict::Ready);
+            let new: Vec<Entry> = new.filter_map(|it| it.entry.clone()).collect();
+            backup.add(new)?;
+            writeln!(out, "backup: {}", self.backup.display())?;
+        }
+        // All of them first: what is subscribed to would have Classic install again what is not.
+        for candidate in &candidates {
+            prepare(client, candidate, out).await?;
+        }
+        for candidate in &candidates {
+            unsubscribe(client, candidate, out).await?;
+        }
+        for candidate in &candidates {
+            let moved = self.finish(client, candidate, global, out).await?;
+            if moved != Outcome::Done {
+                let file = self.backup.display();
+                notice(&format!(
+                    "hint: run it again to continue, or kubectl olm migrate rollback {file}"
+                ));
+                return Ok(moved);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Does what follows the deletion of the Subscription.
+    async fn finish(
+        &self,
+        client: &Client,
+        candidate: &Candidate,
+        global: &Global,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let Some(entry) = &candidate.entry else {
+            return Ok(Outcome::Done);
+        };
+        let (subscription, csv) = entry.moved()?;
+        for step in steps(candidate.progress) {
+            match (step, &candidate.plan) {
+                (Step::Prepare | Step::Unsubscribe, _) | (Step::Extend, None) => {}
+                (Step::Hold, _) => objects::hold_csv(client, &csv).await?,
+                (Step::Release, _) => {
+                    let count = objects::release_all(client, &csv, &entry.running()).await?;
+                    writeln!(out, "{}: {count} objects released from Classic", csv.name())?;
+                }
+                (Step::Dismiss, _) => {
+                    objects::dismiss_csv(client, &csv, self.wait.timeout).await?;
+                    writeln!(out, "{} deleted", changes::named(&csv))?;
+                }
+                (Step::Extend, Some(plan)) => {
+                    let outcome = self.extend(client, plan, global, out).await?;
+                    if outcome != Outcome::Done {
+                        return Ok(outcome);
+                    }
+                }
+                (Step::CleanUp, _) => clean_up(client, entry, (&subscription, &csv), out).await?,
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Makes the extension, and waits for it.
+    async fn extend(
+        &self,
+        client: &Client,
+        plan: &Plan,
+        global: &Global,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        changes::apply(client, std::slice::from_ref(&plan.extension), out).await?;
+        let name = plan.extension.name();
+        let live = objects::live(client, &plan.extension).await?;
+        let live = live.with_context(|| format!("ClusterExtension {name} is gone"))?;
+        let uid = live.pointer("/metadata/uid").cloned().unwrap_or_default();
+        for secret in &plan.stored {
+            // What was handed over goes with the extension.
+            let owner = json!([{"apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
+                "name": name, "uid": uid}]);
+            let change = json!({"metadata": {"ownerReferences": owner}});
+            objects::change(client, secret, |_| Some(change.clone())).await?;
+        }
+        let mut written: ClusterExtension = serde_json::from_value(live.into_value())
+            .with_context(|| format!("reading ClusterExtension {name}"))?;
+        // A status that it has by now is already about this move.
+        written.status = None;
+        if self.wait.is_wanted(global) {
+            let version = Some(plan.version.as_str());
+            let waited =
+                changes::wait_ready(client, &written, version, self.wait.timeout, out).await?;
+            if waited != Outcome::Done {
+                return Ok(waited);
+            }
+        }
+        if let Some(follow) = plan.follow.as_ref().filter(|_| self.follow) {
+            changes::apply(client, std::slice::from_ref(follow), out).await?;
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+fn show(candidate: &Candidate, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Candidate { subscription, verdict, failed, notes, progress, .. } = candidate;
+    writeln!(out, "{}/{}: {verdict}", subscription.namespace(), subscription.name())?;
+    for check in failed {
+        writeln!(out, "  {}: {}", check.subject, plain(&check.text))?;
+        writeln!(out, "    {}", plain(&check.hint))?;
+    }
+    for note in notes {
+        writeln!(out, "  note: {}", plain(note))?;
+    }
+    if *verdict == Verdict::Ready {
+        for (number, step) in steps(*progress).iter().enumerate() {
+            writeln!(out, "  {}. {step}", number + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the account, gives it its rights, and stores what runs where the controller finds it.
+async fn prepare(
+    client: &Client,
+    candidate: &Candidate,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let Some(plan) = &candidate.plan else {
+        return Ok(());
+    };
+    changes::apply(client, &plan.rights, out).await?;
+    changes::apply(client, &plan.stored, out).await
+}
+
+async fn unsubscribe(
+    client: &Client,
+    candidate: &Candidate,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if candidate.progress.subscribed
+        && objects::delete(client, &candidate.subscription, DeleteParams::background()).await?
+    {
+        writeln!(out, "{} deleted", changes::named(&candidate.subscription))?;
+    }
+    Ok(())
+}
+
+/// Deletes what Classic keeps of an operator besides.
+async fn clean_up(
+    client: &Client,
+    entry: &Entry,
+    (subscription, csv): (&Object, &Object),
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut left = entry.of_kind("InstallPlan");
+    let names = (subscription.name(), csv.name());
+    if !objects::shares_group(client, subscription.namespace(), names).await? {
+        left.extend(entry.of_kind("OperatorGroup"));
+    }
+    for object in left {
+        if objects::delete(client, &object, DeleteParams::background()).await? {
+            writeln!(out, "{} deleted", changes::named(&object))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! Reading and changing the objects that OLM Classic has installed.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
+    Preconditions,
+};
+use kube::{Client, ResourceExt as _};
+use olm_api::keys::label::CLASSIC_OWNER;
+use olm_core::classic::takeover::{
+    Csv, belongs, crds, dismiss, hold, is_copy, is_going, release, uid,
+};
+use olm_core::classic::{GROUP, KINDS};
+use olm_core::object::Object;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::changes::{self, ATTEMPTS};
+use crate::managed::failure;
+
+/// How often it is asked whether something is gone.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often objects are released that Classic had begun to write.
+const ROUNDS: usize = 5;
+
+/// Kinds in the namespace of an operator that Classic makes.
+const NAMESPACED: [(&str, &str); 8] = [
+    ("v1", "ServiceAccount"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("v1", "Service"),
+    ("apps/v1", "Deployment"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("operators.coreos.com/v2", "OperatorCondition"),
+];
+
+/// Kinds that Classic makes elsewhere, with labels only.
+const LABELLED: [(&str, &str); 7] = [
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+    ("apiregistration.k8s.io/v1", "APIService"),
+];
+
+fn resource(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// Returns an object that is only named.
+pub(super) fn named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Object> {
+    let namespace = Some(namespace).filter(|it| !it.is_empty());
+    Object::from_value(json!({"apiVersion": api_version, "kind": kind,
+        "metadata": {"name": name, "namespace": namespace}}))
+}
+
+/// Lists the objects of a kind, whole; a kind that is not served has none.
+async fn list(
+    client: &Client,
+    (api_version, kind): (&str, &str),
+    namespace: Option<&str>,
+    selector: &str,
+) -> anyhow::Result<Vec<Object>> {
+    let resource = resource(api_version, kind);
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let found = match api.list(&ListParams::default().labels(selector)).await {
+        Ok(found) => found.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(error) => bail!("{} could not be read: {}", resource.plural, failure(&error)),
+    };
+    let whole = |object: DynamicObject| {
+        let mut value = serde_json::to_value(object).ok()?;
+        value["apiVersion"] = json!(api_version);
+        value["kind"] = json!(kind);
+        Object::from_value(value)
+    };
+    Ok(found.into_iter().filter_map(whole).collect())
+}
+
+/// Lists the objects of Classic of a kind in a namespace.
+pub(super) async fn of_classic(
+    client: &Client,
+    kind: &str,
+    namespace: &str,
+) -> anyhow::Result<Vec<Object>> {
+    let (_, version, _) = KINDS.iter().find(|it| it.0 == kind).context("a kind of Classic")?;
+    list(client, (&format!("{GROUP}/{version}"), kind), Some(namespace), "").await
+}
+
+/// Returns an object as it is, if it is there.
+pub(super) async fn live(client: &Client, object: &Object) -> anyhow::Result<Option<Object>> {
+    let found = changes::live(client, object).await;
+    found.map_err(|why| anyhow::anyhow!("{}: {why}", object.identity().text()))
+}
+
+/// Lists what Classic counts as installed by a CSV.
+pub(super) async fn owned(client: &Client, csv: &Object) -> anyhow::Result<Vec<Object>> {
+    let mut found: Vec<Object> = Vec::new();
+    for kind in NAMESPACED {
+        found.extend(list(client, kind, Some(csv.namespace()), "").await?);
+    }
+    // The namespace in the labels is that of a copy where a copy owns them.
+    let selector = format!("{CLASSIC_OWNER}={}", csv.name());
+    for kind in LABELLED {
+        for object in list(client, kind, None, &selector).await? {
+            if found.iter().all(|known| known.identity() != object.identity()) {
+                found.push(object);
+            }
+        }
+    }
+    found.retain(|object| belongs(object, csv));
+    Ok(found)
+}
+
+/// Returns everything that a CSV has installed: what names it, its CRDs, and what its InstallPlans made.
+pub(super) async fn running(
+    client: &Client,
+    csv: &Object,
+    plans: &[&Object],
+) -> anyhow::Result<Vec<Object>> {
+    let mut found = owned(client, csv).await?;
+    let crds = crds(csv);
+    let crds = crds
+        .iter()
+        .filter_map(|name| named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name));
+    let steps = plans.iter().flat_map(|plan| made(plan, csv));
+    for wanted in crds.chain(steps).collect::<Vec<_>>() {
+        let mut object = live(client, &wanted).await?;
+        if object.is_none() && !wanted.namespace().is_empty() {
+            let everywhere = named(wanted.api_version(), wanted.kind(), "", wanted.name());
+            if let Some(wanted) = everywhere {
+                object = live(client, &wanted).await.unwrap_or_default();
+            }
+        }
+        let new = |object: &Object| found.iter().all(|it| it.identity() != object.identity());
+        let object = object.filter(|object| !is_going(object)).filter(new);
+        found.extend(object);
+    }
+    Ok(found)
+}
+
+/// Returns what an InstallPlan names as made for a CSV.
+fn made(plan: &Object, csv: &Object) -> Vec<Object> {
+    let steps = plan.pointer("/status/plan").and_then(Value::as_array);
+    let of_csv = |step: &&Value| step["resolving"] == json!(csv.name());
+    let object = |step: &Value| {
+        let resource = &step["resource"];
+        let text = |key: &str| resource[key].as_str().unwrap_or_default();
+        let (group, version) = (text("group"), text("version"));
+        let api_version = match group {
+            "" | "core" => version.to_owned(),
+            group => format!("{group}/{version}"),
+        };
+        let kind = text("kind");
+        // Of a CRD and a Secret the step names what it is made from.
+        if group == GROUP || matches!(kind, "CustomResourceDefinition" | "BundleSecret") {
+            return None;
+        }
+        named(&api_version, kind, csv.namespace(), text("name"))
+    };
+    steps.into_iter().flatten().filter(of_csv).filter_map(object).collect()
+}
+
+/// Deletes an object if it is the one that was seen; one that is gone, or another one, stays.
+pub(super) async fn delete(
+    client: &Client,
+    object: &Object,
+    mut params: DeleteParams,
+) -> anyhow::Result<bool> {
+    let uid = Some(uid(object).to_owned()).filter(|uid| !uid.is_empty());
+    if params.preconditions.is_none() {
+        params.preconditions = Some(Preconditions { uid, resource_version: None });
+    }
+    match changes::api(client, object).delete(object.name(), &params).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("deleting {}", changes::named(object))),
+    }
+}
+
+/// Merges a change that is computed from the present state, again if somebody else wrote meanwhile.
+/// Nothing to change, or an object that is gone, is fine. Says whether it was changed.
+pub(super) async fn change(
+    client: &Client,
+    object: &Object,
+    change: impl Fn(&Object) -> Option<Value>,
+) -> anyhow::Result<bool> {
+    for _ in 0..ATTEMPTS {
+        let Some(found) = live(client, object).await? else {
+            return Ok(false);
+        };
+        let Some(patch) = change(&found) else {
+            return Ok(false);
+        };
+        let api = changes::api(client, object);
+        match api.patch(object.name(), &changes::params(), &Patch::Merge(&patch)).await {
+            Ok(_) => return Ok(true),
+            // The second is said of finalizers that are added to what is being deleted.
+            Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(false),
+            Err(error) => {
+                return Err(error).with_context(|| format!("changing {}", changes::named(object)));
+            }
+        }
+    }
+    bail!("{} was modified concurrently; rerun the command", object.identity().text())
+}
+
+/// Deletes a CSV without the clean-up of Classic; a finalizer of ours keeps it.
+pub(super) async fn hold_csv(client: &Client, csv: &Object) -> anyhow::Result<()> {
+    for _ in 0..ATTEMPTS {
+        let keep = |live: &Object| (Csv::of(Some(live)) == Csv::Kept).then(|| hold(live));
+        change(client, csv, keep).await?;
+        let Some(held) = live(client, csv).await?.filter(|live| !is_going(live)) else {
+            return Ok(());
+        };
+        // Classic may have put its finalizer back.
+        let version = held.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let finalizers = held.pointer("/metadata/finalizers").cloned().unwrap_or_default();
+        if finalizers != hold(&held)["metadata"]["finalizers"] {
+            continue;
+        }
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid(&held).to_owned()),
+                resource_version: version.map(str::to_owned),
+            }),
+            ..DeleteParams::orphan()
+        };
+        match changes::api(client, csv).delete(csv.name(), &params).await {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+            Err(error) => {
+                return Err(error).with_context(|| format!("deleting {}", changes::named(csv)));
+            }
+        }
+    }
+    bail!("{} was modified concurrently; rerun the command", csv.identity().text())
+}
+
+/// Releases objects from a CSV until nothing names it; what Classic had begun to write is released
+/// too. Returns how many were.
+pub(super) async fn release_all(
+    client: &Client,
+    csv: &Object,
+    known: &[Object],
+) -> anyhow::Result<usize> {
+    let mut count = 0;
+    let mut objects = known.to_vec();
+    for _ in 0..ROUNDS {
+        for object in &objects {
+            let done = change(client, object, |live| release(live, csv)).await?;
+            count += usize::from(done);
+        }
+        objects = owned(client, csv).await?;
+        if objects.is_empty() {
+            return Ok(count);
+        }
+    }
+    bail!("Classic keeps taking back what {} installed; rerun the command", csv.name())
+}
+
+/// Lets a held CSV go, and waits until it is gone.
+pub(super) async fn dismiss_csv(client: &Client, csv: &Object, timeout: u64) -> anyhow::Result<()> {
+    for part in 0..2 {
+        let held = |live: &Object| is_going(live).then(|| dismiss(live)[part].clone());
+        change(client, csv, held).await?;
+    }
+    gone(client, csv, timeout).await
+}
+
+/// Waits until an object is gone.
+pub(super) async fn gone(client: &Client, object: &Object, timeout: u64) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while let Some(live) = live(client, object).await? {
+        if !uid(object).is_empty() && uid(&live) != uid(object) {
+            return Ok(());
+        }
+        if begun.elapsed() >= Duration::from_secs(timeout) {
+            bail!("timed out after {timeout} s: {} is still there", object.identity().text());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
+/// Says whether something besides a Subscription and its CSV needs the group of their namespace.
+pub(super) async fn shares_group(
+    client: &Client,
+    namespace: &str,
+    (subscription, csv): (&str, &str),
+) -> anyhow::Result<bool> {
+    let subscriptions = of_classic(client, "Subscription", namespace).await?;
+    let csvs = of_classic(client, "ClusterServiceVersion", namespace).await?;
+    let csvs = csvs.iter().filter(|it| !is_copy(it)).map(Object::name);
+    Ok(subscriptions.iter().any(|it| it.name() != subscription)
+        || csvs.into_iter().any(|it| it != csv))
+}
+
+/// Returns the identity of the cluster: no two share that of this namespace.
+pub(super) async fn cluster_id(client: &Client) -> anyhow::Result<String> {
+    let api = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
+    let found = api.get("kube-system").await.context("reading namespace kube-system")?;
+    found.uid().context("namespace kube-system has a UID")
+}

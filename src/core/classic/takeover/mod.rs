@@ -1,0 +1,506 @@
+//! Moving what OLM Classic runs to an extension while it runs: whether that can be done, what of the
+//! running objects changes, and the steps in the order in which Classic can never delete them.
+//!
+//! Classic deletes what its labels and owner references say a `ClusterServiceVersion` installed, and
+//! puts both back while that exists. So the CSV is deleted first, and a finalizer of ours keeps it until
+//! nothing names it: Classic leaves one alone that is being deleted without its own finalizer.
+//!
+//! Source: plugin.md 3.
+
+use std::collections::BTreeSet;
+
+use olm_api::keys::annotation;
+use olm_api::keys::finalizer::{CSV_CLEANUP, MOVING, ORPHAN};
+use olm_api::keys::label::{CLASSIC_OWNER, CLASSIC_OWNER_NAMESPACE, COPIED_FROM};
+use serde_json::{Map, Value, json};
+
+use super::{GROUP, has, text, texts};
+use crate::object::Object;
+
+/// What Kubernetes counts on a Deployment, and nobody else may keep.
+const COUNTED: &str = "deployment.kubernetes.io/revision";
+/// Fields that the cluster fills in, by kind; they are not part of what was installed.
+const FILLED_IN: [(&str, &[&str]); 2] = [
+    ("Service", &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]),
+    ("ServiceAccount", &["secrets", "imagePullSecrets"]),
+];
+
+/// What of the metadata was installed.
+const METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
+
+/// Whether a Subscription can be moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum Verdict {
+    /// It runs as an extension.
+    #[strum(serialize = "moved already")]
+    Moved,
+    /// It can be moved.
+    Ready,
+    /// Something has to be done first.
+    #[strum(serialize = "not ready")]
+    NotReady,
+    /// Something else has its place.
+    #[strum(serialize = "in conflict")]
+    Conflict,
+}
+
+/// A check that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// Its subject.
+    pub subject: &'static str,
+    /// What is wrong.
+    pub text: String,
+    /// What to do.
+    pub hint: String,
+    /// Whether something else has its place.
+    pub conflict: bool,
+}
+
+impl Failed {
+    /// Returns a check that can be passed later.
+    pub fn new(subject: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { subject, text: text.into(), hint: hint.into(), conflict: false }
+    }
+
+    /// Returns a check that something else makes fail.
+    pub fn conflict(
+        subject: &'static str,
+        text: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { conflict: true, ..Self::new(subject, text, hint) }
+    }
+}
+
+impl Verdict {
+    /// Returns the verdict on what is not moved yet.
+    pub fn of(failed: &[Failed]) -> Self {
+        match failed {
+            [] => Self::Ready,
+            failed if failed.iter().any(|failed| failed.conflict) => Self::Conflict,
+            _ => Self::NotReady,
+        }
+    }
+}
+
+/// A Subscription and the objects around it.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The Subscription.
+    pub subscription: &'a Object,
+    /// Every object of Classic.
+    pub classic: &'a [Object],
+    /// What its CSV has installed.
+    pub running: &'a [Object],
+    /// Namespaces and names of the CSVs that are moved together.
+    pub moving: &'a BTreeSet<(String, String)>,
+}
+
+impl<'a> Facts<'a> {
+    fn all(&self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
+        let objects = self.classic.iter();
+        objects.filter(move |object| object.kind() == kind && object.group() == GROUP)
+    }
+
+    fn beside(&self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
+        let namespace = self.subscription.namespace();
+        self.all(kind).filter(move |object| object.namespace() == namespace)
+    }
+
+    /// Returns the CSV that is installed.
+    pub fn csv(&self) -> Option<&'a Object> {
+        let name = text(self.subscription, "/status/installedCSV");
+        self.beside("ClusterServiceVersion").find(|csv| csv.name() == name)
+    }
+
+    /// Returns the groups of the namespace.
+    pub fn groups(&self) -> Vec<&'a Object> {
+        self.beside("OperatorGroup").collect()
+    }
+
+    /// Returns the InstallPlans that name the CSV.
+    pub fn plans(&self) -> Vec<&'a Object> {
+        let name = text(self.subscription, "/status/installedCSV");
+        let plans = self.beside("InstallPlan");
+        plans
+            .filter(|plan| texts(plan, "/spec/clusterServiceVersionNames").contains(&name))
+            .collect()
+    }
+
+    /// Returns the checks of what Classic says that fail.
+    pub fn failed(&self) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        let subscription = self.subscription;
+        let (state, name) = (text(subscription, "/status/state"), subscription.name());
+        let namespace = subscription.namespace();
+        let installed = text(subscription, "/status/installedCSV");
+        let current = text(subscription, "/status/currentCSV");
+        if state != "AtLatestKnown" || installed != current {
+            let state = if state.is_empty() { "unknown" } else { state };
+            let hint = format!(
+                "let its upgrade to {current} finish, or keep it from being offered: kubectl get \
+                 subscription.{GROUP} {name} -n {namespace}"
+            );
+            failed.push(Failed::new("subscription", format!("its state is {state}"), hint));
+        }
+        match self.csv() {
+            None => {
+                let text = "no ClusterServiceVersion is installed";
+                let hint = format!("kubectl olm migrate from-classic {name} --print converts it");
+                failed.push(Failed::new("csv", text, hint));
+            }
+            Some(csv) => failed.extend(self.csv_failed(csv)),
+        }
+        failed.extend(self.group_failed());
+        failed
+    }
+
+    fn csv_failed(&self, csv: &'a Object) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        let (name, namespace) = (csv.name(), csv.namespace());
+        let phase = text(csv, "/status/phase");
+        if phase != "Succeeded" {
+            let text = format!("{name} is in phase {phase:?}, not \"Succeeded\"");
+            let hint = format!("kubectl describe csv {name} -n {namespace}");
+            failed.push(Failed::new("csv", text, hint));
+        }
+        let replaces = |other: &&Object| text(other, "/spec/replaces") == name && !is_copy(other);
+        if let Some(other) = self.beside("ClusterServiceVersion").find(replaces) {
+            let text = format!("{name} is being replaced by {}", other.name());
+            failed.push(Failed::new("csv", text, "let the upgrade finish"));
+        }
+        let provided = provided(csv);
+        for other in self.all("ClusterServiceVersion").filter(|other| !is_copy(other)) {
+            let key = (other.namespace().to_owned(), other.name().to_owned());
+            let itself = key == (namespace.to_owned(), name.to_owned());
+            if itself || self.moving.contains(&key) {
+                continue;
+            }
+            let needs = required(other).into_iter().find(|api| provided.contains(api));
+            if let Some(api) = needs {
+                let text = format!(
+                    "{} in {} needs {api}: Classic would install this operator again for it",
+                    other.name(),
+                    other.namespace()
+                );
+                failed.push(Failed::new("dependents", text, "move both in one run"));
+            }
+        }
+        for object in self.running {
+            let owner = owners(object).find(|owner| {
+                owner["kind"] == "ClusterServiceVersion" && owner["name"] != json!(name)
+            });
+            if let Some(owner) = owner {
+                let owner = owner["name"].as_str().unwrap_or_default();
+                let text = format!("{} also belongs to {owner}", object.identity().text());
+                let hint = format!("delete {owner} first, or give this operator its own");
+                failed.push(Failed::conflict("objects", text, hint));
+            }
+        }
+        failed
+    }
+
+    fn group_failed(&self) -> Option<Failed> {
+        let groups = self.groups();
+        let namespace = self.subscription.namespace();
+        let [group] = groups.as_slice() else {
+            let text = format!("namespace {namespace} has {} OperatorGroups", groups.len());
+            let hint = format!("leave one: kubectl get operatorgroups -n {namespace}");
+            let conflict = !groups.is_empty();
+            return Some(Failed { conflict, ..Failed::new("group", text, hint) });
+        };
+        let chosen = has(group, "/spec/targetNamespaces") || has(group, "/spec/selector");
+        let watched = texts(group, "/status/namespaces");
+        let watched =
+            if watched.is_empty() { texts(group, "/spec/targetNamespaces") } else { watched };
+        let name = group.name();
+        match watched.len() {
+            0 if chosen => {
+                let text = format!("OperatorGroup {name} does not say which namespaces it selects");
+                let hint = "wait until Classic has written its status";
+                Some(Failed::new("group", text, hint))
+            }
+            0 | 1 => None,
+            count => {
+                let text =
+                    format!("it watches {count} namespaces; an extension watches one or all");
+                let hint = format!("change spec.targetNamespaces of OperatorGroup {name}");
+                Some(Failed::new("group", text, hint))
+            }
+        }
+    }
+}
+
+/// Says whether a CSV is a copy in a namespace that its operator watches.
+pub fn is_copy(csv: &Object) -> bool {
+    csv.label(COPIED_FROM).is_some()
+}
+
+/// Returns the UID of an object.
+pub fn uid(object: &Object) -> &str {
+    text(object, "/metadata/uid")
+}
+
+/// Says whether an object is being deleted.
+pub fn is_going(object: &Object) -> bool {
+    has(object, "/metadata/deletionTimestamp")
+}
+
+fn names(csv: &Object, pointer: &str) -> BTreeSet<String> {
+    let list = csv.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|it| it["name"].as_str()).map(str::to_owned).collect()
+}
+
+/// Returns the names of the CRDs that a CSV owns.
+pub fn crds(csv: &Object) -> BTreeSet<String> {
+    names(csv, "/spec/customresourcedefinitions/owned")
+}
+
+/// Returns the names of API services in a list of a CSV.
+fn services(csv: &Object, list: &str) -> BTreeSet<String> {
+    let list = csv.pointer(&format!("/spec/apiservicedefinitions/{list}"));
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    let name = |it: &Value| Some(format!("{}.{}", it["version"].as_str()?, it["group"].as_str()?));
+    list.filter_map(name).collect()
+}
+
+fn provided(csv: &Object) -> BTreeSet<String> {
+    &crds(csv) | &services(csv, "owned")
+}
+
+fn required(csv: &Object) -> BTreeSet<String> {
+    &names(csv, "/spec/customresourcedefinitions/required") | &services(csv, "required")
+}
+
+fn owners(object: &Object) -> impl Iterator<Item = &Value> {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    owners.into_iter().flatten()
+}
+
+/// Says whether Classic counts an object as installed by a CSV, or by a copy of it.
+pub fn belongs(object: &Object, csv: &Object) -> bool {
+    let places = [object.label(CLASSIC_OWNER_NAMESPACE), object.label(COPIED_FROM)];
+    let labelled =
+        object.label(CLASSIC_OWNER) == Some(csv.name()) && places.contains(&Some(csv.namespace()));
+    labelled || owners(object).any(|owner| owner["uid"] == json!(uid(csv)))
+}
+
+/// Says whether an owner is a CSV, as it is now or as it was, or a copy of it.
+fn is_csv(owner: &Value, csv: &Object) -> bool {
+    owner["uid"] == json!(uid(csv))
+        || (owner["kind"] == "ClusterServiceVersion" && owner["name"] == json!(csv.name()))
+}
+
+/// Says whether a label is one by which Classic finds its objects.
+fn is_mark(key: &str) -> bool {
+    (key.starts_with("olm.") && !key.contains('/')) || key.starts_with(&format!("{GROUP}/"))
+}
+
+/// Returns the change that releases an object from a CSV, if something of Classic is on it.
+pub fn release(object: &Object, csv: &Object) -> Option<Value> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let marks: Map<String, Value> = labels
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| is_mark(key))
+        .map(|(key, _)| (key.clone(), Value::Null))
+        .collect();
+    let kept: Vec<_> = owners(object).filter(|owner| !is_csv(owner, csv)).collect();
+    let owned = kept.len() < owners(object).count();
+    if marks.is_empty() && !owned {
+        return None;
+    }
+    let mut metadata = json!({"resourceVersion": text(object, "/metadata/resourceVersion")});
+    if !marks.is_empty() {
+        metadata["labels"] = Value::Object(marks);
+    }
+    if owned {
+        metadata["ownerReferences"] = json!(kept);
+    }
+    Some(json!({"metadata": metadata}))
+}
+
+/// Returns what of a running object the backup holds: enough to give it back to Classic, no content.
+pub fn remembered(object: &Object) -> Value {
+    let metadata = json!({
+        "name": object.name(),
+        "namespace": Some(object.namespace()).filter(|it| !it.is_empty()),
+        "labels": object.pointer("/metadata/labels"),
+        "ownerReferences": object.pointer("/metadata/ownerReferences"),
+    });
+    json!({"apiVersion": object.api_version(), "kind": object.kind(), "metadata": metadata})
+}
+
+/// Returns the change that gives a running object back to a CSV, which may have been made anew.
+pub fn give_back(live: &Object, remembered: &Object, before: &str, now: &str) -> Value {
+    let labels = remembered.pointer("/metadata/labels").and_then(Value::as_object);
+    let labels: Map<String, Value> = labels
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| is_mark(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let mut references: Vec<Value> = owners(live)
+        .filter(|owner| owner["uid"] != before && owner["uid"] != now)
+        .cloned()
+        .collect();
+    references.extend(owners(remembered).filter(|owner| owner["uid"] == before).map(|owner| {
+        let mut owner = owner.clone();
+        owner["uid"] = json!(now);
+        owner
+    }));
+    json!({"metadata": {"labels": labels, "ownerReferences": references,
+        "resourceVersion": text(live, "/metadata/resourceVersion")}})
+}
+
+/// Returns an object of Classic as it can be created again.
+pub fn again(object: &Object) -> Object {
+    let mut object = object.clone();
+    object.0.remove("status");
+    let metadata = object.metadata_mut();
+    for key in [
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "managedFields",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "finalizers",
+        "ownerReferences",
+    ] {
+        metadata.remove(key);
+    }
+    object
+}
+
+/// Returns what an extension keeps of a running object: all that it is, without the marks of Classic
+/// and what the cluster fills in.
+pub fn content(live: &Object) -> Object {
+    let mut object = live.clone();
+    let kind = live.kind().to_owned();
+    object.0.remove("status");
+    let metadata = object.metadata_mut();
+    metadata.retain(|key, _| METADATA.contains(&key.as_str()));
+    if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+        labels.retain(|key, _| !is_mark(key));
+    }
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.retain(|key, _| key != COUNTED && key != annotation::LAST_APPLIED);
+    }
+    for (_, fields) in FILLED_IN.into_iter().filter(|(of, _)| *of == kind) {
+        for field in fields {
+            object.0.remove(*field);
+            if let Some(spec) = object.0.get_mut("spec").and_then(Value::as_object_mut) {
+                spec.remove(*field);
+            }
+        }
+    }
+    if let Some(spec) = object.0.get_mut("spec")
+        && let Some(template) = spec.pointer_mut("/template/metadata")
+        && let Some(template) = template.as_object_mut()
+    {
+        template.retain(|_, value| !value.is_null());
+    }
+    object
+}
+
+/// A CSV on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Csv {
+    /// Classic keeps it.
+    Kept,
+    /// It is being deleted, and stays until it is dismissed.
+    Held,
+    /// It is gone.
+    Gone,
+}
+
+impl Csv {
+    /// Returns how far a CSV is.
+    pub fn of(live: Option<&Object>) -> Self {
+        match live {
+            None => Self::Gone,
+            Some(csv) if is_going(csv) => Self::Held,
+            Some(_) => Self::Kept,
+        }
+    }
+}
+
+/// Returns the change before the deletion of a CSV: Classic's clean-up goes, ours holds it.
+pub fn hold(csv: &Object) -> Value {
+    let mut finalizers = texts(csv, "/metadata/finalizers");
+    finalizers.retain(|it| ![CSV_CLEANUP, MOVING, ORPHAN].contains(it));
+    finalizers.push(MOVING);
+    json!({"metadata": {"finalizers": finalizers,
+        "resourceVersion": text(csv, "/metadata/resourceVersion")}})
+}
+
+/// Returns the changes that let a held CSV go. Classic reads in it which conversions to end and which
+/// API services to delete, even where they belong to an extension by then: it must not find any.
+pub fn dismiss(csv: &Object) -> [Value; 2] {
+    let mut finalizers = texts(csv, "/metadata/finalizers");
+    finalizers.retain(|it| ![CSV_CLEANUP, MOVING].contains(it));
+    [
+        json!({"spec": {"webhookdefinitions": null, "apiservicedefinitions": null}}),
+        json!({"metadata": {"finalizers": finalizers}}),
+    ]
+}
+
+/// Something that is done to move a Subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+pub enum Step {
+    /// The account and its rights, and what runs as the content of the first revision.
+    #[strum(serialize = "create the account with its rights, and store what runs")]
+    Prepare,
+    /// Nothing upgrades or installs again from here on.
+    #[strum(serialize = "delete the Subscription")]
+    Unsubscribe,
+    /// Classic leaves the CSV alone from here on.
+    #[strum(serialize = "hold the ClusterServiceVersion and delete it, orphaning its objects")]
+    Hold,
+    /// No object names the CSV from here on.
+    #[strum(serialize = "release the running objects from Classic")]
+    Release,
+    /// The CSV goes.
+    #[strum(serialize = "let the ClusterServiceVersion go")]
+    Dismiss,
+    /// The extension takes the objects over.
+    #[strum(serialize = "create the ClusterExtension, and wait until it is ready")]
+    Extend,
+    /// What is left of Classic goes.
+    #[strum(serialize = "delete InstallPlans, and the OperatorGroup if nothing needs it")]
+    CleanUp,
+}
+
+/// How far a move is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether the Subscription is there.
+    pub subscribed: bool,
+    /// The CSV.
+    pub csv: Csv,
+    /// Whether the extension is ready.
+    pub extended: bool,
+}
+
+/// Returns what is left to do, in order. Each step can be repeated.
+pub fn steps(progress: Progress) -> Vec<Step> {
+    let Progress { subscribed, csv, extended } = progress;
+    let steps = [
+        (Step::Prepare, !extended),
+        (Step::Unsubscribe, subscribed),
+        (Step::Hold, csv == Csv::Kept),
+        // Until the extension has them, a write that Classic began before may have come back.
+        (Step::Release, csv != Csv::Gone || !extended),
+        (Step::Dismiss, csv != Csv::Gone),
+        (Step::Extend, !extended),
+        (Step::CleanUp, true),
+    ];
+    steps.into_iter().filter(|(_, due)| *due).map(|(step, _)| step).collect()
+}
+
+#[cfg(test)]
+mod tests;

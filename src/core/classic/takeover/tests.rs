@@ -1,0 +1,262 @@
+use rstest::rstest;
+
+use super::*;
+
+fn object(value: Value) -> Object {
+    Object::from_value(value).unwrap()
+}
+
+fn subscription(state: &str, current: &str) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+        "metadata": {"name": "lamp", "namespace": "light"},
+        "spec": {"name": "lamp"},
+        "status": {"state": state, "installedCSV": "lamp.v1.0.0", "currentCSV": current}})
+}
+
+fn csv(name: &str, phase: &str, spec: Value) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "metadata": {"name": name, "namespace": "light", "uid": format!("uid-of-{name}")},
+        "spec": spec, "status": {"phase": phase}})
+}
+
+fn lamp() -> Value {
+    csv(
+        "lamp.v1.0.0",
+        "Succeeded",
+        json!({"customresourcedefinitions": {"owned": [{"name": "lamps.light"}]},
+            "apiservicedefinitions": {"owned": [{"group": "dim.light", "version": "v1"}]}}),
+    )
+}
+
+fn group(targets: &[&str], watched: &[&str]) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"name": "own", "namespace": "light"},
+        "spec": {"targetNamespaces": targets}, "status": {"namespaces": watched}})
+}
+
+fn needing(list: &str, api: Value) -> Value {
+    csv("bulb.v1.0.0", "Succeeded", json!({list: {"required": [api]}}))
+}
+
+fn running(owner: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {
+        "name": "lamp", "namespace": "light", "ownerReferences": [
+            {"kind": "ClusterServiceVersion", "name": owner, "uid": format!("uid-of-{owner}")}]}})
+}
+
+const LATEST: &str = "AtLatestKnown";
+
+#[rstest]
+#[case::own(subscription(LATEST, "lamp.v1.0.0"), &[lamp(), group(&["light"], &["light"])], &[])]
+#[case::all(subscription(LATEST, "lamp.v1.0.0"), &[lamp(), group(&[], &[""])], &[])]
+#[case::upgrade(
+    subscription("UpgradePending", "lamp.v1.1.0"),
+    &[lamp(), group(&["light"], &["light"])],
+    &["subscription: its state is UpgradePending"]
+)]
+#[case::nothing_installed(
+    subscription(LATEST, "lamp.v1.0.0"),
+    &[group(&["light"], &["light"])],
+    &["csv: no ClusterServiceVersion is installed"]
+)]
+#[case::failed(
+    subscription(LATEST, "lamp.v1.0.0"),
+    &[csv("lamp.v1.0.0", "Failed", json!({})), group(&["light"], &["light"])],
+    &["csv: lamp.v1.0.0 is in phase \"Failed\", not \"Succeeded\""]
+)]
+#[case::replaced(
+    subscription(LATEST, "lamp.v1.0.0"),
+    &[
+        lamp(),
+        csv("lamp.v1.1.0", "Pending", json!({"replaces": "lamp.v1.0.0"})),
+        group(&["light"], &["light"]),
+    ],
+    &["csv: lamp.v1.0.0 is being replaced by lamp.v1.1.0"]
+)]
+#[case::no_group(
+    subscription(LATEST, "lamp.v1.0.0"),
+    &[lamp()],
+    &["group: namespace light has 0 OperatorGroups"]
+)]
+#[case::two_groups(
+    subscription(LATEST, "lamp.v1.0.0"),
+    &[lamp(), group(&[], &[""]), group(&[], &[""])],
+    &["group: namespace light has 2 OperatorGroups"]
+)]
+#[case::two_namespaces(
+    subscription(LATEST, "lamp.v1.0.0"),
+    &[lamp(), group(&["a", "b"], &["a", "b"])],
+    &["group: it watches 2 namespaces; an extension watches one or all"]
+)]
+#[case::needed(
+    subscription(LATEST, "lamp.v1.0.0"),
+    &[
+        lamp(),
+        needing("customresourcedefinitions", json!({"name": "lamps.light"})),
+        group(&["light"], &["light"]),
+    ],
+    &["dependents: bulb.v1.0.0 in light needs lamps.light: Classic would install this operator again for it"]
+)]
+#[case::service_needed(
+    subscription(LATEST, "lamp.v1.0.0"),
+    &[
+        lamp(),
+        needing("apiservicedefinitions", json!({"group": "dim.light", "version": "v1"})),
+        group(&["light"], &["light"]),
+    ],
+    &["dependents: bulb.v1.0.0 in light needs v1.dim.light: Classic would install this operator again for it"]
+)]
+fn what_classic_says_is_checked(
+    #[case] subscription: Value,
+    #[case] classic: &[Value],
+    #[case] want: &[&str],
+) {
+    let subscription = object(subscription);
+    let classic: Vec<_> = classic.iter().cloned().map(object).collect();
+    let moving = BTreeSet::new();
+    let facts =
+        Facts { subscription: &subscription, classic: &classic, running: &[], moving: &moving };
+    let failed = facts.failed();
+    let found: Vec<_> = failed.iter().map(|it| format!("{}: {}", it.subject, it.text)).collect();
+    assert_eq!(found, want);
+    let verdict = match want {
+        [] => Verdict::Ready,
+        ["group: namespace light has 2 OperatorGroups"] => Verdict::Conflict,
+        _ => Verdict::NotReady,
+    };
+    assert_eq!(Verdict::of(&failed), verdict);
+}
+
+#[test]
+fn what_is_moved_together_needs_nothing_of_classic() {
+    let subscription = object(subscription(LATEST, "lamp.v1.0.0"));
+    let bulb = needing("customresourcedefinitions", json!({"name": "lamps.light"}));
+    let classic = [lamp(), bulb, group(&["light"], &["light"])].map(object);
+    let moving = BTreeSet::from([("light".to_owned(), "bulb.v1.0.0".to_owned())]);
+    let facts =
+        Facts { subscription: &subscription, classic: &classic, running: &[], moving: &moving };
+    assert_eq!(facts.failed(), []);
+}
+
+#[test]
+fn what_another_csv_owns_is_a_conflict() {
+    let subscription = object(subscription(LATEST, "lamp.v1.0.0"));
+    let classic = [lamp(), group(&["light"], &["light"])].map(object);
+    let moving = BTreeSet::new();
+    for (owner, want) in [("lamp.v1.0.0", Verdict::Ready), ("bulb.v1.0.0", Verdict::Conflict)] {
+        let running = [object(running(owner))];
+        let facts = Facts {
+            subscription: &subscription,
+            classic: &classic,
+            running: &running,
+            moving: &moving,
+        };
+        assert_eq!(Verdict::of(&facts.failed()), want);
+    }
+}
+
+#[rstest]
+#[case::from_the_start(true, Csv::Kept, false, &[Step::Prepare, Step::Unsubscribe, Step::Hold,
+    Step::Release, Step::Dismiss, Step::Extend, Step::CleanUp])]
+#[case::without_subscription(false, Csv::Kept, false, &[Step::Prepare, Step::Hold, Step::Release,
+    Step::Dismiss, Step::Extend, Step::CleanUp])]
+#[case::held(false, Csv::Held, false,
+    &[Step::Prepare, Step::Release, Step::Dismiss, Step::Extend, Step::CleanUp])]
+#[case::gone(false, Csv::Gone, false,
+    &[Step::Prepare, Step::Release, Step::Extend, Step::CleanUp])]
+#[case::done(false, Csv::Gone, true, &[Step::CleanUp])]
+fn what_is_left_follows_from_the_cluster(
+    #[case] subscribed: bool,
+    #[case] csv: Csv,
+    #[case] extended: bool,
+    #[case] want: &[Step],
+) {
+    assert_eq!(steps(Progress { subscribed, csv, extended }), want);
+}
+
+#[test]
+fn a_running_object_is_released_and_given_back() {
+    let mine = json!({"kind": "ClusterServiceVersion", "name": "lamp.v1.0.0", "uid": "old"});
+    let other = json!({"kind": "ConfigMap", "name": "a", "uid": "a"});
+    let live = object(json!({"apiVersion": "v1", "kind": "Service", "metadata": {
+        "name": "lamp", "namespace": "light", "resourceVersion": "7",
+        "labels": {"app": "lamp", "olm.owner": "lamp.v1.0.0", "olm.managed": "true",
+            "operators.coreos.com/lamp.light": "",
+            "olm.operatorframework.io/owner-name": "lamp"},
+        "ownerReferences": [mine, other]}}));
+    let lamp = object(json!({"apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "ClusterServiceVersion",
+        "metadata": {"name": "lamp.v1.0.0", "namespace": "light", "uid": "old"}}));
+    assert!(belongs(&live, &lamp));
+    let change = release(&live, &lamp).unwrap();
+    let want = json!({"metadata": {"resourceVersion": "7", "labels": {"olm.owner": null,
+        "olm.managed": null, "operators.coreos.com/lamp.light": null},
+        "ownerReferences": [other]}});
+    assert_eq!(change, want);
+    let remembered = object(remembered(&live));
+    let ours = json!({"kind": "ClusterObjectSet", "name": "lamp-1", "uid": "set"});
+    let released = object(json!({"apiVersion": "v1", "kind": "Service", "metadata": {
+        "name": "lamp", "namespace": "light", "resourceVersion": "9",
+        "labels": {"app": "lamp"}, "ownerReferences": [ours, other]}}));
+    assert!(!belongs(&released, &lamp));
+    assert_eq!(release(&released, &lamp), None);
+    let again = json!({"kind": "ClusterServiceVersion", "name": "lamp.v1.0.0", "uid": "new"});
+    let want = json!({"metadata": {"resourceVersion": "9", "labels": {"olm.owner": "lamp.v1.0.0",
+        "olm.managed": "true", "operators.coreos.com/lamp.light": ""},
+        "ownerReferences": [ours, other, again]}});
+    assert_eq!(give_back(&released, &remembered, "old", "new"), want);
+}
+
+#[test]
+fn what_runs_is_kept_as_it_is() {
+    let live = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+            "name": "lamp", "namespace": "light",
+            "annotations": {COUNTED: "1"}, "labels": {"olm.owner": "lamp.v1.0.0", "app": "lamp"}},
+        "spec": {"replicas": 1, "template": {
+            "metadata": {"creationTimestamp": null, "annotations": {"olm.targetNamespaces": ""}},
+            "spec": {"containers": [{"name": "lamp",
+                "env": [{"name": "OPERATOR_CONDITION_NAME", "value": "lamp.v1.0.0"}]}]}}}});
+    let kept = content(&object(live.clone()));
+    let mut template = live["spec"]["template"].clone();
+    template["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
+    assert_eq!(kept.pointer("/spec/template"), Some(&template));
+    assert_eq!(kept.pointer("/metadata/labels"), Some(&json!({"app": "lamp"})));
+    assert_eq!(kept.pointer("/metadata/annotations"), Some(&json!({})));
+    let service = object(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
+        "spec": {"clusterIP": "10.0.0.1", "ports": []}}));
+    assert_eq!(content(&service).pointer("/spec"), Some(&json!({"ports": []})));
+}
+
+#[test]
+fn a_csv_is_held_without_the_clean_up_of_classic() {
+    let csv = object(json!({"apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "ClusterServiceVersion", "metadata": {"name": "lamp.v1.0.0", "uid": "u",
+            "resourceVersion": "3", "finalizers": [CSV_CLEANUP, "other"]}}));
+    assert_eq!(Csv::of(Some(&csv)), Csv::Kept);
+    let want = json!({"metadata": {"resourceVersion": "3", "finalizers": ["other", MOVING]}});
+    assert_eq!(hold(&csv), want);
+    let going = object(json!({"apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "ClusterServiceVersion", "metadata": {"name": "lamp.v1.0.0",
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["other", MOVING, ORPHAN]}}));
+    assert_eq!(Csv::of(Some(&going)), Csv::Held);
+    let [emptied, dismissed] = dismiss(&going);
+    assert_eq!(emptied["spec"]["webhookdefinitions"], Value::Null);
+    assert_eq!(dismissed["metadata"]["finalizers"], json!(["other", ORPHAN]));
+}
+
+#[test]
+fn what_a_copy_owns_belongs_to_its_original() {
+    let lamp = object(lamp());
+    let role = |from: &str| {
+        object(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {
+            "name": "lamp", "namespace": "watched", "resourceVersion": "1",
+            "labels": {"olm.owner": "lamp.v1.0.0", "olm.owner.namespace": "watched",
+                "olm.copiedFrom": from},
+            "ownerReferences": [
+                {"kind": "ClusterServiceVersion", "name": "lamp.v1.0.0", "uid": "copy"}]}}))
+    };
+    assert!(belongs(&role("light"), &lamp));
+    assert!(!belongs(&role("elsewhere"), &lamp));
+    let change = release(&role("light"), &lamp).unwrap();
+    assert_eq!(change["metadata"]["ownerReferences"], json!([]));
+}
