@@ -14,12 +14,12 @@ use serde_json::json;
 use super::backup::{Backup, Entry};
 use super::candidate::{Candidate, Plan, World};
 use super::objects;
-use crate::changes;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::graph::plain;
-use crate::output::{Outcome, notice};
+use crate::output::{Outcome, Written, notice};
 use crate::verb::{Confirm, Wait};
+use crate::{changes, waiting};
 
 /// What is moved, and how.
 pub(crate) struct Moving {
@@ -46,7 +46,7 @@ impl Moving {
         global: &Global,
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
-        let client = cluster.own_client();
+        let (client, out) = (cluster.own_client(), &mut self.confirm.rehearsal.written(out));
         let mut backup = Backup::open(&self.backup, &objects::cluster_id(client).await?)?;
         let wanted = (self.names.as_slice(), self.namespace.as_deref(), self.follow);
         let (world, keys) = World::new(cluster, objects, &backup, wanted).await?;
@@ -64,6 +64,10 @@ impl Moving {
         candidates.retain(fine);
         let ready = candidates.iter().filter(|it| it.verdict == Verdict::Ready).count();
         if global.dry_run.is_some() {
+            for plan in candidates.iter().filter_map(|it| it.plan.as_ref()) {
+                let made = plan.rights.iter().chain(&plan.stored).chain([&plan.extension]);
+                made.into_iter().try_for_each(|object| out.object(&object.0))?;
+            }
             return Ok(outcome);
         }
         if ready > 0 {
@@ -102,7 +106,7 @@ impl Moving {
         client: &Client,
         candidate: &Candidate,
         global: &Global,
-        out: &mut dyn Write,
+        out: &mut Written<'_>,
     ) -> anyhow::Result<Outcome> {
         let Some(entry) = &candidate.entry else {
             return Ok(Outcome::Done);
@@ -138,7 +142,7 @@ impl Moving {
         client: &Client,
         plan: &Plan,
         global: &Global,
-        out: &mut dyn Write,
+        out: &mut Written<'_>,
     ) -> anyhow::Result<Outcome> {
         changes::apply(client, std::slice::from_ref(&plan.extension), out).await?;
         let name = plan.extension.name();
@@ -158,8 +162,7 @@ impl Moving {
         written.status = None;
         if self.wait.is_wanted(global) {
             let version = Some(plan.version.as_str());
-            let waited =
-                changes::wait_ready(client, &written, version, self.wait.timeout, out).await?;
+            let waited = waiting::ready(client, &written, version, self.wait.timeout, out).await?;
             if waited != Outcome::Done {
                 return Ok(waited);
             }
@@ -193,7 +196,7 @@ fn show(candidate: &Candidate, out: &mut dyn Write) -> anyhow::Result<()> {
 async fn prepare(
     client: &Client,
     candidate: &Candidate,
-    out: &mut dyn Write,
+    out: &mut Written<'_>,
 ) -> anyhow::Result<()> {
     let Some(plan) = &candidate.plan else {
         return Ok(());
