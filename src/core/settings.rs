@@ -393,7 +393,8 @@ mod tests {
     fn what_is_missing_is_as_by_default_and_what_is_unknown_is_ignored() {
         let settings = ControllerSettings::from_yaml("requireQuorum: true\n").unwrap();
         assert_eq!(settings, ControllerSettings::default());
-        assert_eq!(settings.resolution(), Options::default());
+        let ours = Options { pins_releases: true, ..Options::default() };
+        assert_eq!(settings.resolution(), ours);
         assert_eq!(settings.features(), Features::default());
         assert_eq!(settings.defaults(), Defaults::default());
         assert_eq!(settings.accounts(), AccountRule::default());

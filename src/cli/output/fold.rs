@@ -23,7 +23,7 @@ fn folded_within(limit: usize, line: &str, hang: usize) -> String {
     let (prose, command) = line.split_at(line.find(COMMAND).unwrap_or(line.len()));
     let words = prose.split_inclusive([' ', ',']).chain(Some(command));
     let (mut folded, mut at) = (String::new(), 0);
-    for word in words {
+    for word in words.filter(|word| !word.is_empty()) {
         if at > hang && at + word.trim_end().chars().count() > limit {
             folded.truncate(folded.trim_end().len());
             folded.push('\n');

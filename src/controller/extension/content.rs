@@ -81,6 +81,11 @@ impl Request {
         }
     }
 
+    /// Returns the proxies that operators get if they get any.
+    pub(super) fn proxy(&self) -> &ProxyVariables {
+        &self.extras.proxy
+    }
+
     /// Renders the bundle.
     pub(super) fn render(&self, bundle: &Bundle) -> Result<Content, ContentError> {
         let mut rendered = render_configured(

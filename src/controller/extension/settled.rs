@@ -169,6 +169,8 @@ impl Attempt<'_> {
         };
         self.ctx.settled.hasher.hash_one((
             format!("{request:?} {target:?}"),
+            // They may hold credentials, which the text leaves out.
+            request.proxy(),
             self.account,
             metadata(&self.extension.object.metadata),
             metadata(&newest.metadata),

@@ -18,6 +18,7 @@ use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predic
 use kube::{Resource, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterCatalog, ClusterExtension, keys};
+use olm_core::extension::Policy;
 use olm_core::revision::Account;
 use olm_core::status::find;
 use serde::de::DeserializeOwned;
@@ -250,11 +251,12 @@ fn proxied(
     store: &Store<Guarded>,
 ) -> impl Stream<Item = Vec<Reference>> + Send + Unpin + use<> {
     let store = store.clone();
-    let wants = |extension: &ClusterExtension| {
-        let annotations = extension.annotations();
-        annotations.contains_key(keys::policy::CLUSTER_PROXY)
+    let defaults = ctx.settings.defaults.clone();
+    let wants = move |extension: &ClusterExtension| {
+        let policy = Policy::of(extension.annotations(), defaults.clone());
+        policy.is_ok_and(|policy| policy.additions.cluster_proxy)
     };
-    Box::pin(super::proxy::changes(ctx).map(move |()| matching(&store, wants)))
+    Box::pin(super::proxy::changes(ctx).map(move |()| matching(&store, &wants)))
 }
 
 fn inside(store: &Store<Guarded>, namespace: &str) -> Vec<Reference> {

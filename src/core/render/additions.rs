@@ -61,7 +61,7 @@ pub enum UserRoles {
 }
 
 /// Proxies as variables, values by name, empty ones left out.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProxyVariables(BTreeMap<String, String>);
 
 impl ProxyVariables {

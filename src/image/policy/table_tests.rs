@@ -212,6 +212,7 @@ fn assert_row(what: &str, theirs: &str, ours: &str, got: Result<(), PolicyError>
         Ok(()) => assert_eq!(ours, "accepts", "{what}"),
         Err(error) => {
             let text = error.to_string();
+            assert_ne!(ours, "accepts", "{what}: {text}");
             assert!(text.contains(ours), "{what}: {text}");
             assert!(!error.is_terminal(), "{what}: {text}");
         }

@@ -115,7 +115,8 @@ impl Authorities {
 impl Leaf {
     /// Returns the email addresses it was issued for.
     pub(crate) fn emails(&self) -> Vec<&str> {
-        let names = self.extension(SUBJECT_ALTERNATIVE_NAME).and_then(elements);
+        let list = self.extension(SUBJECT_ALTERNATIVE_NAME).and_then(elements);
+        let names = list.as_deref().and_then(|list| elements(list.first()?.content));
         let emails = names.unwrap_or_default().into_iter().filter(|name| name.tag == EMAIL);
         emails.filter_map(|name| std::str::from_utf8(name.content).ok()).collect()
     }
