@@ -224,13 +224,15 @@ impl Release {
             probes: built_in(),
             deadline_minutes: extension.spec.progress_deadline_minutes,
             // What Classic installed is nobody's when it is handed over.
-            collision_protection: match of_classic {
-                true => CollisionProtection::IfNoController,
-                false => CollisionProtection::None,
+            collision_protection: if of_classic {
+                CollisionProtection::IfNoController
+            } else {
+                CollisionProtection::None
             },
-            migrated_from: Some(match of_classic {
-                true => label::MIGRATED_FROM_CLASSIC,
-                false => label::MIGRATED_FROM_HELM,
+            migrated_from: Some(if of_classic {
+                label::MIGRATED_FROM_CLASSIC
+            } else {
+                label::MIGRATED_FROM_HELM
             }),
         })
     }

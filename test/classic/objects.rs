@@ -101,7 +101,7 @@ impl Operator<'_> {
         let mut making = Making { plane, namespace, package: name, csv: csvs[0].clone(), targets };
         self.source(&making);
         let group = self.group(&making);
-        let plan = self.subscription(&making);
+        let plan = subscription(&making);
         making.csv = making.make(&version(&making, &group));
         copies(&making);
         self.crds(&making, &others);
@@ -113,7 +113,7 @@ impl Operator<'_> {
         });
         access::permissions(&making);
         let served = self.served(&making);
-        self.deployments(&making, &served);
+        deployments(&making, &served);
         webhooks(&making, &served, &group);
         self.condition(&making);
         access::of_users(&making, &group);
@@ -142,15 +142,15 @@ impl Operator<'_> {
         let put = |api: &str, kind: &str, name: &str, status: &Value| {
             let path = super::collection(&json!({"apiVersion": api, "kind": kind,
                 "metadata": {"namespace": namespace}}));
-            let patch = |path: &str, change: Value| {
+            let send = |path: &str, change: Value| {
                 let written =
                     plane.requests().send(http::Method::PATCH, path, super::JSON, Some(&change));
                 written.unwrap_or_else(|error| panic!("{path}: {error}"));
             };
-            patch(&format!("{path}/{name}/status"), json!({"status": status}));
+            send(&format!("{path}/{name}/status"), json!({"status": status}));
             if kind == "ClusterServiceVersion" {
                 let finalizers = json!({"metadata": {"finalizers": [FINALIZER]}});
-                patch(&format!("{path}/{name}"), finalizers);
+                send(&format!("{path}/{name}"), finalizers);
             }
         };
         let package = self.scene.package.name();
@@ -189,24 +189,6 @@ impl Operator<'_> {
             making.plane.requests().merge("namespace", "", target, &change);
         }
         group
-    }
-
-    /// Makes Subscription and `InstallPlan`; returns the name of the latter.
-    fn subscription(&self, making: &Making<'_>) -> String {
-        let (name, namespace, csv) = (&making.package, &making.namespace, making.csv_name());
-        let plan = format!("install-{}", &hash(namespace)[..5]);
-        let subscription = making.make(&json!({"apiVersion": V1ALPHA1, "kind": "Subscription",
-            "metadata": {"name": name, "namespace": namespace, "labels": {making.component(): ""}},
-            "spec": {"name": name, "channel": "stable", "source": namespace,
-                "sourceNamespace": CATALOGS, "installPlanApproval": "Automatic"},
-            "status": subscribed(namespace, csv, &plan)}));
-        making.make(&json!({"apiVersion": V1ALPHA1, "kind": "InstallPlan",
-            "metadata": {"name": plan, "namespace": namespace,
-                "labels": {making.component(): ""},
-                "ownerReferences": [owner(&subscription, false)]},
-            "spec": {"approval": "Automatic", "approved": true, "generation": 1,
-                "clusterServiceVersionNames": [csv]}}));
-        plan
     }
 
     fn crds(&self, making: &Making<'_>, manifests: &[Value]) {
@@ -254,34 +236,6 @@ impl Operator<'_> {
             served.push((deployment, certificate));
         }
         served
-    }
-
-    fn deployments(&self, making: &Making<'_>, served: &[(String, String)]) {
-        let deployments = making.csv["spec"]["install"]["spec"]["deployments"].as_array();
-        for deployment in deployments.expect("a list") {
-            let name = text(&deployment["name"]);
-            let mut spec = deployment["spec"].clone();
-            spec["revisionHistoryLimit"] = json!(1);
-            let template = &mut spec["template"];
-            let annotations = &template["metadata"]["annotations"];
-            let annotations = merged(annotations, &making.csv["metadata"]["annotations"]);
-            template["metadata"]["annotations"] = annotations;
-            let certificate = served.iter().find(|(called, _)| called == name);
-            if let Some((_, certificate)) = certificate {
-                template["metadata"]["annotations"]["olmcahash"] = json!(hash(certificate));
-                mount(&mut template["spec"], &format!("{name}-service-cert"));
-            }
-            for container in template["spec"]["containers"].as_array_mut().expect("a list") {
-                container["env"] =
-                    json!([{"name": "OPERATOR_CONDITION_NAME", "value": making.csv_name()}]);
-            }
-            let labels = merged(
-                &making.owner_labels(&making.namespace),
-                &json!({"olm.deployment-spec-hash": hash(&spec.to_string())}),
-            );
-            making.make(&json!({"apiVersion": "apps/v1", "kind": "Deployment",
-                "metadata": making.owned(name, &labels), "spec": spec}));
-        }
     }
 
     fn condition(&self, making: &Making<'_>) {
@@ -446,5 +400,51 @@ fn webhooks(making: &Making<'_>, served: &[(String, String)], group: &Value) {
             "metadata": {"generateName": format!("{}-", text(name)),
                 "labels": making.labels(&labels)},
             "webhooks": [webhook]}));
+    }
+}
+
+/// Makes Subscription and `InstallPlan`; returns the name of the latter.
+fn subscription(making: &Making<'_>) -> String {
+    let (name, namespace, csv) = (&making.package, &making.namespace, making.csv_name());
+    let plan = format!("install-{}", &hash(namespace)[..5]);
+    let subscription = making.make(&json!({"apiVersion": V1ALPHA1, "kind": "Subscription",
+        "metadata": {"name": name, "namespace": namespace, "labels": {making.component(): ""}},
+        "spec": {"name": name, "channel": "stable", "source": namespace,
+            "sourceNamespace": CATALOGS, "installPlanApproval": "Automatic"},
+        "status": subscribed(namespace, csv, &plan)}));
+    making.make(&json!({"apiVersion": V1ALPHA1, "kind": "InstallPlan",
+        "metadata": {"name": plan, "namespace": namespace,
+            "labels": {making.component(): ""},
+            "ownerReferences": [owner(&subscription, false)]},
+        "spec": {"approval": "Automatic", "approved": true, "generation": 1,
+            "clusterServiceVersionNames": [csv]}}));
+    plan
+}
+
+fn deployments(making: &Making<'_>, served: &[(String, String)]) {
+    let deployments = making.csv["spec"]["install"]["spec"]["deployments"].as_array();
+    for deployment in deployments.expect("a list") {
+        let name = text(&deployment["name"]);
+        let mut spec = deployment["spec"].clone();
+        spec["revisionHistoryLimit"] = json!(1);
+        let template = &mut spec["template"];
+        let annotations = &template["metadata"]["annotations"];
+        let annotations = merged(annotations, &making.csv["metadata"]["annotations"]);
+        template["metadata"]["annotations"] = annotations;
+        let certificate = served.iter().find(|(called, _)| called == name);
+        if let Some((_, certificate)) = certificate {
+            template["metadata"]["annotations"]["olmcahash"] = json!(hash(certificate));
+            mount(&mut template["spec"], &format!("{name}-service-cert"));
+        }
+        for container in template["spec"]["containers"].as_array_mut().expect("a list") {
+            container["env"] =
+                json!([{"name": "OPERATOR_CONDITION_NAME", "value": making.csv_name()}]);
+        }
+        let labels = merged(
+            &making.owner_labels(&making.namespace),
+            &json!({"olm.deployment-spec-hash": hash(&spec.to_string())}),
+        );
+        making.make(&json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": making.owned(name, &labels), "spec": spec}));
     }
 }

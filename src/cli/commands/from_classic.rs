@@ -24,6 +24,7 @@ use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
 
 /// Flags of `migrate from-classic`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct FromClassicArgs {
     /// Names of Subscriptions; by default all of them
     #[arg(value_name = "SUBSCRIPTION")]

@@ -69,7 +69,7 @@ pub(super) fn report(
         Outcome::Served(served, looked) => {
             status.update.clone_from(&looked.held);
             status.taken.clone_from(&looked.taken);
-            polled(&mut status, catalog, &served, looked);
+            polled(&mut status, catalog, served, looked);
             serve(&mut status, served, base, name);
             texts::serving().put(&mut status.conditions, generation, now);
             examined(&mut status, served, name, generation, now);

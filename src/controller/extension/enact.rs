@@ -11,7 +11,7 @@ use olm_api::keys::{self, annotation};
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::extension::holds::{
-    self, CrdUpgrades, Facts, Hold, Judged, RbacPreflight, asks_for_approval,
+    self, CrdUpgrades, Facts, Hold, Judged, Judgement, RbacPreflight, asks_for_approval,
 };
 use olm_core::extension::{Goal, Policy, Source, desired, forced_step, plan_digest, retagged};
 use olm_core::object::Object;
@@ -288,11 +288,9 @@ impl Attempt<'_> {
             rights,
         } = plan;
         let provider = certificates.provider();
-        if let Some(provider) = &provider {
-            let source = provider.source().to_string();
-            let key = keys::policy::WEBHOOK_CERTIFICATES.to_owned();
-            desired.annotations.insert(key, source);
-        }
+        let source = provider.as_ref().map(|provider| provider.source().to_string());
+        let key = keys::policy::WEBHOOK_CERTIFICATES.to_owned();
+        desired.annotations.extend(source.map(|source| (key, source)));
         let (known, revisions) = (&self.ctx.revisions, self.revisions);
         let change = plan_revision(known, &desired, revisions).await?;
         let ours = certificates.are_ours();
@@ -311,11 +309,7 @@ impl Attempt<'_> {
                 takes_approval,
                 revision: Some((&desired, change)),
                 present: present.as_deref(),
-                permissions: permissions.as_ref().map(|judgement| Judged {
-                    judgement,
-                    account: self.account,
-                    enforced: self.ctx.settings.rbac_preflight == RbacPreflight::Enforce,
-                }),
+                permissions: permissions.as_ref().map(|judgement| self.judged(judgement)),
                 crds: live.as_ref().map(|live| CrdUpgrades {
                     live,
                     empty,
@@ -353,8 +347,7 @@ impl Attempt<'_> {
         if rolled_out {
             self.ctx.rendered.forget(&desired.extension.name);
         }
-        let retired = self.retire_unneeded(provider.as_ref(), requests, rolled_out);
-        let retired = retired.await?;
+        let retired = self.retire_unneeded(provider.as_ref(), requests, rolled_out).await?;
         Ok(Made {
             revisions: Ok(made),
             permissions,
@@ -387,11 +380,16 @@ impl Attempt<'_> {
         for set in without_content(known, self.revisions).await? {
             let target = BundleRecord::of(set);
             let resolved = self.resolved(&target).await?;
-            let (content, _) = self.content(&target, &resolved).await?;
+            let (content, _) = Box::pin(self.content(&target, &resolved)).await?;
             let desired = self.desired(&target, &resolved, &content);
             complete_content(known, &desired, set).await?;
         }
         Ok(())
+    }
+
+    fn judged<'a>(&'a self, judgement: &'a Judgement) -> Judged<'a> {
+        let enforced = self.ctx.settings.rbac_preflight == RbacPreflight::Enforce;
+        Judged { judgement, account: self.account, enforced }
     }
 
     /// Publishes that there is a new revision.

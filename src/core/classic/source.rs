@@ -99,6 +99,24 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
         answer.line(source, Carried::Yes, field, "becomes priority");
     }
     poll(source, image, &mut spec, answer);
+    let metadata = metadata(source, annotations, answer);
+    for field in ["displayName", "publisher", "icon", "description"] {
+        if has(source, &format!("/spec/{field}")) {
+            answer.line(source, Carried::NotNeeded, field, "a ClusterCatalog shows none");
+        }
+    }
+    for field in ["grpcPodConfig", "runAsRoot"] {
+        if has(source, &format!("/spec/{field}")) {
+            answer.line(source, Carried::NotNeeded, field, "no pod serves a catalog");
+        }
+    }
+    let object = json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterCatalog",
+        "metadata": metadata, "spec": spec});
+    answer.catalogs.extend(Object::from_value(object));
+}
+
+/// Returns name and annotations of the catalog, its pull secret among them.
+fn metadata(source: &Object, mut annotations: Map<String, Value>, answer: &mut Answer) -> Value {
     let mut metadata = json!({"name": source.name()});
     let secrets = texts(source, "/spec/secrets");
     if let Some(secret) = secrets.first() {
@@ -116,19 +134,7 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
         let text = "a catalog has one pull secret: join them";
         answer.line(source, Carried::No, format!("secrets: {more}"), text);
     }
-    for field in ["displayName", "publisher", "icon", "description"] {
-        if has(source, &format!("/spec/{field}")) {
-            answer.line(source, Carried::NotNeeded, field, "a ClusterCatalog shows none");
-        }
-    }
-    for field in ["grpcPodConfig", "runAsRoot"] {
-        if has(source, &format!("/spec/{field}")) {
-            answer.line(source, Carried::NotNeeded, field, "no pod serves a catalog");
-        }
-    }
-    let object = json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterCatalog",
-        "metadata": metadata, "spec": spec});
-    answer.catalogs.extend(Object::from_value(object));
+    metadata
 }
 
 /// Returns the image that Classic filled the template of a source in to.

@@ -49,8 +49,9 @@ fn api_service(definition: &ApiServiceDefinition, options: &RenderOptions) -> Ob
 /// Returns the bindings of the account of each deployment that serves an API.
 pub(super) fn bindings(csv: &Csv, namespace: &str) -> Vec<Object> {
     let serves = |name: &str| csv.api_services.iter().any(|it| it.deployment_name == name);
-    let servers = csv.deployments.iter().filter(|deployment| serves(&deployment.name));
-    servers
+    csv.deployments
+        .iter()
+        .filter(|deployment| serves(&deployment.name))
         .flat_map(|deployment| {
             let service = service_name(&deployment.name);
             let account = (namespace, deployment.service_account());

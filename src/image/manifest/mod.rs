@@ -237,13 +237,16 @@ pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest
     Ok(Manifest::Image { config: config.checked()?, layers: layers.collect::<Result<_, _>>()? })
 }
 
+/// A layer, and its annotations.
+type Annotated = (Descriptor, BTreeMap<String, String>);
+
 /// Returns the layers of one media type in a manifest of what is attached to an image, with what is
 /// annotated to each.
 pub(crate) fn attached(
     bytes: &[u8],
     content_type: Option<&str>,
     wanted: &str,
-) -> Result<Vec<(Descriptor, BTreeMap<String, String>)>, ManifestError> {
+) -> Result<Vec<Annotated>, ManifestError> {
     let raw: RawManifest = json("manifest of signatures", bytes)?;
     let media_type = raw.media_type.as_deref().or(content_type).unwrap_or_default();
     if media_type != OCI_IMAGE_MEDIA_TYPE {

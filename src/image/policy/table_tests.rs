@@ -51,7 +51,7 @@ struct Sign {
 
 /// Keys and CAs by the names that the table has for them.
 struct Keys {
-    keys: BTreeMap<&'static str, KeyPair>,
+    pairs: BTreeMap<&'static str, KeyPair>,
     roots: BTreeMap<&'static str, CertifiedIssuer<'static, KeyPair>>,
     between: CertifiedIssuer<'static, KeyPair>,
 }
@@ -80,7 +80,7 @@ impl Keys {
         let trusted = root("root");
         let between = CertifiedIssuer::signed_by(authority("between"), key(), &trusted).unwrap();
         Self {
-            keys: BTreeMap::from([
+            pairs: BTreeMap::from([
                 ("right", key()),
                 ("other", key()),
                 ("leaf", key()),
@@ -94,7 +94,7 @@ impl Keys {
     }
 
     fn texts(&self) -> BTreeMap<&'static str, String> {
-        let keys = self.keys.iter().map(|(name, key)| (*name, key.public_key_pem()));
+        let keys = self.pairs.iter().map(|(name, key)| (*name, key.public_key_pem()));
         keys.chain(self.roots.iter().map(|(name, root)| (*name, root.pem()))).collect()
     }
 
@@ -121,7 +121,7 @@ impl Keys {
             CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 57264, 1, last], content.to_vec())
         };
         params.custom_extensions = vec![extension(1, first), extension(8, &element)];
-        params.signed_by(&self.keys["leaf"], &self.between).unwrap().pem()
+        params.signed_by(&self.pairs["leaf"], &self.between).unwrap().pem()
     }
 
     fn attachment(&self, sign: &Sign) -> Attachment {
@@ -141,7 +141,7 @@ impl Keys {
             _ => {}
         }
         let mut payload = payload.to_string().into_bytes();
-        let key = &self.keys[sign.by.as_str()];
+        let key = &self.pairs[sign.by.as_str()];
         let signature = key.sign(&payload).unwrap();
         let mut annotations = BTreeMap::new();
         let mut annotate = |name: &str, value: String| annotations.insert(name.to_owned(), value);
@@ -174,7 +174,7 @@ impl Keys {
         payload: &[u8],
         change: &str,
     ) -> Value {
-        let other = self.keys["other"].public_key_pem();
+        let other = self.pairs["other"].public_key_pem();
         let signer = if change == "entry-key" { other.as_str() } else { signer };
         let signature = if change == "entry-signature" { b"other".as_slice() } else { signature };
         let payload = if change == "entry-payload" { b"other".as_slice() } else { payload };
@@ -193,7 +193,7 @@ impl Keys {
         let time = if change == "late" { AFTER } else { DURING };
         let canonical =
             format!(r#"{{"body":"{body}","integratedTime":{time},"logID":"c0d2","logIndex":7}}"#);
-        let by = self.keys[log].sign(canonical.as_bytes()).unwrap();
+        let by = self.pairs[log].sign(canonical.as_bytes()).unwrap();
         let mut payload: Value = serde_json::from_str(&canonical).unwrap();
         if change == "entry-member" {
             payload["more"] = json!(1);
@@ -296,7 +296,7 @@ fn each_requirement_needs_a_signature() {
         keys.attachment(&Sign { by: by.to_owned(), name, log: None, change: String::new() })
     };
     let rule = |by: &str| {
-        let key = STANDARD.encode(keys.keys[by].public_key_pem());
+        let key = STANDARD.encode(keys.pairs[by].public_key_pem());
         json!({"type": "sigstoreSigned", "keyData": key})
     };
     let policy = json!({"default": [rule("right"), rule("other")]}).to_string();

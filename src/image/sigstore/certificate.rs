@@ -108,7 +108,7 @@ impl Authorities {
         }
         let key = PublicKey::from_der(&certificate.subject_public_key_info());
         let key = key.ok_or(Refusal::Form)?;
-        Ok(Leaf { key, der })
+        Ok(Leaf { der, key })
     }
 }
 

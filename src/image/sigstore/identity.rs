@@ -17,6 +17,7 @@ use crate::reference::{ImageRef, is_prefix};
     rename_all_fields = "camelCase",
     deny_unknown_fields
 )]
+#[expect(clippy::enum_variant_names, reason = "as policy.json names them")]
 pub(crate) enum Identity {
     /// The name of the image, with its version.
     MatchExact {},

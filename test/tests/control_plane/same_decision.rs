@@ -601,7 +601,7 @@ async fn the_controller_does_what_the_plugin_said_about_catalogs() {
         row("accepted", "1.1.0", false).while_is(State::Altered(true)),
         row("disabled", "1.1.0", false).while_is(State::Disabled),
         row("unreadable", "1.1.0", false).while_is(State::Unreadable(10)),
-        row("unreadablebeside", "1.1.0", false).while_is(State::Unreadable(0)),
+        row("unreadablebeside", "1.1.0", true).while_is(State::Unreadable(0)),
         row("unreadablelower", "1.1.0", true).while_is(State::Unreadable(-10)),
         row("elsewhere", "1.1.0", true).while_is(State::Elsewhere),
         row("elsewhereheld", "1.1.0", false)

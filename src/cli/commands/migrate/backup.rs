@@ -106,9 +106,10 @@ impl Backup {
             Err(error) => return Err(error).with_context(|| shown.to_string()),
         };
         let mut entries = Vec::new();
-        let documents = match text.is_empty() {
-            true => Vec::new(),
-            false => yaml::to_json(&text).with_context(|| shown.to_string())?,
+        let documents = if text.is_empty() {
+            Vec::new()
+        } else {
+            yaml::to_json(&text).with_context(|| shown.to_string())?
         };
         for document in documents {
             if document["form"] != FORM {
@@ -173,7 +174,13 @@ mod tests {
             .unwrap()
         };
         let csv = object("ClusterServiceVersion", "lamp.v1.0.0");
-        Entry::new(cluster, "lamp", &object("Subscription", name), &csv, (&[], &[csv.clone()]))
+        Entry::new(
+            cluster,
+            "lamp",
+            &object("Subscription", name),
+            &csv,
+            (&[], std::slice::from_ref(&csv)),
+        )
     }
 
     #[test]

@@ -59,9 +59,9 @@ impl Moving {
             show(&candidate, out)?;
             candidates.push(candidate);
         }
-        let fine = |it: &Candidate| matches!(it.verdict, Verdict::Ready | Verdict::Moved);
-        let outcome = if candidates.iter().all(fine) { Outcome::Done } else { Outcome::Failed };
-        candidates.retain(fine);
+        let goes_on = |it: &Candidate| matches!(it.verdict, Verdict::Ready | Verdict::Moved);
+        let outcome = if candidates.iter().all(goes_on) { Outcome::Done } else { Outcome::Failed };
+        candidates.retain(goes_on);
         let ready = candidates.iter().filter(|it| it.verdict == Verdict::Ready).count();
         if global.dry_run.is_some() {
             for plan in candidates.iter().filter_map(|it| it.plan.as_ref()) {
@@ -75,9 +75,9 @@ impl Moving {
             if !self.confirm.agreed(&question, "--yes does it, --dry-run shows it")? {
                 return Ok(Outcome::Failed);
             }
-            let new = candidates.iter().filter(|it| !it.is_kept && it.verdict == Verdict::Ready);
-            let new: Vec<Entry> = new.filter_map(|it| it.entry.clone()).collect();
-            backup.add(new)?;
+            let unkept = candidates.iter().filter(|it| !it.is_kept && it.verdict == Verdict::Ready);
+            let entries: Vec<Entry> = unkept.filter_map(|it| it.entry.clone()).collect();
+            backup.add(entries)?;
             writeln!(out, "backup: {}", self.backup.display())?;
         }
         // All of them first: what is subscribed to would have Classic install again what is not.

@@ -308,8 +308,8 @@ fn entry(list: &[(Version, &str)], at: usize, name: &str) -> Value {
         return entry;
     }
     let before = list[..at].iter().filter(|(other, _)| other.major == version.major);
-    let last = before.clone().rfind(|(other, _)| other.minor != version.minor);
-    let replaces = last.map(|(_, name)| *name);
+    let earlier = before.clone().rfind(|(other, _)| other.minor != version.minor);
+    let replaces = earlier.map(|(_, name)| *name);
     let skips: BTreeSet<_> =
         before.map(|(_, name)| *name).filter(|name| Some(*name) != replaces).collect();
     if let Some(replaces) = replaces {

@@ -13,7 +13,7 @@ fn subscription(state: &str, current: &str) -> Value {
         "status": {"state": state, "installedCSV": "lamp.v1.0.0", "currentCSV": current}})
 }
 
-fn csv(name: &str, phase: &str, spec: Value) -> Value {
+fn csv(name: &str, phase: &str, spec: &Value) -> Value {
     json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
         "metadata": {"name": name, "namespace": "light", "uid": format!("uid-of-{name}")},
         "spec": spec, "status": {"phase": phase}})
@@ -23,7 +23,7 @@ fn lamp() -> Value {
     csv(
         "lamp.v1.0.0",
         "Succeeded",
-        json!({"customresourcedefinitions": {"owned": [{"name": "lamps.light"}]},
+        &json!({"customresourcedefinitions": {"owned": [{"name": "lamps.light"}]},
             "apiservicedefinitions": {"owned": [{"group": "dim.light", "version": "v1"}]}}),
     )
 }
@@ -34,8 +34,8 @@ fn group(targets: &[&str], watched: &[&str]) -> Value {
         "spec": {"targetNamespaces": targets}, "status": {"namespaces": watched}})
 }
 
-fn needing(list: &str, api: Value) -> Value {
-    csv("bulb.v1.0.0", "Succeeded", json!({list: {"required": [api]}}))
+fn needing(list: &str, api: &Value) -> Value {
+    csv("bulb.v1.0.0", "Succeeded", &json!({list: {"required": [api]}}))
 }
 
 fn running(owner: &str) -> Value {
@@ -61,14 +61,14 @@ const LATEST: &str = "AtLatestKnown";
 )]
 #[case::failed(
     subscription(LATEST, "lamp.v1.0.0"),
-    &[csv("lamp.v1.0.0", "Failed", json!({})), group(&["light"], &["light"])],
+    &[csv("lamp.v1.0.0", "Failed", &json!({})), group(&["light"], &["light"])],
     &["csv: lamp.v1.0.0 is in phase \"Failed\", not \"Succeeded\""]
 )]
 #[case::replaced(
     subscription(LATEST, "lamp.v1.0.0"),
     &[
         lamp(),
-        csv("lamp.v1.1.0", "Pending", json!({"replaces": "lamp.v1.0.0"})),
+        csv("lamp.v1.1.0", "Pending", &json!({"replaces": "lamp.v1.0.0"})),
         group(&["light"], &["light"]),
     ],
     &["csv: lamp.v1.0.0 is being replaced by lamp.v1.1.0"]
@@ -92,7 +92,7 @@ const LATEST: &str = "AtLatestKnown";
     subscription(LATEST, "lamp.v1.0.0"),
     &[
         lamp(),
-        needing("customresourcedefinitions", json!({"name": "lamps.light"})),
+        needing("customresourcedefinitions", &json!({"name": "lamps.light"})),
         group(&["light"], &["light"]),
     ],
     &["dependents: bulb.v1.0.0 in light needs lamps.light: Classic would install this operator again for it"]
@@ -101,7 +101,7 @@ const LATEST: &str = "AtLatestKnown";
     subscription(LATEST, "lamp.v1.0.0"),
     &[
         lamp(),
-        needing("apiservicedefinitions", json!({"group": "dim.light", "version": "v1"})),
+        needing("apiservicedefinitions", &json!({"group": "dim.light", "version": "v1"})),
         group(&["light"], &["light"]),
     ],
     &["dependents: bulb.v1.0.0 in light needs v1.dim.light: Classic would install this operator again for it"]
@@ -130,7 +130,7 @@ fn what_classic_says_is_checked(
 #[test]
 fn what_is_moved_together_needs_nothing_of_classic() {
     let subscription = object(subscription(LATEST, "lamp.v1.0.0"));
-    let bulb = needing("customresourcedefinitions", json!({"name": "lamps.light"}));
+    let bulb = needing("customresourcedefinitions", &json!({"name": "lamps.light"}));
     let classic = [lamp(), bulb, group(&["light"], &["light"])].map(object);
     let moving = BTreeSet::from([("light".to_owned(), "bulb.v1.0.0".to_owned())]);
     let facts =

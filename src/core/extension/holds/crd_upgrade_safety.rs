@@ -194,12 +194,12 @@ mod tests {
         leaving: u64,
         waivers: &str,
     ) -> Result<Vec<Note>, Hold> {
-        checked_by(extension(None), (live, false), crds, leaving, waivers)
+        checked_by(&extension(None), (live, false), crds, leaving, waivers)
     }
 
     /// The same for this extension; whether stored versions can be trimmed.
     fn checked_by(
-        extension: ClusterExtension,
+        extension: &ClusterExtension,
         (live, empty): (Value, bool),
         crds: &[Value],
         leaving: u64,
@@ -216,7 +216,7 @@ mod tests {
             image: "r/p:1".to_owned(),
             constraints: None,
         };
-        let extension = ValidExtension::of(&extension).unwrap();
+        let extension = ValidExtension::of(extension).unwrap();
         let source =
             Source { bundle: &bundle, digest: "sha256:a", properties: None, phases: &phases };
         let live = BTreeMap::from([("a".to_owned(), live)]);
@@ -319,7 +319,7 @@ mod tests {
     ) {
         for waivers in ["", "storedVersionRemoval, scope, servedVersionRemoval"] {
             let (old, new) = ((old.clone(), false), std::slice::from_ref(&new));
-            let hold = checked_by(extension(enforcement), old, new, 0, waivers).unwrap_err();
+            let hold = checked_by(&extension(enforcement), old, new, 0, waivers).unwrap_err();
             let advice = &hold.note.message;
             assert!(advice.contains(want), "{advice}");
             assert!(!advice.contains("crd-safety-allow"), "{advice}");
@@ -337,7 +337,7 @@ mod tests {
     ) {
         let checked = |enforcement, waivers| {
             let (old, new) = (versions(old), versions(new));
-            checked_by(extension(enforcement), (old, true), &[new], 0, waivers)
+            checked_by(&extension(enforcement), (old, true), &[new], 0, waivers)
         };
         assert_eq!(checked(Some("None"), "").is_ok(), passes);
         assert_eq!(checked(None, "servedVersionRemoval").is_ok(), passes);
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn what_is_not_checked_is_not_held() {
         let narrows = [crd("a", "x")];
-        let checked = checked_by(extension(Some("None")), (crd("a", ""), false), &narrows, 2, "");
+        let checked = checked_by(&extension(Some("None")), (crd("a", ""), false), &narrows, 2, "");
         assert_eq!(checked, Ok(Vec::new()));
     }
 
