@@ -23,7 +23,9 @@ const VOLATILE: [&str; 8] =
 const OLM_GROUP: &str = "olm.operatorframework.io";
 /// Parts of the names of all field managers of ours.
 const OUR_MANAGERS: [&str; 2] = ["olm.operatorframework.io", "operator-controller"];
-const LONGEST_VALUE: usize = 160;
+const LONGEST_VALUE: usize = 600;
+/// What names a pod in a message: it is looked for only after a while, and has a random name.
+const OF_A_POD: &str = ": pod ";
 /// Annotation in which the Deployment controller counts rollouts.
 const ROLL_OUTS: &str = "deployment.kubernetes.io/revision";
 
@@ -237,7 +239,7 @@ fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
     let ours = is_ours(key);
     if let Some(kept) = kept.as_object_mut() {
         match kept.get_mut("status") {
-            Some(status) if ours => without_times(status),
+            Some(status) if ours => leave_lasting(status),
             _ => drop(kept.remove("status")),
         }
     }
@@ -267,17 +269,25 @@ fn writers(metadata: &Value) -> Value {
     json!(ours.collect::<BTreeSet<_>>())
 }
 
-/// Removes times from a status, and sorts conditions by type.
-fn without_times(value: &mut Value) {
+/// Removes times and what is said of pods from a status, and sorts conditions by type.
+fn leave_lasting(value: &mut Value) {
+    let is_of_a_pod = |text: &Value| text.as_str().is_some_and(|text| text.contains(OF_A_POD));
     match value {
         Value::Object(fields) => {
+            if let Some(message) = fields.get_mut("message").filter(|text| is_of_a_pod(text)) {
+                let lines = message.as_str().unwrap_or_default().lines();
+                let kept: Vec<_> = lines.filter(|line| !line.contains(OF_A_POD)).collect();
+                *message = json!(kept.join("\n"));
+            }
             for time in ["lastTransitionTime", "lastUnpacked", "lastPolled"] {
                 fields.remove(time);
             }
-            fields.values_mut().for_each(without_times);
+            fields.values_mut().for_each(leave_lasting);
         }
         Value::Array(items) => {
-            items.iter_mut().for_each(without_times);
+            let only_hinders = |it: &Value| it["type"] == "Stalled" && it["status"] == "False";
+            items.retain(|item| !(only_hinders(item) && is_of_a_pod(&item["message"])));
+            items.iter_mut().for_each(leave_lasting);
             if items.iter().all(|item| item["type"].is_string()) {
                 items.sort_by_key(|item| item["type"].to_string());
             }
@@ -428,5 +438,22 @@ mod tests {
         assert_eq!(set("x", "1").differences(&set("x", "2")), [""; 0]);
         let lines = set("x", "1").differences(&set("y", "1"));
         assert_eq!(lines.len(), 1, "{lines:?}");
+    }
+
+    #[test]
+    fn what_keeps_pods_from_running_is_left_out() {
+        let run = |text: &str, more: &[Value]| {
+            let ready = json!({"type": "Ready", "message": text});
+            let conditions = [&[ready], more].concat();
+            let object = json!({"metadata": {}, "status": {"conditions": conditions}});
+            state(&[("ClusterObjectSet.olm.operatorframework.io /s", object)])
+        };
+        let early = run("Object d: got: 2", &[]);
+        let stalled =
+            json!({"type": "Stalled", "status": "False", "message": "Object d: pod p: x"});
+        let late = run("Object d: got: 2\nObject d: pod p: x", &[stalled]);
+        assert_eq!(early.differences(&late), [""; 0]);
+        let stalled = json!({"type": "Stalled", "status": "True", "message": "Object d: pod p: x"});
+        assert_eq!(early.differences(&run("Object d: got: 2", &[stalled])).len(), 1);
     }
 }
