@@ -156,15 +156,10 @@ impl World {
                 actor.ends(&self.client, stage).await;
             }
             self.have_objects(stage).await;
-            let state = self.quiet().await;
-            if stage == Stage::Uninstall {
-                let mut lines = self.compared(&self.undisturbed[&Stage::Empty], &state);
-                lines.retain(|line| {
-                    let left = line.strip_prefix("left over: ");
-                    !left.is_some_and(|key| self.belongs_to_users(key))
-                });
-                assert!(lines.is_empty(), "{lines:#?}");
-            }
+            let state = match stage {
+                Stage::Uninstall => self.empty().await,
+                _ => self.quiet().await,
+            };
             self.undisturbed.insert(stage, state);
             if stage == Stage::Orphan {
                 self.nothing_was_made_anew().await;
@@ -521,6 +516,21 @@ impl World {
         let faults = self.proxy.log();
         let faults = &faults[faults.len().saturating_sub(LAST_FAULTS)..];
         format!("{}\nthe last faults: {faults:#?}", self.controller.last_words())
+    }
+
+    /// Waits until nothing changes any more and only users' objects are left, and returns the state.
+    /// The garbage collector removes the rest in its own time.
+    async fn empty(&self) -> State {
+        wait::until("only users' objects are left", SETTLED, || async {
+            let state = self.quiet().await;
+            let mut lines = self.compared(&self.undisturbed[&Stage::Empty], &state);
+            lines.retain(|line| {
+                let left = line.strip_prefix("left over: ");
+                !left.is_some_and(|key| self.belongs_to_users(key))
+            });
+            if lines.is_empty() { Ok(state) } else { Err(lines) }
+        })
+        .await
     }
 
     /// Waits until nothing changes any more, and returns the state.
