@@ -151,11 +151,6 @@ impl Rendering {
         Ok(Self { additions: (additions, extension.map(str::to_owned)), ..self.clone() })
     }
 
-    /// Returns how bundles are rendered with a configuration.
-    pub(crate) fn configured(inline: Option<Value>) -> Self {
-        Self { inline, ..Self::default() }
-    }
-
     /// Returns the configuration that the flags give.
     pub(crate) fn configuration(&self) -> anyhow::Result<Option<Value>> {
         configuration(self)

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kube::Client;
+use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_api::keys::policy;
 use olm_core::classic::takeover::{Csv, Facts, Failed, Progress, Verdict, content, uid};
 use olm_core::classic::{Classic, GROUP, Migration};
-use olm_core::extension::ValidExtension;
+use olm_core::extension::{Policy, ValidExtension};
 use olm_core::helm;
 use olm_core::object::Object;
 use olm_core::rbac::{Account, BundleObjects, Options, manifests};
@@ -22,7 +22,7 @@ use crate::changes;
 use crate::cluster::Cluster;
 use crate::commands::render::Rendering;
 use crate::output::one_line;
-use crate::target::chosen;
+use crate::target::{Installation, chosen};
 
 /// A Subscription that is to be moved.
 pub(super) struct Candidate {
@@ -304,8 +304,6 @@ impl<'a> World<'a> {
         let bundle = load_bundle_source(&offered.image).await;
         let bundle = bundle.map_err(|error| broken(one_line(&error)))?;
         let namespace = valid.spec.namespace.as_str();
-        let rendered = Rendering::configured(valid.inline_config()).installed(&bundle, namespace);
-        let rendered = rendered.map_err(|error| broken(one_line(&error)))?;
         let kept: Vec<Object> =
             running.iter().filter(|it| it.group() != GROUP).map(content).collect();
         let account = extension.pointer("/spec/serviceAccount/name").and_then(Value::as_str);
@@ -313,6 +311,20 @@ impl<'a> World<'a> {
             namespace: namespace.to_owned(),
             name: account.unwrap_or_default().to_owned(),
         };
+        let settings = self.cluster.settings().await;
+        let settings = &settings.map_err(|error| broken(one_line(&error)))?.controller;
+        let policy = Policy::of(typed.annotations(), settings.defaults());
+        let rendering = Rendering::default().of_extension(&Installation {
+            name: extension.name().to_owned(),
+            namespace: namespace.to_owned(),
+            account: Some(account.clone()),
+            inline: valid.inline_config(),
+            certificates: settings.certificates(),
+            additions: policy.map_err(|error| broken(error.to_string()))?.additions,
+            installed: None,
+        });
+        let rendered = rendering.installed(&bundle, namespace);
+        let rendered = rendered.map_err(|error| broken(one_line(&error)))?;
         let name = offered.name.as_str();
         let both = [&rendered, &kept].map(|objects| BundleObjects { name, objects });
         let options = Options { stable: self.follow, ..Options::default() };
