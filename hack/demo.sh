@@ -118,7 +118,7 @@ cluster_pid=$!
 until_true "the control plane is ready" 90 test -s "$state/cluster/cluster.json"
 
 cluster_info() { # field of cluster.json
-  sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" "$state/cluster/cluster.json" | head -n 1
+  sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" "$state/cluster/cluster.json" | awk 'NR == 1'
 }
 KUBECONFIG=$(cluster_info kubeconfig)
 export KUBECONFIG

@@ -69,7 +69,7 @@ done
 target/local-cluster up --dir "$state/cluster" </dev/null >"$state/up.log" 2>&1 &
 pids+=($!)
 until_true "an API server runs" test -s "$state/cluster/cluster.json"
-field() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" "$state/cluster/cluster.json" | head -n 1; }
+field() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" "$state/cluster/cluster.json" | awk 'NR == 1'; }
 cat >"$inside/tmp/kubeconfig" <<END
 apiVersion: v1
 kind: Config

@@ -7,7 +7,7 @@ missing=0
 
 need() { # what, minimum version, found version (empty: not there), command that installs it
   local what=$1 minimum=$2 found=$3 install=$4
-  if [[ -n $found ]] && [[ $(printf '%s\n' "$minimum" "$found" | sort -V | head -n 1) == "$minimum" ]]; then
+  if [[ -n $found ]] && [[ $(printf '%s\n' "$minimum" "$found" | sort -V | awk 'NR == 1') == "$minimum" ]]; then
     return
   fi
   missing=1
@@ -21,7 +21,7 @@ need() { # what, minimum version, found version (empty: not there), command that
 
 version_of() { # command and its arguments; prints the first version number in what it prints
   command -v "$1" >/dev/null || return 0
-  "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)?' | head -n 1
+  "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)?' | awk 'NR == 1'
 }
 
 need cargo 1.95 "$(version_of cargo --version)" \
