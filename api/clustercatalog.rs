@@ -68,6 +68,14 @@ impl ClusterCatalogSpec {
     }
 }
 
+impl ClusterCatalog {
+    /// Returns the reference of the content that is served; nothing before there is any.
+    pub fn resolved_reference(&self) -> Option<&str> {
+        let resolved = self.status.as_ref()?.resolved_source.as_ref()?;
+        Some(&resolved.image.ref_)
+    }
+}
+
 /// Whether a catalog takes part.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AvailabilityMode {

@@ -362,9 +362,9 @@ impl Verbs {
                 let Some(found) = catalogs.into_iter().find(|it| it.name_any() == name) else {
                     return Ok(Value::Null);
                 };
-                let source = found.status.and_then(|status| status.resolved_source);
-                let source = source.context("the catalog has not been read yet")?;
-                catalog::files(&source.image.ref_, &self.global).await?
+                let image = found.resolved_reference();
+                let image = image.context("the catalog has not been read yet")?;
+                catalog::files(image, &self.global).await?
             }
             Source::Named(named, authorities) => {
                 let Some(found) = named.iter().find(|it| it.flag.name == name) else {

@@ -190,8 +190,7 @@ async fn offering(
         return Ok(None);
     };
     let catalog = catalogs.iter().find(|catalog| catalog.name_any() == name);
-    let status = catalog.and_then(|catalog| catalog.status.as_ref());
-    let image = status.and_then(|status| Some(&status.resolved_source.as_ref()?.image.ref_));
+    let image = catalog.and_then(ClusterCatalog::resolved_reference);
     let digest = image.map(|image| digest(image).to_owned()).unwrap_or_default();
     Ok(Some(LockedCatalog { name, digest }))
 }

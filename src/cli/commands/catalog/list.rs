@@ -205,8 +205,7 @@ fn findings(catalog: &ClusterCatalog) -> Option<&str> {
 }
 
 fn digest(catalog: &ClusterCatalog) -> Option<&str> {
-    let source = catalog.status.as_ref()?.resolved_source.as_ref()?;
-    source.image.ref_.split_once("@sha256:").map(|(_, digest)| digest)
+    catalog.resolved_reference()?.split_once("@sha256:").map(|(_, digest)| digest)
 }
 
 fn image(catalog: &ClusterCatalog) -> Option<&str> {

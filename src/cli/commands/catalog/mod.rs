@@ -74,8 +74,7 @@ pub(crate) async fn files(place: &str, global: &Global) -> anyhow::Result<FileLi
     let catalog = async { Cluster::catalog(&Cluster::client(global).await?, place).await };
     let catalog =
         catalog.await.with_context(|| format!("{place:?} is not a directory or file here"))?;
-    let status = catalog.status.and_then(|status| status.resolved_source);
-    let image = status.map(|source| source.image.ref_);
+    let image = catalog.resolved_reference();
     let image = image.with_context(|| format!("catalog {place} has not been read yet"))?;
-    catalogs::files(&image).await
+    catalogs::files(image).await
 }

@@ -59,7 +59,7 @@ pub(crate) async fn run(
     let outcome = wait(client, name, time, ("polled", polled), out).await?;
     if matches!(outcome, Outcome::Done) {
         let now = Cluster::catalog(client, name).await?;
-        writeln!(out, "{name}: {}", led_to(&now, served(&catalog)))?;
+        writeln!(out, "{name}: {}", led_to(&now, catalog.resolved_reference()))?;
     }
     Ok(outcome)
 }
@@ -70,15 +70,10 @@ fn led_to(catalog: &ClusterCatalog, before: Option<&str>) -> String {
     if let Some(held) = status.and_then(|status| status.update.as_ref()) {
         return format!("newer content is held, {}: {}", held.reason, held.message);
     }
-    match served(catalog) {
+    match catalog.resolved_reference() {
         Some(now) if Some(now) != before => format!("serves {now}"),
         _ => "nothing newer".to_owned(),
     }
-}
-
-fn served(catalog: &ClusterCatalog) -> Option<&str> {
-    let source = catalog.status.as_ref()?.resolved_source.as_ref()?;
-    Some(&source.image.ref_)
 }
 
 #[cfg(test)]
