@@ -24,6 +24,7 @@ pub mod account;
 pub mod apply;
 pub mod args;
 pub mod backoff;
+pub mod by_key;
 pub mod catalog;
 pub mod certificates;
 pub mod cluster;

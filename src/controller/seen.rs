@@ -14,23 +14,17 @@ use crate::cluster::is_complete;
 /// What the watches have brought. A clone sees the same.
 #[derive(Clone)]
 pub struct Seen {
-    /// The extensions.
     pub extensions: Store<DeserializeGuard<ClusterExtension>>,
-    /// The catalogs.
     pub catalogs: Store<DeserializeGuard<ClusterCatalog>>,
-    /// The accounts.
     pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
 }
 
 /// Where they put it.
 pub struct SeenWriters {
-    /// The extensions.
     pub extensions: Writer<DeserializeGuard<ClusterExtension>>,
     /// Told of every extension that has changed, by its metadata, once it is written.
     pub changed: mpsc::UnboundedSender<ObjectMeta>,
-    /// The catalogs.
     pub catalogs: Writer<DeserializeGuard<ClusterCatalog>>,
-    /// The accounts.
     pub accounts: Writer<PartialObjectMeta<ServiceAccount>>,
 }
 

@@ -4,41 +4,37 @@
 //! failure that was reported a moment ago is not in it. A status that equals that of the copy would
 //! then not be written, and the failure would stay.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
-use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
+use crate::by_key::ByKey;
+
 /// A hash of the status written last, by UID; `None` while the answer to a write is not known.
 #[derive(Debug, Default)]
-pub struct Written(Mutex<HashMap<String, Option<u64>>>);
+pub struct Written(ByKey<Option<u64>>);
 
 impl Written {
     /// Says whether `status`, which equals that of the copy, is what stands on the cluster as far
     /// as this process can know.
     pub fn is_current(&self, uid: &str, status: &impl Serialize) -> bool {
-        let last = self.locked().get(uid).copied();
+        let last = self.0.get(uid);
         last.is_none_or(|last| last == Some(hash(status)))
     }
 
     /// Notes that a write begins.
     pub fn begin(&self, uid: &str) {
-        self.locked().insert(uid.to_owned(), None);
+        self.0.put(uid, Some(None));
     }
 
     /// Notes what the API server has answered to a write.
     pub fn end(&self, uid: &str, status: &impl Serialize) {
-        self.locked().insert(uid.to_owned(), Some(hash(status)));
+        self.0.put(uid, Some(Some(hash(status))));
     }
 
     /// Forgets an object that is gone.
     pub fn forget(&self, uid: &str) {
-        self.locked().remove(uid);
-    }
-
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, Option<u64>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.put(uid, None);
     }
 }
 

@@ -2,7 +2,6 @@
 //! nothing that a watch knows to be unchanged.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use kube::api::ObjectMeta;
 use olm_core::go_json;
@@ -12,11 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::by_key::ByKey;
+
 /// Per revision and object, the state after the last successful apply and a hash of what was
 /// wanted. Entries go when their revision goes, so the cache is bounded by what is managed.
 #[derive(Default)]
 pub struct AppliedCache {
-    entries: Mutex<HashMap<String, HashMap<Identity, Entry>>>,
+    entries: ByKey<HashMap<Identity, Entry>>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -65,7 +66,7 @@ impl AppliedCache {
     /// Returns the objects of a revision if all of them, so many, were found ready by the probes of
     /// this generation.
     pub fn record_of(&self, (revision, generation): (&str, i64), count: usize) -> Option<Record> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let known = entries.get(revision)?;
         let ready = |entry: &Entry| {
             let probed = entry.probed.as_ref();
@@ -80,14 +81,14 @@ impl AppliedCache {
 
     /// Takes over what an earlier process knew of a revision, if this one knows nothing of it yet.
     pub fn restore(&self, revision: &str, record: Record) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         let known = entries.entry(revision.to_owned());
         known.or_insert_with(|| record.0.into_iter().collect());
     }
 
     /// Says whether `live` is as it was left after `content` was applied.
     pub fn is_current(&self, revision: &str, content: &Object, live: &Object) -> bool {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let known = entries.get(revision).and_then(|known| known.get(&content.identity()));
         known.is_some_and(|known| {
             known.content == digest(content) && known.live == fingerprint(content, live)
@@ -102,7 +103,7 @@ impl AppliedCache {
         content: &Object,
         version: &str,
     ) -> Option<Option<Unready>> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let known = entries.get(revision)?.get(&content.identity())?;
         let probed = known.probed.as_ref()?;
         let same = probed.version == version && probed.generation == generation;
@@ -118,7 +119,7 @@ impl AppliedCache {
         failing: Option<Unready>,
     ) {
         let probed = version(live).map(|version| Probed { version, generation, failing });
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         let known = entries.get_mut(revision);
         if let Some(known) = known.and_then(|known| known.get_mut(&content.identity())) {
             known.probed = probed;
@@ -127,7 +128,7 @@ impl AppliedCache {
 
     /// Says whether the object of `content` was applied.
     pub fn knows(&self, revision: &str, content: &Object) -> bool {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let known = entries.get(revision);
         known.is_some_and(|known| known.contains_key(&content.identity()))
     }
@@ -136,15 +137,14 @@ impl AppliedCache {
     pub fn record(&self, revision: &str, content: &Object, live: &Object) {
         let entry =
             Entry { live: fingerprint(content, live), content: digest(content), probed: None };
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         let known = entries.entry(revision.to_owned()).or_default();
         known.insert(content.identity(), entry);
     }
 
     /// Forgets everything about a revision, given by the UID of its ClusterObjectSet.
     pub fn forget(&self, revision: &str) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.remove(revision);
+        self.entries.put(revision, None);
     }
 }
 

@@ -126,8 +126,8 @@ impl Endpoint {
             uid: text("/metadata/uid"),
             resource_version: text("/metadata/resourceVersion"),
         });
-        let request = self.request.delete(live.name(), &params);
-        let request = request.map_err(kube::Error::BuildRequest)?;
+        let request =
+            self.request.delete(live.name(), &params).map_err(kube::Error::BuildRequest)?;
         self.client.request::<Value>(request).await.map(|_| ())
     }
 
@@ -146,8 +146,7 @@ impl Endpoint {
         &self,
         params: &ListParams,
     ) -> Result<(Vec<Object>, u64), kube::Error> {
-        let request = self.request.list(params);
-        let request = request.map_err(kube::Error::BuildRequest)?;
+        let request = self.request.list(params).map_err(kube::Error::BuildRequest)?;
         let mut list: Value = self.client.request(request).await?;
         let items = match list.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => items,

@@ -36,9 +36,7 @@ pub enum ApplyError {
     Unserved {
         /// Index of the phase.
         phase: usize,
-        /// The kind.
         kind: String,
-        /// Its group.
         group: String,
     },
     /// The API server refused or could not be asked; its messages, each once.

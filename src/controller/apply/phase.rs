@@ -24,9 +24,7 @@ type Refused<'a> = (&'a Object, Option<Fixed>, kube::Error);
 /// A phase with its content.
 #[derive(Debug, Clone)]
 pub struct ResolvedPhase {
-    /// Name.
     pub name: String,
-    /// Objects.
     pub objects: Vec<ResolvedObject>,
 }
 

@@ -1,7 +1,6 @@
 //! What reconciles of ClusterCatalogs share.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::{Client, ResourceExt as _};
@@ -12,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::plan::{Failure, Memory};
 use super::store::{Content, Store};
 use crate::backoff::FIRST_DELAY_CATALOG;
+use crate::by_key::ByKey;
 use crate::credentials::RegistryCredentials;
 use crate::reconcile::Reconciler;
 use crate::telemetry::{CONTROLLER_CATALOG, Metrics};
@@ -31,8 +31,10 @@ pub struct Context {
     pub(super) began: Timestamp,
     /// A permit for each write on disk that is under way.
     writes: Arc<Semaphore>,
-    memories: Mutex<HashMap<String, Memory>>,
-    failures: Mutex<HashMap<String, Failure>>,
+    /// What is remembered of catalogs, by name.
+    pub(super) memories: ByKey<Memory>,
+    /// Failures of catalogs, by name.
+    pub(super) failures: ByKey<Failure>,
 }
 
 impl Context {
@@ -63,8 +65,8 @@ impl Context {
             reconciler,
             began: Timestamp::now(),
             writes: Arc::new(Semaphore::new(MAX_WRITES as usize)),
-            memories: Mutex::default(),
-            failures: Mutex::default(),
+            memories: ByKey::default(),
+            failures: ByKey::default(),
         }
     }
 
@@ -79,36 +81,18 @@ impl Context {
         drop(self.writes.acquire_many(MAX_WRITES).await);
     }
 
-    pub(super) fn memory(&self, name: &str) -> Option<Memory> {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    pub(super) fn remember(&self, name: &str, memory: Option<Memory>) {
-        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
-        match memory {
-            Some(memory) => memories.insert(name.to_owned(), memory),
-            None => memories.remove(name),
-        };
-    }
-
-    pub(super) fn failures(&self) -> MutexGuard<'_, HashMap<String, Failure>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the failure of a catalog. One that the present credentials and files may have mended
     /// no longer counts.
     pub(super) fn failure(&self, name: &str) -> Option<Failure> {
         let version = self.credentials.version();
-        let failures = self.failures();
-        let failure = failures.get(name)?;
-        (!failure.is_mended(version)).then(|| failure.clone())
+        self.failures.get(name).filter(|failure| !failure.is_mended(version))
     }
 
     /// Returns the catalogs whose failure the present credentials and files may have mended, and
     /// forgets their delays.
     pub(super) fn mended(&self) -> Vec<String> {
         let version = self.credentials.version();
-        let failures = self.failures();
+        let failures = self.failures.lock();
         let mended = failures.iter().filter(|(_, it)| it.is_mended(version));
         let names: Vec<_> = mended.map(|(name, _)| name.clone()).collect();
         for name in &names {

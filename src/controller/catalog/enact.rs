@@ -26,7 +26,7 @@ pub(super) async fn enact(
     match plan {
         Plan::Keep => {
             let held = waiting(catalog).cloned();
-            return Ok(match ctx.memory(&catalog.name_any()) {
+            return Ok(match ctx.memories.get(&catalog.name_any()) {
                 Some(Memory { taken, polled_at, refreshed, .. }) => {
                     Looked { held, taken, polled: Some((polled_at, refreshed)) }
                 }
@@ -52,7 +52,7 @@ pub(super) async fn enact(
                 refreshed: refreshed.clone(),
                 jitter: fastrand::f64(),
             };
-            ctx.remember(&catalog.name_any(), Some(memory));
+            ctx.memories.put(&catalog.name_any(), Some(memory));
             return Ok(Looked { polled: Some((polled_at, refreshed)), ..looked });
         }
     }
@@ -77,7 +77,7 @@ async fn remove(
     catalog: &ClusterCatalog,
 ) -> Result<Result<(), StoreError>, CatalogError> {
     let name = catalog.name_any();
-    ctx.remember(&name, None);
+    ctx.memories.put(&name, None);
     ctx.metrics.forget_catalog(&name);
     let store = Arc::clone(&ctx.store);
     blocking(move || store.remove(&name)).await

@@ -4,8 +4,7 @@
 //! serves it, so that a rollout keeps it while the registry is away (deploying.md 4.3). Nothing is
 //! written to the cluster.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
@@ -30,6 +29,7 @@ use super::garbage;
 use super::registry::{blocking, origin};
 use super::store::Blob;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
+use crate::by_key::ByKey;
 use crate::cluster;
 
 type Catalog = DeserializeGuard<ClusterCatalog>;
@@ -46,7 +46,7 @@ struct Follower {
     /// Another replica, as status.urls names it.
     replica: CatalogServer,
     /// Since when the content of a catalog cannot be had.
-    failing: Mutex<HashMap<String, Instant>>,
+    failing: ByKey<Instant>,
     backoff: Backoff<String>,
     /// Told after each reconcile.
     passed: Notify,
@@ -64,7 +64,7 @@ pub async fn follow(
     let follower = Arc::new(Follower {
         ctx: Arc::clone(&ctx),
         replica,
-        failing: Mutex::default(),
+        failing: ByKey::default(),
         backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
         passed: Notify::new(),
     });
@@ -108,13 +108,9 @@ pub async fn follow(
 }
 
 impl Follower {
-    fn failing(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the catalogs that other credentials and files may have mended.
     fn mended(&self) -> Vec<String> {
-        let names: Vec<_> = self.failing().keys().cloned().collect();
+        let names = self.failing.keys();
         for name in &names {
             self.backoff.forget(name);
         }
@@ -138,11 +134,11 @@ impl Follower {
         };
         let given_up = |since: &Instant| since.elapsed() > PATIENCE;
         served(catalog).is_some_and(|reference| !self.ctx.holds(catalog, reference))
-            && !self.failing().get(&catalog.name_any()).is_some_and(given_up)
+            && !self.failing.lock().get(&catalog.name_any()).is_some_and(given_up)
     }
 
     async fn remove(&self, name: String) -> Result<(), CatalogError> {
-        self.failing().remove(&name);
+        self.failing.put(&name, None);
         self.ctx.metrics.forget_catalog(&name);
         let store = Arc::clone(&self.ctx.store);
         let removed = blocking(move || store.remove(&name)).await?;
@@ -191,10 +187,10 @@ impl Follower {
             }
         }
         if self.ctx.holds(catalog, reference) {
-            self.failing().remove(&name);
+            self.failing.put(&name, None);
             self.backoff.forget(&name);
         } else {
-            self.failing().entry(name).or_insert_with(Instant::now);
+            self.failing.lock().entry(name).or_insert_with(Instant::now);
         }
         result
     }
@@ -208,8 +204,7 @@ impl Follower {
     ) -> Result<(), CatalogError> {
         let urls = catalog.status.as_ref().and_then(|it| it.urls.as_ref());
         let base = urls.map(|urls| urls.base.as_str()).unwrap_or_default();
-        let lines = self.replica.get(base, reference).await;
-        let lines = lines.map_err(CatalogError::Replica)?;
+        let lines = self.replica.get(base, reference).await.map_err(CatalogError::Replica)?;
         // Every replica answers with the same validators.
         let origin = origin(catalog, reference, lines.modified().unwrap_or(unpacked));
         let name = origin.catalog.clone();

@@ -106,7 +106,7 @@ async fn converge(
     catalog: &ClusterCatalog,
 ) -> Result<Option<Duration>, CatalogError> {
     let name = catalog.name_any();
-    let memory = ctx.memory(&name);
+    let memory = ctx.memories.get(&name);
     let moved = match &memory {
         Some(memory) => wanted(ctx, catalog).await.ok().as_ref() != Some(&memory.image),
         None => false,
@@ -126,9 +126,9 @@ async fn converge(
     }
     let result = enact(ctx, catalog, &plan).await;
     if result.is_err() {
-        ctx.remember(&name, None);
+        ctx.memories.put(&name, None);
     } else {
-        ctx.failures().remove(&name);
+        ctx.failures.put(&name, None);
     }
     // Status is written on every path, so a failure is never visible only in the log.
     let content = ctx.content(catalog);
@@ -162,7 +162,7 @@ async fn converge(
             retry: Instant::now(),
             pulled_with: error.is_of_pull().then_some(version),
         };
-        ctx.failures().insert(name, failure);
+        ctx.failures.put(&name, Some(failure));
         return Err(error);
     }
     let before = catalog;
@@ -177,7 +177,8 @@ async fn converge(
         ctx.reconciler.forget(&catalog);
         return Ok(None);
     }
-    let next = ctx.memory(&name).and_then(|memory| until_poll(&catalog, &memory, Instant::now()));
+    let next =
+        ctx.memories.get(&name).and_then(|memory| until_poll(&catalog, &memory, Instant::now()));
     let now = Timestamp::now();
     let due = due_at(&catalog, now).map(|at| at.duration_since(now));
     let due = due.map(|left| Duration::try_from(left).unwrap_or_default());
@@ -225,8 +226,7 @@ async fn tell(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog, fi
     fn found(catalog: &ClusterCatalog) -> Option<&str> {
         let status = catalog.status.as_ref()?;
         let condition = find(&status.conditions, types::CONTENT_VALID)?;
-        let source = status.resolved_source.as_ref()?;
-        (condition.status == FALSE).then_some(source.image.ref_.as_str())
+        catalog.resolved_reference().filter(|_| condition.status == FALSE)
     }
     if found(after).is_none() || found(before) == found(after) {
         return;
@@ -235,8 +235,7 @@ async fn tell(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog, fi
         0 => EventType::Normal,
         _ => EventType::Warning,
     };
-    let note = findings.told(&after.name_any(), Tally::NOTE);
-    let note = note.unwrap_or_default();
+    let note = findings.told(&after.name_any(), Tally::NOTE).unwrap_or_default();
     let reason = Reason::CatalogFindings;
     ctx.reconciler.publish(after, type_, reason, note).await;
 }
@@ -254,7 +253,7 @@ fn error_policy(
     if error.is_of_pull() && ctx.mended().contains(&name) {
         return Action::requeue(Duration::ZERO);
     }
-    if let Some(failure) = ctx.failures().get_mut(&name) {
+    if let Some(failure) = ctx.failures.lock().get_mut(&name) {
         failure.retry = Instant::now() + delay;
     }
     Action::requeue(delay)

@@ -50,7 +50,7 @@ pub(super) async fn newest(
     image: &str,
 ) -> Result<Looked, CatalogError> {
     let wanted: ImageRef = image.parse().map_err(CatalogError::Reference)?;
-    let memory = ctx.memory(&catalog.name_any());
+    let memory = ctx.memories.get(&catalog.name_any());
     let known = Known::of(catalog, memory.as_ref());
     let policy = match CatalogPolicy::of(catalog.annotations()) {
         Ok(policy) => policy,

@@ -50,8 +50,7 @@ impl Known {
             let CatalogTakenStatus { for_, ref_ } = taken.clone();
             return Some(Self { reference: ref_, wanted: Some(for_) });
         }
-        let resolved = status?.resolved_source.as_ref()?;
-        Some(Self { reference: resolved.image.ref_.clone(), wanted: None })
+        Some(Self { reference: catalog.resolved_reference()?.to_owned(), wanted: None })
     }
 
     /// Says whether another reference is wanted now.

@@ -58,7 +58,6 @@ pub enum TrustError {
     /// The folder or a file in it cannot be read.
     #[error("error reading certificates in {}", quote(&folder.to_string_lossy()))]
     Read {
-        /// The folder.
         folder: PathBuf,
         /// Why.
         #[source]

@@ -11,6 +11,7 @@ use kube::{Api, Client};
 use olm_core::object::{Identity, Object};
 
 use super::error::code;
+use crate::by_key::ByKey;
 
 /// A kind as the cluster serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,13 +28,13 @@ pub struct Kind {
 pub struct Kinds {
     client: Client,
     known: Mutex<HashMap<(String, String), Kind>>,
-    waiting_classes: Mutex<HashMap<String, bool>>,
+    waiting_classes: ByKey<bool>,
 }
 
 impl Kinds {
     /// Returns an empty cache.
     pub fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default(), waiting_classes: Mutex::default() }
+        Self { client, known: Mutex::default(), waiting_classes: ByKey::default() }
     }
 
     /// Returns the kind of an object, or `None` when the cluster does not serve it.
@@ -72,10 +73,7 @@ impl Kinds {
     ///
     /// A class that cannot be read binds at once, as far as anyone knows.
     pub async fn waits_for_consumer(&self, class: &str) -> bool {
-        let known = {
-            let classes = self.waiting_classes.lock().unwrap_or_else(PoisonError::into_inner);
-            classes.get(class).copied()
-        };
+        let known = self.waiting_classes.get(class);
         if let Some(waits) = known {
             return waits;
         }
@@ -84,8 +82,7 @@ impl Kinds {
             return false;
         };
         let waits = found.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-        let mut classes = self.waiting_classes.lock().unwrap_or_else(PoisonError::into_inner);
-        classes.insert(class.to_owned(), waits);
+        self.waiting_classes.put(class, Some(waits));
         waits
     }
 }

@@ -8,7 +8,7 @@
 //! Source: decision 42.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use kube::api::DynamicObject;
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use super::error::Sentence;
 use super::kinds::Kind;
-use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, WORKED, Wake, is_refusal};
+use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, WORKED, Wake, is_refusal, lock};
 use crate::backoff::WatchDelays;
 
 /// Namespace and name of an object.
@@ -268,10 +268,6 @@ fn known(object: Metadata) -> (Place, String) {
     let version = super::version(&metadata).unwrap_or_default();
     let place = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
     (place, version)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -24,8 +24,7 @@ pub async fn stored_objects(
     client: &Client,
     wanted: &[Resource],
 ) -> Result<BTreeMap<Resource, u64>, kube::Error> {
-    let request = Request::get("/metrics").body(Vec::new());
-    let request = request.map_err(kube::Error::HttpError)?;
+    let request = Request::get("/metrics").body(Vec::new()).map_err(kube::Error::HttpError)?;
     let mut lines = client.request_stream(request).await?.lines();
     let mut counts = BTreeMap::new();
     while let Some(line) = lines.try_next().await.map_err(kube::Error::ReadEvents)? {

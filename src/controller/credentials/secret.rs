@@ -16,9 +16,7 @@ const FORMS: [(&str, &str); 2] = [
 /// The name of a Secret, written `<namespace>/<name>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SecretName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name in that namespace.
     pub name: String,
 }
 

@@ -47,12 +47,11 @@ impl Attempt<'_> {
             answer
         };
         let name = self.extension.object.name_any();
-        let asked = self.ctx.digests.wait(&name, &target.image, &registry, work);
-        let answer = asked.await;
-        let answer = answer.ok_or_else(|| ContentError::Pulling(target.image.clone()))?;
+        let asked = self.ctx.kept.digests.wait(&name, &target.image, &registry, work);
+        let answer = asked.await.ok_or_else(|| ContentError::Pulling(target.image.clone()))?;
         // After a success the bundle is pulled, with what this began with.
         if answer.is_err() {
-            self.ctx.pull_state.end(&name, true);
+            self.ctx.kept.pull_state.end(&name, true);
         }
         Ok(answer?)
     }
@@ -62,11 +61,11 @@ impl Attempt<'_> {
     async fn puller(&self, target: &BundleRecord) -> Result<Arc<Puller>, ContentError> {
         let ctx = self.ctx;
         let name = self.extension.object.name_any();
-        ctx.pull_state.begin(&name, ctx.credentials.version());
-        let secret = ctx.pull_state.secret(&name, &target.image);
+        ctx.kept.pull_state.begin(&name, ctx.credentials.version());
+        let secret = ctx.kept.pull_state.secret(&name, &target.image);
         let puller = ctx.credentials.puller(secret.as_deref()).await;
         if puller.is_err() {
-            ctx.pull_state.end(&name, true);
+            ctx.kept.pull_state.end(&name, true);
         }
         Ok(puller?)
     }
@@ -148,9 +147,9 @@ impl Attempt<'_> {
             // Whoever has its turn reads it from the disk: nobody holds what nobody reads.
             answer.map(drop)
         };
-        let answer = ctx.images.wait(&name, &text, &registry, work).await;
+        let answer = ctx.kept.images.wait(&name, &text, &registry, work).await;
         let answer = answer.ok_or(ContentError::Pulling(text))?;
-        ctx.pull_state.end(&name, answer.is_err());
+        ctx.kept.pull_state.end(&name, answer.is_err());
         answer?;
         if let Err(error) = ctx.bundles.retain(&name, &self.in_use(resolved)) {
             tracing::warn!(%error, "superseded bundles stay on disk");

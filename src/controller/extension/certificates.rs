@@ -14,8 +14,9 @@ use olm_core::render::{
 };
 use olm_core::revision::Extension;
 
+use super::Attempt;
+use super::context::LIMIT;
 use super::error::ExtensionError;
-use super::{Attempt, LIMIT};
 use crate::backoff::jittered;
 use crate::certificates::{CertificateError, PendingIssue, Upkeep};
 use crate::cluster::RequestError;
@@ -138,8 +139,7 @@ impl Attempt<'_> {
             Certificates::Unneeded | Certificates::Foreign(_) => return Ok(None),
         };
         let (issuer, owner, now) = (&self.ctx.issuer, self.owner(), Timestamp::now());
-        let kept = issuer.issue(&owner, self.account, *prepared, published, now);
-        let kept = kept.await?;
+        let kept = issuer.issue(&owner, self.account, *prepared, published, now).await?;
         Ok(self.follow_up(kept, SOONEST).await)
     }
 

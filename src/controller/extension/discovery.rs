@@ -7,7 +7,7 @@
 //!
 //! Source: resolution.md 5.2.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::refusals::Refusals;
+use crate::by_key::ByKey;
 use crate::cluster::{self, Sentence};
 use crate::revision::defined_kinds;
 
@@ -45,6 +46,7 @@ const REGULARLY: Duration = Duration::from_mins(10);
 const CLASSIC: Duration = Duration::from_mins(1);
 /// Wake-ups that may wait; each of them wakes every extension that depends on it, so one is enough.
 const WAITING: usize = 1;
+
 /// The cluster around the extensions.
 pub struct DiscoveryCache {
     client: Client,
@@ -53,9 +55,7 @@ pub struct DiscoveryCache {
     classic: bool,
     served: watch::Sender<Option<Served>>,
     /// The kinds that revisions define, by uid: a revision never changes them.
-    defined: Mutex<HashMap<String, BTreeSet<GroupVersionKind>>>,
-    /// The extensions whose last resolution depended on any of this.
-    dependents: Mutex<BTreeSet<String>>,
+    defined: ByKey<BTreeSet<GroupVersionKind>>,
     wake: Mutex<mpsc::Sender<()>>,
 }
 
@@ -87,8 +87,7 @@ impl DiscoveryCache {
             system_namespace,
             classic,
             served: watch::Sender::new(None),
-            defined: Mutex::default(),
-            dependents: Mutex::default(),
+            defined: ByKey::default(),
             wake: Mutex::new(wake),
         };
         (discovery, woken)
@@ -170,24 +169,6 @@ impl DiscoveryCache {
         drop(wake.try_send(()));
     }
 
-    /// Returns the extensions whose last resolution depended on this.
-    pub(super) fn dependents(&self) -> Vec<String> {
-        let dependents = self.dependents.lock();
-        let dependents = dependents.unwrap_or_else(PoisonError::into_inner);
-        dependents.iter().cloned().collect()
-    }
-
-    /// Notes whether the resolution of an extension depended on this.
-    pub(super) fn track(&self, extension: &str, depended: bool) {
-        let dependents = self.dependents.lock();
-        let mut dependents = dependents.unwrap_or_else(PoisonError::into_inner);
-        if depended {
-            dependents.insert(extension.to_owned());
-        } else {
-            dependents.remove(extension);
-        }
-    }
-
     /// Returns what the resolution of an extension may know; what is installed only if it asks.
     pub(super) async fn snapshot(&self, extension: &str, installed: bool) -> Environment {
         let mut receiver = self.served.subscribe();
@@ -245,13 +226,12 @@ impl DiscoveryCache {
     /// Returns the kinds a revision defines; none if its content cannot be read.
     async fn defined(&self, revision: &ClusterObjectSet) -> BTreeSet<GroupVersionKind> {
         let uid = revision.uid().unwrap_or_default();
-        let known = || self.defined.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kinds) = known().get(&uid) {
-            return kinds.clone();
+        if let Some(kinds) = self.defined.get(&uid) {
+            return kinds;
         }
         match defined_kinds(&self.client, revision, &self.system_namespace).await {
             Ok(kinds) => {
-                known().insert(uid, kinds.clone());
+                self.defined.put(&uid, Some(kinds.clone()));
                 kinds
             }
             Err(error) => {

@@ -70,7 +70,7 @@ impl Enacted {
 
     /// Reconciles again after `delay` at the latest, if there is one.
     pub(super) fn look_again_within(&mut self, delay: Option<Duration>) {
-        self.look_again = earlier(self.look_again, delay);
+        self.look_again = self.look_again.into_iter().chain(delay).min();
     }
 }
 
@@ -90,30 +90,6 @@ pub(super) struct Plan<'a> {
     pub(super) rights: Known,
 }
 
-/// What came of writing a revision.
-pub(super) struct Made {
-    /// The revisions afterwards, if there is another; or why none was written.
-    revisions: Result<Option<Vec<ClusterObjectSet>>, Hold>,
-    permissions: Option<Statement>,
-    /// What the checks before it say.
-    notes: Vec<Note>,
-    look_again: Option<Duration>,
-    certificates_kept: bool,
-}
-
-impl Made {
-    /// Nothing was written.
-    fn held(hold: Hold, permissions: Option<Statement>) -> Self {
-        Self {
-            notes: vec![hold.note.clone()],
-            revisions: Err(hold),
-            permissions,
-            look_again: None,
-            certificates_kept: false,
-        }
-    }
-}
-
 impl Attempt<'_> {
     /// Makes the revision of the goal, if it is not there.
     pub(super) async fn enact(
@@ -122,11 +98,7 @@ impl Attempt<'_> {
         policy: &Policy,
     ) -> Result<Enacted, ExtensionError> {
         let target = &goal.target;
-        let failed = |cause: ContentError| ExtensionError::Bundle {
-            name: target.name.clone(),
-            version: target.version.clone(),
-            cause: Box::new(cause),
-        };
+        let failed = ExtensionError::of_bundle(target);
         let newest =
             newest(self.revisions).filter(|newest| BundleRecord::of(newest).is_same_bundle(target));
         if newest.is_some_and(is_of_classic) {
@@ -175,7 +147,7 @@ impl Attempt<'_> {
         let made = self.write(plan).await.map_err(failed)?;
         // What is restored below waits for a turn of its own.
         drop(content);
-        let enacted = Box::pin(self.made(made, |hold| failed(hold.into()))).await;
+        let enacted = Box::pin(self.made(made)).await;
         let quiet = enacted.permissions.is_none() && enacted.notes.is_empty();
         let changed = enacted.revisions.is_some() || enacted.refused.is_some();
         if let (true, false, Some(newest)) = (quiet, changed, newest) {
@@ -187,28 +159,16 @@ impl Attempt<'_> {
         Ok(enacted)
     }
 
-    /// Returns what came of a revision that was written, kept or held, and announces a new one.
-    pub(super) async fn made(
-        &self,
-        made: Made,
-        failed: impl FnOnce(Hold) -> ExtensionError,
-    ) -> Enacted {
-        let mut enacted = Enacted {
-            notes: made.notes,
-            permissions: made.permissions,
-            look_again: made.look_again,
-            certificates_kept: made.certificates_kept,
-            ..Enacted::default()
-        };
-        match made.revisions {
-            Err(hold) => enacted.refused = Some(failed(hold)),
-            Ok(None) => enacted.look_again_within(Box::pin(self.restore_content()).await),
-            Ok(Some(revisions)) => {
-                self.ctx.revisions.wrote(self.extension.object, &revisions);
+    /// Announces a revision that was written; where what is there stays, restores what it has lost.
+    pub(super) async fn made(&self, mut enacted: Enacted) -> Enacted {
+        match &enacted.revisions {
+            None if enacted.refused.is_some() => {}
+            None => enacted.look_again_within(Box::pin(self.restore_content()).await),
+            Some(revisions) => {
+                self.ctx.revisions.wrote(self.extension.object, revisions);
                 if let Some(newest) = revisions.last() {
                     self.announce(newest).await;
                 }
-                enacted.revisions = Some(revisions);
             }
         }
         enacted
@@ -276,7 +236,7 @@ impl Attempt<'_> {
 
     /// Checks and writes a revision, its certificates before it, and removes certificates that it
     /// does not need.
-    pub(super) async fn write(&self, plan: Plan<'_>) -> Result<Made, ContentError> {
+    pub(super) async fn write(&self, plan: Plan<'_>) -> Result<Enacted, ContentError> {
         let Plan {
             policy,
             target,
@@ -332,7 +292,12 @@ impl Attempt<'_> {
                 if let Some(live) = &live {
                     self.add_evidence(&mut hold, (&desired, live)).await;
                 }
-                return Ok(Made::held(hold, permissions));
+                return Ok(Enacted {
+                    notes: vec![hold.note.clone()],
+                    refused: Some(ExtensionError::of_bundle(target)(hold.into())),
+                    permissions,
+                    ..Enacted::default()
+                });
             }
         };
         if change != Change::Unchanged {
@@ -348,10 +313,11 @@ impl Attempt<'_> {
             self.ctx.rendered.forget(&desired.extension.name);
         }
         let retired = self.retire_unneeded(provider.as_ref(), requests, rolled_out).await?;
-        Ok(Made {
-            revisions: Ok(made),
-            permissions,
+        Ok(Enacted {
+            revisions: made,
             notes,
+            refused: None,
+            permissions,
             look_again,
             certificates_kept: ours || retired,
         })
@@ -362,7 +328,7 @@ impl Attempt<'_> {
         let checked = holds::first(facts);
         let awaits = checked.as_ref().err().and_then(|hold| hold.awaits);
         let name = self.extension.object.name_any();
-        self.ctx.refusals.note(&name, awaits);
+        self.ctx.kept.refusals.note(&name, awaits);
         checked
     }
 
@@ -422,9 +388,4 @@ impl Attempt<'_> {
             ctx.publish(extension, EventType::Warning, reason, note).await;
         }
     }
-}
-
-/// Returns the earlier of two moments that may not be there.
-fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    one.into_iter().chain(other).min()
 }

@@ -11,10 +11,10 @@ use olm_core::extension::{DecisionError, PolicyError, RollbackError};
 use olm_core::operator_condition::NotUpgradeable;
 use olm_core::render::RenderError;
 use olm_core::resolve::ResolveError;
-use olm_core::revision::{Account, RevisionError};
+use olm_core::revision::{Account, BundleRecord, RevisionError};
 use olm_image::PullError;
 
-use super::takeover::TakeOverError;
+use super::before::TakeOverError;
 use crate::account::{AccountError, GuardError};
 use crate::certificates::CertificateError;
 use crate::cluster::{ApiError, RequestError};
@@ -55,7 +55,6 @@ pub enum ExtensionError {
     /// The account does not exist.
     #[error("{INVALID}{}", no_such_account(account, *namespace_exists))]
     AccountMissing {
-        /// The account.
         account: Account,
         /// Whether at least its namespace exists.
         namespace_exists: bool,
@@ -78,7 +77,6 @@ pub enum ExtensionError {
     /// The install namespace cannot be made.
     #[error("creating namespace {}", quote(name))]
     Namespace {
-        /// Its name.
         name: String,
         /// What is wrong.
         #[source]
@@ -90,7 +88,6 @@ pub enum ExtensionError {
     /// What the operator says about updates cannot be read.
     #[error("reading OperatorCondition {}", quote(name))]
     OperatorCondition {
-        /// Its name.
         name: String,
         /// What is wrong.
         #[source]
@@ -119,7 +116,6 @@ pub enum ExtensionError {
     Bundle {
         /// Name of the bundle.
         name: String,
-        /// Its version.
         version: String,
         /// What is wrong.
         #[source]
@@ -155,6 +151,15 @@ impl ExtensionError {
     /// The finalizer of the extension, or what it stands for, failed.
     pub(super) fn finalizer(cause: ApiError) -> Self {
         Self::Finalizer { finalizer: keys::finalizer::CLEANUP_UNPACK_CACHE, cause }
+    }
+
+    /// The bundle cannot be installed, for a reason to be given.
+    pub(super) fn of_bundle(bundle: &BundleRecord) -> impl Fn(ContentError) -> Self + Copy {
+        |cause| Self::Bundle {
+            name: bundle.name.clone(),
+            version: bundle.version.clone(),
+            cause: Box::new(cause),
+        }
     }
 
     /// Says whether other credentials or files may help.

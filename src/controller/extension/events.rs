@@ -1,37 +1,32 @@
 //! Events about an extension: what happened is published once, and what is the case when it begins
 //! and when its text changes, not on every attempt.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashSet;
 
 use olm_api::conditions::Reason;
 use olm_core::extension::Notice;
 
+use crate::by_key::ByKey;
+
 /// What was published last, by uid of the extension.
 #[derive(Debug, Default)]
-pub struct PublishedNotices(Mutex<HashMap<String, HashSet<(Reason, String)>>>);
+pub(super) struct PublishedNotices(ByKey<HashSet<(Reason, String)>>);
 
 impl PublishedNotices {
     /// Returns which of these are new, and remembers all of them in place of those before.
     pub(super) fn changed(&self, uid: &str, now: Vec<Notice>) -> Vec<Notice> {
-        let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let texts: HashSet<_> = now.iter().map(key).collect();
-        let before = if texts.is_empty() {
-            published.remove(uid)
-        } else {
-            published.insert(uid.to_owned(), texts)
-        };
-        let before = before.unwrap_or_default();
+        let before = self.0.put(uid, (!texts.is_empty()).then_some(texts)).unwrap_or_default();
         now.into_iter().filter(|one| !before.contains(&key(one))).collect()
     }
 
     /// Returns which of these are new, and remembers them beside those before: what else is the case
     /// was not found out.
     pub(super) fn added(&self, uid: &str, now: Vec<Notice>) -> Vec<Notice> {
-        let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.is_empty() {
             return now;
         }
+        let mut published = self.0.lock();
         let before = published.entry(uid.to_owned()).or_default();
         let texts: HashSet<_> = now.iter().map(key).collect();
         let new = now.into_iter().filter(|one| !before.contains(&key(one))).collect();
@@ -44,8 +39,7 @@ impl PublishedNotices {
 
     /// Forgets an extension that is gone.
     pub(super) fn forget(&self, uid: &str) {
-        let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        published.remove(uid);
+        self.0.put(uid, None);
     }
 }
 

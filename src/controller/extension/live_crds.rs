@@ -189,8 +189,7 @@ impl Attempt<'_> {
 
 /// Reads the object at a path, if it is there.
 pub(super) async fn read(client: &Client, path: &str) -> Result<Option<Value>, kube::Error> {
-    let request = http::Request::get(path).body(Vec::new());
-    let request = request.map_err(kube::Error::HttpError)?;
+    let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
     match client.request(request).await {
         Ok(found) => Ok(Some(found)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),

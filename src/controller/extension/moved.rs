@@ -58,7 +58,6 @@ impl Moved {
         self.platform
     }
 
-    /// Counts it.
     pub(super) fn count(self, metrics: &Metrics, extension: &ClusterExtension) {
         match self.install {
             Install::First => {

@@ -40,7 +40,6 @@ fn validated<'a>(
     Ok(valid)
 }
 
-/// Returns all catalogs.
 pub(super) async fn catalogs(ctx: &Context) -> Result<Vec<ClusterCatalog>, ExtensionError> {
     if let Some(seen) = ctx.seen.readable_catalogs().await {
         return Ok(seen);

@@ -1,13 +1,13 @@
 //! What is remembered of an extension's pulls: which Secrets they take, and which of them failed.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
 use olm_api::keys::policy;
 use olm_core::resolve::Resolution;
 
+use crate::by_key::ByKey;
 use crate::fetch::Known;
 
 /// The name of a Secret by the image it is for.
@@ -15,60 +15,51 @@ type Secrets = BTreeMap<String, String>;
 
 /// What is remembered of pulls, by extension.
 #[derive(Debug, Default)]
-pub struct PullState {
-    secrets: Mutex<HashMap<String, Secrets>>,
+pub(super) struct PullState {
+    secrets: ByKey<Secrets>,
     /// Version of credentials and files that the pull under way began with.
-    begun: Mutex<HashMap<String, u64>>,
+    begun: ByKey<u64>,
     /// Version of credentials and files that the last pull failed with.
-    failed: Mutex<HashMap<String, u64>>,
+    failed: ByKey<u64>,
 }
 
 impl PullState {
     /// Remembers which Secrets the catalogs name for the bundles they offer.
     pub(super) fn note_secrets(&self, extension: &str, secrets: Secrets) {
-        let mut all = locked(&self.secrets);
-        if secrets.is_empty() {
-            all.remove(extension);
-        } else {
-            all.insert(extension.to_owned(), secrets);
-        }
+        self.secrets.put(extension, (!secrets.is_empty()).then_some(secrets));
     }
 
     /// Returns the Secret that the catalog of a bundle names.
     pub(super) fn secret(&self, extension: &str, image: &str) -> Option<String> {
-        locked(&self.secrets).get(extension)?.get(image).cloned()
+        self.secrets.lock().get(extension)?.get(image).cloned()
     }
 
     /// Remembers that a pull began with this version of credentials and files, unless one is under
     /// way.
     pub(super) fn begin(&self, extension: &str, version: u64) {
-        let mut begun = locked(&self.begun);
-        begun.entry(extension.to_owned()).or_insert(version);
+        self.begun.lock().entry(extension.to_owned()).or_insert(version);
     }
 
     /// Remembers how the pull ended that had begun.
     pub(super) fn end(&self, extension: &str, failed: bool) {
-        let began = locked(&self.begun).remove(extension);
-        let mut all = locked(&self.failed);
-        match began.filter(|_| failed) {
-            Some(version) => all.insert(extension.to_owned(), version),
-            None => all.remove(extension),
-        };
+        let began = self.begun.put(extension, None);
+        self.failed.put(extension, began.filter(|_| failed));
     }
 
     /// Returns the extensions whose pull failed with another version of credentials and files, each
     /// once: what fails again has to fail with a pull of its own.
     pub(super) fn mended(&self, version: u64) -> Vec<String> {
-        let mut failed = locked(&self.failed);
+        let mut failed = self.failed.lock();
         let mended = failed.extract_if(|_, with| *with != version);
         mended.map(|(name, _)| name).collect()
     }
 
     /// Drops what is remembered of an extension that is gone.
     pub(super) fn forget(&self, extension: &str) {
-        locked(&self.secrets).remove(extension);
-        locked(&self.begun).remove(extension);
-        locked(&self.failed).remove(extension);
+        let Self { secrets, begun, failed } = self;
+        secrets.put(extension, None);
+        begun.put(extension, None);
+        failed.put(extension, None);
     }
 }
 
@@ -103,10 +94,6 @@ pub(super) fn secrets(
         }
     }
     secrets
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

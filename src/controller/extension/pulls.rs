@@ -13,6 +13,8 @@ use olm_image::PullError;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinHandle};
 
+use crate::by_key::ByKey;
+
 /// How long a reconcile waits for a registry. Nearly every pull is over by then.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests for bundles that one registry is asked to serve at the same time.
@@ -25,9 +27,9 @@ const ALL_AT_ONCE: usize = 16;
 const WAITING: usize = 64;
 
 /// Requests to registries, at most one an extension.
-pub struct Pulls<T> {
+pub(super) struct Pulls<T> {
     patience: Duration,
-    under_way: Mutex<HashMap<String, UnderWay<T>>>,
+    under_way: ByKey<UnderWay<T>>,
     registries: Mutex<HashMap<String, Arc<Semaphore>>>,
     all: Arc<Semaphore>,
     ended: mpsc::Sender<String>,
@@ -50,16 +52,16 @@ impl<T> Drop for UnderWay<T> {
 }
 
 /// Returns where the names of extensions come out whose pull has ended, and where they go in.
-pub fn ended() -> (mpsc::Sender<String>, mpsc::Receiver<String>) {
+pub(super) fn ended() -> (mpsc::Sender<String>, mpsc::Receiver<String>) {
     mpsc::channel(WAITING)
 }
 
 impl<T: Send + 'static> Pulls<T> {
     /// `ended` is told of the extensions whose pull has ended after their reconcile did.
-    pub fn new(ended: mpsc::Sender<String>) -> Self {
+    pub(super) fn new(ended: mpsc::Sender<String>) -> Self {
         Self {
             patience: PATIENCE,
-            under_way: Mutex::default(),
+            under_way: ByKey::default(),
             registries: Mutex::default(),
             all: Arc::new(Semaphore::new(ALL_AT_ONCE)),
             ended,
@@ -87,13 +89,13 @@ impl<T: Send + 'static> Pulls<T> {
         if !left {
             pull = self.leave(extension, pull);
         }
-        self.locked().insert(extension.to_owned(), pull);
+        self.under_way.put(extension, Some(pull));
         None
     }
 
     /// Ends what goes on for an extension that is gone.
     pub(super) fn forget(&self, extension: &str) {
-        self.locked().remove(extension);
+        self.under_way.put(extension, None);
     }
 
     fn begin(
@@ -131,7 +133,7 @@ impl<T: Send + 'static> Pulls<T> {
 
     /// Returns what goes on for this image; what goes on for another is ended.
     fn take(&self, extension: &str, image: &str) -> Option<UnderWay<T>> {
-        let pull = self.locked().remove(extension);
+        let pull = self.under_way.put(extension, None);
         pull.filter(|pull| pull.image == image)
     }
 
@@ -141,10 +143,6 @@ impl<T: Send + 'static> Pulls<T> {
         registries.retain(|name, places| name == registry || Arc::strong_count(places) > 1);
         let places = registries.entry(registry.to_owned());
         Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
-    }
-
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, UnderWay<T>>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

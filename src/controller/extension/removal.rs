@@ -1,11 +1,8 @@
 //! Removing an extension: its revisions first, then what is kept for it, then its finalizers.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::events::EventType;
@@ -13,17 +10,16 @@ use olm_api::conditions::{Reason, types};
 use olm_api::{ClusterExtension, keys};
 use olm_core::annotations::{Carrier, removal_hold};
 use olm_core::error::{Chain, Classify as _};
-use olm_core::revision::{
-    Extension, has_orphan_finalizer, is_marked_orphaned, is_orphaned, orphan_mark,
-};
+use olm_core::revision::{Extension, is_marked_orphaned, is_orphaned, orphan_mark};
 use olm_core::status::{
     find, put_ready, removal_blocked, removal_held, retrying, terminal, uninstalling,
 };
 use olm_core::uninstall::BLOCKED;
 use serde_json::json;
 
+use super::Context;
+use super::context::LIMIT;
 use super::error::ExtensionError;
-use super::{Context, LIMIT, write_status};
 use crate::account::GuardError;
 use crate::backoff::resync;
 use crate::cluster::ApiError;
@@ -64,7 +60,7 @@ async fn tear_down(
         // What is left is somebody else's.
         return Ok(None);
     }
-    if ctx.orphaning.is_noted(extension) && !is_marked_orphaned(&extension.metadata) {
+    if ctx.kept.is_orphaning(&extension.metadata) && !is_marked_orphaned(&extension.metadata) {
         mark_orphaned(extension, ctx).await?;
         // The change of the object brings the next reconcile.
         return Ok(None);
@@ -103,34 +99,6 @@ async fn tear_down(
             Ok(None)
         }
         Err(cause) => Err(failed(cause)),
-    }
-}
-
-/// Extensions, by UID, on which the finalizer of the garbage collector was seen. An event with it may
-/// be followed by one without it before anybody looks.
-#[derive(Debug, Default)]
-pub struct OrphaningSeen(Mutex<HashSet<String>>);
-
-impl OrphaningSeen {
-    /// Notes an extension that a watch has brought, if it has the finalizer.
-    pub(super) fn note(&self, extension: &ObjectMeta) {
-        if let Some(uid) = extension.uid.as_ref().filter(|_| has_orphan_finalizer(extension)) {
-            self.locked().insert(uid.clone());
-        }
-    }
-
-    /// Forgets an extension that is gone.
-    pub(super) fn forget(&self, uid: &str) {
-        self.locked().remove(uid);
-    }
-
-    fn is_noted(&self, extension: &ClusterExtension) -> bool {
-        let uid = extension.metadata.uid.as_deref().unwrap_or_default();
-        has_orphan_finalizer(&extension.metadata) || self.locked().contains(uid)
-    }
-
-    fn locked(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -174,7 +142,7 @@ async fn report(
         retrying(what).put(&mut status.conditions, generation, now);
     }
     put_ready(&mut status.conditions, uninstalling(what), None, generation, now);
-    write_status(ctx, extension, status).await
+    ctx.write_status(extension, status).await
 }
 
 /// Says in `Progressing`, `Ready` and an Event that users' objects hold the removal.
@@ -191,7 +159,7 @@ async fn block(
         let (type_, reason) = (EventType::Warning, Reason::RemovalHeld);
         ctx.publish(extension, type_, reason, what).await;
     }
-    write_status(ctx, extension, status).await
+    ctx.write_status(extension, status).await
 }
 
 /// Says in `Ready` and an Event why nothing is removed.
@@ -206,7 +174,7 @@ async fn hold(
     if put_ready(&mut status.conditions, ready, None, generation, Timestamp::now()) {
         ctx.publish(extension, EventType::Warning, Reason::RemovalHeld, what).await;
     }
-    write_status(ctx, extension, status).await
+    ctx.write_status(extension, status).await
 }
 
 /// Removes the certificates of the extension's webhooks, unless what it installed is to be kept;

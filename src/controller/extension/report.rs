@@ -17,7 +17,7 @@ use olm_core::status::{Statement, find, is_true, remove_condition, sanitize};
 
 use super::error::ExtensionError;
 use super::outcome::Outcome;
-use super::{Context, platform, write_status};
+use super::{Context, platform};
 
 /// Writes what came of a reconcile: into the status, Events and metrics.
 pub(super) async fn report(
@@ -31,7 +31,7 @@ pub(super) async fn report(
     }
     if outcome.result.as_ref().is_err_and(ExtensionError::is_of_lost_account) {
         // What it may do is asked again once it is there.
-        ctx.settled.forget(&extension.name_any());
+        ctx.kept.settled.forget(&extension.name_any());
     }
     platform::put(ctx.platform.release(), extension, outcome, &mut status.conditions);
     ctx.publish_notices(extension, outcome, &status.conditions).await;
@@ -39,7 +39,7 @@ pub(super) async fn report(
     let offered = offered.unwrap_or(status.update.as_ref());
     let offered = offered.is_some_and(|update| update.version.is_some());
     ctx.metrics.update_offered(&extension.name_any(), Some(offered));
-    write_status(ctx, extension, status).await
+    ctx.write_status(extension, status).await
 }
 
 impl Context {
@@ -60,9 +60,9 @@ impl Context {
         let new = match &outcome.answer {
             Some(answer) => {
                 let all = answer.notices.iter().cloned().chain(notes).collect();
-                self.published.changed(uid, all)
+                self.kept.published.changed(uid, all)
             }
-            None => self.published.added(uid, notes.collect()),
+            None => self.kept.published.added(uid, notes.collect()),
         };
         for notice in new {
             let type_ = if notice.is_warning { EventType::Warning } else { EventType::Normal };
@@ -100,8 +100,7 @@ fn status(
         .unwrap_or_default();
     let answer = outcome.answer.as_ref();
     let answered = answer.map_or(&[][..], |answer| &answer.notes);
-    let notes = answered.iter().chain(&outcome.enacted.notes);
-    let notes: Vec<_> = notes.cloned().collect();
+    let notes: Vec<_> = answered.iter().chain(&outcome.enacted.notes).cloned().collect();
     let mut status = extension::summarize(
         extension.status.as_ref(),
         &extension::Pass {

@@ -28,7 +28,7 @@ impl Attempt<'_> {
         count(&resolution, started, ctx);
         let secrets = secrets(&listed, &known, &resolution);
         let name = self.extension.object.name_any();
-        ctx.pull_state.note_secrets(&name, secrets);
+        ctx.kept.pull_state.note_secrets(&name, secrets);
         let mut answer = question.answer(&catalogs, &environment, &options, &resolution);
         if let Some(target) = self.held_release() {
             answer.lift = Some(question.lift(&catalogs, &environment, options, target));
@@ -44,9 +44,10 @@ impl Attempt<'_> {
         options: &Options,
     ) -> (Resolution<'a>, Environment) {
         let (name, discovery) = (self.extension.object.name_any(), &self.ctx.discovery);
+        let depends = |on: bool| self.ctx.kept.dependents.put(&name, on.then_some(()));
         let needs = question.needs(catalogs, options);
         if !needs.cluster {
-            discovery.track(&name, false);
+            depends(false);
             let nothing = Environment::default();
             let resolution = question.resolve(catalogs, &nothing, options);
             return (resolution, nothing);
@@ -55,7 +56,7 @@ impl Attempt<'_> {
         let resolution = question.resolve(catalogs, &environment, options);
         // Whoever needs what an update replaces has a say in it.
         let replaces = !needs.installed && question.replaces(&resolution);
-        discovery.track(&name, replaces || needs.installed || needs.kubernetes);
+        depends(replaces || needs.installed || needs.kubernetes);
         if !replaces {
             return (resolution, environment);
         }

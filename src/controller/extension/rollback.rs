@@ -26,11 +26,7 @@ impl Attempt<'_> {
         policy: &Policy,
     ) -> Result<Enacted, ExtensionError> {
         let target = BundleRecord::of(back.source);
-        let failed = |cause: ContentError| ExtensionError::Bundle {
-            name: target.name.clone(),
-            version: target.version.clone(),
-            cause: Box::new(cause),
-        };
+        let failed = ExtensionError::of_bundle(&target);
         let note = back.note();
         let generation = self.extension.object.metadata.generation;
         let source = recorded_issuer(std::slice::from_ref(back.source));
@@ -66,7 +62,7 @@ impl Attempt<'_> {
             rights: Known::default(),
         };
         let made = self.write(plan).await.map_err(failed)?;
-        let mut enacted = Box::pin(self.made(made, |hold| failed(hold.into()))).await;
+        let mut enacted = Box::pin(self.made(made)).await;
         enacted.notes.push(note);
         Ok(enacted)
     }

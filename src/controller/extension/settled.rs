@@ -2,50 +2,42 @@
 //! A reconcile that would come to the same does not read and render the bundle again: any change of
 //! any catalog brings a reconcile of every extension.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::hash::RandomState;
+use std::sync::Arc;
 use std::time::Instant;
 
-use kube::ResourceExt as _;
-use kube::api::ObjectMeta;
-use olm_api::ClusterObjectSet;
 use olm_core::render::{CertificateNeeds, CertificateProvider, CertificateRequest};
-use olm_core::revision::{BundleRecord, is_rolled_out};
-use olm_image::Resolved;
 
-use super::Attempt;
-use super::content::{Place, Request};
-use super::enact::Enacted;
-use super::error::ContentError;
+use super::content::Place;
+use crate::by_key::ByKey;
 
 /// What is remembered, by the name of the extension.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub(super) struct Settled {
     /// Keyed anew in each process: what is hashed comes from catalogs.
-    hasher: RandomState,
-    known: Mutex<HashMap<String, Remembered>>,
+    pub(super) hasher: RandomState,
+    pub(super) known: ByKey<Remembered>,
 }
 
 /// A reconcile that changed nothing.
 #[derive(Debug, Clone)]
-struct Remembered {
-    place: Place,
+pub(super) struct Remembered {
+    pub(super) place: Place,
     /// Everything the revision was compared with.
-    inputs: u64,
-    needs: Arc<CertificateNeeds>,
-    requests: Vec<CertificateRequest>,
-    provider: Option<CertificateProvider>,
+    pub(super) inputs: u64,
+    pub(super) needs: Arc<CertificateNeeds>,
+    pub(super) requests: Vec<CertificateRequest>,
+    pub(super) provider: Option<CertificateProvider>,
     /// When to look at the certificates again although none of them was touched.
-    due: Option<Instant>,
+    pub(super) due: Option<Instant>,
     /// How often one was touched, and how often when they were looked at.
-    touched: u64,
-    looked_at: u64,
+    pub(super) touched: u64,
+    pub(super) looked_at: u64,
 }
 
 impl Remembered {
     /// Says whether the certificates are as they were when they were looked at.
-    fn has_certificates(&self) -> bool {
+    pub(super) fn has_certificates(&self) -> bool {
         self.touched == self.looked_at && self.due.is_none_or(|due| Instant::now() < due)
     }
 }
@@ -53,127 +45,13 @@ impl Remembered {
 impl Settled {
     /// Notes that a certificate of an extension, or its CA, was touched.
     pub(super) fn touch(&self, extension: &str) {
-        if let Some(remembered) = self.known().get_mut(extension) {
+        if let Some(remembered) = self.known.lock().get_mut(extension) {
             remembered.touched += 1;
         }
     }
 
     /// Forgets an extension.
     pub(super) fn forget(&self, extension: &str) {
-        self.known().remove(extension);
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Attempt<'_> {
-    /// Does what is left to do for an extension that is as it was when nothing was to be changed.
-    /// Returns nothing if it is not.
-    pub(super) async fn keep_settled(
-        &self,
-        newest: &ClusterObjectSet,
-        target: &BundleRecord,
-        resolved: &Resolved,
-    ) -> Result<Option<Enacted>, ContentError> {
-        let name = self.extension.object.name_any();
-        let remembered = self.ctx.settled.known().get(&name).cloned();
-        let place = self.place(resolved);
-        let Some(remembered) = remembered.filter(|remembered| remembered.place == place) else {
-            return Ok(None);
-        };
-        if !is_rolled_out(self.revisions) || !self.ctx.revisions.has_content(newest).await {
-            return Ok(None);
-        }
-        let request = self.request(target, resolved, remembered.provider.clone());
-        if self.inputs(newest, target, &request) != remembered.inputs {
-            return Ok(None);
-        }
-        let mut enacted = Enacted::default();
-        if remembered.has_certificates() {
-            let left = |due: Instant| due.saturating_duration_since(Instant::now());
-            enacted.look_again = remembered.due.map(left);
-            enacted.certificates_kept = true;
-        } else if !self.look_after_certificates(&remembered, &mut enacted).await? {
-            return Ok(None);
-        }
-        enacted.look_again_within(Box::pin(self.restore_content()).await);
-        Ok(Some(enacted))
-    }
-
-    /// Looks after the certificates of what is settled. Says whether they are still issued as they
-    /// were.
-    async fn look_after_certificates(
-        &self,
-        remembered: &Remembered,
-        enacted: &mut Enacted,
-    ) -> Result<bool, ContentError> {
-        let certificates = self.choose_certificates(&remembered.needs).await?;
-        let provider = certificates.provider();
-        if provider != remembered.provider {
-            return Ok(false);
-        }
-        let ours = certificates.are_ours();
-        let look_again = self.issue_certificates(certificates, true).await?;
-        let retired = self.retire_unneeded(provider.as_ref(), &remembered.requests, true);
-        enacted.certificates_kept = retired.await? || ours;
-        enacted.look_again = look_again;
-        let name = self.extension.object.name_any();
-        if let Some(kept) = self.ctx.settled.known().get_mut(&name) {
-            // What was touched meanwhile counts again.
-            kept.looked_at = remembered.touched;
-            kept.due = look_again.map(|delay| Instant::now() + delay);
-        }
-        Ok(true)
-    }
-
-    /// Notes that nothing was to be changed, if that is so because the newest revision is rolled out.
-    pub(super) fn note_settled(
-        &self,
-        newest: &ClusterObjectSet,
-        target: &BundleRecord,
-        resolved: &Resolved,
-        provider: Option<CertificateProvider>,
-        requests: Vec<CertificateRequest>,
-    ) {
-        let place = self.place(resolved);
-        let Some(needs) = self.ctx.rendered.needs(&place) else {
-            return;
-        };
-        if !is_rolled_out(self.revisions) {
-            return;
-        }
-        let request = self.request(target, resolved, provider.clone());
-        let remembered = Remembered {
-            place,
-            inputs: self.inputs(newest, target, &request),
-            needs,
-            requests,
-            provider,
-            due: None,
-            // What was touched during this reconcile is not known.
-            touched: 1,
-            looked_at: 0,
-        };
-        let name = self.extension.object.name_any();
-        self.ctx.settled.known().insert(name, remembered);
-    }
-
-    /// Sums up what a revision is made of and what it was compared with: two sums are equal if all
-    /// of that is.
-    fn inputs(&self, newest: &ClusterObjectSet, target: &BundleRecord, request: &Request) -> u64 {
-        let metadata = |of: &ObjectMeta| {
-            let (uid, generation) = (of.uid.clone(), of.generation);
-            (uid, generation, of.labels.clone(), of.annotations.clone())
-        };
-        self.ctx.settled.hasher.hash_one((
-            format!("{request:?} {target:?}"),
-            // They may hold credentials, which the text leaves out.
-            request.proxy(),
-            self.account,
-            metadata(&self.extension.object.metadata),
-            metadata(&newest.metadata),
-        ))
+        self.known.put(extension, None);
     }
 }

@@ -68,7 +68,7 @@ pub async fn run(
     let (orphaning, changed) = (Arc::clone(&ctx), writers.changed);
     let extensions = cluster::stored(authored(&ctx).reflect(writers.extensions), store.clone())
         .inspect_ok(move |extension| {
-            orphaning.orphaning.note(extension.meta());
+            orphaning.kept.note_orphaning(extension.meta());
             // Nobody listens when the process stops.
             drop(changed.unbounded_send(extension.meta().clone()));
         })
@@ -108,7 +108,7 @@ pub async fn run(
         let ctx = Arc::clone(&ctx);
         async move {
             let gone = removal::forget_gone_bundles(&ctx);
-            tokio::join!(gone, ctx.discovery.keep_current(&ctx.refusals));
+            tokio::join!(gone, ctx.discovery.keep_current(&ctx.kept.refusals));
         }
     };
     let by_account = {
@@ -172,7 +172,7 @@ fn authorities(
     let ctx = Arc::clone(ctx);
     changes.touched_objects().inspect_ok(move |authority: &PartialObjectMeta<Secret>| {
         let owner = authority.labels().get(keys::label::OWNER_NAME);
-        owner.inspect(|name| ctx.settled.touch(name));
+        owner.inspect(|name| ctx.kept.settled.touch(name));
     })
 }
 
@@ -182,7 +182,7 @@ fn touched(
     certificates: mpsc::Receiver<String>,
 ) -> impl Stream<Item = String> + use<> {
     let ctx = Arc::clone(ctx);
-    certificates.inspect(move |name| ctx.settled.touch(name))
+    certificates.inspect(move |name| ctx.kept.settled.touch(name))
 }
 
 /// Returns the extensions whose resolution depends on the cluster, whenever that changes.
@@ -192,7 +192,7 @@ fn dependents(
 ) -> impl Stream<Item = Vec<Reference>> + use<> {
     let ctx = Arc::clone(ctx);
     changes.map(move |()| {
-        let names = ctx.discovery.dependents();
+        let names = ctx.kept.dependents.keys();
         names.iter().map(|name| Reference::new(name)).collect()
     })
 }

@@ -161,8 +161,7 @@ impl Catalogs {
     /// Content that is not here yet is downloaded; catalogs are waited for side by side, and a
     /// download that takes long goes on after this returned.
     pub async fn known(&self, catalogs: &[ClusterCatalog], package: &str) -> Vec<Known> {
-        let all = catalogs.iter().map(|catalog| self.one(catalog, package));
-        let all: Vec<_> = all.collect();
+        let all: Vec<_> = catalogs.iter().map(|catalog| self.one(catalog, package)).collect();
         let mut known = futures::future::join_all(all).await;
         known.sort_by(|a, b| a.name.cmp(&b.name));
         known
@@ -215,19 +214,17 @@ impl Catalogs {
         catalog: &ClusterCatalog,
     ) -> (Option<Arc<store::Content>>, Option<CatalogProblem>) {
         let status = catalog.status.clone().unwrap_or_default();
-        let resolved = status.resolved_source.as_ref();
+        let resolved = catalog.resolved_reference();
         let copy = match (&self.inner.source, resolved) {
             (Source::Own(store), _) => held(store, catalog).ok_or(CatalogProblem::NotCached),
             (Source::Remote(_), None) => Err(CatalogProblem::NotCached),
-            (Source::Remote(remote), Some(resolved)) => {
-                remote.wanted(catalog, &resolved.image.ref_).await
-            }
+            (Source::Remote(remote), Some(resolved)) => remote.wanted(catalog, resolved).await,
         };
         let problem = if !is_true(&status.conditions, types::SERVING) {
             Some(CatalogProblem::NotServing)
         } else if resolved.is_none() {
             Some(CatalogProblem::NoResolvedSource)
-        } else if resolved.is_some_and(|resolved| resolved.image.ref_.is_empty()) {
+        } else if resolved.is_some_and(str::is_empty) {
             Some(CatalogProblem::NoImage)
         } else {
             copy.as_ref().err().cloned()

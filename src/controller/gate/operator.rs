@@ -137,8 +137,7 @@ async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static 
     if other.is_some() {
         return Ok(keys::name::CLUSTER_OPERATOR_OURS);
     }
-    let operator = api.get_metadata_opt(keys::name::CLUSTER_OPERATOR).await;
-    let operator = operator.map_err(READ)?;
+    let operator = api.get_metadata_opt(keys::name::CLUSTER_OPERATOR).await.map_err(READ)?;
     let kept_by_another = operator
         .iter()
         .flat_map(|operator| operator.metadata.managed_fields.iter().flatten())

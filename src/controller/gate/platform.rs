@@ -28,7 +28,6 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Returns the release.
     pub fn release(&self) -> Release {
         *self.release.borrow()
     }

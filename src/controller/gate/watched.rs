@@ -38,7 +38,6 @@ pub(super) struct Revisions {
     unreadable: Vec<ObjectMeta>,
 }
 
-/// The watches.
 pub(super) struct Watched {
     news: BoxStream<'static, News>,
     revisions: Store<DeserializeGuard<ClusterObjectSet>>,

@@ -301,8 +301,7 @@ pub fn identity() -> String {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
         Some(name.trim().to_owned())
     });
-    let host = host.filter(|name| !name.is_empty());
-    let host = host.unwrap_or_else(|| "olm-controller".to_owned());
+    let host = host.filter(|name| !name.is_empty()).unwrap_or_else(|| "olm-controller".to_owned());
     format!("{host}_{}", random_uuid())
 }
 

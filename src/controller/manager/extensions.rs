@@ -53,11 +53,10 @@ impl Manager {
         let (discovery, changes) =
             extension::DiscoveryCache::new(client.clone(), namespace, classic);
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
-        let (ended, pulled) = extension::ended();
         let (revisions, feed, touched_revisions) =
             KnownRevisions::new(client.clone(), self.args.namespace());
         let (seen, writers, touched_extensions) = Seen::new();
-        let (refusals, passable) = extension::Refusals::new();
+        let (kept, pulled, passable) = extension::PerExtension::new();
         let guard = self.start_guard();
         let (rbac, rights, revision_rights) = RbacWatch::new();
         let ctx = extension::Context {
@@ -65,9 +64,7 @@ impl Manager {
             reviews: Reviews::new(client.clone()),
             rbac: Arc::clone(&rbac),
             discovery,
-            published: extension::PublishedNotices::default(),
-            orphaning: extension::OrphaningSeen::default(),
-            refusals,
+            kept,
             reconciler: Reconciler::new(
                 CONTROLLER_EXTENSION,
                 keys::manager::OPERATOR_CONTROLLER,
@@ -81,14 +78,10 @@ impl Manager {
             seen: seen.clone(),
             catalogs,
             credentials: Arc::clone(&self.credentials),
-            pull_state: extension::PullState::default(),
             bundles,
-            digests: extension::Pulls::new(ended.clone()),
-            images: extension::Pulls::new(ended),
             turns: extension::Turns::default(),
             metrics: self.metrics.clone(),
             rendered: extension::Rendered::default(),
-            settled: extension::Settled::default(),
             platform: self.platform.clone(),
             before: extension::Before::default(),
             client: client.clone(),

@@ -1,7 +1,6 @@
 //! What reconciles of ClusterObjectSets share.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::channel::mpsc;
@@ -15,12 +14,9 @@ use olm_api::keys::manager;
 use olm_core::revision::{AccountRule, deadline};
 use olm_core::uninstall::UninstallPolicy;
 use olm_image::BundleCache;
-use tokio::time::Instant;
 
-use super::observe::ExtensionState;
-use super::pods::Look;
-use super::uninstall::Counts;
-use super::unserved_kinds::UnservedKinds;
+use super::extension_state::ExtensionState;
+use super::per_revision::PerRevision;
 use super::{Guarded, ObjectSetError};
 use crate::account::{Accounts, Guard};
 use crate::apply::AppliedCache;
@@ -83,19 +79,10 @@ pub struct Context {
     pub(super) applied: Arc<AppliedCache>,
     pub(super) watches: Watches,
     pub(super) metrics: Metrics,
-    /// Uninstalls whose account fails, by UID: attempts and the first one's time. Entries go with
-    /// their revision.
-    pub(super) failing: Mutex<HashMap<String, (u32, Instant)>>,
-    /// What is remembered of users' objects while an uninstall waits, by UID. Entries go with their
-    /// revision.
-    pub(super) counts: Mutex<HashMap<String, Counts>>,
-    /// What was found of the pods of workloads that are not ready, by UID of the revision. Entries go
-    /// when it is complete, and with it.
-    pub(super) looks: Mutex<HashMap<String, Look>>,
+    /// What is remembered of each revision.
+    pub(super) kept: PerRevision,
     /// Wakes revisions that wait for rights.
     pub(super) rbac: Arc<RbacWatch>,
-    /// Kinds that revisions wait for.
-    pub(super) unserved: UnservedKinds,
     /// Until when nothing is said of deadlines; set when this process begins to act.
     patient_until: OnceLock<Timestamp>,
 }
@@ -127,11 +114,8 @@ impl Context {
             applied: Arc::default(),
             watches,
             metrics,
-            failing: Mutex::default(),
-            counts: Mutex::default(),
-            looks: Mutex::default(),
+            kept: PerRevision::default(),
             rbac,
-            unserved: UnservedKinds::default(),
             patient_until: OnceLock::new(),
             client,
             revisions: feed.reader.clone(),
@@ -202,16 +186,14 @@ impl Context {
     pub(super) fn forget(&self, set: &ClusterObjectSet) {
         self.watches.release(&set.name_any());
         self.rbac.forget(&Waiter::Revision(set.name_any()));
-        self.track_unserved(&set.name_any(), &[]);
+        self.kept.forget(set);
+        self.metrics.deferred(&self.kept.unserved.totals());
         let uid = set.uid().unwrap_or_default();
         self.applied.forget(&uid);
         // What stays counts for nobody.
         drop(self.settings.settled.remove_owner(&uid));
         self.contents.forget(set);
         self.reconciler.forget(set);
-        self.forgive(set);
-        self.forget_pods(set);
-        self.counts().remove(&uid);
     }
 
     /// Has a revision woken when its account gets rights, or the controller that to act as it, as
@@ -234,11 +216,5 @@ impl Context {
             ..Interest::default()
         };
         self.rbac.wait(waiter, interest);
-    }
-
-    /// Forgets failures of the account that removes a revision.
-    pub(super) fn forgive(&self, set: &ClusterObjectSet) {
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        failing.remove(&set.uid().unwrap_or_default());
     }
 }

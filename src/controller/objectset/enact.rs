@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use super::ended::{Ended, Settled};
-use super::observe::ExtensionState;
+use super::extension_state::ExtensionState;
 use super::plan::Plan;
 use super::{Context, ObjectSetError, teardown};
 use crate::apply::{Applier, ApplyError, PhaseReport, ResolvedObject, Revision};
@@ -138,7 +138,7 @@ async fn roll_out(
         let complete = settled.is_complete();
         if complete {
             ctx.contents.forget_soon(&set);
-            ctx.forget_pods(&set);
+            ctx.kept.looks.put(&set.uid().unwrap_or_default(), None);
         }
         Settled { applied_by: complete.then(|| account.clone()), ..settled }
     });

@@ -5,10 +5,13 @@
 //! object of a bundle is written by `apply`, as the account that the revision records.
 
 mod context;
+mod deferred;
 mod enact;
 mod ended;
 mod error;
+mod extension_state;
 mod observe;
+mod per_revision;
 mod plan;
 mod pods;
 mod report;
@@ -42,10 +45,10 @@ pub use error::ObjectSetError;
 use crate::cluster;
 use crate::reconcile::within;
 use crate::revision::Feed;
+use deferred::follow_crds;
 use enact::enact;
 use ended::Ended;
 use plan::plan;
-use unserved_kinds::follow_crds;
 
 /// Longest the report of a reconcile may take.
 const REPORT_LIMIT: Duration = Duration::from_mins(1);

@@ -4,7 +4,7 @@ use kube::ResourceExt as _;
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::annotations::is_paused;
 
-use super::observe::ExtensionState;
+use super::extension_state::ExtensionState;
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,17 +3,16 @@
 //! Pods are never watched. They are looked at while a workload has not been ready for a while, and
 //! then now and again.
 
-use std::collections::HashMap;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::ResourceExt as _;
 use olm_api::ClusterObjectSet;
-use olm_core::object::{Identity, Object};
+use olm_core::object::Object;
 use olm_core::revision::{pod_fault, pod_selector, pods_hint};
 use tokio::time::Instant;
 
 use super::Context;
+use super::per_revision::Look;
 use crate::apply::Applier;
 use crate::cluster::code;
 
@@ -23,14 +22,6 @@ const FIRST: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(30);
 /// How long an account that may not list them is not asked again.
 const REFUSED: Duration = Duration::from_mins(10);
-
-/// What was found when the pods of a workload were last looked at.
-#[derive(Clone)]
-pub(super) struct Look {
-    workload: Identity,
-    fault: Option<String>,
-    next: Instant,
-}
 
 impl Context {
     /// Returns what keeps the pods of a workload that is not ready from running, and when to look again.
@@ -43,7 +34,7 @@ impl Context {
         pod_selector(workload)?;
         let uid = set.uid().unwrap_or_default();
         let now = Instant::now();
-        let known = self.looks().get(&uid).cloned();
+        let known = self.kept.looks.get(&uid);
         let known = known.filter(|known| known.workload == workload.identity());
         let (fault, wait) = match known {
             None => (None, FIRST),
@@ -57,16 +48,7 @@ impl Context {
             },
         };
         let look = Look { workload: workload.identity(), fault: fault.clone(), next: now + wait };
-        self.looks().insert(uid, look);
+        self.kept.looks.put(&uid, Some(look));
         Some((fault, wait))
-    }
-
-    /// Forgets what was found of the pods of a revision.
-    pub(super) fn forget_pods(&self, set: &ClusterObjectSet) {
-        self.looks().remove(&set.uid().unwrap_or_default());
-    }
-
-    fn looks(&self) -> MutexGuard<'_, HashMap<String, Look>> {
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,5 @@
 //! Taking a revision down: archived, uninstalled, or released.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -21,7 +20,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::ended::Settled;
-use super::observe::ExtensionState;
+use super::extension_state::ExtensionState;
 use super::{Context, ObjectSetError};
 use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};
@@ -130,7 +129,7 @@ pub(super) async fn delete(
             Ok(fall_back(ctx, set, extension, &err).await)
         }
         answer => {
-            ctx.forgive(set);
+            ctx.kept.failing.put(&set.uid().unwrap_or_default(), None);
             Ok(match answer? {
                 None => Settled::at_rest(None).finished(),
                 Some(text) => Settled::again(Some(Outcome::Removing(text)), LOOK_AGAIN),
@@ -495,7 +494,7 @@ fn out_of_patience(
     err: &ObjectSetError,
 ) -> Option<Duration> {
     let patience = if is_absent(err) { ABSENT } else { REFUSED };
-    let mut failing = ctx.failing.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut failing = ctx.kept.failing.lock();
     let (attempts, first) =
         failing.entry(set.uid().unwrap_or_default()).or_insert_with(|| (0, Instant::now()));
     *attempts += 1;

@@ -3,8 +3,7 @@
 //!
 //! Source: applying.md 7.3.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -16,7 +15,8 @@ use olm_core::revision::{Outcome, asked_uninstall_policies};
 use olm_core::uninstall::{self, Instances, UninstallPolicy, cannot_stay};
 use tokio::time::Instant;
 
-use super::observe::ExtensionState;
+use super::extension_state::ExtensionState;
+use super::per_revision::Counts;
 use super::{Context, ObjectSetError};
 use crate::apply::{Crds, Remover};
 use crate::cluster::{MAX_AGE, RequestError, Resource, message, stored_objects};
@@ -28,15 +28,6 @@ const BLOCKED_LOOK: Duration = Duration::from_secs(30);
 const REMEMBERED: Duration = Duration::from_mins(1);
 /// How often they are counted until the numbers are young enough.
 const COUNTED_AGAIN: Duration = Duration::from_secs(10);
-
-/// What is remembered of the objects of an extension that is being removed.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Counts {
-    /// There were none then.
-    Zero(Instant),
-    /// Nobody may count them, and since then the API server has shown none.
-    Unknown(Instant),
-}
 
 /// What is known of the objects of CRDs.
 enum Counted {
@@ -106,7 +97,7 @@ impl Context {
         let name = extension.extension().map(kube::ResourceExt::name_any);
         let text = uninstall::blocked(name.as_deref(), &counted);
         if text.is_none() {
-            self.counts().insert(uid, Counts::Zero(Instant::now()));
+            self.kept.counts.put(&uid, Some(Counts::Zero(Instant::now())));
         }
         Ok(text.map(blocked))
     }
@@ -141,11 +132,11 @@ impl Context {
     ) -> Counted {
         let unknown = |instances: &Instances| matches!(instances, Instances::Unknown(_));
         let Some(Instances::Unknown(why)) = counted.values().find(|it| unknown(it)).cloned() else {
-            self.counts().remove(uid);
+            self.kept.counts.put(uid, None);
             return Counted::Known(counted);
         };
         let now = Instant::now();
-        let before = self.counts().get(uid).copied();
+        let before = self.kept.counts.get(uid);
         let since = match before {
             Some(Counts::Zero(at)) if now.duration_since(at) < REMEMBERED => {
                 return Counted::Remembered;
@@ -169,7 +160,7 @@ impl Context {
         let empty = counted.values().all(|it| *it == Instances::Counted(0));
         // An old zero counts when there was nothing else for as long as numbers may be old.
         let since = if empty { since } else { now };
-        self.counts().insert(uid.to_owned(), Counts::Unknown(since));
+        self.kept.counts.put(uid, Some(Counts::Unknown(since)));
         let left = MAX_AGE.saturating_sub(now.duration_since(since));
         if empty && !left.is_zero() {
             return Counted::Aging(format!(
@@ -179,10 +170,6 @@ impl Context {
             ));
         }
         Counted::Known(counted)
-    }
-
-    pub(super) fn counts(&self) -> MutexGuard<'_, HashMap<String, Counts>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says whether the garbage collector would take CRDs that are to stay.
@@ -239,8 +226,7 @@ impl Context {
         let api = Api::<CustomResourceDefinition>::all(self.client.clone());
         let mut crds = Vec::new();
         for name in controlled_crds(&self.client, owners).await? {
-            let read = api.get_opt(&name).await;
-            let read = read.map_err(RequestError::doing("reading a CRD"))?;
+            let read = api.get_opt(&name).await.map_err(RequestError::doing("reading a CRD"))?;
             let read = read.and_then(|crd| serde_json::to_value(crd).ok());
             crds.extend(read.and_then(Object::from_value));
         }

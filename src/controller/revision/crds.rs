@@ -17,8 +17,7 @@ pub async fn controlled_crds(
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let listed = api.list_metadata(&ListParams::default()).await;
     let listed = listed.map_err(RequestError::doing("listing CRDs"))?;
-    let lives = listed.items.into_iter();
-    let lives = lives.filter(|crd| crd.metadata.deletion_timestamp.is_none());
+    let lives = listed.items.into_iter().filter(|crd| crd.metadata.deletion_timestamp.is_none());
     let theirs = lives.filter(|crd| {
         let references = crd.metadata.owner_references.as_deref().unwrap_or_default();
         match references.iter().find(|it| it.controller == Some(true)) {

@@ -9,7 +9,7 @@
 //! the wake-up, and after a list all of it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::Secret;
@@ -22,6 +22,7 @@ use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::referenced_secrets;
 
 use super::list::{is_owned, labelled_in, list_revisions, of_extension, select};
+use crate::by_key::ByKey;
 use crate::cluster::is_complete;
 
 /// The kind as it is watched: one object that cannot be read does not stop the others.
@@ -35,7 +36,7 @@ pub struct KnownRevisions {
     store: Store<Guarded>,
     contents: Store<PartialObjectMeta<Secret>>,
     /// What stood on the cluster after this process had written, by UID of the extension.
-    written: Mutex<HashMap<String, Versions>>,
+    written: ByKey<Versions>,
 }
 
 /// The versions of revisions at a moment.
@@ -86,7 +87,7 @@ impl KnownRevisions {
             system_namespace,
             store,
             contents: contents.clone(),
-            written: Mutex::default(),
+            written: ByKey::default(),
         };
         let feed = Feed {
             reader,
@@ -111,14 +112,14 @@ impl KnownRevisions {
             return Ok(known);
         }
         let uid = extension.uid().unwrap_or_default();
-        if !self.written().contains_key(&uid) {
+        if !self.written.lock().contains_key(&uid) {
             return Ok(list_revisions(&self.client, extension).await?.revisions);
         }
         // Whatever becomes of the list: until there is one, nothing that the watch brought counts.
-        self.written().insert(uid.clone(), Versions::never());
+        self.written.put(&uid, Some(Versions::never()));
         let listed = list_revisions(&self.client, extension).await?;
         let versions = Versions::of(listed.version, &listed.revisions);
-        self.written().insert(uid, versions);
+        self.written.put(&uid, Some(versions));
         Ok(listed.revisions)
     }
 
@@ -128,7 +129,7 @@ impl KnownRevisions {
         let version = revisions.last().and_then(kube::ResourceExt::resource_version);
         let versions = Versions::of(version.unwrap_or_default(), revisions);
         let uid = extension.uid().unwrap_or_default();
-        self.written().insert(uid, versions);
+        self.written.put(&uid, Some(versions));
     }
 
     /// Says whether there is a set of this name, be it a revision of an extension or not. What the
@@ -157,7 +158,7 @@ impl KnownRevisions {
 
     /// Forgets an extension that is gone.
     pub fn forget(&self, extension: &ClusterExtension) {
-        self.written().remove(&extension.uid().unwrap_or_default());
+        self.written.put(&extension.uid().unwrap_or_default(), None);
     }
 
     /// Returns what the watch brought, if that is not older than what this process has written.
@@ -168,7 +169,7 @@ impl KnownRevisions {
         let found = labelled_in(&self.store, &extension.name_any());
         let found = select(found, of_extension(extension)).ok()?;
         let uid = extension.uid().unwrap_or_default();
-        let mut written = self.written();
+        let mut written = self.written.lock();
         if let Some(versions) = written.get(&uid) {
             if !versions.are_in(&found) {
                 return None;
@@ -176,10 +177,6 @@ impl KnownRevisions {
             written.remove(&uid);
         }
         Some(found)
-    }
-
-    fn written(&self) -> MutexGuard<'_, HashMap<String, Versions>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -69,8 +69,7 @@ pub(super) fn offer(asked: &Value) -> Result<Offer, ProfileError> {
         "Modern" => Ok(Offer::of(Version::Tls13, &[], &[])?),
         "Custom" => {
             let lowest = custom["minTLSVersion"].as_str().unwrap_or("VersionTLS12");
-            let version = lowest.parse();
-            let version = version.map_err(|_| ProfileError::Version(lowest.to_owned()))?;
+            let version = lowest.parse().map_err(|_| ProfileError::Version(lowest.to_owned()))?;
             Ok(Offer::of(version, &names("ciphers"), &names("groups"))?)
         }
         other => Err(ProfileError::Type(other.to_owned())),

@@ -322,8 +322,8 @@ impl Store {
             Ok::<_, StoreError>(())
         })?;
         writer.finish(folder.path(), origin).map_err(StoreError::disk(WRITING))?;
-        let content = Content::open(folder.path(), &self.place);
-        let content = content.map_err(StoreError::disk(WRITING))?;
+        let content =
+            Content::open(folder.path(), &self.place).map_err(StoreError::disk(WRITING))?;
         Ok(Staged { content: Arc::new(content), folder })
     }
 

@@ -1,0 +1,154 @@
+//! What upstream installed in its earlier ways: releases of Helm, and revisions of v1.6 to v1.8.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt as _};
+use olm_api::ClusterExtension;
+use olm_api::conditions::Reason;
+use olm_api::keys::policy;
+use olm_core::error::{Classify, Disposition};
+use olm_core::helm::{self, HelmError};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use crate::cluster::{RequestError, code};
+use crate::revision::WriteError;
+
+/// Why a release cannot be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeOverError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Release(#[from] HelmError),
+    /// Its Secrets cannot be read, or the status of its revision not be written.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Its revision cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// Revisions of upstream v1.6 to v1.8 hold what is installed; nothing makes ours of them.
+    #[error(
+        "{kind} {} of an earlier release hold what is installed and cannot be taken over; to \
+         continue: kubectl delete clusterextensionrevisions {} --cascade=orphan, and annotate the extension with \
+         {}=all, which takes over what they leave",
+        .names.join(", "), .names.join(" "), policy::ADOPT, kind = EARLIER_KIND
+    )]
+    Earlier {
+        /// Their names.
+        names: Vec<String>,
+    },
+}
+
+/// Kind of the revisions of upstream v1.6 to v1.8.
+const EARLIER_KIND: &str = "ClusterExtensionRevision";
+const EARLIER: &str = "/apis/olm.operatorframework.io/v1/clusterextensionrevisions";
+
+impl Classify for TakeOverError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Earlier { .. } => Disposition::Terminal(Reason::Blocked),
+            Self::Release(_) | Self::Request(_) | Self::Write(_) => Disposition::Retry,
+        }
+    }
+}
+
+/// What upstream installed in its earlier ways, as far as it was looked for.
+#[derive(Debug, Default)]
+pub struct Before {
+    pub(super) helm: HelmReleases,
+    pub(super) earlier: EarlierRevisions,
+}
+
+/// Whether there were revisions of upstream v1.6 to v1.8 when this process first looked. Nobody makes
+/// new ones while it leads.
+#[derive(Debug, Default)]
+pub(super) struct EarlierRevisions(OnceCell<bool>);
+
+impl EarlierRevisions {
+    /// Returns the names of those that an extension owns.
+    pub(super) async fn of(
+        &self,
+        client: &Client,
+        extension: &ClusterExtension,
+    ) -> Result<Vec<String>, RequestError> {
+        let are = self.0.get_or_try_init(|| async {
+            let found = list_earlier(client).await?;
+            Ok::<bool, RequestError>(!found.is_empty())
+        });
+        if !*are.await? {
+            return Ok(Vec::new());
+        }
+        let uid = extension.uid().unwrap_or_default();
+        let all = list_earlier(client).await?.into_iter();
+        let owned = all.filter(|one| {
+            let mut owners = one.owner_references.iter().flatten();
+            owners.any(|owner| owner.uid == uid)
+        });
+        Ok(owned.filter_map(|one| one.name).collect())
+    }
+}
+
+async fn list_earlier(client: &Client) -> Result<Vec<ObjectMeta>, RequestError> {
+    let failed = RequestError::doing("listing revisions of an earlier release");
+    let request = http::Request::get(EARLIER).body(Vec::new()).map_err(kube::Error::HttpError);
+    let listed = match request {
+        Ok(request) => client.request::<Value>(request).await,
+        Err(error) => Err(error),
+    };
+    match listed {
+        Ok(list) => {
+            let items = list["items"].as_array().into_iter().flatten();
+            let metadata = items.map(|item| serde_json::from_value(item["metadata"].clone()));
+            Ok(metadata.filter_map(Result::ok).collect())
+        }
+        // The kind is not there; or the right, which is warned of at start and must not stop an install.
+        Err(error) if matches!(code(&error), 403 | 404) => Ok(Vec::new()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The names of the releases on the cluster. They are listed once: but for those of what OLM Classic
+/// installed, nobody makes new ones while this process leads.
+#[derive(Debug, Default)]
+pub(super) struct HelmReleases(OnceCell<Mutex<BTreeSet<String>>>);
+
+impl HelmReleases {
+    /// Says whether there is a release; where `asks`, one that was made since counts too.
+    pub(super) async fn has(
+        &self,
+        secrets: &Api<Secret>,
+        name: &str,
+        asks: bool,
+    ) -> Result<bool, RequestError> {
+        let listed = self.0.get_or_try_init(|| async {
+            let params = ListParams::default().labels(helm::INDEX_SELECTOR);
+            let found = secrets.list_metadata(&params).await;
+            let found = found.map_err(RequestError::doing("listing Helm releases"))?;
+            let names = found.items.iter();
+            let names = names.filter_map(|secret| secret.labels().get(helm::NAME).cloned());
+            Ok(Mutex::new(names.collect()))
+        });
+        let listed = listed.await?;
+        let locked = || listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if locked().contains(name) || !asks {
+            return Ok(locked().contains(name));
+        }
+        let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
+        let found = secrets.list_metadata(&ListParams::default().labels(&labels)).await;
+        let found = found.map_err(RequestError::doing("listing a Helm release"))?;
+        if !found.items.is_empty() {
+            locked().insert(name.to_owned());
+        }
+        Ok(!found.items.is_empty())
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        if let Some(listed) = self.0.get() {
+            listed.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        }
+    }
+}
