@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use olm_api::keys::{annotation, label};
 use serde_json::json;
 
-use super::{Policy, ValidExtension};
+use super::ValidExtension;
 use crate::go_json;
 use crate::render::without_ca;
 use crate::revision::{BundleRecord, Desired, sha256};
@@ -63,29 +63,14 @@ pub fn requires_approval(
     everywhere || label.is_some_and(|value| value != "false")
 }
 
-impl Policy {
-    /// Returns which approval a step to `target` takes. Where approval is required
-    /// ([`requires_approval`]), nothing else in the extension counts, and a version alone does not
-    /// approve a plan.
-    pub fn demand(
-        &self,
-        target: &BundleRecord,
-        installed: Option<&BundleRecord>,
-        required: bool,
-    ) -> Demand<'_> {
-        let approved = self.approved.as_ref();
-        if required {
-            return Demand::Approval(approved.and_then(|approved| approved.plan.as_deref()));
-        }
-        let binding = approved.and_then(|approved| approved.binding(target, installed));
-        binding.map_or(Demand::Nothing, Demand::Plan)
-    }
-}
-
 impl Approval {
     /// Returns the plan that `target` has to be written by: none once it is installed, when the
     /// approval is used up.
-    fn binding(&self, target: &BundleRecord, installed: Option<&BundleRecord>) -> Option<&str> {
+    pub(super) fn binding(
+        &self,
+        target: &BundleRecord,
+        installed: Option<&BundleRecord>,
+    ) -> Option<&str> {
         let version = target.version_release()?;
         let used = installed.is_some_and(|installed| installed.is_same_bundle(target));
         let concerns = !used && version.precedence(&self.version).is_eq();
@@ -149,6 +134,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::extension::Policy;
     use crate::object::Object;
     use crate::resolve::UpdatePolicy;
     use crate::revision::{Extension, Phase};

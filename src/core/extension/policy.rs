@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use olm_api::keys::policy;
 
-use super::approval::{Approval, is_digest};
+use super::approval::{Approval, Demand, is_digest};
 use super::window::{WindowError, Windows};
 use crate::annotations::{Carrier, UnsupportedKey, check_keys};
 use crate::crd_safety::{WaiverError, Waivers};
 use crate::error::quote;
 use crate::render::Additions;
 use crate::resolve::{UnknownUpdatePolicy, UpdatePolicy};
+use crate::revision::BundleRecord;
 use crate::version::{VersionRelease, VersionReleaseError};
 
 /// Value of `force` that passes over constraints; the second is its older name.
@@ -175,6 +176,23 @@ impl Policy {
     /// Says whether the administrator accepted the content with this digest in place of another.
     pub fn accepts(&self, digest: &str) -> bool {
         self.accepted_image.as_deref() == Some(digest)
+    }
+
+    /// Returns which approval a step to `target` takes. Where approval is required
+    /// ([`super::requires_approval`]), nothing else in the extension counts, and a version alone does not
+    /// approve a plan.
+    pub fn demand(
+        &self,
+        target: &BundleRecord,
+        installed: Option<&BundleRecord>,
+        required: bool,
+    ) -> Demand<'_> {
+        let approved = self.approved.as_ref();
+        if required {
+            return Demand::Approval(approved.and_then(|approved| approved.plan.as_deref()));
+        }
+        let binding = approved.and_then(|approved| approved.binding(target, installed));
+        binding.map_or(Demand::Nothing, Demand::Plan)
     }
 }
 

@@ -162,8 +162,7 @@ fn is_of_later_revision(
 ) -> bool {
     let labels = live.pointer("/metadata/labels");
     let owner = labels.and_then(|labels| labels.get(label::OWNER_NAME)?.as_str());
-    let number = live.annotation(revision_key);
-    let number = number.and_then(|text| text.parse::<i64>().ok());
+    let number = live.annotation(revision_key).and_then(|text| text.parse::<i64>().ok());
     controller.kind == "ClusterObjectSet"
         && owner.is_some_and(|owner| Some(owner) == claim.owner_name.as_deref())
         && number.is_some_and(|number| number > claim.revision)
@@ -216,15 +215,13 @@ pub fn has_owner(live: &Object, uid: &str) -> bool {
 
 /// Says whether `live` has an owner reference.
 fn is_owned(live: &Object) -> bool {
-    let references = live.pointer("/metadata/ownerReferences");
-    let references = references.and_then(Value::as_array);
+    let references = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     references.is_some_and(|references| !references.is_empty())
 }
 
 /// Says whether an earlier revision of the extension `owner` released `live` to keep its data.
 pub fn is_retained_for(live: &Object, owner: Option<&str>) -> bool {
     let labels = live.pointer("/metadata/labels").and_then(Value::as_object);
-    let retained = labels.and_then(|labels| labels.get(label::RETAINED_BY));
-    let retained = retained.and_then(Value::as_str);
+    let retained = labels.and_then(|labels| labels.get(label::RETAINED_BY)).and_then(Value::as_str);
     retained.is_some() && retained == owner
 }

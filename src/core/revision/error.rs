@@ -5,7 +5,7 @@ use olm_api::conditions::Reason;
 
 use crate::error::{Classify, Disposition, quote};
 
-use super::pack::{MAX_OBJECT_BYTES, MAX_SECRET_BYTES};
+use super::{MAX_OBJECT_BYTES, MAX_SECRET_BYTES};
 
 /// Why a revision cannot be built, stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

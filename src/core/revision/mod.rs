@@ -48,10 +48,7 @@ pub use owner::{
     Kin, extension_of, extension_reference, has_finalizer, has_orphan_finalizer, is_made_for,
     is_marked_orphaned, is_orphaned, keep_makers, orphan_mark, owner_name,
 };
-pub use pack::{
-    ContentRef, ContentSecret, MAX_OBJECT_BYTES, MAX_SECRET_BYTES, Packed, digest, digest_packed,
-    pack, unpack,
-};
+pub use pack::{ContentRef, ContentSecret, Packed, digest, digest_packed, pack, unpack};
 pub use phase::{
     MAX_OBJECTS, MAX_PHASES, Phase, archive_groups, defined_kinds, phase_of, phases,
     reject_duplicates, removal_groups, removal_kinds,
@@ -70,6 +67,11 @@ pub use record::{BundleRecord, recorded_generation};
 pub(crate) use report::began;
 pub use report::{Deadline, Outcome, bundle_version, deadline, is_late, statements};
 pub use workload::{MAX_PODS, hindrance, pod_fault, pod_selector, pods_hint, stalled};
+
+/// Most bytes of content in one Secret, and most bytes of one stored object: 900 KiB.
+pub const MAX_SECRET_BYTES: usize = 921_600;
+/// Most bytes of one object after decompression: 10 MiB.
+pub const MAX_OBJECT_BYTES: usize = 10 * 1024 * 1024;
 
 /// Returns the digest of bytes as images and plans have it.
 pub fn sha256(bytes: &[u8]) -> String {

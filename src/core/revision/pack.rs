@@ -16,13 +16,8 @@ use sha2::{Digest as _, Sha256};
 use crate::object::Object;
 
 use super::phase::Phase;
-use super::{RevisionError, hex, number, sha256};
+use super::{MAX_OBJECT_BYTES, MAX_SECRET_BYTES, RevisionError, hex, number, sha256};
 use crate::go_json;
-
-/// Most bytes of content in one Secret, and most bytes of one stored object: 900 KiB.
-pub const MAX_SECRET_BYTES: usize = 921_600;
-/// Most bytes of one object after decompression: 10 MiB.
-pub const MAX_OBJECT_BYTES: usize = 10 * 1024 * 1024;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 

@@ -172,8 +172,7 @@ pub fn served_kinds(phases: &[Phase]) -> BTreeSet<GroupVersionKind> {
         let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else {
             continue;
         };
-        let versions = crd.pointer("/spec/versions");
-        let versions = versions.and_then(serde_json::Value::as_array);
+        let versions = crd.pointer("/spec/versions").and_then(serde_json::Value::as_array);
         for version in versions.into_iter().flatten() {
             if let (Some(name), Some(true)) =
                 (version["name"].as_str(), version["served"].as_bool())

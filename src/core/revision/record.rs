@@ -14,7 +14,6 @@ use crate::version::VersionRelease;
 pub struct BundleRecord {
     /// Its name in the catalog.
     pub name: String,
-    /// Its package.
     pub package: String,
     /// Its version as recorded.
     pub version: String,

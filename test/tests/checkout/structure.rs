@@ -266,8 +266,16 @@ fn uses(folder: &str) -> BTreeMap<Vec<String>, Uses> {
             uses.entry(at[..depth].to_vec()).or_default().entry(name.clone()).or_default();
         }
     }
+    let origins = origins(&files);
     for (at, code) in &files {
-        for named in named(code, at) {
+        for mut named in named(code, at) {
+            let origin =
+                |length: usize, path: &[String]| Some((length, origins.get(&path[..length])?));
+            while let Some((length, origin)) =
+                (1..=named.len()).find_map(|length| origin(length, &named))
+            {
+                named = [origin.as_slice(), &named[length..]].concat();
+            }
             let shared = at.iter().zip(&named).take_while(|(one, other)| one == other).count();
             let (Some(module), Some(other)) = (at.get(shared), named.get(shared)) else { continue };
             let modules = uses.entry(at[..shared].to_vec()).or_default();
@@ -277,6 +285,26 @@ fn uses(folder: &str) -> BTreeMap<Vec<String>, Uses> {
         }
     }
     uses
+}
+
+/// Returns where names are defined that a module takes from the modules inside it: who uses them
+/// through that module uses the one that defines them.
+fn origins(files: &[(Vec<String>, String)]) -> BTreeMap<Vec<String>, Vec<String>> {
+    let modules: BTreeSet<&[String]> = files.iter().map(|(at, _)| at.as_slice()).collect();
+    let mut origins = BTreeMap::new();
+    for (at, code) in files {
+        let mut used = Vec::new();
+        for (start, word) in code.match_indices("use ") {
+            branches(&code[start + word.len()..], at.clone(), &mut used);
+        }
+        for path in used.into_iter().filter(|path| path.len() > at.len() + 1) {
+            let shown = [at.as_slice(), &path[path.len() - 1..]].concat();
+            if modules.contains(&path[..=at.len()]) && !modules.contains(shown.as_slice()) {
+                origins.insert(shown, path);
+            }
+        }
+    }
+    origins
 }
 
 /// Returns the path of the module in a file: empty for `lib.rs` and `main.rs`.
@@ -370,6 +398,13 @@ fn modules_use_each_other_in_one_direction() {
         named("use super::super::a::{b, c::{self, d}};\ncrate::e::F", &["x".into(), "y".into()]);
     let joined: Vec<_> = nested.iter().map(|path| path.join("::")).collect();
     assert_eq!(joined, ["e::F", "a::b", "a::c::self", "a::c::d"]);
+    let path = |text: &str| text.split("::").map(str::to_owned).collect::<Vec<_>>();
+    let files = [
+        (path("x"), "pub use y::{self, Z};\nuse std::fmt::Debug;".to_owned()),
+        (path("x::y"), String::new()),
+    ];
+    assert_eq!(origins(&files)[&path("x::Z")], path("x::y::Z"));
+    assert!(!origins(&files).contains_key(&path("x::Debug")));
 
     let mut modules = 0;
     for folder in ["src/core", "src/image", "src/controller", "src/cli"] {
