@@ -84,7 +84,6 @@ pub enum UnsupportedKey {
 }
 
 impl UnsupportedKey {
-    /// Returns the key.
     pub fn key(&self) -> &str {
         match self {
             Self::Unknown(key) => key,

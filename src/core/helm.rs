@@ -167,8 +167,7 @@ impl Index {
 /// Returns the bytes of a chunk.
 pub fn chunk(secret: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, HelmError> {
     let wrong = |what: String| HelmError::Secret { secret: secret.to_owned(), what };
-    let bytes = data.get(CHUNK);
-    let bytes = bytes.ok_or_else(|| wrong(format!("no key {}", quote(CHUNK))))?;
+    let bytes = data.get(CHUNK).ok_or_else(|| wrong(format!("no key {}", quote(CHUNK))))?;
     if bytes.len() > MAX_CHUNK_BYTES {
         let count = bytes.len();
         return Err(wrong(format!("a chunk of {count} bytes, {MAX_CHUNK_BYTES} at most")));
@@ -241,13 +240,9 @@ impl Release {
 /// A Secret of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSecret {
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub type_: &'static str,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its data.
     pub data: BTreeMap<String, Vec<u8>>,
 }
 
@@ -282,8 +277,7 @@ pub fn secrets(
     let others: Vec<String> = (1..chunks.len()).map(name).collect();
     let secret = |number: usize, chunk: &[u8]| {
         let shared = [(NAME, extension), ("owner", "operator-controller"), (VERSION, "1")];
-        let of_index = [(STATUS, DEPLOYED), ("type", "index")];
-        let of_index = of_index.into_iter().filter(|_| number == 0);
+        let of_index = [(STATUS, DEPLOYED), ("type", "index")].into_iter().filter(|_| number == 0);
         let labels = shared.into_iter().chain(of_index);
         let mut data = BTreeMap::from([(CHUNK.to_owned(), chunk.to_vec())]);
         if number == 0 {

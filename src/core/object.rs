@@ -178,8 +178,7 @@ const NODE: usize = 32 + NODE_ENTRIES * (size_of::<String>() + size_of::<Value>(
 const ALLOCATION: usize = 16;
 
 fn bytes_in(map: &Map<String, Value>) -> usize {
-    let inside = map.iter();
-    let inside = inside.map(|(key, value)| ALLOCATION + key.len() + bytes_behind(value));
+    let inside = map.iter().map(|(key, value)| ALLOCATION + key.len() + bytes_behind(value));
     map.len().div_ceil(NODE_ENTRIES) * NODE + inside.sum::<usize>()
 }
 

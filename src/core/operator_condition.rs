@@ -23,7 +23,6 @@ pub enum NotUpgradeable {
     Outdated {
         /// Type of the condition.
         type_: String,
-        /// Its status.
         status: String,
     },
     /// It says no.
@@ -93,8 +92,7 @@ fn check(condition: &Value, from: &Version, to: &Version) -> Result<(), NotUpgra
 
 fn judge(condition: &Value, type_: &str) -> Result<(), NotUpgradeable> {
     let of = |list: &str| {
-        let entries = condition.pointer(list).and_then(Value::as_array);
-        let mut entries = entries.into_iter().flatten();
+        let mut entries = condition.pointer(list).and_then(Value::as_array).into_iter().flatten();
         entries.find(|entry| entry["type"] == type_)
     };
     let says = |entry: &Value| match entry["status"].as_str() {

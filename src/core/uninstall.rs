@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use olm_api::keys::policy;
 use serde_json::Value;
-use strum::VariantNames as _;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::error::quote;
 use crate::object::Object;
@@ -19,17 +19,7 @@ pub const PROPERTY: &str = "olm.uninstallPolicy";
 const MAX_NAMED: usize = 10;
 
 /// What becomes of CRDs and their objects.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    strum::EnumString,
-    strum::IntoStaticStr,
-    strum::VariantNames,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
 pub enum UninstallPolicy {
     /// They go with everything else.
     Delete,

@@ -65,7 +65,6 @@ pub fn extensions(certificate: &[u8]) -> Option<BTreeMap<&[u8], &[u8]>> {
 /// An element of DER.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// Its tag.
     pub tag: u8,
     /// What it holds.
     pub content: &'a [u8],

@@ -130,8 +130,7 @@ impl Extensions {
         if let Some(pax) = self.size.filter(|pax| *pax != size) {
             return Err(ArchiveError::SizeMismatch { header: size, pax });
         }
-        let name = self.path.or(self.long_name);
-        let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
+        let name = self.path.or(self.long_name).unwrap_or_else(|| header.path_bytes().into_owned());
         let link = self.link_path.or(self.long_link);
         let link = link.or_else(|| header.link_name_bytes().map(Cow::into_owned));
         let mut kind = kind(header.entry_type());

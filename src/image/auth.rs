@@ -43,7 +43,6 @@ pub enum Credential {
     Basic {
         /// The user name.
         username: String,
-        /// The password.
         password: SecretString,
     },
     /// An OAuth refresh token, exchanged for access tokens.

@@ -133,13 +133,9 @@ impl Permission {
 pub struct PolicyRule {
     /// `verbs`; absent is not the same as empty in a hash.
     pub verbs: Option<Vec<String>>,
-    /// `apiGroups`.
     pub api_groups: Vec<String>,
-    /// `resources`.
     pub resources: Vec<String>,
-    /// `resourceNames`.
     pub resource_names: Vec<String>,
-    /// `nonResourceURLs`.
     pub non_resource_urls: Vec<String>,
 }
 
@@ -220,9 +216,7 @@ pub struct Endpoint<'a> {
 /// The fields of an admission rule that are validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookRule {
-    /// `apiGroups`.
     pub api_groups: Vec<String>,
-    /// `resources`.
     pub resources: Vec<String>,
 }
 

@@ -22,7 +22,6 @@ use crate::version::{SkipRange, VersionRelease};
 /// A version that stays and is not what it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct VersionChange {
-    /// The version.
     pub version: String,
     /// What changes, in words.
     pub what: String,
@@ -30,7 +29,6 @@ pub struct VersionChange {
 
 /// A version before and after.
 pub(super) struct Stays<'a> {
-    /// The version.
     pub(super) version: &'a str,
     /// Its bundle before.
     pub(super) before: &'a Bundle,

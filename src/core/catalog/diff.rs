@@ -193,8 +193,7 @@ fn precedence(a: &Bundle, b: &Bundle) -> std::cmp::Ordering {
 
 /// Returns the versions of the heads of a channel.
 fn heads(package: &PackageIndex, channel: &str) -> String {
-    let heads = package.channels.get(channel).map(Channel::heads);
-    let heads = heads.unwrap_or_default();
+    let heads = package.channels.get(channel).map(Channel::heads).unwrap_or_default();
     let bundles = package.bundles.iter();
     let found = bundles.filter(|bundle| heads.contains(bundle.name.as_str()));
     let versions: Vec<_> = found.filter_map(version).collect();

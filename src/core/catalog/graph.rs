@@ -52,8 +52,7 @@ pub(super) fn chain<'a>(channel: &'a Channel, head: &'a str) -> Chain<'a> {
     }
     known.extend(channel.skipped());
     known.insert("");
-    let missed = entries.into_keys().filter(|name| !known.contains(name));
-    let missed: Vec<_> = missed.collect();
+    let missed: Vec<_> = entries.into_keys().filter(|name| !known.contains(name)).collect();
     if missed.is_empty() { Chain::Whole } else { Chain::Without(missed) }
 }
 

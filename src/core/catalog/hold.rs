@@ -112,8 +112,7 @@ impl CatalogPolicy {
 
 /// Returns why content is held that changes packages so; nothing if no change is suspicious.
 pub fn suspects(changes: &[PackageDiff]) -> Option<Hold> {
-    let found = changes.iter().flat_map(suspicious);
-    let found: Vec<_> = found.map(|text| short(&text)).collect();
+    let found: Vec<_> = changes.iter().flat_map(suspicious).map(|text| short(&text)).collect();
     (!found.is_empty()).then_some(Hold::Suspicious(found))
 }
 
@@ -199,8 +198,7 @@ fn minimum_age(
     };
     let days = SpanRelativeTo::days_are_24_hours();
     let span = found.parse::<Span>().ok();
-    let age = span.and_then(|span| span.to_duration(days).ok());
-    let age = age.filter(SignedDuration::is_positive);
+    let age = span.and_then(|span| span.to_duration(days).ok()).filter(SignedDuration::is_positive);
     let invalid = || CatalogPolicyError::Value {
         annotation: policy::MINIMUM_AGE,
         found: found.clone(),

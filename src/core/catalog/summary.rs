@@ -89,9 +89,7 @@ pub struct BundleSummary {
     pub name: String,
     /// Its version; nothing if it has no valid one.
     pub version: Option<String>,
-    /// Its image.
     pub image: String,
-    /// The channels it is in.
     pub channels: Vec<String>,
     /// The message that deprecates it; may be empty.
     pub deprecated: Option<String>,

@@ -37,7 +37,6 @@ pub const PROXY: (&str, &str, &str) = ("config.openshift.io/v1", "Proxy", "proxi
 pub enum Carried {
     /// As an object or a field.
     Yes,
-    /// It is not needed.
     NotNeeded,
     /// It is lost.
     No,

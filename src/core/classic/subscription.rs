@@ -144,8 +144,7 @@ impl Classic<'_> {
         }
         let found = self.find("ClusterServiceVersion", subscription.namespace(), name);
         let version = found.map(|csv| text(csv, "/spec/version"));
-        let version = version.filter(|version| !version.is_empty());
-        let version = version.or_else(|| of_name(name));
+        let version = version.filter(|version| !version.is_empty()).or_else(|| of_name(name));
         let line = format!("{field}: {name}");
         if let Some(version) = version {
             let text = format!("becomes version {}", quote(version));

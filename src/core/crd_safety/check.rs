@@ -1,22 +1,14 @@
 //! The checks, and how each compares its keyword in two schemas of the same path.
 
 use serde_json::Value;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::go_text;
 use crate::error::quote;
 
 /// What is checked; the names are those in texts, waivers and, for keywords, schemas.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    strum::IntoStaticStr,
-    strum::EnumString,
-    strum::VariantNames,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, EnumString, VariantNames,
 )]
 #[strum(serialize_all = "camelCase")]
 #[expect(missing_docs, reason = "applying.md 6.3 says what each is")]

@@ -86,8 +86,7 @@ fn removed_fields(old: &Version, new: &Version, rules: Rules) -> Vec<Finding> {
 
 /// Compares every served version with every later one, as if that were an upgrade.
 fn served_pairs(definition: &Definition, rules: Rules) -> Vec<Finding> {
-    let served = definition.versions.iter().filter(|version| version.served);
-    let mut served: Vec<_> = served.collect();
+    let mut served: Vec<_> = definition.versions.iter().filter(|version| version.served).collect();
     served.sort_by(|a, b| by_priority(&a.name, &b.name));
     let mut findings = Vec::new();
     for (position, old) in served.iter().enumerate() {

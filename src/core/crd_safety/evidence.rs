@@ -48,7 +48,6 @@ pub struct Resource<'a> {
     pub version: &'a str,
     /// Its name in paths.
     pub plural: &'a str,
-    /// Its kind.
     pub kind: &'a str,
 }
 

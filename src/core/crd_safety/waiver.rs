@@ -34,7 +34,6 @@ pub enum WaiverError {
     #[error("unknown check {} in {}: must be one of {}", quote(check), quote(entry),
         Check::VARIANTS.join(", "))]
     Check {
-        /// The entry.
         entry: String,
         /// The name of its check.
         check: String,
@@ -46,7 +45,6 @@ pub enum WaiverError {
         quote(entry)
     )]
     Until {
-        /// The entry.
         entry: String,
         /// What stands behind the `@`.
         until: String,
@@ -60,8 +58,7 @@ impl Waivers {
     ///
     /// If an entry is not a waiver.
     pub fn parse(text: &str) -> Result<Self, WaiverError> {
-        let entries = text.split(',').map(str::trim);
-        let entries = entries.filter(|entry| !entry.is_empty());
+        let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         entries.map(Waiver::parse).collect::<Result<_, _>>().map(Self)
     }
 

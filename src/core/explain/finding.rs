@@ -43,10 +43,7 @@ pub struct Reason<'a> {
 #[serde(tag = "code", rename_all_fields = "camelCase")]
 pub enum Finding<'a> {
     /// It is in none of the requested channels.
-    NotInRequestedChannels {
-        /// The channels it is in.
-        channels: Vec<&'a str>,
-    },
+    NotInRequestedChannels { channels: Vec<&'a str> },
     /// It has no valid version.
     InvalidVersion {
         /// What is wrong with the version.
@@ -203,7 +200,6 @@ pub enum Finding<'a> {
     },
     /// An edge from the installed bundle is ignored, as its channel is not requested.
     EdgeInUnrequestedChannel {
-        /// The channel.
         channel: &'a str,
         /// The kind of edge.
         kind: EdgeKind,

@@ -82,8 +82,7 @@ impl Report<'_> {
     /// Returns the excluded bundle that is closest to being usable: with the fewest and lightest
     /// reasons against it; of several the first in the report.
     fn nearest(&self) -> Option<&BundleReport<'_>> {
-        let excluded = self.bundles.iter();
-        let excluded = excluded.filter(|bundle| bundle.verdict == Verdict::Excluded);
+        let excluded = self.bundles.iter().filter(|bundle| bundle.verdict == Verdict::Excluded);
         excluded.min_by_key(|bundle| bundle.exclusions().map(Finding::weight).sum::<u32>())
     }
 

@@ -126,7 +126,6 @@ pub enum CatalogState {
     Usable,
     /// The selector excludes it.
     CatalogNotSelected,
-    /// It is disabled.
     CatalogDisabled,
     /// It is not being served.
     CatalogNotServing,
@@ -171,7 +170,6 @@ pub struct BundleReport<'a> {
     /// Release of the bundle, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// The channels it is in.
     pub channels: Vec<&'a str>,
     /// What about it is deprecated.
     #[serde(skip_serializing_if = "Deprecated::is_nothing")]

@@ -25,7 +25,6 @@ pub struct Report<'a> {
     /// What the controller says of the extension, where it is one of a cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Said>,
-    /// The request.
     pub request: Asked<'a>,
     /// How it ended.
     pub result: Ending,

@@ -16,7 +16,6 @@ use crate::revision::states;
 pub enum Lift {
     /// The nearest version that supports the release.
     Version {
-        /// The version.
         version: String,
         /// What it supports.
         supports: MaxVersion,

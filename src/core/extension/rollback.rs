@@ -30,7 +30,6 @@ pub enum RollbackError {
     /// It is not there.
     #[error("annotation {} is invalid: there is no revision {number}: {kept}", policy::ROLLBACK_TO)]
     Unknown {
-        /// Its number.
         number: i64,
         /// Which are there.
         kept: String,
@@ -73,8 +72,7 @@ pub fn going_back<'a>(
 }
 
 fn unknown(number: i64, revisions: &[ClusterObjectSet]) -> RollbackError {
-    let numbers = revisions.iter().map(|set| set.spec.revision.to_string());
-    let numbers: Vec<_> = numbers.collect();
+    let numbers: Vec<_> = revisions.iter().map(|set| set.spec.revision.to_string()).collect();
     let kept = match numbers.as_slice() {
         [] => "none is kept".to_owned(),
         numbers => format!("kept are {}", numbers.join(", ")),

@@ -16,7 +16,6 @@ const PATIENCE: i64 = 30;
 /// A bundle that an extension has whatever the catalogs say, unless its rollout gives way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rollout {
-    /// The bundle.
     pub bundle: BundleRecord,
     /// Whether an earlier revision is gone back to: no catalog is asked about that.
     pub is_return: bool,

@@ -10,7 +10,6 @@ use serde_json::Value;
 pub struct ValidExtension<'a> {
     /// The object as it was read.
     pub object: &'a ClusterExtension,
-    /// Its spec.
     pub spec: &'a ClusterExtensionSpec,
     /// Which package, and which of its versions.
     pub filter: &'a CatalogFilter,

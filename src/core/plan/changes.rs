@@ -38,11 +38,9 @@ pub struct ObjectChange {
     pub phase: Option<String>,
     /// Its group and version.
     pub api_version: String,
-    /// Its kind.
     pub kind: String,
     /// Its namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// What of it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -33,7 +33,6 @@ use crate::uninstall::Instances;
 /// What a plan is made from.
 #[derive(Debug)]
 pub struct Proposed<'a> {
-    /// The extension.
     pub extension: ValidExtension<'a>,
     /// What its annotations say.
     pub policy: &'a Policy,
@@ -71,11 +70,9 @@ pub struct Proposed<'a> {
 /// The installed revision.
 #[derive(Debug, Clone)]
 pub struct Before<'a> {
-    /// Its bundle.
     pub bundle: BundleRecord,
     /// Annotation `olm.properties`, if it has one.
     pub properties: Option<&'a str>,
-    /// Its objects.
     pub objects: Vec<Object>,
 }
 
@@ -159,7 +156,6 @@ pub struct Plan {
 pub struct Step {
     /// Its name.
     pub bundle: String,
-    /// Its version.
     pub version: String,
     /// Its image as the catalog writes it.
     pub image: String,
@@ -171,7 +167,6 @@ pub struct Step {
 /// What the checks say about one CRD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CrdVerdict {
-    /// Its name.
     pub name: String,
     /// What does not pass.
     pub findings: Vec<String>,
@@ -215,7 +210,6 @@ pub struct Gate {
 pub struct Unknown {
     /// The member of the document.
     pub what: &'static str,
-    /// Why.
     pub why: String,
 }
 

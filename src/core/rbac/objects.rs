@@ -21,7 +21,6 @@ use crate::revision::Account;
 pub struct Grant {
     /// Its namespace; empty for a `ClusterRoleBinding`.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// The role it refers to.
     pub role: RoleKey,
@@ -45,7 +44,6 @@ struct Binding {
 }
 
 impl RbacObjects {
-    /// Adds Roles.
     pub fn add_roles(&mut self, roles: impl IntoIterator<Item = Role>) {
         for role in roles {
             self.add_role(role.metadata, role.rules);

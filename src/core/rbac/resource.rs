@@ -19,7 +19,6 @@ use Scope::{Cluster, Namespaced};
 /// Whether the objects of a resource live in namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// In namespaces.
     Namespaced,
     /// In no namespace, whatever their `metadata.namespace` says.
     Cluster,

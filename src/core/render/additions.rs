@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use strum::{EnumString, VariantNames};
 
 use super::object;
 use crate::bundle::{Bundle, Csv, StrategyDeployment};
@@ -37,16 +38,7 @@ pub struct Additions {
 
 /// Roles for the users of the APIs that a bundle provides.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::EnumString,
-    strum::VariantNames,
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, VariantNames,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -156,8 +148,7 @@ impl Additions {
 
 /// Returns the containers of the Deployments; init containers are none of them.
 fn containers(objects: &mut [Object]) -> impl Iterator<Item = &mut Map<String, Value>> {
-    let deployments = objects.iter_mut();
-    let deployments = deployments.filter(|object| object.kind() == "Deployment");
+    let deployments = objects.iter_mut().filter(|object| object.kind() == "Deployment");
     let lists = deployments.filter_map(|object| {
         let spec = object.0.get_mut("spec")?;
         spec.pointer_mut("/template/spec/containers")?.as_array_mut()

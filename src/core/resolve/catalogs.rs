@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, VariantNames};
 
 use super::error::{
     CatalogError, CatalogProblem, InstalledError, NoSingleBundle, ResolveError, WalkError,
@@ -33,16 +34,7 @@ pub struct Catalog<'a> {
 
 /// How a catalog that cannot be used is treated (`--catalog-unavailability-policy`).
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::EnumString,
-    strum::VariantNames,
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, VariantNames,
 )]
 pub enum Unavailability {
     /// Any problem of a selected catalog ends the resolution, as upstream does.

@@ -77,7 +77,6 @@ pub struct Provider {
 /// Kind and name of the object that installed a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// A ClusterExtension.
     ClusterExtension(String),
     /// A ClusterServiceVersion of OLM Classic, as `namespace/name`.
     ClusterServiceVersion(String),

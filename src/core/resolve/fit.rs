@@ -241,8 +241,7 @@ impl Query<'_> {
         };
         let is_source =
             |property: &crate::catalog::Property| property.kind == property::CSV_METADATA;
-        let index = bundle.properties.iter().position(is_source);
-        let index = index.unwrap_or(bundle.properties.len());
+        let index = bundle.properties.iter().position(is_source).unwrap_or(bundle.properties.len());
         let least = Version::parse_tolerant(minimum).map_err(|error| {
             ValidationError::ConstraintInvalid {
                 index,

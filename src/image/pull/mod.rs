@@ -219,7 +219,6 @@ impl Puller {
         Arc::clone(&self.transfer)
     }
 
-    /// Returns the configuration.
     pub fn config(&self) -> &PullConfig {
         &self.config
     }

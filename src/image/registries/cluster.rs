@@ -88,8 +88,7 @@ mod tests {
         };
         let registries = Registries::load(&paths).unwrap();
         let asked = |image: &str| {
-            let endpoints = registries.endpoints(&image.parse().unwrap()).unwrap();
-            let endpoints = endpoints.into_iter();
+            let endpoints = registries.endpoints(&image.parse().unwrap()).unwrap().into_iter();
             let text = |it: crate::registries::Endpoint| (it.image.name(), it.blocked.is_some());
             endpoints.map(text).collect::<Vec<_>>()
         };

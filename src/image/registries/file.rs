@@ -21,8 +21,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Registry>, Fault> {
     with_root(text, |root| {
         refuse_version_1(&root)?;
         let tables = root.tables("registry")?.unwrap_or_default();
-        let registries = tables.into_iter().map(registry);
-        let mut registries = registries.collect::<Result<Vec<_>, _>>()?;
+        let mut registries = tables.into_iter().map(registry).collect::<Result<Vec<_>, _>>()?;
         agree(&registries)?;
         settings(&root)?;
         let mut known = BTreeSet::new();

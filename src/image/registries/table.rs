@@ -92,8 +92,7 @@ impl<'t> Table<'t> {
             return Ok(None);
         };
         let wanted = "a list of tables";
-        let list = value.get_ref().as_array();
-        let list = list.ok_or_else(|| self.mismatch(name, value, wanted))?;
+        let list = value.get_ref().as_array().ok_or_else(|| self.mismatch(name, value, wanted))?;
         let tables = list.iter().map(|element| {
             let table = self.inner(element);
             table.ok_or_else(|| self.mismatch(name, element, wanted))
@@ -162,8 +161,8 @@ impl<'t> Table<'t> {
         name: &Spanned<DeString<'_>>,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<Lined<String>, Fault> {
-        let text = value.get_ref().as_str();
-        let text = text.ok_or_else(|| self.mismatch(name, value, "a string"))?;
+        let text =
+            value.get_ref().as_str().ok_or_else(|| self.mismatch(name, value, "a string"))?;
         Ok(Lined { line: line(self.text, &value.span()), value: text.to_owned() })
     }
 

@@ -277,8 +277,7 @@ async fn ping(http: &Client, base: &str) -> Result<Challenge, RequestError> {
 }
 
 fn continues(response: &Response, offset: u64) -> bool {
-    let range = response.headers().get(CONTENT_RANGE);
-    let range = range.and_then(|value| value.to_str().ok());
+    let range = response.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
     response.status() == StatusCode::PARTIAL_CONTENT
         && range.is_some_and(|it| it.starts_with(&format!("bytes {offset}-")))
 }

@@ -141,8 +141,7 @@ impl Session {
             .post(realm.clone())
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body);
-        let response = request.send().await;
-        let response = response.map_err(|err| transport("Post", realm, &err))?;
+        let response = request.send().await.map_err(|err| transport("Post", realm, &err))?;
         let (status, headers) = (response.status(), response.headers());
         match redirect::target(realm, status, headers, Redirects::SameHost)? {
             Some(next) => {

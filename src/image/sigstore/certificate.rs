@@ -48,7 +48,6 @@ pub(crate) enum Refusal {
 /// A certificate that a CA vouches for.
 pub(crate) struct Leaf {
     der: CertificateDer<'static>,
-    /// Its key.
     pub(crate) key: PublicKey,
 }
 
@@ -106,8 +105,8 @@ impl Authorities {
             }
             Err(_) => return Err(Refusal::Unknown),
         }
-        let key = PublicKey::from_der(&certificate.subject_public_key_info());
-        let key = key.ok_or(Refusal::Form)?;
+        let key =
+            PublicKey::from_der(&certificate.subject_public_key_info()).ok_or(Refusal::Form)?;
         Ok(Leaf { der, key })
     }
 }

@@ -77,7 +77,6 @@ struct Content {
 pub(crate) struct Subject<'a> {
     /// The DER of the signer's key or certificate.
     pub(crate) signer: &'a [u8],
-    /// The signature.
     pub(crate) signature: &'a [u8],
     /// What was signed.
     pub(crate) payload: &'a [u8],

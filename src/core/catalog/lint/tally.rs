@@ -59,8 +59,7 @@ impl Tally {
         let mut separator = "; ";
         for line in &self.worst {
             let room = limit.saturating_sub(text.len() + separator.len() + end.len());
-            let hint = line.hint.as_ref().map(|hint| format!("; hint: {hint}"));
-            let hint = hint.unwrap_or_default();
+            let hint = line.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
             if line.text.len() > room {
                 if let Some(room) = room.checked_sub(CUT.len()) {
                     text.push_str(separator);

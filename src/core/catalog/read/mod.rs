@@ -408,8 +408,8 @@ fn json_fault(error: &serde_json::Error) -> String {
 }
 
 fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
-    let object = Canonical::of(raw).map_err(|TooDeep| Reason::TooDeep)?;
-    let object = object.ok_or(Reason::NotAnObject)?;
+    let object =
+        Canonical::of(raw).map_err(|TooDeep| Reason::TooDeep)?.ok_or(Reason::NotAnObject)?;
     let strings = object.members().map(|(key, value)| {
         let text = if value.starts_with('"') {
             Ok(canonical::string(value))

@@ -48,7 +48,6 @@ pub enum Verdict {
 /// A check that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// Its subject.
     pub subject: &'static str,
     /// What is wrong.
     pub text: String,
@@ -88,7 +87,6 @@ impl Verdict {
 /// A Subscription and the objects around it.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The Subscription.
     pub subscription: &'a Object,
     /// Every object of Classic.
     pub classic: &'a [Object],
@@ -414,7 +412,6 @@ pub enum Csv {
     Kept,
     /// It is being deleted, and stays until it is dismissed.
     Held,
-    /// It is gone.
     Gone,
 }
 
@@ -480,7 +477,6 @@ pub enum Step {
 pub struct Progress {
     /// Whether the Subscription is there.
     pub subscribed: bool,
-    /// The CSV.
     pub csv: Csv,
     /// Whether the extension is ready.
     pub extended: bool,

@@ -59,8 +59,7 @@ impl Question {
         options: Options,
         target: MinorRelease,
     ) -> Vec<(String, MaxVersion)> {
-        let installed = self.installed.as_ref();
-        let installed = installed.and_then(BundleRecord::version_release);
+        let installed = self.installed.as_ref().and_then(BundleRecord::version_release);
         let packages = catalogs.iter().filter(|catalog| catalog.enabled);
         let packages = packages
             .filter_map(|catalog| catalog.content?.package(&self.filter.package_name)?.ok());

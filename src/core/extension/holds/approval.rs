@@ -31,8 +31,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
             "every step has to be approved, and this one is",
         ),
     };
-    let other = demand.approved();
-    let other = other.map(|approved| format!(", and approved is plan {approved}"));
+    let other = demand.approved().map(|approved| format!(", and approved is plan {approved}"));
     Err(Hold {
         message,
         note: Note {

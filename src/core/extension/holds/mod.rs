@@ -33,7 +33,6 @@ pub use permissions::{Judged, Judgement, RbacPreflight};
 /// What is known of a step; what is not known holds nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The extension.
     pub extension: ValidExtension<'a>,
     /// What its annotations say.
     pub policy: &'a Policy,
@@ -164,7 +163,6 @@ const HOLDS: [Check; 9] = [
 /// What holds steps, in one word; `kubectl olm` prints it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The word.
     pub word: &'static str,
     /// The reasons that are called so, in conditions and in `status.update`.
     reasons: &'static [Reason],

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use olm_api::conditions::{Reason, types};
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, VariantNames};
 
 use super::{Awaited, Facts, Hold};
 use crate::rbac::{Permissions, RoleKey, readable, report};
@@ -14,16 +15,7 @@ use crate::status::{MESSAGE_LIMIT, Note, Statement};
 
 /// What is done about rights that an account lacks.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    strum::EnumString,
-    strum::VariantNames,
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, VariantNames,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -85,7 +77,6 @@ impl Judgement {
 pub struct Judged<'a> {
     /// What is known.
     pub judgement: &'a Judgement,
-    /// The account.
     pub account: &'a Account,
     /// Whether the revision waits for rights that are missing.
     pub enforced: bool,

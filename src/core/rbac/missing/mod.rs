@@ -10,9 +10,7 @@ use crate::error::quote;
 /// A Role, or a `ClusterRole` where the namespace is empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoleKey {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -30,7 +28,6 @@ impl fmt::Display for RoleKey {
 /// What an account holds.
 #[derive(Debug, Clone, Copy)]
 pub struct Held<'a> {
-    /// Its rights.
     pub rights: &'a Permissions,
     /// The rules of roles outside the bundle, as far as they were read; `None` for one that does
     /// not exist.

@@ -16,7 +16,6 @@ pub(crate) struct Candidate<'a> {
     pub(crate) origin: Origin,
     /// Name of its package.
     pub(crate) package: &'a str,
-    /// The bundle.
     pub(crate) bundle: &'a Bundle,
     /// Its version, if it has one.
     pub(crate) version: Option<&'a VersionRelease>,

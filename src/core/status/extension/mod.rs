@@ -127,8 +127,7 @@ pub fn summarize(
     }
     let read = pass.revisions.as_ref().ok();
     let waits = read.filter(|_| pass.outcome == Outcome::Settled);
-    let notes = waits.and_then(waited_for).into_iter();
-    let notes = notes.chain(waits.and_then(stalled));
+    let notes = waits.and_then(waited_for).into_iter().chain(waits.and_then(stalled));
     let notes = notes.chain(waits.and_then(collision));
     let notes = notes.chain(pass.notes.iter().cloned());
     let notes: Vec<Note> = notes.chain(read.and_then(deferred)).collect();
@@ -184,7 +183,6 @@ fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
     Some(Note { reason: Reason::ObjectsDeferred, message: found.message.clone() })
 }
 
-/// `Installed` is unknown.
 fn installed_unknown(error: &str) -> Statement {
     Statement::unknown(types::INSTALLED, Reason::Failed, error)
 }
