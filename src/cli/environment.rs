@@ -9,7 +9,9 @@ use anyhow::Context as _;
 use clap::Args;
 use olm_core::catalog::Property;
 use olm_core::error::Chain;
-use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Origin, Provider, ServedKinds};
+use olm_core::resolve::{
+    Environment, GroupVersionKind, Knowledge, Provider, ProviderOrigin, ServedKinds,
+};
 use olm_core::revision::BundleRecord;
 use olm_core::version::Version;
 use olm_core::yaml;
@@ -227,7 +229,7 @@ impl Entry {
         let properties = |list: Vec<PropertyEntry>| -> Vec<_> {
             list.into_iter().map(PropertyEntry::property).collect()
         };
-        let origin = Origin::ClusterExtension(self.extension);
+        let origin = ProviderOrigin::ClusterExtension(self.extension);
         let apis = self.kinds.into_iter().map(Kind::parse);
         let apis = apis.collect::<anyhow::Result<_>>()?;
         Ok(Provider::new(origin, self.package, self.version)

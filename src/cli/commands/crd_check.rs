@@ -14,7 +14,8 @@ use kube::api::{Api, DynamicObject, GroupVersionKind, ListParams, TypeMeta};
 use kube::discovery::ApiResource;
 use olm_core::bundle::Files;
 use olm_core::crd_safety::{
-    Definition, Evidence, Finding, Place, Resource, Rules, compare, error_text, evidence, first,
+    Definition, Evidence, Finding, Resource, Rules, SchemaPlace, compare, error_text, evidence,
+    first,
 };
 use olm_core::object::Object;
 use olm_core::yaml;
@@ -197,7 +198,7 @@ fn as_json(verdicts: &[Verdict]) -> Value {
 fn finding(finding: &Finding) -> Value {
     let check: &str = finding.check.into();
     let mut members = json!({ "check": check, "text": finding.text });
-    if let Place::Schema { versions, path } = &finding.place {
+    if let SchemaPlace::Schema { versions, path } = &finding.place {
         members["versions"] = json!(versions);
         members["path"] = json!(path);
     }

@@ -8,7 +8,7 @@ use olm_api::ClusterCatalog;
 use olm_api::keys::manager;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::plan::{Failure, Memory};
+use super::plan::{CatalogFailure, Memory};
 use super::store::{Content, Store};
 use crate::backoff::FIRST_DELAY_CATALOG;
 use crate::by_key::ByKey;
@@ -34,7 +34,7 @@ pub struct Context {
     /// What is remembered of catalogs, by name.
     pub(super) memories: ByKey<Memory>,
     /// Failures of catalogs, by name.
-    pub(super) failures: ByKey<Failure>,
+    pub(super) failures: ByKey<CatalogFailure>,
 }
 
 impl Context {
@@ -83,7 +83,7 @@ impl Context {
 
     /// Returns the failure of a catalog. One that the present credentials and files may have mended
     /// no longer counts.
-    pub(super) fn failure(&self, name: &str) -> Option<Failure> {
+    pub(super) fn failure(&self, name: &str) -> Option<CatalogFailure> {
         let version = self.credentials.version();
         self.failures.get(name).filter(|failure| !failure.is_mended(version))
     }

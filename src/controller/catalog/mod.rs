@@ -50,7 +50,7 @@ use crate::backoff::{FIRST_DELAY_CATALOG, resync};
 use crate::cluster::{self, Sentence};
 use enact::{enact, release};
 use newer::wanted;
-use plan::{Failure, Observed, Plan, plan, release as due_at, until_poll, waiting};
+use plan::{CatalogFailure, Observed, Plan, plan, release as due_at, until_poll, waiting};
 use report::{Outcome, Served, report};
 
 /// Catalogs worked on at the same time, so that one hanging registry does not stop the others.
@@ -157,7 +157,7 @@ async fn converge(
         if let Some(after) = &written {
             warn(ctx, catalog, after).await;
         }
-        let failure = Failure {
+        let failure = CatalogFailure {
             reported: written.and_then(|catalog| catalog.resource_version()),
             retry: Instant::now(),
             pulled_with: error.is_of_pull().then_some(version),

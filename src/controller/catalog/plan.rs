@@ -35,7 +35,7 @@ pub(super) struct Memory {
 
 /// What is remembered of a failure, until the next success.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct CatalogFailure {
     /// Version of the object after the failure was reported on it.
     pub(super) reported: Option<String>,
     /// When to try again.
@@ -44,7 +44,7 @@ pub(super) struct Failure {
     pub(super) pulled_with: Option<u64>,
 }
 
-impl Failure {
+impl CatalogFailure {
     /// Says whether an image that could not be pulled may be pulled with what is configured now.
     pub(super) fn is_mended(&self, version: u64) -> bool {
         self.pulled_with.is_some_and(|with| with != version)
@@ -59,7 +59,7 @@ pub(super) struct Observed {
     /// The last success, unless the last attempt failed.
     pub(super) memory: Option<Memory>,
     /// The last attempt, if it failed.
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<CatalogFailure>,
     /// Whether newer content that was held may be taken now.
     pub(super) due: bool,
     /// Whether another image is wanted than at the last success, or which one is not known.
@@ -126,7 +126,7 @@ pub(super) fn refresh(catalog: &ClusterCatalog) -> Option<&String> {
 ///
 /// Our own report wakes us like any change. If its text differs from one attempt to the next, as
 /// that of a registry which numbers its errors, every attempt would otherwise start another.
-fn left(failure: &Failure, catalog: &ClusterCatalog, now: Instant) -> Option<Duration> {
+fn left(failure: &CatalogFailure, catalog: &ClusterCatalog, now: Instant) -> Option<Duration> {
     let untouched = failure.reported.is_some() && failure.reported == catalog.resource_version();
     let left = failure.retry.saturating_duration_since(now);
     (untouched && !left.is_zero()).then_some(left)
@@ -282,7 +282,7 @@ mod tests {
         let now = Instant::now();
         let delay = Duration::from_secs(8);
         let failed = |reported: &str| Observed {
-            failure: Some(Failure {
+            failure: Some(CatalogFailure {
                 reported: Some(reported.to_owned()),
                 retry: now + delay,
                 pulled_with: None,
@@ -300,7 +300,8 @@ mod tests {
     // deploying.md 3.2
     #[test]
     fn only_a_failed_pull_is_mended_by_other_credentials() {
-        let failed = |pulled_with| Failure { reported: None, retry: Instant::now(), pulled_with };
+        let failed =
+            |pulled_with| CatalogFailure { reported: None, retry: Instant::now(), pulled_with };
         assert!(failed(Some(1)).is_mended(2));
         assert!(!failed(Some(1)).is_mended(1));
         assert!(!failed(None).is_mended(2));

@@ -15,21 +15,21 @@ use olm_image::{Digest, ImageRef, PullError, Puller, Resolved, pull_bundle};
 
 use super::Attempt;
 use super::certificates::Certificates;
-use super::content::{Content, Place, Request};
+use super::content::{BundleContent, PlacedBundle, RenderRequest};
 use super::error::ContentError;
 use super::turns::Turn;
 
 /// Content, and the turn at reading its bundle unless it was rendered before.
 #[derive(Debug)]
-pub(super) struct Held {
-    content: Arc<Content>,
+pub(super) struct HeldContent {
+    content: Arc<BundleContent>,
     _turn: Option<Turn>,
 }
 
-impl Deref for Held {
-    type Target = Content;
+impl Deref for HeldContent {
+    type Target = BundleContent;
 
-    fn deref(&self) -> &Content {
+    fn deref(&self) -> &BundleContent {
         &self.content
     }
 }
@@ -76,7 +76,7 @@ impl Attempt<'_> {
         &self,
         target: &BundleRecord,
         resolved: &Resolved,
-    ) -> Result<(Held, Certificates), ContentError> {
+    ) -> Result<(HeldContent, Certificates), ContentError> {
         let rendered = &self.ctx.rendered;
         let place = self.place(resolved);
         let mut loaded = None;
@@ -92,7 +92,7 @@ impl Attempt<'_> {
         let certificates = self.choose_certificates(&needs).await?;
         let request = self.request(target, resolved, certificates.provider());
         if let Some(content) = rendered.get(&request) {
-            return Ok((Held { content, _turn: None }, certificates));
+            return Ok((HeldContent { content, _turn: None }, certificates));
         }
         let (bundle, turn) = match loaded {
             Some(loaded) => loaded,
@@ -109,7 +109,7 @@ impl Attempt<'_> {
             tracing::warn!(warning, "bundle is unusual");
         }
         rendered.put(request, Arc::clone(&content));
-        Ok((Held { content, _turn: Some(turn) }, certificates))
+        Ok((HeldContent { content, _turn: Some(turn) }, certificates))
     }
 
     /// Returns what is to be rendered, and with whose certificates.
@@ -118,13 +118,19 @@ impl Attempt<'_> {
         target: &BundleRecord,
         resolved: &Resolved,
         provider: Option<CertificateProvider>,
-    ) -> Request {
+    ) -> RenderRequest {
         let features = self.ctx.settings.features;
-        Request::new(self.extension, target, resolved.digest(), features, (provider, self.extras))
+        RenderRequest::new(
+            self.extension,
+            target,
+            resolved.digest(),
+            features,
+            (provider, self.extras),
+        )
     }
 
     /// Returns which bundle is to be installed where.
-    pub(super) fn place(&self, resolved: &Resolved) -> Place {
+    pub(super) fn place(&self, resolved: &Resolved) -> PlacedBundle {
         let namespace = &self.extension.spec.namespace;
         (resolved.digest().clone(), namespace.clone())
     }

@@ -27,7 +27,7 @@ const MAX_BYTES: usize = 64 << 20;
 
 /// What a bundle becomes in one extension.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct BundleContent {
     /// The objects, in phases.
     pub(super) phases: Vec<Phase>,
     /// The bundle's properties, as its annotation holds them.
@@ -40,7 +40,7 @@ pub(super) struct Content {
 
 /// Everything content depends on.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Request {
+pub(super) struct RenderRequest {
     digest: Digest,
     package: String,
     version: String,
@@ -59,7 +59,7 @@ pub(super) struct Extras {
     pub(super) proxy: ProxyVariables,
 }
 
-impl Request {
+impl RenderRequest {
     /// Returns what to render for `extension` to have `target`, whose image has this digest.
     pub(super) fn new(
         extension: ValidExtension<'_>,
@@ -87,7 +87,7 @@ impl Request {
     }
 
     /// Renders the bundle.
-    pub(super) fn render(&self, bundle: &Bundle) -> Result<Content, ContentError> {
+    pub(super) fn render(&self, bundle: &Bundle) -> Result<BundleContent, ContentError> {
         let mut rendered = render_configured(
             bundle,
             &Settings {
@@ -107,7 +107,7 @@ impl Request {
             &self.package,
             &self.version,
         );
-        Ok(Content {
+        Ok(BundleContent {
             phases: phases(objects)?,
             properties: bundle.csv.annotations.get(keys::annotation::PROPERTIES).cloned(),
             certificate_requests: rendered.certificate_requests,
@@ -117,24 +117,24 @@ impl Request {
 }
 
 /// A bundle in a namespace.
-pub(super) type Place = (Digest, String);
+pub(super) type PlacedBundle = (Digest, String);
 
 /// The contents rendered last, what their bundles need certificates for, and who is settled with
 /// them.
 #[derive(Debug, Default)]
 pub struct Rendered {
-    contents: Recent<Request, Arc<Content>>,
-    needs: Recent<Place, Arc<CertificateNeeds>>,
+    contents: Recent<RenderRequest, Arc<BundleContent>>,
+    needs: Recent<PlacedBundle, Arc<CertificateNeeds>>,
 }
 
 impl Rendered {
     /// Returns what was rendered for this very request.
-    pub(super) fn get(&self, request: &Request) -> Option<Arc<Content>> {
+    pub(super) fn get(&self, request: &RenderRequest) -> Option<Arc<BundleContent>> {
         self.contents.get(request)
     }
 
     /// Keeps a content, in place of the oldest.
-    pub(super) fn put(&self, request: Request, content: Arc<Content>) {
+    pub(super) fn put(&self, request: RenderRequest, content: Arc<BundleContent>) {
         let objects = content.phases.iter().flat_map(|phase| &phase.objects);
         let bytes = objects.map(Object::bytes).sum();
         self.contents.put(request, content, bytes);
@@ -146,12 +146,12 @@ impl Rendered {
     }
 
     /// Returns what a bundle needs certificates for in a namespace.
-    pub(super) fn needs(&self, place: &Place) -> Option<Arc<CertificateNeeds>> {
+    pub(super) fn needs(&self, place: &PlacedBundle) -> Option<Arc<CertificateNeeds>> {
         self.needs.get(place)
     }
 
     /// Keeps what a bundle needs certificates for, in place of the oldest.
-    pub(super) fn put_needs(&self, place: Place, needs: Arc<CertificateNeeds>) {
+    pub(super) fn put_needs(&self, place: PlacedBundle, needs: Arc<CertificateNeeds>) {
         self.needs.put(place, needs, 0);
     }
 }

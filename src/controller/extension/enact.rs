@@ -13,7 +13,9 @@ use olm_core::error::Chain;
 use olm_core::extension::holds::{
     self, CrdUpgrades, Facts, Hold, Judged, Judgement, RbacPreflight, asks_for_approval,
 };
-use olm_core::extension::{Goal, Policy, Source, desired, forced_step, plan_digest, retagged};
+use olm_core::extension::{
+    Goal, Policy, RevisionSource, desired, forced_step, plan_digest, retagged,
+};
 use olm_core::object::Object;
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{
@@ -24,7 +26,7 @@ use olm_image::Resolved;
 
 use super::Attempt;
 use super::certificates::Certificates;
-use super::content::Content;
+use super::content::BundleContent;
 use super::error::{ContentError, ExtensionError};
 use super::takeover::is_of_classic;
 use crate::account::Known;
@@ -75,7 +77,7 @@ impl Enacted {
 }
 
 /// A revision and the certificates it needs.
-pub(super) struct Plan<'a> {
+pub(super) struct RevisionPlan<'a> {
     pub(super) policy: &'a Policy,
     /// Its bundle.
     pub(super) target: &'a BundleRecord,
@@ -134,7 +136,7 @@ impl Attempt<'_> {
         };
         let provider = certificates.provider();
         let requests = content.certificate_requests.clone();
-        let plan = Plan {
+        let plan = RevisionPlan {
             policy,
             target,
             present: self.rights_before(target, policy).await.map_err(failed)?,
@@ -224,8 +226,13 @@ impl Attempt<'_> {
         }
     }
 
-    fn desired(&self, target: &BundleRecord, resolved: &Resolved, content: &Content) -> Desired {
-        let source = Source {
+    fn desired(
+        &self,
+        target: &BundleRecord,
+        resolved: &Resolved,
+        content: &BundleContent,
+    ) -> Desired {
+        let source = RevisionSource {
             bundle: target,
             digest: &resolved.digest().to_string(),
             properties: content.properties.as_deref(),
@@ -236,8 +243,8 @@ impl Attempt<'_> {
 
     /// Checks and writes a revision, its certificates before it, and removes certificates that it
     /// does not need.
-    pub(super) async fn write(&self, plan: Plan<'_>) -> Result<Enacted, ContentError> {
-        let Plan {
+    pub(super) async fn write(&self, plan: RevisionPlan<'_>) -> Result<Enacted, ContentError> {
+        let RevisionPlan {
             policy,
             target,
             present,

@@ -6,14 +6,14 @@
 use kube::ResourceExt as _;
 use olm_api::ClusterObjectSet;
 use olm_api::keys::annotation;
-use olm_core::extension::{Policy, Return, Source, desired, issued_again, recorded_issuer};
+use olm_core::extension::{Policy, Return, RevisionSource, desired, issued_again, recorded_issuer};
 use olm_core::object::Object;
 use olm_core::render::{CertificateSource, trust};
 use olm_core::revision::{BundleRecord, Phase, recorded_generation};
 
 use super::Attempt;
 use super::certificates::Certificates;
-use super::enact::{Enacted, Plan};
+use super::enact::{Enacted, RevisionPlan};
 use super::error::{ContentError, ExtensionError};
 use crate::account::Known;
 use crate::revision::{read_secrets, resolve};
@@ -44,13 +44,13 @@ impl Attempt<'_> {
         let certificates = certificates.map_err(|error| failed(error.into()))?;
         renew_trust(&mut phases, &certificates);
         let recorded = |key: &str| back.source.annotations().get(key).map(String::as_str);
-        let source = Source {
+        let source = RevisionSource {
             bundle: &target,
             digest: recorded(annotation::BUNDLE_DIGEST).unwrap_or_default(),
             properties: recorded(annotation::PROPERTIES),
             phases: &phases,
         };
-        let plan = Plan {
+        let plan = RevisionPlan {
             policy,
             target: &target,
             // A version that is gone back to may have more rights than what is installed.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use olm_core::render::{CertificateNeeds, CertificateProvider, CertificateRequest};
 
-use super::content::Place;
+use super::content::PlacedBundle;
 use crate::by_key::ByKey;
 
 /// What is remembered, by the name of the extension.
@@ -22,7 +22,7 @@ pub(super) struct Settled {
 /// A reconcile that changed nothing.
 #[derive(Debug, Clone)]
 pub(super) struct Remembered {
-    pub(super) place: Place,
+    pub(super) place: PlacedBundle,
     /// Everything the revision was compared with.
     pub(super) inputs: u64,
     pub(super) needs: Arc<CertificateNeeds>,

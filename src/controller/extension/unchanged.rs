@@ -11,7 +11,7 @@ use olm_core::revision::{BundleRecord, is_rolled_out};
 use olm_image::Resolved;
 
 use super::Attempt;
-use super::content::Request;
+use super::content::RenderRequest;
 use super::enact::Enacted;
 use super::error::ContentError;
 use super::settled::Remembered;
@@ -110,7 +110,12 @@ impl Attempt<'_> {
 
     /// Sums up what a revision is made of and what it was compared with: two sums are equal if all
     /// of that is.
-    fn inputs(&self, newest: &ClusterObjectSet, target: &BundleRecord, request: &Request) -> u64 {
+    fn inputs(
+        &self,
+        newest: &ClusterObjectSet,
+        target: &BundleRecord,
+        request: &RenderRequest,
+    ) -> u64 {
         let metadata = |of: &ObjectMeta| {
             let (uid, generation) = (of.uid.clone(), of.generation);
             (uid, generation, of.labels.clone(), of.annotations.clone())

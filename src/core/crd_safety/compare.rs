@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::access;
 use super::check::{Check, KEYWORD_CHECKS, changed};
 use super::definition::{Definition, Version};
-use super::finding::{Finding, Place};
+use super::finding::{Finding, SchemaPlace};
 use super::loosening::is_harmless;
 use super::schema::{KEYWORDS, Kind, Node, Position, Schema, flattened};
 use crate::error::quote;
@@ -117,7 +117,7 @@ fn versions(label: &str, old: &Version, new: &Version, rules: Rules) -> Vec<Find
         for (check, text, unhandled) in node(old, new, rules) {
             let (versions, path) = (label.to_owned(), path.clone());
             findings.push(Finding {
-                place: Place::Schema { versions, path },
+                place: SchemaPlace::Schema { versions, path },
                 check,
                 text,
                 unhandled,

@@ -14,7 +14,7 @@ pub const MAX_LINES: usize = 50;
 
 /// What a finding is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum SchemaPlace {
     /// The whole CRD.
     Definition,
     /// A schema within a version, or within a pair of served versions (`v1alpha1 -> v1`).
@@ -30,7 +30,7 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// What it is about.
-    pub place: Place,
+    pub place: SchemaPlace,
     /// Which check found it.
     pub check: Check,
     /// What is wrong, in upstream's words.
@@ -41,7 +41,7 @@ pub struct Finding {
 
 impl Finding {
     pub(super) fn of_definition(check: Check, text: String) -> Self {
-        Self { place: Place::Definition, check, text, unhandled: Vec::new() }
+        Self { place: SchemaPlace::Definition, check, text, unhandled: Vec::new() }
     }
 
     /// Returns the finding about a CRD that the new version of a bundle no longer has, if there are
@@ -60,7 +60,7 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Place::Schema { versions, path } = &self.place {
+        if let SchemaPlace::Schema { versions, path } = &self.place {
             write!(f, "{versions}: {path}: ")?;
         }
         let check: &str = self.check.into();

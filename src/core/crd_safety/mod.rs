@@ -26,5 +26,5 @@ pub use check::Check;
 pub use compare::{Rules, compare};
 pub use definition::Definition;
 pub use evidence::{Evidence, Resource, evidence, evidence_text};
-pub use finding::{Finding, MAX_LINES, Place, error_text, first, list};
+pub use finding::{Finding, MAX_LINES, SchemaPlace, error_text, first, list};
 pub use waiver::{Waiver, WaiverError, Waivers};

@@ -302,8 +302,8 @@ fn versions_are_paired_by_their_priority() {
     let nothing = Definition::of(&crd(&[]));
     let findings = compare(&nothing, &Definition::of(&crd(&versions)), Rules::Upstream);
     let pairs = findings.iter().map(|finding| match &finding.place {
-        Place::Schema { versions, .. } => versions.clone(),
-        Place::Definition => String::new(),
+        SchemaPlace::Schema { versions, .. } => versions.clone(),
+        SchemaPlace::Definition => String::new(),
     });
     let mut pairs: Vec<_> = pairs.collect();
     pairs.sort();
@@ -352,7 +352,7 @@ fn waivers_name_checks_crds_and_days(
     let now = "2026-12-31T12:00:00Z".parse().unwrap();
     let waivers = Waivers::parse(text).unwrap();
     let finding = |check| Finding {
-        place: Place::Definition,
+        place: SchemaPlace::Definition,
         check,
         text: String::new(),
         unhandled: Vec::new(),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::resolve::Origin;
+use crate::resolve::ProviderOrigin;
 use crate::resolve::constraint::{FoundKind, Judgement, Node, Test, Verdict};
 
 /// A declared constraint, judged.
@@ -132,7 +132,7 @@ impl From<&Node> for NodeAccount {
 }
 
 fn witnesses(test: &Test) -> Vec<String> {
-    let name = |origin: &Origin| origin.name().to_owned();
+    let name = |origin: &ProviderOrigin| origin.name().to_owned();
     match test {
         Test::Package { found, .. } => {
             let matching = found.iter().filter(|found| found.matches);

@@ -2,7 +2,7 @@
 
 use super::edge::EdgeKind;
 use super::finding::{CatalogReason, Finding, Reason};
-use super::model::{BundleReport, Deprecated, EdgeAccount, Verdict};
+use super::model::{BundleReport, BundleVerdict, Deprecated, EdgeAccount};
 use super::path::Reach;
 use crate::catalog::{Bundle, PackageIndex, schema};
 use crate::error::Chain;
@@ -121,14 +121,14 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
             .collect();
         let selected = resolution.result.as_ref().ok();
         let verdict = if !reasons.is_empty() {
-            Verdict::Excluded
+            BundleVerdict::Excluded
         } else if selected.is_some_and(|it| it.catalog == self.catalog.name && it.bundle == bundle)
         {
-            Verdict::Selected
+            BundleVerdict::Selected
         } else {
-            Verdict::Candidate
+            BundleVerdict::Candidate
         };
-        if verdict == Verdict::Candidate {
+        if verdict == BundleVerdict::Candidate {
             let best = self.best().filter(|best| *best != bundle);
             let lost = best
                 .map_or_else(|| outdone(standing, resolution), |best| self.lost_to(bundle, best));

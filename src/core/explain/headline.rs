@@ -3,7 +3,7 @@
 
 use super::finding::{CatalogReason, Finding};
 use super::hint::Suggestion;
-use super::model::{BundleReport, CatalogSummary, Verdict};
+use super::model::{BundleReport, BundleVerdict, CatalogSummary};
 use super::report::{Headline, Report};
 use crate::error::quote;
 use crate::resolve::Ending;
@@ -82,7 +82,8 @@ impl Report<'_> {
     /// Returns the excluded bundle that is closest to being usable: with the fewest and lightest
     /// reasons against it; of several the first in the report.
     fn nearest(&self) -> Option<&BundleReport<'_>> {
-        let excluded = self.bundles.iter().filter(|bundle| bundle.verdict == Verdict::Excluded);
+        let excluded =
+            self.bundles.iter().filter(|bundle| bundle.verdict == BundleVerdict::Excluded);
         excluded.min_by_key(|bundle| bundle.exclusions().map(Finding::weight).sum::<u32>())
     }
 

@@ -29,12 +29,12 @@ pub use edge::EdgeKind;
 pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
 pub use hint::{Hint, Suggestion};
 pub use model::{
-    Asked, AskedInstalled, BundleReport, CatalogState, CatalogSummary, Chosen, ClassicAccount,
-    Deprecated, EdgeAccount, Verdict,
+    Asked, AskedInstalled, BundleReport, BundleVerdict, CatalogState, CatalogSummary, Chosen,
+    ClassicAccount, Deprecated, EdgeAccount,
 };
 pub use report::{Headline, Report};
 
-pub use target::{Change, Found, Target};
+pub use target::{SpecChange, Target, TargetBundle};
 
 use self::catalogs::CatalogEvaluation;
 use self::what_if::WhatIf;

@@ -177,7 +177,7 @@ pub struct BundleReport<'a> {
     /// The edges that lead to it.
     pub edges: Vec<EdgeAccount<'a>>,
     /// The outcome for the bundle.
-    pub verdict: Verdict,
+    pub verdict: BundleVerdict,
     /// The reasons for the verdict, by stage.
     pub reasons: Vec<Reason<'a>>,
 }
@@ -204,7 +204,7 @@ impl Deprecated<'_> {
 
 /// The outcome for a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-pub enum Verdict {
+pub enum BundleVerdict {
     /// It was chosen.
     Selected,
     /// It passed every filter, but another one was preferred.

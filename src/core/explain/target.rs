@@ -21,7 +21,7 @@ pub struct Target<'a> {
     /// The version, or the name of a bundle, as requested.
     pub version: &'a str,
     /// The bundles of that version, with their catalogs; empty if no consulted catalog has one.
-    pub found: Vec<Found<'a>>,
+    pub found: Vec<TargetBundle<'a>>,
     /// The closest versions below and above, if no bundle has the version.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<String>,
@@ -33,12 +33,12 @@ pub struct Target<'a> {
     /// The versions on the path that the range refuses.
     pub refused: Vec<String>,
     /// Changes of the request that lead to it, the least intrusive first.
-    pub ways: Vec<Change>,
+    pub ways: Vec<SpecChange>,
 }
 
 /// A bundle of the wanted version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Found<'a> {
+pub struct TargetBundle<'a> {
     /// Name of the catalog.
     pub catalog: &'a str,
     /// Name of the bundle.
@@ -47,7 +47,7 @@ pub struct Found<'a> {
 
 /// A change of the request after which updates lead to the version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Change {
+pub struct SpecChange {
     /// The version range to request.
     pub version: String,
     /// The channels to request, if they must change.
@@ -60,7 +60,7 @@ pub struct Change {
     pub steps: usize,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for SpecChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version \"{}\"", self.version)?;
         if let Some(channels) = &self.channels {
@@ -90,7 +90,7 @@ pub(super) fn target<'a>(
     }
     let found: Vec<_> = places
         .iter()
-        .map(|(survey, position)| Found {
+        .map(|(survey, position)| TargetBundle {
             catalog: survey.catalog.name,
             bundle: &survey.bundle(*position).name,
         })
@@ -98,7 +98,7 @@ pub(super) fn target<'a>(
     let way = places.iter().find_map(|(survey, position)| survey.way(*position));
     let selected = what_if.resolution.result.as_ref().ok();
     let selected = selected.is_some_and(|selected| {
-        let is_it = |found: &Found<'_>| {
+        let is_it = |found: &TargetBundle<'_>| {
             found.catalog == selected.catalog && found.bundle == selected.bundle.name
         };
         found.iter().any(is_it)
@@ -150,14 +150,17 @@ fn nearest(surveys: &[&PackageEvaluation<'_, '_>], wanted: &str) -> Vec<String> 
 
 /// Returns the changes that lead to the version: without force in as few channels as needed, and
 /// with force unless one step without it is enough.
-fn ways(what_if: &WhatIf<'_, '_>, places: &[(&PackageEvaluation<'_, '_>, usize)]) -> Vec<Change> {
+fn ways(
+    what_if: &WhatIf<'_, '_>,
+    places: &[(&PackageEvaluation<'_, '_>, usize)],
+) -> Vec<SpecChange> {
     let mut ways = Vec::new();
     for (survey, position) in places {
         let wider = channels(what_if, survey, *position);
         let mut found =
             wider.iter().find_map(|it| gentle(what_if, survey, *position, it.as_deref()));
         ways.append(&mut found.take().into_iter().collect());
-        let direct = ways.iter().any(|way: &Change| way.steps == 1);
+        let direct = ways.iter().any(|way: &SpecChange| way.steps == 1);
         let forced =
             || wider.iter().find_map(|it| forced(what_if, survey, *position, it.as_deref()));
         if !direct {
@@ -197,7 +200,7 @@ fn gentle(
     survey: &PackageEvaluation<'_, '_>,
     position: usize,
     channels: Option<&[String]>,
-) -> Option<Change> {
+) -> Option<SpecChange> {
     let bundle = &survey.bundle(position).name;
     let to = &survey.version(position)?.version;
     let ranges = ranges(survey, position, to);
@@ -211,7 +214,7 @@ fn gentle(
         Some((steps, range))
     });
     let (steps, version) = steps.min_by_key(|(steps, _)| *steps)?;
-    Some(Change { version, channels: channels.map(<[String]>::to_vec), forced: false, steps })
+    Some(SpecChange { version, channels: channels.map(<[String]>::to_vec), forced: false, steps })
 }
 
 /// Returns ranges that may lead to a version, the simplest first.
@@ -236,7 +239,7 @@ fn forced(
     survey: &PackageEvaluation<'_, '_>,
     position: usize,
     channels: Option<&[String]>,
-) -> Option<Change> {
+) -> Option<SpecChange> {
     let bundle = survey.bundle(position);
     let version = survey.version(position)?.version.clone().without_build().to_string();
     let answer = what_if.ask(|filter| {
@@ -246,7 +249,7 @@ fn forced(
             filter.channels = channels.to_vec();
         }
     })?;
-    (answer.bundle == bundle.name).then(|| Change {
+    (answer.bundle == bundle.name).then(|| SpecChange {
         version,
         channels: channels.map(<[String]>::to_vec),
         forced: true,

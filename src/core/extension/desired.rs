@@ -13,7 +13,7 @@ use crate::version::Version;
 
 /// What a revision is made of.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct RevisionSource<'a> {
     /// The bundle as the catalog names it.
     pub bundle: &'a BundleRecord,
     /// Digest of its image.
@@ -27,7 +27,11 @@ pub struct Source<'a> {
 /// Returns the revision a bundle should have in an extension, applied as `account`.
 ///
 /// Source: applying.md 3.1.
-pub fn desired(extension: ValidExtension<'_>, account: &Account, source: Source<'_>) -> Desired {
+pub fn desired(
+    extension: ValidExtension<'_>,
+    account: &Account,
+    source: RevisionSource<'_>,
+) -> Desired {
     let mut annotations: BTreeMap<String, String> = source.bundle.annotations();
     let generation = extension.object.metadata.generation.unwrap_or_default();
     let recorded = [
@@ -96,8 +100,12 @@ mod tests {
             image: "r/p:1".into(),
             constraints: None,
         };
-        let source =
-            Source { bundle: &bundle, digest: "sha256:a", properties: Some("[]"), phases: &[] };
+        let source = RevisionSource {
+            bundle: &bundle,
+            digest: "sha256:a",
+            properties: Some("[]"),
+            phases: &[],
+        };
         let valid = ValidExtension::of(&extension).unwrap();
         let desired = desired(valid, &account, source);
         assert_eq!(desired.deadline_minutes, Some(20));

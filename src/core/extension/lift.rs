@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use olm_api::ClusterObjectSet;
 
 use crate::error::shell_word;
-use crate::explain::Change;
+use crate::explain::SpecChange;
 use crate::gate::{Bundle, MaxVersion};
 use crate::revision::states;
 
@@ -20,7 +20,7 @@ pub enum Lift {
         /// What it supports.
         supports: MaxVersion,
         /// What leads to it.
-        step: Step,
+        step: LiftStep,
     },
     /// No version of the catalogs: the extension has to go.
     Removal,
@@ -30,13 +30,13 @@ pub enum Lift {
 
 /// What leads to a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum LiftStep {
     /// Nothing has to be done.
     Itself,
     /// The end of the pause.
     Resume,
     /// A change of the request.
-    Change(Change),
+    Change(SpecChange),
 }
 
 impl Lift {
@@ -44,9 +44,9 @@ impl Lift {
     pub fn command(&self, name: &str) -> Option<String> {
         match self {
             Self::Version { step, .. } => match step {
-                Step::Itself => None,
-                Step::Resume => Some(format!("kubectl olm resume {name}")),
-                Step::Change(change) => Some(upgrade(name, change)),
+                LiftStep::Itself => None,
+                LiftStep::Resume => Some(format!("kubectl olm resume {name}")),
+                LiftStep::Change(change) => Some(upgrade(name, change)),
             },
             Self::Removal => Some(format!("kubectl olm delete {name}")),
             Self::Unread(_) => Some(format!("kubectl olm why {name}")),
@@ -71,7 +71,7 @@ impl Lift {
     }
 }
 
-fn upgrade(name: &str, change: &Change) -> String {
+fn upgrade(name: &str, change: &SpecChange) -> String {
     let version = shell_word(&change.version);
     let mut command = format!("kubectl olm upgrade {name} --to {version}");
     for channel in change.channels.iter().flatten() {

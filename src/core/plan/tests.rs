@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::extension::{Source, desired};
+use crate::extension::{RevisionSource, desired};
 use crate::rbac::Permissions;
 use crate::resolve::UpdatePolicy;
 use crate::revision::{self, phases};
@@ -60,7 +60,7 @@ fn plan_where(annotations: &Value, known: bool, requires_approval: Result<bool, 
     let account = revision::Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
     let properties = r#"[{"type": "olm.maxOpenShiftVersion", "value": "4.20"}]"#;
     let (before, after) = (record("1.0.0"), record("2.0.0"));
-    let source = Source {
+    let source = RevisionSource {
         bundle: &after,
         digest: "sha256:b",
         properties: Some(properties),

@@ -60,7 +60,7 @@ pub struct ServedKinds {
 #[derive(Debug, Clone)]
 pub struct Provider {
     /// Kind and name of the object that installed it.
-    pub origin: Origin,
+    pub origin: ProviderOrigin,
     /// Name of its package.
     pub package: String,
     /// Its version as recorded, including the release as build metadata.
@@ -76,7 +76,7 @@ pub struct Provider {
 
 /// Kind and name of the object that installed a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum ProviderOrigin {
     ClusterExtension(String),
     /// A ClusterServiceVersion of OLM Classic, as `namespace/name`.
     ClusterServiceVersion(String),
@@ -128,7 +128,11 @@ impl<T> Knowledge<T> {
 
 impl Provider {
     /// Starts a provider without properties, constraints and APIs.
-    pub fn new(origin: Origin, package: impl Into<String>, version: impl Into<String>) -> Self {
+    pub fn new(
+        origin: ProviderOrigin,
+        package: impl Into<String>,
+        version: impl Into<String>,
+    ) -> Self {
         let version = version.into();
         Self {
             origin,
@@ -214,7 +218,7 @@ impl Provider {
     }
 }
 
-impl Origin {
+impl ProviderOrigin {
     /// Returns the name of the object that installed the bundle.
     pub fn name(&self) -> &str {
         match self {
@@ -223,7 +227,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ProviderOrigin {
     /// Example: `ClusterExtension "blue"`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self {

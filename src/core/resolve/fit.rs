@@ -10,7 +10,7 @@ use olm_api::keys::property;
 
 use super::constraint::judge::{Candidate, Installed, Step, Subject, View};
 use super::constraint::{Breakage, Judgement, Node, Test, Verdict};
-use super::environment::{Environment, Knowledge, Origin, Provider};
+use super::environment::{Environment, Knowledge, Provider, ProviderOrigin};
 use super::{Dependencies, Query, Request, ValidationError};
 use crate::catalog::{Bundle, Constraint, ConstraintError, Declared};
 use crate::version::Version;
@@ -52,7 +52,7 @@ impl<'r> ClusterFacts<'r> {
     pub(super) fn new(environment: &'r Environment, request: &Request) -> Self {
         let providers = environment.providers.known();
         let providers = || providers.into_iter().flat_map(|it| it.iter());
-        let origin = Origin::ClusterExtension(environment.resolving.clone());
+        let origin = ProviderOrigin::ClusterExtension(environment.resolving.clone());
         let told = providers().find(|provider| provider.origin == origin);
         let asked = request.installed.as_ref().map(|installed| {
             let package = &request.filter.package_name;
@@ -175,7 +175,7 @@ impl Query<'_> {
 
     fn candidate<'q>(&'q self, bundle: &'q Bundle) -> Candidate<'q> {
         Candidate::new(
-            Origin::ClusterExtension(self.environment().resolving.clone()),
+            ProviderOrigin::ClusterExtension(self.environment().resolving.clone()),
             &self.request.filter.package_name,
             bundle,
             self.options.release_support,

@@ -31,7 +31,7 @@ pub use catalogs::{Catalog, Unavailability};
 pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
 pub use edge::{Edge, edges};
 pub use ending::Ending;
-pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
+pub use environment::{Environment, Knowledge, Provider, ProviderOrigin, ServedKinds};
 pub use error::{
     CatalogError, CatalogProblem, InstalledError, NoSingleBundle, ResolveError, WalkError,
 };

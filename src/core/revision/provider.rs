@@ -14,7 +14,7 @@ use super::owner::extension_of;
 use super::phase::Phase;
 use super::plan::{sort, states};
 use crate::catalog::{Bundle, Property};
-use crate::resolve::{GroupVersionKind, Origin, Provider};
+use crate::resolve::{GroupVersionKind, Provider, ProviderOrigin};
 use crate::uninstall::{self, UninstallPolicy};
 
 /// Longest list of constraints that is recorded, in bytes; a longer one is left out, and the bundle
@@ -58,7 +58,7 @@ pub fn provider(
         found.map(String::as_str).unwrap_or_default()
     };
     Provider::new(
-        Origin::ClusterExtension(extension.to_owned()),
+        ProviderOrigin::ClusterExtension(extension.to_owned()),
         text(annotation::PACKAGE_NAME),
         text(annotation::BUNDLE_VERSION),
     )
@@ -93,7 +93,7 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
     let place = format!("{}/{}", text_of(&metadata["namespace"]), text_of(&metadata["name"]));
     Some(
         Provider::new(
-            Origin::ClusterServiceVersion(place),
+            ProviderOrigin::ClusterServiceVersion(place),
             package.map(|value| text_of(&value["packageName"])).unwrap_or_default(),
             text_of(&csv["spec"]["version"]),
         )

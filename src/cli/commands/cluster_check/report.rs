@@ -263,7 +263,7 @@ fn judged(one: &Extension, found: &Findings) -> Judged {
 
 #[cfg(test)]
 mod tests {
-    use olm_core::extension::Step;
+    use olm_core::extension::LiftStep;
     use olm_core::gate::MinorRelease;
 
     use super::*;
@@ -284,7 +284,7 @@ mod tests {
         let lift = Lift::Version {
             version: "3.17.4".to_owned(),
             supports: MaxVersion::Supports(MinorRelease::new(4, 19)),
-            step: Step::Itself,
+            step: LiftStep::Itself,
         };
         Findings {
             platform: Some(("4.18.7".to_owned(), MinorRelease::new(4, 19))),

@@ -14,7 +14,7 @@ use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterExtension, keys::policy};
-use olm_core::resolve::Origin;
+use olm_core::resolve::ProviderOrigin;
 use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
 use serde_json::json;
@@ -194,7 +194,7 @@ async fn dependents_first(
         return Ok(());
     }
     for dependent in cluster.dependents(name).await? {
-        if let Origin::ClusterExtension(dependent) = &dependent.origin {
+        if let ProviderOrigin::ClusterExtension(dependent) = &dependent.origin {
             Box::pin(dependents_first(cluster, dependent, order, seen)).await?;
         }
     }
@@ -216,9 +216,9 @@ async fn show_dependents(
             return Ok(());
         }
     };
-    let goes = |origin: &Origin| match origin {
-        Origin::ClusterExtension(name) => going.contains(name),
-        Origin::ClusterServiceVersion(_) => false,
+    let goes = |origin: &ProviderOrigin| match origin {
+        ProviderOrigin::ClusterExtension(name) => going.contains(name),
+        ProviderOrigin::ClusterServiceVersion(_) => false,
     };
     for dependent in dependents.iter().filter(|it| !goes(&it.origin)) {
         writeln!(out, "  its removal {dependent}")?;

@@ -14,7 +14,7 @@ use olm_core::crd_safety::Definition;
 use olm_core::error::Chain;
 use olm_core::extension::holds::{Judgement, RbacPreflight, definitions};
 use olm_core::extension::{
-    Course, Policy, Source, StepRights, ValidExtension, desired, going_back, issued_again,
+    Course, Policy, RevisionSource, StepRights, ValidExtension, desired, going_back, issued_again,
     recorded_issuer, said,
 };
 use olm_core::object::Object;
@@ -120,7 +120,7 @@ pub(crate) async fn make(
     let loaded = load_image(&course.target.image).await;
     let (bundle, digest) = loaded.map_err(|error| Missing::unknown(&error))?;
     let content = renderer.content(&bundle, &course.target)?;
-    let source = Source {
+    let source = RevisionSource {
         bundle: &course.target,
         digest: &digest,
         properties: properties(&bundle),
@@ -175,7 +175,7 @@ pub(crate) async fn back(
         held: None,
     };
     let recorded = |key: &str| set.annotations().get(key).map(String::as_str);
-    let source = Source {
+    let source = RevisionSource {
         bundle: &course.target,
         digest: recorded(annotation::BUNDLE_DIGEST).unwrap_or_default(),
         properties: recorded(annotation::PROPERTIES),

@@ -149,7 +149,7 @@ mod tests {
     use olm_api::{ClusterExtension, UpdateStatus};
     use olm_core::crd_safety::Rules;
     use olm_core::extension::holds::Judgement;
-    use olm_core::extension::{Course, Policy, Source, ValidExtension, desired};
+    use olm_core::extension::{Course, Policy, RevisionSource, ValidExtension, desired};
     use olm_core::object::Object;
     use olm_core::plan::{Before, Proposed};
     use olm_core::resolve::UpdatePolicy;
@@ -195,7 +195,7 @@ mod tests {
         let extension = ValidExtension::of(&extension).unwrap();
         let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
         let (before, after) = (record("1.0.0"), record("2.0.0"));
-        let source = Source {
+        let source = RevisionSource {
             bundle: &after,
             digest: "sha256:b",
             properties: None,

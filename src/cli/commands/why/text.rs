@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use olm_core::error::quote;
 use olm_core::explain::{
-    BundleReport, CatalogSummary, Finding, Found, Report, Stage, Target, Verdict,
+    BundleReport, BundleVerdict, CatalogSummary, Finding, Report, Stage, Target, TargetBundle,
 };
 
 use crate::output::{Paint, Painted, Styles, Table, folded};
@@ -165,7 +165,7 @@ impl View {
         Ok(self.painted(&table, &verdicts)?.into_text())
     }
 
-    fn painted(&self, table: &Table, verdicts: &[Verdict]) -> anyhow::Result<Painted> {
+    fn painted(&self, table: &Table, verdicts: &[BundleVerdict]) -> anyhow::Result<Painted> {
         let mut bytes = Vec::new();
         table.write(&mut bytes)?;
         let lines = String::from_utf8(bytes)?;
@@ -173,9 +173,9 @@ impl View {
         for (number, line) in lines.lines().enumerate() {
             let row = number.checked_sub(1).and_then(|row| verdicts.get(row));
             match row {
-                Some(Verdict::Selected) => text.line(Paint::Good, line),
-                Some(Verdict::Excluded) => text.line(Paint::Faint, line),
-                Some(Verdict::Candidate) | None => {
+                Some(BundleVerdict::Selected) => text.line(Paint::Good, line),
+                Some(BundleVerdict::Excluded) => text.line(Paint::Faint, line),
+                Some(BundleVerdict::Candidate) | None => {
                     let _ = writeln!(text, "{line}");
                 }
             }
@@ -235,7 +235,7 @@ fn run(report: &Report<'_>, bundles: &[BundleReport<'_>]) -> usize {
     let stands_out = |bundle: &BundleReport<'_>| {
         let target = report.target.as_ref();
         let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
-        bundle.verdict == Verdict::Selected || wanted || is_installed(bundle)
+        bundle.verdict == BundleVerdict::Selected || wanted || is_installed(bundle)
     };
     let Some(first) = bundles.first().filter(|first| !stands_out(first)) else {
         return 1;
@@ -245,7 +245,7 @@ fn run(report: &Report<'_>, bundles: &[BundleReport<'_>]) -> usize {
     bundles.iter().take_while(alike).count()
 }
 
-fn is_found(found: &Found<'_>, bundle: &BundleReport<'_>) -> bool {
+fn is_found(found: &TargetBundle<'_>, bundle: &BundleReport<'_>) -> bool {
     found.catalog == bundle.catalog && found.bundle == bundle.name
 }
 

@@ -265,7 +265,7 @@ fn a_chosen_bundle_that_may_not_be_installed_is_excluded() {
     let request = request();
     let report = report(&request, &catalogs, &ANY);
     assert_eq!(report.result, Ending::ValidationFailed);
-    assert_eq!(report.bundles[0].verdict, Verdict::Excluded);
+    assert_eq!(report.bundles[0].verdict, BundleVerdict::Excluded);
     assert_eq!(codes(&report, "kettle.v1")[0], "DependencyUnsupported");
 }
 

@@ -79,14 +79,14 @@ proptest! {
         let report = report(&request, &catalogs, &options);
         for bundle in &report.bundles {
             let excluded = bundle.reasons.iter().any(super::super::finding::Reason::excludes);
-            prop_assert_eq!(excluded, bundle.verdict == Verdict::Excluded);
+            prop_assert_eq!(excluded, bundle.verdict == BundleVerdict::Excluded);
             let chosen = is_chosen(&resolution, bundle);
-            prop_assert_eq!(chosen, bundle.verdict == Verdict::Selected);
-            let lost = bundle.verdict == Verdict::Candidate;
+            prop_assert_eq!(chosen, bundle.verdict == BundleVerdict::Selected);
+            let lost = bundle.verdict == BundleVerdict::Candidate;
             let said = bundle.reasons.iter().any(|it| matches!(it.stage, Stage::Order | Stage::Catalogs));
             prop_assert_eq!(lost, said, "{:?}", bundle);
         }
-        let chosen = report.bundles.iter().filter(|it| it.verdict == Verdict::Selected).count();
+        let chosen = report.bundles.iter().filter(|it| it.verdict == BundleVerdict::Selected).count();
         prop_assert_eq!(chosen, usize::from(resolution.result.is_ok()));
         prop_assert_eq!(report.message.is_some(), resolution.result.is_err());
         prop_assert_eq!(violations(&report), Vec::<String>::new());

@@ -4,7 +4,7 @@
 
 use super::Question;
 use crate::explain::explain_target;
-use crate::extension::lift::{Lift, Step};
+use crate::extension::lift::{Lift, LiftStep};
 use crate::gate::{MaxVersion, MinorRelease, max_declared};
 use crate::resolve::{Catalog, Environment, Options, Selector};
 use crate::revision::BundleRecord;
@@ -33,10 +33,10 @@ impl Question {
             let step = if found.selected {
                 Some(self.awaited())
             } else {
-                found.ways.into_iter().next().map(Step::Change)
+                found.ways.into_iter().next().map(LiftStep::Change)
             };
             let Some(step) = step else { continue };
-            let is_forced = matches!(&step, Step::Change(change) if change.forced);
+            let is_forced = matches!(&step, LiftStep::Change(change) if change.forced);
             let lift = Lift::Version { version: version.clone(), supports, step };
             if !is_forced {
                 return lift;
@@ -48,8 +48,8 @@ impl Question {
     }
 
     /// Returns what a version waits for that is chosen already.
-    fn awaited(&self) -> Step {
-        if self.policy.paused { Step::Resume } else { Step::Itself }
+    fn awaited(&self) -> LiftStep {
+        if self.policy.paused { LiftStep::Resume } else { LiftStep::Itself }
     }
 
     /// Returns the versions above the installed one that support a release, the lowest first.

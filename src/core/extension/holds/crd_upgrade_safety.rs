@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::extension::holds;
-    use crate::extension::{Policy, Source, desired};
+    use crate::extension::{Policy, RevisionSource, desired};
     use crate::resolve::UpdatePolicy;
     use crate::revision::{Account, BundleRecord, Change, Phase};
 
@@ -217,8 +217,12 @@ mod tests {
             constraints: None,
         };
         let extension = ValidExtension::of(extension).unwrap();
-        let source =
-            Source { bundle: &bundle, digest: "sha256:a", properties: None, phases: &phases };
+        let source = RevisionSource {
+            bundle: &bundle,
+            digest: "sha256:a",
+            properties: None,
+            phases: &phases,
+        };
         let live = BTreeMap::from([("a".to_owned(), live)]);
         let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::MinorOnly).unwrap();
         let desired = desired(extension, &account, source);

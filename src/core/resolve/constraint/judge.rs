@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use super::{FoundKind, FoundVersion, Judgement, Node, Test, Verdict};
 use crate::catalog::{Bundle, Constraint, Declared, Demand, Facts, GroupVersionKind, Rule};
-use crate::resolve::environment::{Environment, Knowledge, Origin, Provider};
+use crate::resolve::environment::{Environment, Knowledge, Provider, ProviderOrigin};
 use crate::version::{SkipRange, VersionRelease};
 
 /// A bundle that would replace what is installed of its extension.
 pub(crate) struct Candidate<'a> {
     /// The extension it would be installed for.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ProviderOrigin,
     /// Name of its package.
     pub(crate) package: &'a str,
     pub(crate) bundle: &'a Bundle,
@@ -64,7 +64,7 @@ enum Party<'a> {
 
 impl<'a> Candidate<'a> {
     pub(crate) fn new(
-        origin: Origin,
+        origin: ProviderOrigin,
         package: &'a str,
         bundle: &'a Bundle,
         release_support: bool,
@@ -109,7 +109,7 @@ impl<'a> Installed<'a> {
 }
 
 impl<'a> Party<'a> {
-    fn origin(self) -> &'a Origin {
+    fn origin(self) -> &'a ProviderOrigin {
         match self {
             Self::Candidate(candidate) => &candidate.origin,
             Self::Provider(provider) => &provider.origin,
@@ -257,7 +257,7 @@ impl<'a> View<'a> {
         found
     }
 
-    fn matching(&self, rule: &Rule, negated: bool) -> Vec<&'a Origin> {
+    fn matching(&self, rule: &Rule, negated: bool) -> Vec<&'a ProviderOrigin> {
         let others = self.others.matching(rule).into_iter();
         let step = self.step.map(|step| Party::Candidate(step.to));
         let subject = (!negated).then(|| self.subject.party());

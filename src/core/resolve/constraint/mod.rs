@@ -9,7 +9,7 @@
 pub(super) mod judge;
 mod text;
 
-use super::environment::Origin;
+use super::environment::ProviderOrigin;
 pub use super::verdict::Verdict;
 use crate::catalog::GroupVersionKind;
 pub(in crate::resolve) use text::Items;
@@ -62,7 +62,7 @@ pub enum Test {
         /// The rule as written.
         rule: String,
         /// The providers that meet it, by name.
-        met_by: Vec<Origin>,
+        met_by: Vec<ProviderOrigin>,
     },
     /// A minimum version of Kubernetes.
     Kubernetes {
@@ -83,7 +83,7 @@ pub enum Test {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundVersion {
     /// The provider that has the version.
-    pub origin: Origin,
+    pub origin: ProviderOrigin,
     /// The version as recorded.
     pub version: String,
     /// Whether it is in the range.
@@ -102,7 +102,7 @@ pub enum FoundKind {
     /// The bundle that requires it provides it.
     Itself,
     /// An installed bundle should provide it, but it is not served yet.
-    NotServedYet(Origin),
+    NotServedYet(ProviderOrigin),
     /// The discovery of its group failed, or was not done.
     Unknown,
 }
@@ -111,7 +111,7 @@ pub enum FoundKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breakage {
     /// The installed bundle.
-    pub origin: Origin,
+    pub origin: ProviderOrigin,
     /// Its constraints that are met now but would not be met, or would be unknown, after the step.
     pub constraints: Vec<Judgement>,
 }

@@ -15,7 +15,7 @@ fn property(kind: &str, value: &Value) -> Property {
 }
 
 fn provider(package: &str, version: &str) -> Provider {
-    let origin = Origin::ClusterExtension(package.to_owned());
+    let origin = ProviderOrigin::ClusterExtension(package.to_owned());
     Provider::new(origin, package, version)
 }
 

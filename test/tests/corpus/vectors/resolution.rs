@@ -8,8 +8,8 @@ use olm_core::catalog::{Blob, Content, Property, read, schema};
 use olm_core::error::Chain;
 use olm_core::resolve::{
     Catalog, CatalogProblem, Decision, Dependencies, Environment, GroupVersionKind, Installed,
-    Knowledge, Options, Origin, Provider, Reason, Request, Resolution, ServedKinds, Unavailability,
-    UpdatePolicy, classic, resolve,
+    Knowledge, Options, Provider, ProviderOrigin, Reason, Request, Resolution, ServedKinds,
+    Unavailability, UpdatePolicy, classic, resolve,
 };
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn environment(cluster: &Value) -> Environment {
         value: property["value"].to_string(),
     };
     let provider = |row: &Value| {
-        let origin = Origin::ClusterExtension(text(row, "extension").to_owned());
+        let origin = ProviderOrigin::ClusterExtension(text(row, "extension").to_owned());
         let properties = row["properties"].as_array().into_iter().flatten();
         let properties: Vec<_> = properties.map(property).collect();
         Provider::new(origin, text(row, "package"), text(row, "version"))
