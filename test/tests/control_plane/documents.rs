@@ -21,7 +21,7 @@ const IMAGE: &str = "registry.example.com/olm-controller:v0.1.0";
 const BUNDLE: &str = "operatorhubio/argocd-operator:v0.6.0";
 const CATALOG: &str = "operatorhubio/catalog:latest";
 /// Documents that are played on one cluster, in this order: the first ones make what the others use.
-const PLAYED: [&str; 13] = [
+const PLAYED: [&str; 14] = [
     "docs/install.md",
     "docs/from-upstream.md",
     "docs/first-extension.md",
@@ -35,6 +35,7 @@ const PLAYED: [&str; 13] = [
     "docs/on-call.md",
     "docs/air-gap.md",
     "docs/troubleshooting.md",
+    "docs/backup.md",
 ];
 
 /// A cluster with what the documents install, and a shell as its reader has one.
