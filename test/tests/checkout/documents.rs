@@ -156,8 +156,9 @@ fn links_lead_somewhere() {
 /// Says whether tests have this name, or a generator.
 fn is_kept_by(name: &str) -> bool {
     let files = ["test/tests/checkout/NAME.rs", "test/tests/control_plane/NAME.rs"];
-    let folders = ["test/tests/control_plane/NAME", "test/tests/NAME", "hack/xtask/NAME.rs"];
-    let mut all = files.into_iter().chain(folders);
+    let folders = ["test/tests/control_plane/NAME", "test/tests/NAME"];
+    let generators = ["hack/xtask/NAME.rs", "hack/xtask/NAME"];
+    let mut all = files.into_iter().chain(folders).chain(generators);
     all.any(|path| paths::repository().join(path.replace("NAME", name)).exists())
 }
 
