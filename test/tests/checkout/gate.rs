@@ -98,7 +98,7 @@ fn the_workflow_runs_every_step_of_the_gate_that_needs_only_the_checkout() {
 fn the_action_checks_everything_before_it_fails() {
     let shell = Shell::offline();
     let script = paths::repository().join(".github/actions/check-catalog/check.sh");
-    let made = "mkdir lamps\nsed 's/[$]{REGISTRY}/registry.example.com/' \
+    let made = "mkdir lamps empty\nsed 's/[$]{REGISTRY}/registry.example.com/' \
                 hack/demo/catalogs/first/lamp-operator.yaml > lamps/catalog.yaml";
     let (succeeded, printed) = shell.run(made);
     assert!(succeeded, "{printed}");
@@ -109,10 +109,11 @@ fn the_action_checks_everything_before_it_fails() {
     };
     let (succeeded, printed) = check(bundle);
     assert!(succeeded, "{printed}");
-    let (succeeded, printed) = check(&format!("absent\\n{bundle}\\n"));
+    let (succeeded, printed) = check(&format!("./empty\\n{bundle}\\n"));
     assert!(!succeeded, "{printed}");
     let lint = format!("bundle lint {bundle}");
-    for command in ["bundle lint absent", &lint, "catalog lint lamps", "catalog diff lamps lamps"] {
+    for command in ["bundle lint ./empty", &lint, "catalog lint lamps", "catalog diff lamps lamps"]
+    {
         assert!(printed.contains(&format!("$ kubectl olm {command}\n")), "{command}: {printed}");
     }
 }
