@@ -26,8 +26,7 @@ pub(crate) async fn load_bundle_source(source: &str) -> anyhow::Result<Bundle> {
 pub(crate) async fn load_image(image: &str) -> anyhow::Result<(Bundle, String)> {
     let parsed: ImageRef = image.parse().with_context(|| format!("image {image:?}"))?;
     let pulled = pull_image(&parsed).await?;
-    let digest = pulled.image.digest().context("a pulled image has a digest")?;
-    let digest = digest.to_string();
+    let digest = pulled.image.digest().context("a pulled image has a digest")?.to_string();
     Ok((parse(pulled.files).await?, digest))
 }
 

@@ -100,8 +100,7 @@ impl Catalogs {
     /// Reads a catalog unless it was tried before.
     pub(crate) async fn load(&mut self, place: &str) {
         if !self.contents.contains_key(place) {
-            let content = self.read(place).await;
-            let content = content.map_err(|error| one_line(&error));
+            let content = self.read(place).await.map_err(|error| one_line(&error));
             self.contents.insert(place.to_owned(), content);
         }
     }
@@ -219,8 +218,7 @@ pub(crate) async fn files(place: &str) -> anyhow::Result<FileList> {
 
 /// Returns files as the reader takes them.
 pub(crate) fn borrowed(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = (&str, &[u8])> + Clone {
-    let files = files.iter();
-    files.map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
+    files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
 }
 
 /// Pulls the blobs of a catalog image, with their paths relative to its catalog directory.

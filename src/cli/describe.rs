@@ -154,8 +154,7 @@ fn or_none(text: &str) -> String {
 }
 
 fn certificate_line((deployment, webhooks): (&String, &BTreeMap<String, usize>)) -> String {
-    let webhooks = webhooks.iter();
-    let webhooks = webhooks.map(|(kind, count)| format!("{count} {kind}"));
+    let webhooks = webhooks.iter().map(|(kind, count)| format!("{count} {kind}"));
     let webhooks = webhooks.collect::<Vec<_>>().join(", ");
     format!("for deployment {deployment}: {webhooks}")
 }

@@ -230,8 +230,7 @@ impl Entry {
             list.into_iter().map(PropertyEntry::property).collect()
         };
         let origin = ProviderOrigin::ClusterExtension(self.extension);
-        let apis = self.kinds.into_iter().map(Kind::parse);
-        let apis = apis.collect::<anyhow::Result<_>>()?;
+        let apis = self.kinds.into_iter().map(Kind::parse).collect::<anyhow::Result<_>>()?;
         Ok(Provider::new(origin, self.package, self.version)
             .with_properties(properties(self.properties))
             .with_constraints(&properties(self.constraints))

@@ -165,8 +165,7 @@ pub(crate) async fn of_extensions(
 fn installed(mut found: Vec<Managed>) -> Vec<Managed> {
     let place = |one: &Managed| (one.object.namespace(), one.object.name_any());
     let uids: BTreeSet<_> = found.iter().filter_map(|one| one.object.uid()).collect();
-    let services = found.iter().filter(|one| one.is("Service"));
-    let services: BTreeSet<_> = services.map(place).collect();
+    let services: BTreeSet<_> = found.iter().filter(|one| one.is("Service")).map(place).collect();
     let is_kubernetes = |group: &str| !group.contains('.') || group.ends_with(".k8s.io");
     found.sort_by_key(|one| !is_kubernetes(&one.resource.group));
     let mut seen = BTreeSet::new();

@@ -134,8 +134,7 @@ impl Offers {
                 catalogs.map(of).collect()
             }
             Self::Named(named) => {
-                let flags = named.iter().map(|it| &it.flag);
-                flags.map(|it| (it.name.clone(), it.priority)).collect()
+                named.iter().map(|it| &it.flag).map(|it| (it.name.clone(), it.priority)).collect()
             }
         })
     }
@@ -155,8 +154,7 @@ impl Offers {
             }
             Self::Named(catalogs) => {
                 let names = catalogs.iter().map(|it| &it.flag.name);
-                let selected = names.filter(|name| selector.matches(&[own_label(name)].into()));
-                selected.cloned().collect()
+                names.filter(|name| selector.matches(&[own_label(name)].into())).cloned().collect()
             }
         })
     }
@@ -173,12 +171,10 @@ impl Offers {
                 let mut named = named.iter();
                 let named = named.find(|it| it.flag.name == catalog);
                 let named = named.with_context(|| format!("no --from is named {catalog:?}"))?;
-                let metas = named.of_package(package).map_err(anyhow::Error::msg)?;
-                metas.cloned().collect()
+                named.of_package(package).map_err(anyhow::Error::msg)?.cloned().collect()
             }
         };
-        let summary = Summary::of(package, &metas);
-        summary.map_err(anyhow::Error::msg)
+        Summary::of(package, &metas).map_err(anyhow::Error::msg)
     }
 
     /// Reads what a new extension would be offered.
@@ -227,8 +223,7 @@ pub(crate) fn near<'a>(word: &str, packages: &'a Packages) -> Vec<(&'a str, &'a 
     });
     let mut near: Vec<_> = named.collect();
     near.sort_unstable();
-    let near = near.into_iter();
-    near.map(|(_, name, catalog)| (name, catalog)).collect()
+    near.into_iter().map(|(_, name, catalog)| (name, catalog)).collect()
 }
 
 /// Returns the icon of a package's head and its media type by its first bytes; nothing if it has none
@@ -251,8 +246,7 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
     if let Some((_, found)) = begins.iter().find(|(begin, _)| bytes.starts_with(begin)) {
         return Some(found);
     }
-    let text = std::str::from_utf8(bytes).ok()?;
-    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let text = std::str::from_utf8(bytes).ok()?.trim_start_matches('\u{feff}').trim_start();
     let markup = text.starts_with("<?xml") || text.starts_with("<!") || text.starts_with("<svg");
     (markup && text.contains("<svg")).then_some("image/svg+xml")
 }

@@ -178,8 +178,7 @@ async fn upstream_runs(client: &Client) -> bool {
 }
 
 fn is_ours(deployment: &Deployment) -> bool {
-    let pod = deployment.spec.as_ref();
-    let pod = pod.and_then(|spec| spec.template.spec.as_ref());
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let containers = pod.into_iter().flat_map(|pod| &pod.containers);
     let mut args = containers.flat_map(|it| it.args.iter().flatten());
     args.any(|arg| arg.starts_with(OURS))

@@ -112,10 +112,7 @@ fn remedy(user: &str, bindings: &[ClusterRoleBinding]) -> String {
     let found: Vec<String> = bindings
         .iter()
         .filter(|binding| binding.role_ref.name == EVERYTHING)
-        .filter(|binding| {
-            let subjects = binding.subjects.iter().flatten();
-            subjects.into_iter().any(|subject| is_user(subject, user))
-        })
+        .filter(|binding| binding.subjects.iter().flatten().any(|subject| is_user(subject, user)))
         .map(ResourceExt::name_any)
         .collect();
     let (names, origin) = if found.is_empty() {

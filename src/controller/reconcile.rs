@@ -224,8 +224,7 @@ impl Reconciler {
         }
         let mut finalizers = object.finalizers().to_vec();
         finalizers.push(finalizer.to_owned());
-        let patched = self.patch_metadata(object, json!({"finalizers": finalizers}));
-        patched.await.map(Some)
+        self.patch_metadata(object, json!({"finalizers": finalizers})).await.map(Some)
     }
 
     /// Takes finalizers off an object. It may be gone, or without them.

@@ -52,8 +52,7 @@ impl Seen {
         is_complete(&self.extensions).await;
         let found = self.extensions.get(&ObjectRef::new(name))?;
         let found = found.0.as_ref().ok()?;
-        let lives = found.metadata.deletion_timestamp.is_none();
-        lives.then(|| found.clone())
+        found.metadata.deletion_timestamp.is_none().then(|| found.clone())
     }
 
     /// Returns the catalogs that can be read, once all are there.

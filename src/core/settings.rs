@@ -244,8 +244,7 @@ impl ControllerSettings {
 
     /// Says whether a feature gate is on.
     pub fn is_on(&self, gate: FeatureGate) -> bool {
-        let said = self.feature_gates.get(gate.name()).copied();
-        said.unwrap_or_else(|| gate.is_on_by_default())
+        self.feature_gates.get(gate.name()).copied().unwrap_or_else(|| gate.is_on_by_default())
     }
 
     /// Returns how resolution behaves where annotations say nothing.

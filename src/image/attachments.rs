@@ -114,8 +114,7 @@ impl Attachments {
     pub(crate) fn are_used(&self, image: &ImageRef) -> bool {
         let scopes = image.scopes();
         let of_scopes = scopes.iter().filter_map(|scope| self.docker.get(scope));
-        let said = of_scopes.chain(&self.default).find_map(|it| it.use_sigstore_attachments);
-        said.unwrap_or(false)
+        of_scopes.chain(&self.default).find_map(|it| it.use_sigstore_attachments).unwrap_or(false)
     }
 }
 

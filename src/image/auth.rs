@@ -188,8 +188,7 @@ fn decode(auth: &str) -> Option<(String, SecretString)> {
 
 /// Takes the user off a key that was written as a URL with one: the password may stand there.
 fn without_user(key: &str) -> String {
-    let host = key.rsplit_once('@').map_or(key, |(_, host)| host);
-    host.to_owned()
+    key.rsplit_once('@').map_or(key, |(_, host)| host).to_owned()
 }
 
 /// Reduces a key to a prefix of references, and says whether it was one as written.

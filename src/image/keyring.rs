@@ -112,8 +112,7 @@ impl Keyring {
     }
 
     fn faults(&self) -> Vec<String> {
-        let faults = self.sources.iter().flat_map(|source| &source.faults);
-        faults.cloned().collect()
+        self.sources.iter().flat_map(|source| &source.faults).cloned().collect()
     }
 }
 

@@ -247,8 +247,7 @@ impl Layout {
         let manifest: Value = serde_json::from_slice(manifest)
             .map_err(|error| LayoutError::content(&self.folder, &error))?;
         let layers = manifest["layers"].as_array().into_iter().flatten();
-        let all = std::iter::once(&manifest["config"]).chain(layers);
-        all.map(|entry| self.entry(entry)).collect()
+        std::iter::once(&manifest["config"]).chain(layers).map(|entry| self.entry(entry)).collect()
     }
 
     /// Reads the blob an entry names, and checks it.

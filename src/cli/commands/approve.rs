@@ -48,8 +48,7 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let wanted = args.plan.as_deref();
-    let wanted = wanted.map(|plan| plan.strip_prefix("sha256:").unwrap_or(plan));
+    let wanted = args.plan.as_deref().map(|plan| plan.strip_prefix("sha256:").unwrap_or(plan));
     if wanted.is_some_and(|plan| plan.len() < ENOUGH) {
         let text = format!("--plan takes at least {ENOUGH} digits of the digest");
         return Err(UsageError(text).into());
@@ -131,8 +130,7 @@ pub(crate) fn release(plan: &Plan) -> Option<String> {
 }
 
 fn released(name: &str, plan: &Plan) -> String {
-    let held = plan.held_by.iter().copied();
-    let held: Vec<_> = held.filter(|word| !is_approvable(word)).collect();
+    let held: Vec<_> = plan.held_by.iter().copied().filter(|word| !is_approvable(word)).collect();
     let mut text =
         format!("{name}: {} is released by plan {}", plan.to.version, plan::short(&plan.digest));
     if !held.is_empty() {

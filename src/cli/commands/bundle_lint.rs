@@ -160,6 +160,5 @@ fn targets(csv: &Csv) -> Vec<&'static str> {
         (mode::OWN_NAMESPACE, INSTALL_NAMESPACE),
         (mode::SINGLE_NAMESPACE, OTHER_NAMESPACE),
     ];
-    let offered = modes.into_iter().filter(|(mode, _)| csv.supports(mode));
-    offered.map(|(_, target)| target).collect()
+    modes.into_iter().filter(|(mode, _)| csv.supports(mode)).map(|(_, target)| target).collect()
 }

@@ -234,8 +234,7 @@ fn steps(answer: &Answer) -> Vec<String> {
 fn rights(migration: &Migration) -> String {
     let extension = &migration.extension;
     let text = |pointer: &str| {
-        let found = extension.pointer(pointer).and_then(Value::as_str);
-        found.unwrap_or_default().to_owned()
+        extension.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let version = text("/spec/source/catalog/version");
     let at = if version.is_empty() { "" } else { "@" };

@@ -335,8 +335,7 @@ fn show(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
         for object in objects {
             *kinds.entry(object.kind()).or_default() += 1;
         }
-        let each = kinds.iter().map(|(kind, count)| format!("{count} {kind}"));
-        each.collect::<Vec<_>>().join(", ")
+        kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
     };
     writeln!(out, "  creates   {}", counted(&plan.written))?;
     writeln!(out, "  installs  {}", counted(&plan.installed))?;

@@ -244,8 +244,7 @@ struct Compared {
 async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compared>> {
     let place = || format!("reading {}", args.file.display());
     let text = std::fs::read_to_string(&args.file).with_context(place)?;
-    let document = yaml::to_json(&text).with_context(place)?.into_iter().next();
-    let document = document.unwrap_or_default();
+    let document = yaml::to_json(&text).with_context(place)?.into_iter().next().unwrap_or_default();
     if document["schema"] != Lock::SCHEMA || document["schemaVersion"] != 1 {
         bail!("{} is nothing that lock write printed", args.file.display());
     }

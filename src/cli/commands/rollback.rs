@@ -138,10 +138,10 @@ fn chosen(revisions: &[ClusterObjectSet], to: Option<i64>) -> Option<&ClusterObj
 /// Returns why the controller would not write it.
 fn refused(plan: &Plan) -> Option<String> {
     let held = |word: &str| plan.held_by.contains(word);
-    let findings = plan.crds.iter().flat_map(|crd| {
-        let findings = crd.findings.iter();
-        findings.map(|finding| format!("CRD {}: {finding}", crd.name))
-    });
+    let findings = plan
+        .crds
+        .iter()
+        .flat_map(|crd| crd.findings.iter().map(|finding| format!("CRD {}: {finding}", crd.name)));
     match () {
         () if held("crds") => Some(findings.collect::<Vec<_>>().join("; ")),
         () if held("rights") => {

@@ -284,8 +284,7 @@ impl Package {
 
     /// Returns what it is, and first what of it is deprecated.
     fn about(&self) -> String {
-        let deprecated = self.deprecated.iter().flatten();
-        let deprecated: Vec<_> = deprecated.map(|it| it.what).collect();
+        let deprecated: Vec<_> = self.deprecated.iter().flatten().map(|it| it.what).collect();
         match deprecated.as_slice() {
             [] => self.description.clone(),
             what => format!("({} deprecated) {}", what.join(" and "), self.description),

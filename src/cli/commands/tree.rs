@@ -221,10 +221,9 @@ async fn found(
 ) -> anyhow::Result<(Vec<Leaf>, Vec<String>)> {
     let (managed, unread) = of_extensions(client, &kinds(client).await?, Some(name)).await;
     let uid = set.uid();
-    let held = managed.iter().filter(|one| {
-        let controller = one.controller();
-        controller.is_some_and(|(owner, _)| Some(owner) == uid.as_deref())
-    });
+    let held = managed
+        .iter()
+        .filter(|one| one.controller().is_some_and(|(owner, _)| Some(owner) == uid.as_deref()));
     let mut leaves = BTreeMap::new();
     for one in held {
         let identity = Identity {
@@ -235,8 +234,7 @@ async fn found(
             name: one.object.name_any(),
         };
         let phase = phase_of(&identity.group, &identity.kind).to_owned();
-        let live = one.api(client).get(&identity.name).await;
-        let live = live.map_err(|error| failure(&error));
+        let live = one.api(client).get(&identity.name).await.map_err(|error| failure(&error));
         let live =
             live.map(|live| Object::from_value(serde_json::to_value(live).unwrap_or_default()));
         let health = match live {

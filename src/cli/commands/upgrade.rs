@@ -97,8 +97,7 @@ pub(crate) async fn run(
     if edit.change["metadata"]["annotations"][policy::APPROVE].is_string() {
         cluster.heeds(policy::APPROVE).await?;
     }
-    let installed = extension.status.as_ref();
-    let installed = installed.and_then(|status| status.install.as_ref());
+    let installed = extension.status.as_ref().and_then(|status| status.install.as_ref());
     let installed = installed.map_or("nothing", |install| install.bundle.version.as_str());
     writeln!(out, "{name}: {installed} -> {}, by {}", edit.version, edit.text)?;
     if let Ok(mut snapshot) = cluster.snapshot(name).await {
@@ -305,8 +304,7 @@ async fn moved(
         change["upgradeConstraintPolicy"] = json!(forced);
         filter.upgrade_constraint_policy = Some(forced);
     }
-    let installed = extension.status.as_ref();
-    let installed = installed.and_then(|status| status.install.as_ref());
+    let installed = extension.status.as_ref().and_then(|status| status.install.as_ref());
     let is_installed =
         |version: &String| installed.is_some_and(|install| install.bundle.version == *version);
     let leads = |snapshot: &ExtensionSnapshot| {

@@ -388,8 +388,7 @@ impl Grid {
             }
             points
         };
-        let edges = lane.edges.iter().zip(&self.bends);
-        edges.zip(ports).map(route).collect()
+        lane.edges.iter().zip(&self.bends).zip(ports).map(route).collect()
     }
 
     /// Returns where each edge starts and ends, spread over the sides of the nodes.

@@ -164,8 +164,7 @@ fn arrange(graph: &Graph, top: i64) -> (Vec<Panel<'_>>, i64) {
 
 /// Returns the height to which the columns from `left` on are filled, within `width`.
 fn taken(columns: &BTreeMap<i64, i64>, left: i64, width: i64) -> i64 {
-    let columns = columns.range(left..left + width);
-    columns.map(|(_, taken)| *taken).max().unwrap_or_default()
+    columns.range(left..left + width).map(|(_, taken)| *taken).max().unwrap_or_default()
 }
 
 impl<'a> Panel<'a> {

@@ -30,8 +30,7 @@ impl KeyValues {
 
     /// Writes the sheet; lines have no trailing blanks.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let width = self.rows.iter().map(|(label, _)| label.len()).max();
-        let width = width.unwrap_or(0) + 2;
+        let width = self.rows.iter().map(|(label, _)| label.len()).max().unwrap_or(0) + 2;
         for (label, text) in &self.rows {
             let line = format!("{label:width$}{text}");
             writeln!(out, "{}", folded(line.trim_end(), width))?;

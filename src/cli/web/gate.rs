@@ -72,8 +72,7 @@ impl Gate {
     fn opens(&self, path: &str) -> bool {
         let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let is_code = |(code, _): &mut (String, Instant)| path.strip_prefix('/') == Some(code);
-        let taken = opening.take_if(is_code);
-        taken.is_some_and(|(_, until)| Instant::now() <= until)
+        opening.take_if(is_code).is_some_and(|(_, until)| Instant::now() <= until)
     }
 
     /// Returns the answer to a request that gets no page.

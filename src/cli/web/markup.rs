@@ -126,8 +126,7 @@ pub(super) fn host(url: &str) -> Option<&str> {
     let host = if *scheme == "mailto:" {
         rest.split('?').next()
     } else {
-        let authority = rest.split(['/', '?', '#', '\\']).next();
-        authority.and_then(|it| it.rsplit('@').next())
+        rest.split(['/', '?', '#', '\\']).next().and_then(|it| it.rsplit('@').next())
     };
     host.filter(|host| !host.is_empty())
 }

@@ -117,10 +117,7 @@ impl Endpoint {
 
     /// Deletes exactly the object that was read, if nobody wrote since.
     pub(super) async fn delete(&self, live: &Object) -> Result<(), kube::Error> {
-        let text = |pointer: &str| {
-            let value = live.pointer(pointer).and_then(Value::as_str);
-            value.map(str::to_owned)
-        };
+        let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let mut params = DeleteParams::background();
         params.preconditions = Some(Preconditions {
             uid: text("/metadata/uid"),

@@ -395,8 +395,7 @@ impl Args {
     /// Returns the TLS profile as the flags say it, as far as it can be had.
     pub fn tls(&self) -> Result<tls::Offer, tls::NoCurve> {
         let given = |names: &[String]| -> Vec<String> {
-            let names = names.iter().filter(|name| !name.is_empty());
-            names.cloned().collect()
+            names.iter().filter(|name| !name.is_empty()).cloned().collect()
         };
         match self.tls_profile {
             TlsProfile::Cluster | TlsProfile::Intermediate => Ok(tls::Offer::default()),

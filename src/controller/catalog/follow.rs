@@ -141,8 +141,7 @@ impl Follower {
         self.failing.put(&name, None);
         self.ctx.metrics.forget_catalog(&name);
         let store = Arc::clone(&self.ctx.store);
-        let removed = blocking(move || store.remove(&name)).await?;
-        removed.map_err(CatalogError::Remove)
+        blocking(move || store.remove(&name)).await?.map_err(CatalogError::Remove)
     }
 }
 

@@ -170,8 +170,7 @@ impl BlobIndex {
     /// Returns a blob of this index, its text given.
     pub(super) fn meta(&self, blob: &BlobRef, json: String) -> Meta {
         let name = |number: u32| {
-            let name = self.names.get(number as usize);
-            name.map(ToString::to_string).unwrap_or_default()
+            self.names.get(number as usize).map(ToString::to_string).unwrap_or_default()
         };
         Meta { schema: name(blob.schema), package: name(blob.package), name: name(blob.name), json }
     }

@@ -77,8 +77,7 @@ async fn within(
     limit: Duration,
     request: impl Future<Output = Result<Response<Body>, Failure>>,
 ) -> Result<Response<Body>, Failure> {
-    let answer = tokio::time::timeout(limit, request).await;
-    answer.unwrap_or_else(|_| Err(Unanswered(limit).into()))
+    tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(Unanswered(limit).into()))
 }
 
 /// Sends a write as long as this process leads. It is asked again before each step of the request,
@@ -425,8 +424,7 @@ mod tests {
         let api = Api::<ConfigMap>::default_namespaced(client);
         let write = || async {
             let (params, object) = (PostParams::default(), ConfigMap::default());
-            let made = api.create(&params, &object).await;
-            made.map(drop).map_err(|error| error.to_string())
+            api.create(&params, &object).await.map(drop).map_err(|error| error.to_string())
         };
         let refused = write().await.expect_err("it does not lead yet");
         assert!(refused.contains("does not lead"), "{refused}");

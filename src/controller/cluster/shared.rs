@@ -122,8 +122,7 @@ impl SharedWatches {
         let open = lock(&self.open);
         let states = open.values().map(|shared| lock(&shared.state));
         let watched = states.filter(|state| !state.refused);
-        let modes = watched.map(|state| if state.listed { Mode::Shared } else { Mode::Starting });
-        modes.collect()
+        watched.map(|state| if state.listed { Mode::Shared } else { Mode::Starting }).collect()
     }
 
     fn start(&self, kind: &Kind) -> Shared {
@@ -178,8 +177,7 @@ impl State {
 
     /// Returns the revisions that want to hear of an object.
     fn of(&self, place: &Place) -> impl Iterator<Item = String> {
-        let interested = self.interested.get(place);
-        interested.into_iter().flatten().cloned()
+        self.interested.get(place).into_iter().flatten().cloned()
     }
 
     /// Takes in one event of the watch. Returns who is to be woken.

@@ -201,8 +201,7 @@ impl Watches {
             .into_iter()
             .filter(|(_, (kind, places))| self.shared.subscribe(revision, kind, places.clone()));
         let shared: BTreeSet<_> = subscribed.map(|(name, _)| name).collect();
-        let left = targets.into_iter();
-        left.filter(|target| !shared.contains(&name(&target.kind))).collect()
+        targets.into_iter().filter(|target| !shared.contains(&name(&target.kind))).collect()
     }
 
     /// Returns which versions of its objects the watches of `revision` have brought.
@@ -482,8 +481,7 @@ fn events(
         Ok(watcher::Event::InitApply(object)) => {
             let PartialObjectMeta { metadata, .. } = object;
             let version = version(&metadata);
-            let listed = metadata.name.zip(version);
-            listed.map(|(name, version)| Report::Listed(name, version))
+            metadata.name.zip(version).map(|(name, version)| Report::Listed(name, version))
         }
         Ok(watcher::Event::InitDone) => Some(Report::Everything),
         Ok(watcher::Event::Apply(object)) => {

@@ -22,8 +22,7 @@ pub(super) struct Known {
 impl Known {
     /// Returns the Secrets that are to be watched by name.
     pub(super) fn wanted(&self) -> BTreeSet<&SecretName> {
-        let linked = self.linked.iter().flatten();
-        linked.chain(&self.global).collect()
+        self.linked.iter().flatten().chain(&self.global).collect()
     }
 
     /// Says whether everything was read at least once.

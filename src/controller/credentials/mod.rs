@@ -347,8 +347,7 @@ async fn follow_account(client: Client, mut changes: mpsc::Sender<Change>) {
 /// Returns the names of the Secrets that an account names for pulls.
 fn linked(account: &ServiceAccount) -> Vec<String> {
     let references = account.image_pull_secrets.iter().flatten();
-    let names = references.map(|reference| reference.name.clone());
-    names.filter(|name| !name.is_empty()).collect()
+    references.map(|reference| reference.name.clone()).filter(|name| !name.is_empty()).collect()
 }
 
 /// Watches one Secret by its name.

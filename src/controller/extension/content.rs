@@ -169,8 +169,7 @@ impl<K, V> Default for Recent<K, V> {
 impl<K: PartialEq, V: Clone> Recent<K, V> {
     fn get(&self, key: &K) -> Option<V> {
         let kept = self.lock();
-        let found = kept.iter().find(|(other, ..)| other == key);
-        found.map(|(_, value, _)| value.clone())
+        kept.iter().find(|(other, ..)| other == key).map(|(_, value, _)| value.clone())
     }
 
     fn put(&self, key: K, value: V, bytes: usize) {

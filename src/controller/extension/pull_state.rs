@@ -50,8 +50,7 @@ impl PullState {
     /// once: what fails again has to fail with a pull of its own.
     pub(super) fn mended(&self, version: u64) -> Vec<String> {
         let mut failed = self.failed.lock();
-        let mended = failed.extract_if(|_, with| *with != version);
-        mended.map(|(name, _)| name).collect()
+        failed.extract_if(|_, with| *with != version).map(|(name, _)| name).collect()
     }
 
     /// Drops what is remembered of an extension that is gone.
@@ -72,8 +71,7 @@ pub(super) fn secrets(
 ) -> Secrets {
     let named = |catalog: &str| {
         let mut listed = listed.iter().filter(|it| it.name_any() == catalog);
-        let annotation = listed.next()?.annotations().get(policy::PULL_SECRET);
-        annotation.cloned()
+        listed.next()?.annotations().get(policy::PULL_SECRET).cloned()
     };
     let mut secrets = Secrets::new();
     let asked = |name: &str| resolution.catalogs.iter().any(|it| it.name == name);

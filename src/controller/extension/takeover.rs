@@ -179,11 +179,9 @@ pub(super) fn is_of_classic(set: &ClusterObjectSet) -> bool {
 }
 
 fn of_type(secrets: Vec<Secret>, type_: &str) -> impl Iterator<Item = Secret> {
-    let secrets = secrets.into_iter();
-    secrets.filter(move |secret| secret.type_.as_deref() == Some(type_))
+    secrets.into_iter().filter(move |secret| secret.type_.as_deref() == Some(type_))
 }
 
 fn data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
-    let data = secret.data.iter().flatten();
-    data.map(|(key, value)| (key.clone(), value.0.clone())).collect()
+    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }

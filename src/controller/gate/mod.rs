@@ -186,8 +186,7 @@ impl Gate {
                 let version = version
                     .map_err(|error| GateError::Read("the version of Kubernetes", error.into()))?;
                 let version = Version::of_kubernetes(&version.git_version);
-                let release = version.as_ref().and_then(MinorRelease::of_kubernetes);
-                release.map(Some)
+                version.as_ref().and_then(MinorRelease::of_kubernetes).map(Some)
             }
         })
     }

@@ -230,10 +230,8 @@ impl Elector {
         &self,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Failure> {
-        let left = self.election.end().map(|end| {
-            let left = end.saturating_sub(term::uptime());
-            left.min(REQUEST_LIMIT)
-        });
+        let left =
+            self.election.end().map(|end| end.saturating_sub(term::uptime()).min(REQUEST_LIMIT));
         let limit = left.unwrap_or(REQUEST_LIMIT);
         match tokio::time::timeout(limit, request).await {
             Ok(answer) => answer.map_err(|error| Failure::Api(error.into())),

@@ -59,8 +59,7 @@ impl Manager {
                 () = limited => {}
                 () = &mut stop => return Ok(()),
             }
-            let ended = elector.run(leading, stop).await;
-            ended.map_err(|loss| (name.name, loss))
+            elector.run(leading, stop).await.map_err(|loss| (name.name, loss))
         }));
         let turn = async move {
             // Without a sender there is nobody left who could lead.

@@ -120,8 +120,7 @@ pub async fn run(
         .with_config(config)
         .watches_stream(extensions, move |extension| labelled(&revisions, &extension.name_any()))
         .watches_stream(secrets, |secret| {
-            let revision = secret.labels().get(label::REVISION_NAME);
-            revision.map(|name| ObjectRef::<Guarded>::new(name))
+            secret.labels().get(label::REVISION_NAME).map(|name| ObjectRef::<Guarded>::new(name))
         })
         .reconcile_on(woken_revisions)
         .graceful_shutdown_on(shutdown)
@@ -139,8 +138,7 @@ fn labelled(revisions: &reflector::Store<Guarded>, extension: &str) -> Vec<Objec
         owner.is_some_and(|owner| owner == extension)
     };
     let revisions = revisions.state();
-    let found = revisions.iter().filter(of_it);
-    found.map(|guarded| ObjectRef::from_obj(&**guarded)).collect()
+    revisions.iter().filter(of_it).map(|guarded| ObjectRef::from_obj(&**guarded)).collect()
 }
 
 async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>>) {

@@ -114,6 +114,5 @@ impl Context {
 }
 
 fn object_count(set: &ClusterObjectSet) -> usize {
-    let phases = set.spec.phases.iter();
-    phases.map(|phase| phase.objects.len()).sum()
+    set.spec.phases.iter().map(|phase| phase.objects.len()).sum()
 }

@@ -87,8 +87,7 @@ const GROUPS: [(&str, Option<NamedGroup>); 8] = [
 /// Takes the name of a suite that Go has, or nothing.
 pub fn cipher(name: &str) -> Result<String, String> {
     let known = name.is_empty() || suite(name).is_some_and(|_| name.starts_with("TLS_"));
-    let known = known.then(|| name.to_owned());
-    known.ok_or_else(|| format!("unknown cipher {name:?}"))
+    known.then(|| name.to_owned()).ok_or_else(|| format!("unknown cipher {name:?}"))
 }
 
 /// Takes the name of a curve that Go has, or nothing.
@@ -116,6 +115,5 @@ pub(super) fn suite(name: &str) -> Option<Suite> {
 
 pub(super) fn group(name: &str) -> Option<NamedGroup> {
     let mut groups = GROUPS.iter();
-    let found = groups.find(|(one, _)| one.eq_ignore_ascii_case(name));
-    found.and_then(|(_, group)| *group)
+    groups.find(|(one, _)| one.eq_ignore_ascii_case(name)).and_then(|(_, group)| *group)
 }

@@ -107,8 +107,7 @@ impl StrategyDeployment {
     /// Returns the service account that its pods run as.
     pub fn service_account(&self) -> &str {
         let pod = self.template.get("spec").unwrap_or(&Value::Null);
-        let account = pod["serviceAccountName"].as_str();
-        account.filter(|name| !name.is_empty()).unwrap_or("default")
+        pod["serviceAccountName"].as_str().filter(|name| !name.is_empty()).unwrap_or("default")
     }
 }
 

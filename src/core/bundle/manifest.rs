@@ -148,8 +148,7 @@ pub(crate) struct Written {
 pub(crate) fn csv_as_written(files: &Files) -> CsvAsWritten {
     let files = files.iter().filter(|(path, _)| path.starts_with(MANIFESTS));
     let mut objects = files.flat_map(|(path, content)| {
-        let objects = objects(path, content).unwrap_or_default().into_iter();
-        objects.map(move |object| (path, object))
+        objects(path, content).unwrap_or_default().into_iter().map(move |object| (path, object))
     });
     let csv = objects.find(|(_, object)| object.kind() == "ClusterServiceVersion");
     csv.map_or_else(CsvAsWritten::default, |(file, object)| CsvAsWritten {

@@ -74,8 +74,7 @@ fn duplicates<T: Ord>(items: impl Iterator<Item = T>) -> BTreeSet<T> {
     for item in items {
         *counts.entry(item).or_insert(0_usize) += 1;
     }
-    let repeated = counts.into_iter().filter(|&(_, count)| count > 1);
-    repeated.map(|(item, _)| item).collect()
+    counts.into_iter().filter(|&(_, count)| count > 1).map(|(item, _)| item).collect()
 }
 
 fn deployments(bundle: &Bundle) -> impl Iterator<Item = &str> {
@@ -134,8 +133,7 @@ fn package_name(bundle: &Bundle) -> Vec<String> {
 }
 
 fn conversions(bundle: &Bundle) -> impl Iterator<Item = &WebhookDefinition> {
-    let webhooks = bundle.csv.webhooks.iter();
-    webhooks.filter(|webhook| webhook.is_conversion())
+    bundle.csv.webhooks.iter().filter(|webhook| webhook.is_conversion())
 }
 
 fn conversion_install_modes(bundle: &Bundle) -> Vec<String> {

@@ -51,8 +51,7 @@ impl<'a> Canonical<'a> {
 
     /// Returns its members: each key, and the canonical text of its value.
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, &str)> {
-        let members = self.members.iter();
-        members.map(|member| (&*member.key, &self.json[member.value..member.end]))
+        self.members.iter().map(|member| (&*member.key, &self.json[member.value..member.end]))
     }
 }
 

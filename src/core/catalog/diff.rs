@@ -164,16 +164,14 @@ pub fn diff(old: &Content, new: &Content) -> Vec<PackageDiff> {
             (Err(_), Ok(new)) => PackageDiff::of(name, &empty, new.as_ref().unwrap_or(&empty)),
         }
     };
-    let found = names.into_iter().map(of_package);
-    found.filter(|package| !package.is_empty()).collect()
+    names.into_iter().map(of_package).filter(|package| !package.is_empty()).collect()
 }
 
 type Versions<'a> = BTreeMap<String, &'a Bundle>;
 
 /// Returns the bundles of a package that have a version, by that.
 fn versions(package: &PackageIndex) -> Versions<'_> {
-    let bundles = package.bundles.iter();
-    bundles.filter_map(|bundle| Some((version(bundle)?, bundle))).collect()
+    package.bundles.iter().filter_map(|bundle| Some((version(bundle)?, bundle))).collect()
 }
 
 fn release(bundle: &Bundle) -> Option<&VersionRelease> {
@@ -232,8 +230,7 @@ fn stranded(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
         followed || is_head()
     };
     let bundles = old.bundles.iter().rev();
-    let lost = bundles.filter(|bundle| fine(old, bundle) && !fine(new, bundle));
-    lost.filter_map(version).collect()
+    bundles.filter(|bundle| fine(old, bundle) && !fine(new, bundle)).filter_map(version).collect()
 }
 
 fn newly_deprecated(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
@@ -242,8 +239,7 @@ fn newly_deprecated(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
         entries.map(|entry| (entry.schema.clone(), entry.name.clone())).collect()
     };
     let before = names(old);
-    let now = names(new).into_iter();
-    now.filter(|entry| !before.contains(entry)).map(|(_, name)| name).collect()
+    names(new).into_iter().filter(|entry| !before.contains(entry)).map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]

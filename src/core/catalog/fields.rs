@@ -117,8 +117,7 @@ impl<'a> Fields<'a> {
                 .and_then(|fields| decode(&fields))
                 .map_err(|source| FieldError::Element { list, index, source: Box::new(source) })
         };
-        let elements = self.list(list)?.into_iter().enumerate();
-        elements.map(element).collect()
+        self.list(list)?.into_iter().enumerate().map(element).collect()
     }
 }
 

@@ -17,8 +17,7 @@ pub(super) enum Chain<'a> {
 }
 
 fn by_name(channel: &Channel) -> BTreeMap<&str, &Entry> {
-    let entries = channel.entries.iter();
-    entries.map(|entry| (entry.name.as_str(), entry)).collect()
+    channel.entries.iter().map(|entry| (entry.name.as_str(), entry)).collect()
 }
 
 /// Follows `replaces` until it ends or comes to a name that is known; adds the names on the way.

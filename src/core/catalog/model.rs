@@ -216,8 +216,7 @@ impl Bundle {
 
 /// Returns the value of the first property of a type.
 fn first<'a>(properties: &[(String, &'a str)], kind: &str) -> Option<&'a str> {
-    let found = properties.iter().find(|(other, _)| other == kind);
-    found.map(|(_, value)| *value)
+    properties.iter().find(|(other, _)| other == kind).map(|(_, value)| *value)
 }
 
 type VersionResult = Result<VersionRelease, BundleVersionError>;
@@ -251,8 +250,7 @@ fn min_kube_version(value: &str) -> Option<String> {
 impl Channel {
     /// Returns the names that some entry skips, whether they are entries or not.
     pub fn skipped(&self) -> BTreeSet<&str> {
-        let skips = self.entries.iter().flat_map(|entry| &entry.skips);
-        skips.map(String::as_str).collect()
+        self.entries.iter().flat_map(|entry| &entry.skips).map(String::as_str).collect()
     }
 
     /// Returns the names of the entries that no entry replaces or skips.

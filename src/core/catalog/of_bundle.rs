@@ -230,10 +230,8 @@ fn kinds(bundle: &Bundle, csv: &Value) -> Vec<Value> {
             found.push(property(property::GVK, group, &version["name"], &kind));
         }
     }
-    let listed = |pointer: &str| {
-        let list = csv.pointer(pointer).and_then(Value::as_array);
-        list.cloned().unwrap_or_default()
-    };
+    let listed =
+        |pointer: &str| csv.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
     for crd in listed("/spec/customresourcedefinitions/required") {
         let name = crd["name"].as_str().unwrap_or_default();
         let group = name.split_once('.').map_or("", |(_, group)| group);
@@ -301,8 +299,7 @@ fn related_images(bundle: &Bundle, csv: &Value, image: &str) -> Vec<Value> {
     let containers = bundle.csv.deployments.iter().flat_map(|deployment| {
         ["initContainers", "containers"].into_iter().flat_map(|key| {
             let spec = deployment.template.get("spec");
-            let list = spec.and_then(|spec| spec[key].as_array());
-            list.into_iter().flatten()
+            spec.and_then(|spec| spec[key].as_array()).into_iter().flatten()
         })
     });
     let used = containers.filter_map(|container| container["image"].as_str());

@@ -165,8 +165,7 @@ impl Summary {
     fn describe(&mut self, metadata: &Value) {
         let annotation = |key: &str| text(&metadata["annotations"][key]);
         let list = |value: &Value| {
-            let items = value.as_array().into_iter().flatten();
-            items.filter_map(text).collect::<Vec<_>>()
+            value.as_array().into_iter().flatten().filter_map(text).collect::<Vec<_>>()
         };
         self.display_name = text(&metadata["displayName"]);
         self.long_description = text(&metadata["description"]);
@@ -196,8 +195,7 @@ impl BundleSummary {
         let blob = blobs.get(&(schema::BUNDLE, bundle.name.as_str()));
         let metadata = blob.map(metadata).unwrap_or_default();
         let listed = |value: &Value, one: fn(&Value) -> Option<String>| {
-            let items = value.as_array().into_iter().flatten();
-            items.filter_map(one).collect::<Vec<_>>()
+            value.as_array().into_iter().flatten().filter_map(one).collect::<Vec<_>>()
         };
         let supported = |mode: &Value| text(&mode["type"]).filter(|_| mode["supported"] == true);
         let related = blob.map(|blob| &blob["relatedImages"]);

@@ -173,8 +173,7 @@ impl Answer {
 
 /// Returns a text of an object; empty where there is none.
 fn text<'a>(object: &'a Object, pointer: &str) -> &'a str {
-    let found = object.pointer(pointer).and_then(Value::as_str);
-    found.unwrap_or_default()
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the texts of a list.

@@ -186,6 +186,5 @@ fn sorted(list: &Value) -> Vec<String> {
 
 /// Returns what of a list is not in another.
 pub(super) fn without<'a>(all: &'a [String], others: &[String]) -> Vec<&'a str> {
-    let rest = all.iter().filter(|one| !others.contains(one));
-    rest.map(String::as_str).collect()
+    all.iter().filter(|one| !others.contains(one)).map(String::as_str).collect()
 }

@@ -146,8 +146,7 @@ fn named<T: fmt::Display>(mut all: impl ExactSizeIterator<Item = T>) -> String {
 
 /// Returns what is known of the objects of CRDs, a sentence.
 pub fn evidence_text(all: &BTreeMap<String, Evidence>) -> String {
-    let each = all.iter().map(|(crd, evidence)| format!("{crd}: {evidence}"));
-    each.collect::<Vec<_>>().join("; ")
+    all.iter().map(|(crd, evidence)| format!("{crd}: {evidence}")).collect::<Vec<_>>().join("; ")
 }
 
 impl fmt::Display for Evidence {
@@ -189,8 +188,7 @@ fn schema_for(new: &Object, version: &str) -> Option<Value> {
 
 fn validator(schema: &Value) -> Result<Validator, String> {
     let options = jsonschema::options().with_draft(Draft::Draft4);
-    let built = options.build(schema);
-    built.map_err(|error| format!("the new schema cannot be read: {error}"))
+    options.build(schema).map_err(|error| format!("the new schema cannot be read: {error}"))
 }
 
 /// Returns a structural schema as JSON Schema, draft 4. `has_rules` is set if something is left out
@@ -249,8 +247,7 @@ fn required(names: &Value, schema: &Map<String, Value>) -> Vec<Value> {
         let name = name.as_str().unwrap_or_default();
         properties.is_some_and(|all| all[name].get("default").is_some())
     };
-    let names = names.as_array().into_iter().flatten();
-    names.filter(|name| !has_default(name)).cloned().collect()
+    names.as_array().into_iter().flatten().filter(|name| !has_default(name)).cloned().collect()
 }
 
 #[cfg(test)]

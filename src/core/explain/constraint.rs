@@ -135,8 +135,7 @@ fn witnesses(test: &Test) -> Vec<String> {
     let name = |origin: &ProviderOrigin| origin.name().to_owned();
     match test {
         Test::Package { found, .. } => {
-            let matching = found.iter().filter(|found| found.matches);
-            matching.map(|found| name(&found.origin)).collect()
+            found.iter().filter(|found| found.matches).map(|found| name(&found.origin)).collect()
         }
         Test::Kind { found, .. } => match found {
             FoundKind::NotServedYet(origin) => vec![name(origin)],

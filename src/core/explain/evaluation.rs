@@ -159,8 +159,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
 
     /// Returns the filters that a bundle fails, with the data that explains it.
     fn exclusions(&self, position: usize) -> impl Iterator<Item = Finding<'a>> {
-        let failures = self.failures[position].iter();
-        failures.map(move |reason| self.explained(position, reason))
+        self.failures[position].iter().map(move |reason| self.explained(position, reason))
     }
 
     fn explained(&self, position: usize, reason: &resolve::Reason) -> Finding<'a> {

@@ -251,8 +251,7 @@ fn why(code: Code) -> &'static str {
 impl BundleReport<'_> {
     /// Returns the findings that exclude the bundle.
     pub fn exclusions(&self) -> impl Iterator<Item = &Finding<'_>> {
-        let excluding = self.reasons.iter().filter(|reason| reason.excludes());
-        excluding.map(|reason| &reason.finding)
+        self.reasons.iter().filter(|reason| reason.excludes()).map(|reason| &reason.finding)
     }
 
     fn exclusion(&self) -> Option<&Finding<'_>> {

@@ -36,8 +36,7 @@ impl<'a> StepRights<'a> {
         let secrets = issues.iter().map(CertificateRequest::secret_object);
         let arriving: Vec<Object> = objects.map(outline).chain(secrets).collect();
         let key = |object: &Object| {
-            let texts = [object.group(), object.kind(), object.namespace(), object.name()];
-            texts.map(str::to_owned)
+            [object.group(), object.kind(), object.namespace(), object.name()].map(str::to_owned)
         };
         let mut known: HashSet<_> = arriving.iter().map(key).collect();
         let leaving = present.iter().filter(|object| known.insert(key(object)));

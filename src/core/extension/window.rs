@@ -167,8 +167,7 @@ fn parse_days(text: &str) -> Result<Vec<Weekday>, Problem> {
 }
 
 fn time(text: &str) -> Result<Time, Problem> {
-    let parsed = Time::strptime("%H:%M", text);
-    parsed.map_err(|_| Problem::Time(text.to_owned()))
+    Time::strptime("%H:%M", text).map_err(|_| Problem::Time(text.to_owned()))
 }
 
 fn parse_zone(name: &str) -> Result<TimeZone, Problem> {

@@ -209,8 +209,7 @@ mod tests {
                 "namespace": "ns"}),
             ),
         ];
-        let all = own.iter().chain(all).cloned();
-        all.map(|value| Object::from_value(value).unwrap()).collect()
+        own.iter().chain(all).cloned().map(|value| Object::from_value(value).unwrap()).collect()
     }
 
     fn binding(kind: &str, role: &str, subject: &Value) -> Value {

@@ -45,8 +45,7 @@ pub fn report<'a>(
 pub fn readable(rights: &Permissions, limit: usize) -> Vec<String> {
     let places = rights.namespaces();
     let all = places.flat_map(|namespace| {
-        let rules = rights.rules(namespace);
-        rules.into_iter().map(move |rule| sentence(namespace, &rule))
+        rights.rules(namespace).into_iter().map(move |rule| sentence(namespace, &rule))
     });
     let (mut lines, mut left, mut more) = (Vec::new(), limit, 0_usize);
     for line in all {
@@ -87,8 +86,7 @@ pub fn lines(rights: &Permissions) -> Vec<String> {
     let mut lines: Vec<String> = rights
         .namespaces()
         .flat_map(|namespace| {
-            let rules = rights.rules(namespace);
-            rules.into_iter().map(move |rule| line(namespace, &rule))
+            rights.rules(namespace).into_iter().map(move |rule| line(namespace, &rule))
         })
         .collect();
     lines.sort();

@@ -247,8 +247,7 @@ impl CertificateProvider {
         if *self != Self::CertManager {
             return Vec::new();
         }
-        let requests = certificate_requests(csv, namespace).into_iter();
-        requests.flat_map(cert_manager_objects).collect()
+        certificate_requests(csv, namespace).into_iter().flat_map(cert_manager_objects).collect()
     }
 }
 

@@ -33,8 +33,7 @@ const TEMPLATE_KEYS: [&str; 2] = ["metadata", "spec"];
 /// Pods carry every annotation of the ClusterServiceVersion unless they set it themselves, because
 /// operators read them through the downward API, and on top the namespaces they watch and run in.
 pub(super) fn deployments(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
-    let entries = csv.deployments.iter();
-    entries.map(|entry| deployment(entry, csv, options)).collect()
+    csv.deployments.iter().map(|entry| deployment(entry, csv, options)).collect()
 }
 
 fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) -> Object {

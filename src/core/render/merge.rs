@@ -37,8 +37,7 @@ impl Merged {
     }
 
     pub(super) fn into_objects(self) -> Vec<Object> {
-        let objects = self.objects.into_iter();
-        objects.map(|(_, object)| object).collect()
+        self.objects.into_iter().map(|(_, object)| object).collect()
     }
 
     fn add(&mut self, origin: Origin, object: Object) -> Result<(), RenderError> {

@@ -38,8 +38,7 @@ pub(super) fn roles(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
         RolePlacement::TargetsAndInstall | RolePlacement::TargetsOnly => {}
     }
     let pairs = namespaces.into_iter().flat_map(|namespace| {
-        let permissions = csv.permissions.iter();
-        permissions.map(move |permission| (namespace, permission))
+        csv.permissions.iter().map(move |permission| (namespace, permission))
     });
     pairs.flat_map(|(namespace, permission)| grant(csv, permission, namespace, install)).collect()
 }

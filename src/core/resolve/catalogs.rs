@@ -278,8 +278,7 @@ impl Query<'_> {
             return winner;
         }
         let outranks = |walk: &&CatalogSearch<'_>| walk.report.priority >= winner.priority;
-        let better = best_unfit(walks.iter().filter(outranks));
-        better.filter(|it| !is_down(it.bundle)).unwrap_or(winner)
+        best_unfit(walks.iter().filter(outranks)).filter(|it| !is_down(it.bundle)).unwrap_or(winner)
     }
 
     /// Says whether a winner counts although some catalogs could not be read.

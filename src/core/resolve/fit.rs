@@ -75,8 +75,7 @@ impl<'r> ClusterFacts<'r> {
         let found = || {
             let providers = self.others.providers().iter();
             let with = providers.filter(|provider| !provider.constraints().is_empty());
-            let dependents = with.map(|provider| self.dependent(provider));
-            dependents.filter(|it| !it.met.is_empty()).collect()
+            with.map(|provider| self.dependent(provider)).filter(|it| !it.met.is_empty()).collect()
         };
         self.dependents.get_or_init(found)
     }
@@ -117,8 +116,7 @@ pub fn dependents(environment: &Environment) -> Vec<Breakage> {
         };
         view.breakage(dependent)
     };
-    let broken = cluster.dependents().iter().map(broken);
-    broken.filter(|it| !it.constraints.is_empty()).collect()
+    cluster.dependents().iter().map(broken).filter(|it| !it.constraints.is_empty()).collect()
 }
 
 impl View<'_> {

@@ -79,10 +79,8 @@ pub fn controller(live: &Object) -> Option<OwnerReference> {
     let reference = references
         .iter()
         .find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
-    let text = |key: &str| {
-        let value = reference.get(key).and_then(Value::as_str);
-        value.unwrap_or_default().to_owned()
-    };
+    let text =
+        |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     Some(OwnerReference {
         api_version: text("apiVersion"),
         kind: text("kind"),

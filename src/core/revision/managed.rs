@@ -105,8 +105,7 @@ fn reference(owner: &RevisionOwner, controller: bool) -> Value {
 /// Source: applying.md 3.6.
 pub fn fingerprint(content: &Object, live: &Object) -> String {
     let metadata = |key: &str| {
-        let value = live.0.get("metadata").and_then(|metadata| metadata.get(key));
-        value.cloned().unwrap_or_default()
+        live.0.get("metadata").and_then(|metadata| metadata.get(key)).cloned().unwrap_or_default()
     };
     let generation = metadata("generation").as_i64().unwrap_or(0);
     // What others add, as the Deployment controller does, is theirs.
@@ -235,8 +234,7 @@ fn other_references(live: Option<&Object>, owner: &RevisionOwner) -> Vec<Value> 
 }
 
 fn references(live: &Object) -> Vec<Value> {
-    let found = live.pointer("/metadata/ownerReferences");
-    found.and_then(Value::as_array).cloned().unwrap_or_default()
+    live.pointer("/metadata/ownerReferences").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
 fn is_aggregated(object: &Object) -> bool {

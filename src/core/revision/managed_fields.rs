@@ -16,8 +16,7 @@ use crate::object::Object;
 pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> Option<Value> {
     let entries = live.pointer("/metadata/managedFields")?.as_array()?;
     let text = |entry: &Value, key: &str| {
-        let value = entry.get(key).and_then(Value::as_str);
-        value.unwrap_or_default().to_owned()
+        entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let is_update = |entry: &Value| {
         let name = text(entry, "manager");

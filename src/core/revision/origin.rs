@@ -68,8 +68,7 @@ impl Origin {
             (annotation::REVERTED, bundle),
             (annotation::REVERTED_BECAUSE, because),
         ];
-        let given = all.into_iter();
-        given.filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+        all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
     /// Says in a few words what is special about it.

@@ -212,10 +212,9 @@ pub fn removal_groups(phases: &[Phase]) -> Vec<Vec<&Object>> {
         .flat_map(|phase| phase.objects.iter().rev())
         .filter(|object| is_instance(object))
         .collect();
-    let rest = ordered.iter().map(|phase| {
-        let objects = phase.objects.iter().rev();
-        objects.filter(|object| !is_instance(object)).collect()
-    });
+    let rest = ordered
+        .iter()
+        .map(|phase| phase.objects.iter().rev().filter(|object| !is_instance(object)).collect());
     std::iter::once(instances)
         .chain(rest)
         .filter(|group: &Vec<&Object>| !group.is_empty())

@@ -141,8 +141,7 @@ fn condition_equal(
         return unknown("malformed .status.conditions");
     }
     let text = |condition: &Value, key: &str| {
-        let value = condition.get(key).and_then(Value::as_str);
-        value.unwrap_or_default().to_owned()
+        condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let Some(condition) = conditions.iter().find(|entry| text(entry, "type") == probe.type_) else {
         return unknown(&format!("missing {name}"));

@@ -54,8 +54,7 @@ pub fn provider(
 ) -> Provider {
     let annotations = revision.metadata.annotations.as_ref();
     let text = |key: &str| {
-        let found = annotations.and_then(|all| all.get(key));
-        found.map(String::as_str).unwrap_or_default()
+        annotations.and_then(|all| all.get(key)).map(String::as_str).unwrap_or_default()
     };
     Provider::new(
         ProviderOrigin::ClusterExtension(extension.to_owned()),

@@ -58,8 +58,7 @@ impl FromStr for Release {
                 source,
             })
         };
-        let segments = text.split('.').enumerate().map(segment);
-        segments.collect::<Result<_, _>>().map(Self)
+        text.split('.').enumerate().map(segment).collect::<Result<_, _>>().map(Self)
     }
 }
 

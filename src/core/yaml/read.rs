@@ -121,8 +121,7 @@ impl Places {
             let below = match &node.0.value {
                 Inner::Map(entries) => {
                     let mut entries = entries.iter().rev();
-                    let found = entries.find(|(key, _)| key.eq_ignore_ascii_case(part));
-                    found.map(|(_, value)| value)
+                    entries.find(|(key, _)| key.eq_ignore_ascii_case(part)).map(|(_, value)| value)
                 }
                 Inner::List(items) => part.parse::<usize>().ok().and_then(|i| items.get(i)),
                 Inner::Scalar(_) => None,

@@ -295,8 +295,7 @@ pub(crate) fn choose<'e>(
 fn variant_rank(variant: Option<&str>) -> usize {
     let order = ["v8", "v7", "v6", "v5", ""];
     let variant = variant.unwrap_or_default();
-    let rank = order.iter().position(|known| *known == variant);
-    rank.unwrap_or(order.len())
+    order.iter().position(|known| *known == variant).unwrap_or(order.len())
 }
 
 /// Checks layers against the limits before any of them is downloaded.

@@ -488,8 +488,7 @@ pub(crate) async fn within<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, PullError>>,
 ) -> Result<T, PullError> {
-    let timed = tokio::time::timeout(limit, work).await;
-    timed.unwrap_or(Err(PullError::Timeout(limit)))
+    tokio::time::timeout(limit, work).await.unwrap_or(Err(PullError::Timeout(limit)))
 }
 
 #[cfg(test)]

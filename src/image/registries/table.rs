@@ -82,8 +82,7 @@ impl<'t> Table<'t> {
         };
         let list = value.get_ref().as_array();
         let list = list.ok_or_else(|| self.mismatch(name, value, "a list of strings"))?;
-        let texts = list.iter().map(|element| self.string(name, element));
-        texts.collect::<Result<_, _>>().map(Some)
+        list.iter().map(|element| self.string(name, element)).collect::<Result<_, _>>().map(Some)
     }
 
     /// Returns the tables of `key`; an empty list differs from an absent one.
@@ -93,10 +92,9 @@ impl<'t> Table<'t> {
         };
         let wanted = "a list of tables";
         let list = value.get_ref().as_array().ok_or_else(|| self.mismatch(name, value, wanted))?;
-        let tables = list.iter().map(|element| {
-            let table = self.inner(element);
-            table.ok_or_else(|| self.mismatch(name, element, wanted))
-        });
+        let tables = list
+            .iter()
+            .map(|element| self.inner(element).ok_or_else(|| self.mismatch(name, element, wanted)));
         tables.collect::<Result<_, _>>().map(Some)
     }
 

@@ -109,10 +109,7 @@ impl Session {
         let accept = manifest::ACCEPT.join(", ");
         let headers = [(ACCEPT, accept)];
         let response = self.get(&path, &headers, Redirects::SameHost).await?;
-        let header = |name: &str| {
-            let value = response.headers().get(name)?;
-            value.to_str().ok().map(str::to_owned)
-        };
+        let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         let announced = header("docker-content-digest");
         let content_type = header(CONTENT_TYPE.as_str());
         let bytes = body(response, MAX_MANIFEST_BYTES).await?;

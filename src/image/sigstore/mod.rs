@@ -170,8 +170,7 @@ impl Trust {
 
 impl Attachment {
     fn annotation(&self, name: &'static str) -> Result<&str, SignatureError> {
-        let value = self.annotations.get(name);
-        value.map(String::as_str).ok_or(SignatureError::Missing(name))
+        self.annotations.get(name).map(String::as_str).ok_or(SignatureError::Missing(name))
     }
 
     /// Returns the only certificate of the signer.

@@ -160,6 +160,5 @@ fn plain_lines(package: &PackageDiff) -> String {
             image.version, image.before, image.after
         ));
     }
-    let text = lines.iter().map(|line| plain(line));
-    text.collect::<Vec<_>>().join("\n  ") + "\n"
+    lines.iter().map(|line| plain(line)).collect::<Vec<_>>().join("\n  ") + "\n"
 }

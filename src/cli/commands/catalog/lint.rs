@@ -116,10 +116,7 @@ pub(crate) async fn answer(files: FileList) -> anyhow::Result<Report> {
 impl Report {
     /// Counts errors, warnings and notes.
     fn count(&mut self) {
-        let of = |severity| {
-            let findings = self.findings.iter();
-            findings.filter(|it| it.severity == severity).count()
-        };
+        let of = |severity| self.findings.iter().filter(|it| it.severity == severity).count();
         self.counts = Counts {
             errors: of(Severity::Error),
             warnings: of(Severity::Warning),

@@ -114,8 +114,7 @@ pub(crate) async fn add(
         return Ok(Outcome::Done);
     }
     let served = |catalog: &ClusterCatalog| {
-        let serving = current(catalog, types::SERVING);
-        serving.is_some_and(|found| found.status == status::TRUE)
+        current(catalog, types::SERVING).is_some_and(|found| found.status == status::TRUE)
     };
     let time = (args.wait.timeout, Duration::ZERO);
     wait(&client, &args.name, time, ("served", served), out).await

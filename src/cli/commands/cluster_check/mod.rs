@@ -71,8 +71,7 @@ impl Findings {
     /// Returns the extensions that are in the way.
     fn blocking(&self) -> impl Iterator<Item = &Extension> {
         let target = self.platform.as_ref().map(|(_, target)| *target);
-        let extensions = self.extensions.iter();
-        extensions.filter(move |one| target.is_some_and(|target| !one.allows(target)))
+        self.extensions.iter().filter(move |one| target.is_some_and(|target| !one.allows(target)))
     }
 
     /// Returns the release after the one that is gone to, and the extensions that are in its way

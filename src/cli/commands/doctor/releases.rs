@@ -58,6 +58,5 @@ impl Releases {
 }
 
 fn data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
-    let data = secret.data.iter().flatten();
-    data.map(|(key, value)| (key.clone(), value.0.clone())).collect()
+    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }

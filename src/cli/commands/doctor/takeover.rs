@@ -254,8 +254,7 @@ impl Asked<'_> {
     /// Says which revisions of an earlier upstream hold an extension.
     fn older_hold(&self, uid: &str) -> Option<Said> {
         let owned = |one: &&Value| {
-            let owners = one["metadata"]["ownerReferences"].as_array();
-            let mut owners = owners.into_iter().flatten();
+            let mut owners = one["metadata"]["ownerReferences"].as_array().into_iter().flatten();
             owners.any(|owner| owner["uid"] == uid)
         };
         let names = self.older.iter().filter(owned);
@@ -432,8 +431,7 @@ fn desired(
     let nobody = || Account { namespace: String::new(), name: String::new() };
     let valid = ValidExtension::of(extension).ok_or("its spec names no package")?;
     let account = account.cloned().unwrap_or_else(nobody);
-    let desired = release.desired(valid, &account);
-    desired.map_err(|error| olm_core::error::Chain(&error).to_string())
+    release.desired(valid, &account).map_err(|error| olm_core::error::Chain(&error).to_string())
 }
 
 /// Says if an image cannot be had.

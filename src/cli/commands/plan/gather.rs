@@ -166,8 +166,7 @@ pub(crate) async fn back(
     let account = settings.accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
     let client = cluster.own_client();
-    let phases = managed::content(client, set).await;
-    let phases = phases.map_err(|error| Missing::unknown(&error))?;
+    let phases = managed::content(client, set).await.map_err(|error| Missing::unknown(&error))?;
     let course = Course {
         target: BundleRecord::of(set),
         catalog: Origin::of(set).catalog,
@@ -367,8 +366,7 @@ fn issuers(served: &Knowledge<Arc<ServedKinds>>) -> anyhow::Result<Served> {
 }
 
 fn properties(bundle: &Bundle) -> Option<&str> {
-    let properties = bundle.csv.annotations.get(annotation::PROPERTIES);
-    properties.map(String::as_str)
+    bundle.csv.annotations.get(annotation::PROPERTIES).map(String::as_str)
 }
 
 /// Returns the rights that the account lacks, or why they are not known.

@@ -54,10 +54,8 @@ fn headline(plan: &Plan) -> String {
 
 /// Says what changes and what holds it, as lines behind labels.
 fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
-    let count = |action: Action| {
-        let objects = plan.objects.iter();
-        objects.filter(|object| object.action == action).count()
-    };
+    let count =
+        |action: Action| plan.objects.iter().filter(|object| object.action == action).count();
     let counts =
         format!("+{} ~{} -{}", count(Action::Create), count(Action::Change), count(Action::Delete));
     let lacks = plan.account.missing.iter();
@@ -104,8 +102,7 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
 
 fn verdict(crd: &CrdVerdict) -> Vec<String> {
     let waived = crd.waived.iter().map(|text| format!("{text} (let pass)"));
-    let findings = crd.findings.iter().cloned().chain(waived);
-    findings.map(|text| format!("{}: {text}", crd.name)).collect()
+    crd.findings.iter().cloned().chain(waived).map(|text| format!("{}: {text}", crd.name)).collect()
 }
 
 fn difference(of: &Difference) -> Vec<String> {

@@ -165,8 +165,7 @@ fn when(event: &Event) -> Timestamp {
 }
 
 fn times(event: &Event) -> i32 {
-    let series = event.series.as_ref().and_then(|series| series.count);
-    series.or(event.count).unwrap_or(1)
+    event.series.as_ref().and_then(|series| series.count).or(event.count).unwrap_or(1)
 }
 
 pub(super) fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValues {

@@ -346,8 +346,7 @@ fn verdict(bundle: &BundleReport<'_>) -> String {
 
 /// Returns the reasons for a bundle's verdict: one in full, several as codes; then the notes.
 fn why(bundle: &BundleReport<'_>) -> String {
-    let reasons = bundle.reasons.iter();
-    let reasons: Vec<_> = reasons.filter(|it| it.stage != Stage::Note).collect();
+    let reasons: Vec<_> = bundle.reasons.iter().filter(|it| it.stage != Stage::Note).collect();
     match reasons.as_slice() {
         [one] => {
             let mut text = format!("{}: {}", one.finding.code(), one.finding);

@@ -290,8 +290,7 @@ impl Summary {
     /// Returns the bundle that the default channel leads to, else the highest.
     fn newest(&self) -> Option<&Bundle> {
         let head = self.channels.iter().find(|it| it.default).and_then(|it| it.head.as_deref());
-        let named = self.bundles.iter().find(|it| Some(it.version()) == head);
-        named.or_else(|| self.bundles.first())
+        self.bundles.iter().find(|it| Some(it.version()) == head).or_else(|| self.bundles.first())
     }
 
     /// Returns the versions that are shown at once, and the others.
@@ -309,8 +308,7 @@ impl PackagePage {
     /// known.
     fn described(&self) -> Option<&Bundle> {
         let mut bundles = self.package.bundles.iter();
-        let chosen = bundles.find(|it| Some(&it.name) == self.chosen.as_ref());
-        chosen.or_else(|| self.package.newest())
+        bundles.find(|it| Some(&it.name) == self.chosen.as_ref()).or_else(|| self.package.newest())
     }
 
     /// Returns the default channel where it leads to another version than `install` chooses.
@@ -345,8 +343,7 @@ impl PackagePage {
     }
 
     fn description(&self) -> Option<Markup> {
-        let text = self.package.long_description.as_deref();
-        text.map(Markup::markdown)
+        self.package.long_description.as_deref().map(Markup::markdown)
     }
 
     /// Turns to one of the bundles.

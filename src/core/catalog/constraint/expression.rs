@@ -6,10 +6,7 @@ use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 pub(super) fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
-        Expr::Call(call) => {
-            let target = call.target.as_deref();
-            target.into_iter().chain(&call.args).collect()
-        }
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
         Expr::Comprehension(fold) => {
             vec![&fold.iter_range, &fold.accu_init, &fold.loop_cond, &fold.loop_step, &fold.result]
         }

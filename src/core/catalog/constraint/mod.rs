@@ -87,8 +87,7 @@ impl Declared {
             let constraint = parse::property(&property.kind, &property.value)?;
             Some(Self { index, property: property.kind.clone(), constraint })
         };
-        let properties = properties.iter().enumerate();
-        properties.filter_map(declared).collect()
+        properties.iter().enumerate().filter_map(declared).collect()
     }
 }
 

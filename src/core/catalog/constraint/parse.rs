@@ -100,8 +100,7 @@ fn constraint(json: &str, depth: usize) -> Result<Constraint> {
     }
     let mut compound = |name: &str| {
         let children = members.remove(name);
-        let children = children.map(|children| self::children(children.get(), depth + 1));
-        children.transpose()
+        children.map(|children| self::children(children.get(), depth + 1)).transpose()
     };
     demands.extend(compound("all")?.map(Demand::All));
     demands.extend(compound("any")?.map(Demand::Any));
@@ -151,8 +150,7 @@ fn text(members: &mut Members<'_>, name: &str) -> Result<String> {
 /// Returns a message from a catalog in the form in which a condition may show it.
 fn one_line(message: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
-    let message = message.trim().chars().take(MAX_MESSAGE);
-    message.map(printable).collect()
+    message.trim().chars().take(MAX_MESSAGE).map(printable).collect()
 }
 
 fn unreadable(error: FieldError) -> ConstraintError {

@@ -183,10 +183,10 @@ impl Linter {
                 Some((_, Ok(_))) | None => {}
             }
         }
-        let names = channel.entries.iter().flat_map(|entry| {
-            let names = [&entry.name, &entry.replaces].into_iter();
-            names.chain(&entry.skips)
-        });
+        let names = channel
+            .entries
+            .iter()
+            .flat_map(|entry| [&entry.name, &entry.replaces].into_iter().chain(&entry.skips));
         if names.map(String::len).max() > Some(MAX_NAME) {
             return self.too_long(&origin, "a name in the channel");
         }

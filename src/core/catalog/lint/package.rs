@@ -37,14 +37,12 @@ pub(super) struct BundleBlob {
 impl Package {
     /// Returns the names of the channels.
     fn channel_names(&self) -> BTreeSet<&str> {
-        let names = self.channels.iter();
-        names.map(|channel| channel.origin.name.as_str()).collect()
+        self.channels.iter().map(|channel| channel.origin.name.as_str()).collect()
     }
 
     /// Returns the names of the bundles.
     fn bundle_names(&self) -> BTreeSet<&str> {
-        let names = self.bundles.iter();
-        names.map(|bundle| bundle.origin.name.as_str()).collect()
+        self.bundles.iter().map(|bundle| bundle.origin.name.as_str()).collect()
     }
 }
 

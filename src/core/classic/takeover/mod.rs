@@ -98,8 +98,7 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     fn all(&self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
-        let objects = self.classic.iter();
-        objects.filter(move |object| object.kind() == kind && object.group() == GROUP)
+        self.classic.iter().filter(move |object| object.kind() == kind && object.group() == GROUP)
     }
 
     fn beside(&self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
@@ -273,8 +272,7 @@ fn required(csv: &Object) -> BTreeSet<String> {
 }
 
 fn owners(object: &Object) -> impl Iterator<Item = &Value> {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    owners.into_iter().flatten()
+    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Says whether Classic counts an object as installed by a CSV, or by a copy of it.

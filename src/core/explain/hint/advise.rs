@@ -135,8 +135,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let surveys = tied.iter().filter_map(|looked| looked.survey.as_ref());
         let mut offered: Vec<_> = surveys
             .flat_map(|survey| {
-                let candidates = survey.candidates.iter();
-                candidates.filter_map(|position| survey.version(*position))
+                survey.candidates.iter().filter_map(|position| survey.version(*position))
             })
             .collect();
         offered.sort_by(|a, b| b.precedence(a));

@@ -177,8 +177,7 @@ pub(super) fn hints<'a>(
     what_if: &WhatIf<'a, '_>,
     all: &[CatalogEvaluation<'a, '_>],
 ) -> Vec<Hint<'a>> {
-    let suggestions = advise::suggestions(what_if, all);
-    suggestions.into_iter().map(Hint::from).collect()
+    advise::suggestions(what_if, all).into_iter().map(Hint::from).collect()
 }
 
 impl fmt::Display for Suggestion<'_> {

@@ -78,8 +78,7 @@ impl Question {
         }
         found.sort_by(|(a, _), (b, _)| a.precedence(b));
         found.dedup_by(|(a, _), (b, _)| a.precedence(b).is_eq());
-        let nearest = found.into_iter().take(MAX_TRIED);
-        nearest.map(|(it, max)| (it.recorded(), max)).collect()
+        found.into_iter().take(MAX_TRIED).map(|(it, max)| (it.recorded(), max)).collect()
     }
 
     /// Returns a catalog that should be asked and cannot be read.

@@ -88,8 +88,7 @@ impl<'a> Facts<'a> {
 
     /// Returns the revision, if it is not there already.
     fn new_revision(&self) -> Option<&'a Desired> {
-        let new = self.revision.filter(|(_, change)| *change != Change::Unchanged);
-        new.map(|(desired, _)| desired)
+        self.revision.filter(|(_, change)| *change != Change::Unchanged).map(|(desired, _)| desired)
     }
 
     /// Returns which approval the step takes.

@@ -176,8 +176,7 @@ impl Permissions {
 
     /// Returns the namespaces that hold rights, the empty one (cluster-wide) first.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        let held = self.0.iter().filter(|(_, rights)| !rights.is_empty());
-        held.map(|(namespace, _)| &**namespace)
+        self.0.iter().filter(|(_, rights)| !rights.is_empty()).map(|(namespace, _)| &**namespace)
     }
 
     /// Says whether a holder of this set may do `right` in a namespace (empty: cluster-wide).

@@ -453,10 +453,7 @@ struct RoleReference<'a> {
 impl<'a> RoleReference<'a> {
     /// Reads `roleRef`. OpenShift's older API has no kind there: with a namespace it is a Role.
     fn of(binding: &'a Object) -> Self {
-        let text = |pointer| {
-            let value = binding.pointer(pointer).and_then(Value::as_str);
-            value.unwrap_or_default()
-        };
+        let text = |pointer| binding.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let kind = match (text("/roleRef/kind"), text("/roleRef/namespace")) {
             ("", "") => "ClusterRole",
             ("", _) => "Role",

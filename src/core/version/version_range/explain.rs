@@ -12,8 +12,7 @@ impl VersionRange {
     /// Example: `>=1.0 <2.0 || 3.x` refuses 2.5.0 for `<2.0` and `3.x`.
     pub fn refusing_terms(&self, version: &Version) -> Vec<&str> {
         let refusing = |terms: &'_ Vec<Term>| terms.iter().position(|term| !term.holds(version));
-        let groups = self.groups.iter();
-        groups.filter_map(|terms| Some(terms[refusing(terms)?].text.as_str())).collect()
+        self.groups.iter().filter_map(|terms| Some(terms[refusing(terms)?].text.as_str())).collect()
     }
 
     /// Returns a range that contains a prerelease and is otherwise this one: `-0` is added to the
