@@ -1,5 +1,6 @@
 //! One rule of a Role or `ClusterRole`, as RBAC writes it.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The API group of roles and bindings.
@@ -11,7 +12,8 @@ pub(super) const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
 ///
 /// Lists keep their order. A rule that names both resources and paths grants both, though the API
 /// server refuses to store it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct PolicyRule {
     /// API groups, `""` for the core group, `*` for all.
     pub api_groups: Vec<String>,
@@ -22,6 +24,7 @@ pub struct PolicyRule {
     /// Verbs, `*` for all.
     pub verbs: Vec<String>,
     /// Paths, where a final `*` stands for any rest. Only cluster-wide rules may have them.
+    #[serde(rename = "nonResourceURLs")]
     pub non_resource_urls: Vec<String>,
 }
 
