@@ -75,16 +75,7 @@ fn role(half: Half, reach: Reach) -> Option<String> {
 
 /// Returns one entry of `rules`, below what needs it.
 fn rule(right: &Right) -> String {
-    let rule = &right.rule;
-    let lists = [
-        ("apiGroups", &rule.api_groups),
-        ("resources", &rule.resources),
-        ("resourceNames", &rule.resource_names),
-        ("nonResourceURLs", &rule.non_resource_urls),
-        ("verbs", &rule.verbs),
-    ];
-    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    let lists = lists.map(|(key, list)| {
+    let lists = right.rule.lists().map(|(key, list)| {
         let quoted = |item: &String| if item.is_empty() { "\"\"".to_owned() } else { item.clone() };
         let list: Vec<_> = list.iter().map(quoted).collect();
         format!("{key}: [{}]\n", list.join(", "))

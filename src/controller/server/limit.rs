@@ -1,7 +1,10 @@
 //! How many connections a listener has, and how long it writes to one that does not read.
 //!
 //! Connections beyond the limits are closed when they are accepted, so that those that are served
-//! are served well. Source: deploying.md 5.4.
+//! are served well. hyper has one limit for the rest between two requests and the head after it, the
+//! longer one here: what is shorter, and what concerns writing, is kept here.
+//!
+//! Source: deploying.md 5.4.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

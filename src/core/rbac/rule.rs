@@ -1,7 +1,7 @@
 //! One rule of a Role or `ClusterRole`, as RBAC writes it.
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The API group of roles and bindings.
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
@@ -52,8 +52,8 @@ impl PolicyRule {
         }
     }
 
-    /// Returns the rule as an entry of `rules`, without its empty lists.
-    pub fn to_value(&self) -> Value {
+    /// Returns its lists that are not empty, by name, in the order of manifests.
+    pub fn lists(&self) -> impl Iterator<Item = (&'static str, &Vec<String>)> {
         let lists = [
             ("apiGroups", &self.api_groups),
             ("resources", &self.resources),
@@ -61,11 +61,13 @@ impl PolicyRule {
             ("nonResourceURLs", &self.non_resource_urls),
             ("verbs", &self.verbs),
         ];
-        let entries = lists
-            .into_iter()
-            .filter(|(_, list)| !list.is_empty())
-            .map(|(key, list)| (key.to_owned(), Value::from(list.clone())));
-        Value::Object(entries.collect::<Map<_, _>>())
+        lists.into_iter().filter(|(_, list)| !list.is_empty())
+    }
+
+    /// Returns the rule as an entry of `rules`, without its empty lists.
+    pub fn to_value(&self) -> Value {
+        let entries = self.lists().map(|(key, list)| (key.to_owned(), Value::from(list.clone())));
+        Value::Object(entries.collect())
     }
 }
 
