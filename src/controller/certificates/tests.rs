@@ -116,7 +116,7 @@ fn callers_learn_a_ca_before_servers_use_it() {
 }
 
 fn authority_of(data: &Data) -> Ca {
-    State::parse(data, start()).map(|state| state.authority.newest).ok().unwrap()
+    State::parse(data, start()).unwrap().authority.newest
 }
 
 #[test]
