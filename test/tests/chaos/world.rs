@@ -32,6 +32,8 @@ use crate::user::User;
 /// How long the cluster must not change to count as settled.
 const QUIET: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(250);
+/// Minutes that a rollout of 1.1.0 has; fewer cannot be asked for.
+pub(crate) const DEADLINE: i64 = 10;
 /// How long a stage may take to settle; after an outage this includes the longest retry delay.
 const SETTLED: Duration = Duration::from_mins(6);
 /// After this time the remaining differences are printed, for whoever watches the test.
@@ -125,10 +127,11 @@ impl World {
         );
     }
 
-    /// Makes some requests of the controller get no response for `SILENCE_SECONDS`, until the rules
-    /// are stopped; the API server carries out some of the writes among them.
-    pub(crate) fn fall_silent(&self, random: &mut Random) -> Vec<RuleId> {
+    /// Makes some requests of the controller get no response for `SILENCE_SECONDS`, or a tenth of
+    /// that, until the rules are stopped; the API server carries out some of the writes among them.
+    pub(crate) fn fall_silent(&self, random: &mut Random, long: bool) -> Vec<RuleId> {
         let silence = Duration::from_secs(setting("SILENCE_SECONDS", 30));
+        let silence = if long { silence } else { silence / 10 };
         let rules = [(Rule::writes().unanswered(silence), 2), (Rule::any().silent(silence), 2)];
         self.fail(rules, random)
     }
@@ -171,11 +174,23 @@ impl World {
         }
     }
 
-    /// Returns `stage`, or a rollback where nobody can go back to a revision: its only one of 1.0.0 was
+    /// Plays stages that were rehearsed, without disturbances.
+    pub(crate) async fn plays(&mut self, stages: &[Stage]) {
+        for &stage in stages {
+            let started = Instant::now();
+            self.begin(stage).await;
+            self.ends_as_undisturbed(stage).await;
+            self.clear_after(stage).await;
+            println!("{stage:?} again: equal, {:.1?}", started.elapsed());
+        }
+    }
+
+    /// Returns `stage`, or a rollback where nothing can go back to a revision: its only one of 1.0.0 was
     /// deleted by hand.
     pub(crate) async fn possible(&self, stage: Stage) -> Stage {
-        if stage == Stage::StepBack {
-            for actor in &self.actors {
+        if matches!(stage, Stage::StepBack | Stage::Revert) {
+            let goes_back = |actor: &&Actor| stage == Stage::StepBack || actor.reverts_in(stage);
+            for actor in self.actors.iter().filter(goes_back) {
                 if first_revision(&actor.extension(&self.client)).await.is_none() {
                     return Stage::Rollback;
                 }
@@ -208,6 +223,11 @@ impl World {
         if stage == Stage::Orphan {
             self.before = state::uids(&self.client).await.expect("it can be read");
         }
+        if stage == Stage::Revert {
+            // Whoever finds that a rollout has timed out need not be who said it.
+            self.kill();
+            self.time_out().await;
+        }
         for actor in &self.actors {
             let extension = actor.extension(&self.client);
             match stage {
@@ -219,10 +239,14 @@ impl World {
                     // A version without a CRD that has objects would be refused from here on.
                     let allowed = json!({"crdUpgradeSafety": {"enforcement": "None"}});
                     let spec = json!({"install": {"preflight": allowed},
+                        "progressDeadlineMinutes": DEADLINE,
                         "source": {"catalog": {"version": "1.1.0"}}});
                     extension.patch_spec(spec).await;
                 }
-                Stage::Rollback => {
+                Stage::Revert if actor.reverts_in(stage) => {
+                    actor.scene.annotate(policy::ON_FAILURE, "Rollback");
+                }
+                Stage::Rollback | Stage::Revert => {
                     let forced = json!({
                         "version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified",
                     });
@@ -243,6 +267,9 @@ impl World {
                 Stage::Folder => folder::delete(self.plane, actor, &self.life).await,
                 Stage::Empty => {}
             }
+        }
+        if stage == Stage::Revert {
+            self.restart();
         }
     }
 
@@ -278,6 +305,16 @@ impl World {
     pub(crate) fn first(&self) -> (&Scene, Extension) {
         let actor = &self.actors[0];
         (&actor.scene, actor.extension(&self.client))
+    }
+
+    /// Says whether `stage` is unfinished, as far as OLM's own kinds tell.
+    pub(crate) async fn is_unfinished(&self, stage: Stage) -> bool {
+        if stage == Stage::Folder {
+            // A kind that cannot be listed is being removed.
+            return folder::left(self).await != Ok(Vec::new());
+        }
+        let ours = State::read_ours(&self.client).await;
+        ours.is_ok_and(|ours| !self.compared(&self.undisturbed[&stage].ours(), &ours).is_empty())
     }
 
     /// Returns the differences between the cluster and the undisturbed end of `stage`: OLM's own
@@ -325,9 +362,12 @@ impl World {
         let what = format!("{stage:?} ends as it does undisturbed");
         let within = match stage {
             Stage::Empty | Stage::Uninstall | Stage::Folder => UNINSTALL,
-            Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::StepBack | Stage::Orphan => {
-                SETTLED
-            }
+            Stage::Install
+            | Stage::Upgrade
+            | Stage::Rollback
+            | Stage::StepBack
+            | Stage::Revert
+            | Stage::Orphan => SETTLED,
         };
         let (started, told) = (Instant::now(), AtomicBool::new(false));
         wait::until(&what, within, || async {
@@ -408,7 +448,12 @@ impl World {
     /// Removes what a stage leaves behind on purpose.
     pub(crate) async fn clear_after(&mut self, stage: Stage) {
         match stage {
-            Stage::Empty | Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::StepBack => {}
+            Stage::Empty
+            | Stage::Install
+            | Stage::Upgrade
+            | Stage::Rollback
+            | Stage::StepBack
+            | Stage::Revert => {}
             Stage::Uninstall
                 if self.undisturbed[&stage].len() == self.undisturbed[&Stage::Empty].len() =>
             {
