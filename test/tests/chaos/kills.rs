@@ -133,9 +133,12 @@ async fn play(run: &Run, mut world: World, mut random: Random) {
             1 => world.fall_silent(&mut random, round % 6 == 1),
             _ => Vec::new(),
         };
+        let mut times = Vec::new();
         for stage in stages {
+            let begun = Instant::now();
             let stage = world.possible(stage).await;
             tally.disturb(&mut world, &mut random, stage).await;
+            times.push(format!("{stage:?} {:.0?}", begun.elapsed()));
         }
         for rule in slow {
             world.proxy.stop(rule);
@@ -146,9 +149,10 @@ async fn play(run: &Run, mut world: World, mut random: Random) {
         all.add(tally);
         let verdict = run.verdict();
         println!(
-            "round {round}/{} held ({:.1?}); so far {}, {verdict}",
+            "round {round}/{} held ({:.1?}: {}); so far {}, {verdict}",
             run.rounds,
             started.elapsed(),
+            times.join(", "),
             all.brief()
         );
     }
