@@ -135,6 +135,7 @@ impl Context {
         self.reconciler.forget(extension);
         self.revisions.forget(extension);
         self.metrics.update_offered(&name, None);
+        self.metrics.support_ends(&name, None);
         self.rbac.forget(&Waiter::Extension(name));
         self.discovery.changed();
     }

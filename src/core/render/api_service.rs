@@ -47,7 +47,7 @@ fn api_service(definition: &ApiServiceDefinition, options: &RenderOptions) -> Ob
 }
 
 /// Returns the bindings of the account of each deployment that serves an API.
-pub(super) fn bindings(csv: &Csv, namespace: &str) -> Vec<Object> {
+pub fn bindings(csv: &Csv, namespace: &str) -> Vec<Object> {
     let serves = |name: &str| csv.api_services.iter().any(|it| it.deployment_name == name);
     csv.deployments
         .iter()
