@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn what_declares_no_limit_is_only_said_of_the_catalog() {
         let (version, supports) = ("1.1.0".to_owned(), MaxVersion::NotDeclared);
-        let lift = Lift::Version { version, supports, step: Step::Itself };
+        let lift = Lift::Version { version, supports, step: LiftStep::Itself };
         let want = "1.1.0 (its catalog declares no limit) lifts it and is applied automatically";
         assert_eq!(lift.text("quay"), want);
     }
