@@ -5,7 +5,7 @@
 # Usage: hack/chart.sh FOLDER [IMAGE]    (make chart IMAGE=)
 set -euo pipefail
 
-folder=$(rm -rf "$1" && mkdir -p "$1/files" && cd "$1" && pwd)
+folder=$(rm -rf "$1" && mkdir -p "$1/files" "$1/crds" && cd "$1" && pwd)
 image=${2:-olm-controller:latest}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
@@ -19,12 +19,16 @@ work=$(mktemp -d target/.chart-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 write() { # file, lines of a kustomization
   printf '%s\n' 'sortOptions: {order: legacy}' "${@:2}" >"$work/kustomization.yaml"
-  target/local-cluster kubectl kustomize "$work" >"$folder/files/$1"
+  target/local-cluster kubectl kustomize "$work" >"$folder/$1"
 }
-write install.yaml 'resources: [../../config/default]' 'components: [../../config/components/ha]'
-write default-account.yaml 'components: [../../config/components/default-account]'
-write monitoring.yaml 'components: [../../config/components/monitoring]'
-write catalogs.yaml 'resources: [../../config/catalogs]'
+write files/install.yaml 'resources: [../../config/default]' 'components: [../../config/components/ha]'
+write files/default-account.yaml 'components: [../../config/components/default-account]'
+write files/monitoring.yaml 'components: [../../config/components/monitoring]'
+write files/catalogs.yaml 'resources: [../../config/catalogs]'
+# With what makes them part of the release that the documents name (templates/objects.yaml).
+write crds/crds.yaml 'resources: [../../config/crd]' \
+  'labels: [{pairs: {app.kubernetes.io/managed-by: Helm}}]' \
+  'commonAnnotations: {meta.helm.sh/release-name: olm, meta.helm.sh/release-namespace: olmv1-system}'
 
 helm lint --strict --quiet "$folder"
 for values in policies=false,catalogs=false defaultAccount=true,monitoring=true,uninstallPolicy=RetainCRDs; do

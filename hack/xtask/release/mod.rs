@@ -157,7 +157,7 @@ fn image(root: &Path, release: &Release<'_>) -> anyhow::Result<Vec<File>> {
 fn chart(root: &Path, release: &Release<'_>) -> anyhow::Result<File> {
     let folder = root.join("target/chart").join(CHART);
     let mut files = Vec::new();
-    for directory in ["", "files", "templates"] {
+    for directory in ["", "crds", "files", "templates"] {
         let path = folder.join(directory);
         let entries = fs::read_dir(&path)
             .with_context(|| format!("{}: run `make chart` first", path.display()))?;

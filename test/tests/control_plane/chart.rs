@@ -39,7 +39,8 @@ async fn helm_installs_upgrades_and_removes_the_controller_and_keeps_data() {
 
     helm(&install, &["install", RELEASE, &chart, "--create-namespace"]);
     plane.kubectl(&CATALOG);
-    // The kinds are served now: the catalog becomes part of the release.
+    let manifest = helm(&install, &["get", "manifest", RELEASE]);
+    assert!(manifest.contains("kind: CustomResourceDefinition"), "an upgrade would keep old kinds");
     let upgrade = ["upgrade", RELEASE, &chart, "--set=replicas=2,uninstallPolicy=RetainCRDs"];
     helm(&install, &upgrade);
     plane.kubectl(&CATALOG);
