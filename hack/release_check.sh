@@ -20,7 +20,7 @@ echo "sums: as in SHA256SUMS"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 helm lint --strict --quiet "$chart"
-helm template olm "$chart" --namespace olmv1-system >"$work/chart.yaml"
+helm template olm "$chart" --namespace olmv1-system --kube-version 1.36 >"$work/chart.yaml"
 images=$(sed -n 's/^ *image: \(.*@sha256:.*\)$/\1/p' "$folder"/{install,openshift,upstream-compatible}.yaml "$work/chart.yaml")
 image=$(sort -u <<<"$images")
 if [[ $(wc -l <<<"$images") != 6 || $(wc -l <<<"$image") != 1 ]]; then

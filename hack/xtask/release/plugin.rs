@@ -43,12 +43,12 @@ const PLATFORMS: [Platform; 5] = [
 ];
 
 impl Platform {
-    /// Says whether a release without it is none.
+    /// Returns whether nothing is released without it.
     pub(super) fn is_required(self) -> bool {
         self.os == "linux"
     }
 
-    /// Returns the platforms that a release cannot be without: those of the image.
+    /// Returns those platforms, which are also those of the image.
     pub(super) fn required() -> impl Iterator<Item = Self> {
         PLATFORMS.into_iter().filter(|it| it.is_required())
     }
