@@ -160,11 +160,15 @@ impl Read for FileReader<'_> {
 }
 
 /// Reads at a position, whatever else reads the file.
+#[cfg(unix)]
 pub(crate) fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-    #[cfg(unix)]
-    return file.read_at(buffer, position);
-    #[cfg(windows)]
-    return file.seek_read(buffer, position);
+    file.read_at(buffer, position)
+}
+
+/// Reads at a position, whatever else reads the file.
+#[cfg(windows)]
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+    file.seek_read(buffer, position)
 }
 
 impl fmt::Debug for Files {
