@@ -56,6 +56,10 @@ release: tools-image tools-helm ## Everything of a release into target/release-f
 	target/debug/xtask release "$(VERSION)" --image "$$image" --source "$(SOURCE)"
 	@hack/release_check.sh "$(VERSION)"
 
+.PHONY: release-check
+release-check: tools-helm ## Check again what `make release` has written (VERSION=vX.Y.Z)
+	@hack/release_check.sh "$(VERSION)"
+
 .PHONY: tools-helm
 tools-helm: prerequisites
 	@hack/tools.sh helm
