@@ -18,9 +18,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::keys::label;
+use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
+use olm_cluster::{built_in_kinds, classic_providers, installed, kinds};
 use olm_core::catalog::Content;
 use olm_core::catalog::read::Meta;
 use olm_core::extension::{Policy, Question, ValidExtension, going_back, settled_on};
@@ -29,7 +31,7 @@ use olm_core::resolve::{
     self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds,
     UpdatePolicy,
 };
-use olm_core::revision::{self, BundleRecord, Origin};
+use olm_core::revision::{self, BundleRecord, Origin, Phase};
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
 use olm_core::status::is_true;
 use olm_core::version::Version;
@@ -41,7 +43,6 @@ pub(crate) use content::{CatalogAccess, Whole, answers, owner};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
-use crate::managed;
 use crate::output::{self, Hinted, Outcome, one_line};
 use crate::settings::{Settings, SettingsFlags};
 
@@ -379,7 +380,7 @@ impl Cluster {
         };
         let reading = state.installed.iter().map(|(name, set)| async move {
             // As the controller: what cannot be read defines nothing.
-            let phases = managed::content(&self.client, set).await.unwrap_or_default();
+            let phases = self.content(set).await.unwrap_or_default();
             revision::provider(name, set, revision::served_kinds(&phases))
         });
         // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
@@ -425,6 +426,13 @@ impl Cluster {
         let found = catalogs.find(|found| found.name_any() == catalog);
         let found = found.with_context(|| format!("there is no ClusterCatalog {catalog:?}"))?;
         self.transport.blobs(found, package).await
+    }
+
+    /// Reads what a revision holds.
+    pub(crate) async fn content(&self, set: &ClusterObjectSet) -> anyhow::Result<Vec<Phase>> {
+        let namespace = self.system_namespace().await;
+        let namespace = namespace.unwrap_or_else(|_| SYSTEM_NAMESPACE.to_owned());
+        Ok(olm_cluster::content(&self.client, set, &namespace).await?)
     }
 
     /// Returns the settings of the controller; read once.
@@ -474,28 +482,16 @@ impl Cluster {
     ) -> anyhow::Result<(Environment, Vec<(String, ClusterObjectSet)>)> {
         let version = self.client.apiserver_version().await;
         let version = version.context("reading the version of the cluster")?;
-        let core = self.client.list_core_api_versions_aggregated().await;
-        let others = self.client.list_api_groups_aggregated().await;
-        let mut served = ServedKinds::default();
-        for list in [core, others] {
-            let list = list.context("reading what the cluster serves")?;
-            served.add_discovery(&serde_json::to_value(list)?);
-        }
-        let revisions = Api::<ClusterObjectSet>::all(self.client.clone())
-            .list(&ListParams::default())
-            .await
-            .context("listing ClusterObjectSets")?;
-        let mut by_owner = revision::installed_by_owner(revisions.items);
-        let extensions = self.extensions().await?;
-        let installed: Vec<_> = extensions
-            .iter()
-            .filter(|extension| extension.metadata.deletion_timestamp.is_none())
-            .filter_map(|it| Some((it.name_any(), by_owner.remove(&it.uid()?)?)))
-            .collect();
+        let client = &self.client;
+        let served = async { kinds(client, built_in_kinds(client).await?).await };
+        let served = served.await.context("reading what the cluster serves")?;
+        let installed = installed(client, &ListParams::default()).await;
+        let installed = installed.context("listing ClusterExtensions and ClusterObjectSets")?;
         let providers = installed.iter();
         let providers = providers.map(|(name, set)| revision::provider(name, set, BTreeSet::new()));
         let classic = if settings.controller.counts_classic() {
-            self.classic_providers().await
+            let listed = classic_providers(client).await;
+            listed.context("listing ClusterServiceVersions")
         } else {
             Ok(Vec::new())
         };
@@ -517,19 +513,6 @@ impl Cluster {
             providers,
         };
         Ok((environment, installed))
-    }
-
-    /// Reads what OLM Classic has installed; nothing where it is not.
-    async fn classic_providers(&self) -> anyhow::Result<Vec<Provider>> {
-        let request = http::Request::get(revision::CSVS_PATH).body(Vec::new())?;
-        match self.client.request::<serde_json::Value>(request).await {
-            Ok(listed) => {
-                let items = listed["items"].as_array().into_iter().flatten();
-                Ok(items.filter_map(revision::csv_provider).collect())
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-            Err(error) => Err(error).context("listing ClusterServiceVersions"),
-        }
     }
 
     async fn served(&self, catalog: &ClusterCatalog, package: &str) -> Served {
