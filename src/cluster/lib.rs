@@ -18,6 +18,6 @@ pub use content::{
 pub use crds::{CRDS, Unread, crds, empty, judged, leaving};
 pub use discovery::{built_in_kinds, classic_providers, installed, kinds};
 pub use error::{ApiError, code, message};
-pub use platform::{operator_condition, proxies};
+pub use platform::{operator_condition, proxies, requires_approval};
 pub use request::join_bounded;
 pub use reviews::reviews;

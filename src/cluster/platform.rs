@@ -1,6 +1,9 @@
-//! What operators are told and tell: OpenShift's proxies, and OperatorConditions.
+//! What of the cluster decides about a step: OpenShift's proxies, OperatorConditions, the label of the
+//! install namespace.
 
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use olm_core::extension;
 use olm_core::render::{OPERATOR_CONDITION_API, OPERATOR_CONDITIONS};
 use serde_json::Value;
 
@@ -24,4 +27,19 @@ pub async fn operator_condition(
         "/apis/{OPERATOR_CONDITION_API}/namespaces/{namespace}/{OPERATOR_CONDITIONS}/{name}"
     );
     read(client, &path).await
+}
+
+/// Says whether each step of an extension in a namespace has to be approved by its plan: everywhere, or
+/// by the label of the namespace.
+pub async fn requires_approval(
+    client: &Client,
+    everywhere: bool,
+    namespace: &str,
+) -> Result<bool, kube::Error> {
+    if everywhere {
+        return Ok(true);
+    }
+    let found = Api::<Namespace>::all(client.clone()).get_metadata_opt(namespace).await?;
+    let labels = found.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
+    Ok(extension::requires_approval(everywhere, labels))
 }

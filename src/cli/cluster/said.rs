@@ -3,12 +3,10 @@
 //! Source: plugin.md 5.
 
 use anyhow::Context as _;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
-use kube::api::Api;
 use olm_api::ClusterExtension;
-use olm_cluster::{operator_condition, proxies};
-use olm_core::extension::{Answer, Goal, Question, ValidExtension, requires_approval, reverted};
+use olm_cluster::{operator_condition, proxies, requires_approval};
+use olm_core::extension::{Answer, Goal, Question, ValidExtension, reverted};
 use olm_core::operator_condition::{NotUpgradeable, held};
 use olm_core::render::{Additions, ProxyVariables};
 use olm_core::revision::BundleRecord;
@@ -62,14 +60,9 @@ impl Cluster {
         extension: ValidExtension<'_>,
     ) -> anyhow::Result<bool> {
         let everywhere = self.state().await?.controller().require_approval;
-        if everywhere {
-            return Ok(true);
-        }
         let name = &extension.spec.namespace;
-        let found = Api::<Namespace>::all(self.client.clone()).get_metadata_opt(name).await;
-        let found = found.with_context(|| format!("reading namespace {name}"))?;
-        let labels = found.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
-        Ok(requires_approval(everywhere, labels))
+        let requires = requires_approval(&self.client, everywhere, name).await;
+        requires.with_context(|| format!("reading namespace {name}"))
     }
 
     /// Returns the proxies that an operator gets, if it is to have some.
