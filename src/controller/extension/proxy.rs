@@ -9,13 +9,12 @@ use futures::{Stream, StreamExt as _, stream};
 use kube::api::{Api, NotUsed};
 use kube::core::{ApiResource, GroupVersionKind, Object};
 use olm_cluster::proxies;
-use olm_core::extension::Policy;
+use olm_core::extension::{Extras, Policy};
 use olm_core::render::ProxyVariables;
 use olm_core::rights::OPENSHIFT;
 use serde_json::Value;
 
 use super::Context;
-use super::content::Extras;
 use super::error::ExtensionError;
 use crate::cluster::{ApiError, named};
 

@@ -13,16 +13,15 @@ use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
 use olm_core::extension::holds::{Judgement, RbacPreflight, definitions};
 use olm_core::extension::{
-    Course, Policy, Source, StepRights, ValidExtension, desired, going_back, issued_again,
-    recorded_issuer, said,
+    Course, Extras, Policy, Rendering, Source, StepRights, ValidExtension, desired, going_back,
+    issued_again, recorded_issuer, said,
 };
 use olm_core::object::Object;
 use olm_core::plan::{Before, Crds, Plan, Proposed};
 use olm_core::rbac::{Held, Permissions, trimming};
 use olm_core::render::{
-    Additions, CertificateProvider, CertificateRequest, CertificateSource, ProxyVariables,
-    RolePlacement, Served, Settings, certificate_needs, choose_certificates, handover,
-    render_configured,
+    CertificateProvider, CertificateRequest, CertificateSource, Served, certificate_needs,
+    choose_certificates,
 };
 use olm_core::resolve::{Knowledge, ServedKinds};
 use olm_core::revision::{
@@ -65,8 +64,7 @@ struct Renderer<'a> {
     recorded: Option<CertificateSource>,
     served: Served,
     /// What is added.
-    additions: &'a Additions,
-    proxy: ProxyVariables,
+    extras: Extras,
     /// What was taken instead of what could not be read.
     notes: Vec<String>,
 }
@@ -111,8 +109,8 @@ pub(crate) async fn make(
     let renderer = Renderer::new(valid, state, &snapshot, &revisions);
     let mut renderer = renderer.map_err(|error| Missing::unknown(&error))?;
     renderer.notes.extend(deprecations);
-    let proxies = cluster.proxies(renderer.additions).await;
-    renderer.proxy = proxies.map_err(|error| Missing::unknown(&error))?;
+    let proxies = cluster.proxies(&renderer.extras.additions).await;
+    renderer.extras.proxy = proxies.map_err(|error| Missing::unknown(&error))?;
     let loaded = load_image(&course.target.image).await;
     let (bundle, digest) = loaded.map_err(|error| Missing::unknown(&error))?;
     let content = renderer.content(&bundle, &course.target)?;
@@ -258,16 +256,16 @@ impl<'a> Renderer<'a> {
     fn new(
         extension: ValidExtension<'a>,
         state: &'a ClusterState,
-        snapshot: &'a ExtensionSnapshot,
+        snapshot: &ExtensionSnapshot,
         revisions: &[ClusterObjectSet],
     ) -> anyhow::Result<Self> {
+        let additions = &snapshot.question.policy.additions;
         Ok(Self {
             extension,
             state,
             recorded: recorded_issuer(revisions),
             served: issuers(&snapshot.environment.served)?,
-            additions: &snapshot.question.policy.additions,
-            proxy: ProxyVariables::default(),
+            extras: Extras { additions: additions.clone(), ..Extras::default() },
             notes: Vec::new(),
         })
     }
@@ -286,28 +284,10 @@ impl<'a> Renderer<'a> {
                 CertificateProvider::SelfSigned { ca_bundle: String::new() }
             }
         });
-        let inline = self.extension.inline_config();
-        let mut rendered = render_configured(
-            bundle,
-            &Settings {
-                install_namespace: namespace,
-                inline: inline.as_ref(),
-                features: settings.features(),
-                role_placement: RolePlacement::default(),
-                certificates: provider,
-            },
-        )?;
-        let name = self.extension.object.name_any();
-        let place = (name.as_str(), namespace.as_str());
-        let objects = &mut rendered.objects;
-        self.additions.add(objects, bundle, place, &self.proxy);
-        let objects = handover::prepare_for_revision(
-            rendered.objects,
-            &name,
-            &target.package,
-            &target.version,
-        );
-        Ok(Content { phases: phases(objects)?, requests: rendered.certificate_requests })
+        let (features, extras) = (settings.features(), &self.extras);
+        let rendering = Rendering::of(self.extension, target, features, (provider, extras));
+        let rendered = rendering.render(bundle)?;
+        Ok(Content { phases: phases(rendered.objects)?, requests: rendered.certificate_requests })
     }
 
     /// Reads what is installed; where that is not possible, what its bundle becomes now.
