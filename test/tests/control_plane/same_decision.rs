@@ -200,6 +200,8 @@ enum State {
     Narrows,
     /// The next version is installed.
     Newer,
+    /// The spec asks for the first version.
+    Pinned,
     /// The next version was rolled out, failed, and was taken back.
     TakenBack,
     /// There is no next version; the first one has other content, which is accepted or not.
@@ -322,6 +324,7 @@ impl Row {
             | State::Secrets
             | State::Narrows
             | State::Newer
+            | State::Pinned
             | State::TakenBack => {}
             State::Altered(accepted) => {
                 let mut bundle = Bundle::new("1.0.0");
@@ -367,7 +370,9 @@ impl Row {
         for (key, value) in &self.annotations {
             scene.annotate(key, value);
         }
-        extension.patch_catalog(json!({"version": null})).await;
+        if self.state != State::Pinned {
+            extension.patch_catalog(json!({"version": null})).await;
+        }
         if self.state == State::TakenBack {
             // As the controller leaves it once the deadline is over, which is ten minutes at least.
             let generation = extension.get().await.metadata.generation;
@@ -576,6 +581,7 @@ async fn the_controller_does_what_the_plugin_said_about_annotations() {
     let rows = vec![
         row("paused", "1.1.0", false).with(policy::PAUSED, "true").held_by("pause"),
         row("resumed", "1.1.0", true).with(policy::PAUSED, "false"),
+        row("pinned", "1.1.0", false).while_is(State::Pinned),
         row("word", "1.1.0", false).with(policy::UPGRADE, "Sometimes"),
         row("key", "1.1.0", false).with("policy.olm.operatorframework.io/unheard-of", "true"),
         row("back", "1.1.0", false).with(policy::ROLLBACK_TO, "7"),
