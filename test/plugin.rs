@@ -43,6 +43,7 @@ pub fn command(plane: &ControlPlane, args: &[&str]) -> Command {
         .arg("--kubeconfig")
         .arg(&plane.addresses.kubeconfig)
         .env_remove("KUBECONFIG")
+        .env("XDG_CACHE_HOME", plane.addresses.dir.join("cache"))
         .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf);
     command
 }
@@ -111,6 +112,7 @@ impl Page {
                 .arg(&addresses.controller_ca)
                 .args(args)
                 .env_remove("KUBECONFIG")
+                .env("XDG_CACHE_HOME", addresses.dir.join("cache"))
                 .env("CONTAINERS_REGISTRIES_CONF", &addresses.registries_conf);
         })
     }
