@@ -8,9 +8,8 @@ use kube::core::GroupVersionKind;
 use kube::discovery::{ApiResource, Scope, pinned_kind};
 use kube::error::DiscoveryError;
 use kube::{Api, Client};
+use olm_cluster::code;
 use olm_core::object::{Identity, Object};
-
-use super::error::code;
 
 /// A kind as the cluster serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]

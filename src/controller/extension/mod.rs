@@ -47,11 +47,11 @@ use olm_core::crd_safety::Rules;
 use olm_core::error::{Chain, Classify as _};
 use olm_core::extension::holds::RbacPreflight;
 use olm_core::extension::{
-    Defaults, Goal, Policy, Question, Return, ValidExtension, going_back, reverted, settled_on,
+    Defaults, Extras, Goal, Policy, Question, Return, ValidExtension, going_back, reverted,
 };
 use olm_core::render::{CertificateSource, ProxyVariables};
 use olm_core::resolve::Options;
-use olm_core::revision::{Account, AccountRule, BundleRecord, Origin, states};
+use olm_core::revision::{Account, AccountRule};
 use olm_core::uninstall::UninstallPolicy;
 use olm_image::{BundleCache, Resolved};
 
@@ -79,7 +79,6 @@ use crate::reconcile::{Deadline, Reconciler};
 use crate::revision::KnownRevisions;
 use crate::seen::Seen;
 use crate::telemetry::Metrics;
-use content::Extras;
 use enact::Enacted;
 use moved::Moved;
 use outcome::Outcome;
@@ -355,20 +354,12 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
 impl Attempt<'_> {
     /// Does what the annotations say, else what the catalogs offer.
     async fn follow(&self, policy: Policy) -> Outcome {
-        let (now, extension) = (Timestamp::now(), self.extension.object);
+        let now = Timestamp::now();
         let back = match going_back(&policy, self.revisions, now) {
             Ok(back) => back,
             Err(error) => return ExtensionError::Rollback(error).into(),
         };
-        let installed = states(self.revisions).installed;
-        let question = Question {
-            filter: self.extension.filter.clone(),
-            policy,
-            installed: installed.map(BundleRecord::of),
-            came_from: installed.and_then(|set| Origin::of(set).catalog),
-            rolling: settled_on(extension, back.as_ref(), self.revisions, now),
-            now,
-        };
+        let question = Question::of(self.extension, policy, back.as_ref(), self.revisions, now);
         self.pursue(&question, back).await
     }
 
