@@ -43,16 +43,26 @@ image-compare: tools-image built ## Build the image here and in another folder, 
 push: built ## Push what `make image` has built (IMAGE=HOST/REPOSITORY:TAG, FORCE=1 moves a tag)
 	target/debug/xtask push-image "$(IMAGE)" $(if $(FORCE),--force)
 
+# What a release of the image is called where nobody names a registry, and where its files will be.
+release: IMAGE := $(or $(IMAGE),olm-controller:$(VERSION))
+release: SOURCE := $(or $(SOURCE),https://example.com/olm-controller)
 .PHONY: release
-release: ## Everything of a release into target/release-files (VERSION=vX.Y.Z, IMAGE=HOST/REPOSITORY:TAG, SOURCE=URL of the repository)
-	@test -n "$(VERSION)" -a -n "$(IMAGE)" || { echo "name VERSION=vX.Y.Z and IMAGE=HOST/REPOSITORY:TAG, where the image will be" >&2; exit 1; }
-	$(MAKE) image
-	$(MAKE) install-yaml IMAGE="$(IMAGE)"
-	target/debug/xtask release "$(VERSION)" $(if $(SOURCE),--source "$(SOURCE)")
+release: tools-image tools-helm ## Everything of a release into target/release-files, checked (VERSION=vX.Y.Z, IMAGE=HOST/REPOSITORY:TAG, SOURCE=URL of the repository)
+	@test -n "$(VERSION)" || { echo "name VERSION=vX.Y.Z" >&2; exit 1; }
+	@hack/tools.sh windows darwin || true # what is missing is reported with what stops the build
+	$(MAKE) image ARCH=amd64,arm64
+	image="$$(target/debug/xtask image --pin "$(IMAGE)")"; \
+	$(MAKE) install-yaml chart IMAGE="$$image"; \
+	target/debug/xtask release "$(VERSION)" --image "$$image" --source "$(SOURCE)"
+	@hack/release_check.sh "$(VERSION)"
 
 .PHONY: release-check
-release-check: prerequisites ## Check what `make release` has written with SOURCE=: sums, krew's own validation, an install by krew (VERSION=vX.Y.Z)
+release-check: tools-helm ## Check again what `make release` has written (VERSION=vX.Y.Z)
 	@hack/release_check.sh "$(VERSION)"
+
+.PHONY: tools-helm
+tools-helm: prerequisites
+	@hack/tools.sh helm
 
 comma := ,
 .PHONY: tools-image
@@ -75,6 +85,13 @@ MANIFESTS := target/manifests
 .PHONY: install-yaml
 install-yaml: local-cluster ## Write install.yaml and the other overlays as files into target/manifests (IMAGE=HOST/REPOSITORY:TAG)
 	hack/install_yaml.sh "$(MANIFESTS)" "$(IMAGE)"
+
+# The Helm chart, from the same parts.
+CHART := target/chart/olm-controller
+
+.PHONY: chart
+chart: local-cluster tools-helm ## Write the Helm chart into target/chart, checked by Helm (IMAGE=)
+	hack/chart.sh "$(CHART)" "$(IMAGE)"
 
 .PHONY: local-cluster
 local-cluster: prerequisites ## Build the local control plane (several minutes the first time)
@@ -141,7 +158,7 @@ LONG := --skip under_load_fail_no_request --skip a_roll_out_that_fails --skip a_
 SOME := takeover:: catalog_holds:: crd_changes:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence::
 
 .PHONY: test-full
-test-full: built ## The tests whose point is time, size, another installer or another release (SHORT=1: some of each, minutes; else two hours)
+test-full: built $(if $(SHORT),,chart) ## The tests whose point is time, size, another installer or another release (SHORT=1: some of each, minutes; else two hours)
 	@hack/slowest.sh $(CONTROL_PLANE) --ignored --test-threads=$(THREADS) $(LONG) $(if $(SHORT),$(SOME))
 	$(if $(SHORT),,$(MAKE) test-matrix availability test-deadlines)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes what each overlay of config makes as one file, with the image that the pods run.
 #
-# Usage: hack/install_yaml.sh FOLDER [HOST/REPOSITORY:TAG]    (make install-yaml IMAGE=)
+# Usage: hack/install_yaml.sh FOLDER [HOST/REPOSITORY:TAG | HOST/REPOSITORY@DIGEST]    (make install-yaml IMAGE=)
 set -euo pipefail
 
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -9,11 +9,13 @@ image=${2:-}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 images="[]"
-if [[ -n $image ]]; then
+if [[ $image == *@* ]]; then
+  images="[{name: olm-controller, newName: \"${image%@*}\", digest: \"${image#*@}\"}]"
+elif [[ -n $image ]]; then
   name=${image%:*}
   tag=${image##*:}
-  if [[ $name == "$image" || $tag == */* || $name == *@* ]]; then
-    echo "IMAGE=$image: name a tag, as HOST/REPOSITORY:TAG" >&2
+  if [[ $name == "$image" || $tag == */* ]]; then
+    echo "IMAGE=$image: name a tag, as HOST/REPOSITORY:TAG, or a digest" >&2
     exit 2
   fi
   images="[{name: olm-controller, newName: \"$name\", newTag: \"$tag\"}]"
@@ -30,3 +32,4 @@ write() { # overlay, file
 write default install.yaml
 write openshift openshift.yaml
 write upstream-compatible upstream-compatible.yaml
+write catalogs catalogs.yaml

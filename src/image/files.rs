@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
+#[cfg(unix)]
 use std::os::unix::fs::FileExt as _;
+#[cfg(windows)]
+use std::os::windows::fs::FileExt as _;
 
 use tempfile::{SpooledData, SpooledTempFile};
 
@@ -145,7 +148,7 @@ impl Read for FileReader<'_> {
                 let start = usize::try_from(self.span.start).unwrap_or(usize::MAX);
                 bytes.get(start..).unwrap_or_default().read(buffer)?
             }
-            Data::File(file) => file.read_at(buffer, self.span.start)?,
+            Data::File(file) => read_at(file, buffer, self.span.start)?,
         };
         if read == 0 && wanted > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -154,6 +157,18 @@ impl Read for FileReader<'_> {
         self.span.len -= read as u64;
         Ok(read)
     }
+}
+
+/// Reads at a position, whatever else reads the file.
+#[cfg(unix)]
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+    file.read_at(buffer, position)
+}
+
+/// Reads at a position, whatever else reads the file.
+#[cfg(windows)]
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+    file.seek_read(buffer, position)
 }
 
 impl fmt::Debug for Files {

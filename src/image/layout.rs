@@ -155,6 +155,11 @@ impl Layout {
         builder.into_inner().map(drop).map_err(failed)
     }
 
+    /// Returns the digest of the index.
+    pub fn digest(&self) -> Result<Digest, LayoutError> {
+        Ok(Digest::sha256(&self.index()?.1))
+    }
+
     /// Returns the images of the index with their platforms.
     pub fn images(&self) -> Result<Vec<BuiltImage>, LayoutError> {
         let (path, index) = self.index()?;
@@ -338,6 +343,7 @@ mod tests {
             images.iter().map(BuiltImage::digest).collect::<Vec<_>>()
         };
         assert_eq!(digests(&read), digests(&layout));
+        assert_eq!(read.digest().unwrap(), index().digest());
         let contents = read.contents().unwrap();
         assert_eq!(Digest::sha256(&contents.index), index().digest());
         assert_eq!(contents.manifests.len(), 3);

@@ -35,6 +35,8 @@ use program::Architecture;
 /// Media type of a `CycloneDX` document.
 const CYCLONEDX: &str = "application/vnd.cyclonedx+json";
 const TITLE: &str = "olm-controller";
+/// What follows the hash of a commit where files differ from it.
+const DIRTY: &str = "-dirty";
 const DESCRIPTION: &str = "Installs and upgrades Kubernetes operators from catalogs: the OLM v1 ClusterExtension controller";
 
 /// Flags of `xtask image`.
@@ -49,6 +51,9 @@ pub(crate) struct ImageArgs {
     /// Writes the file system of the image of this machine's architecture below the folder
     #[arg(long, value_name = "FOLDER")]
     unpack: Option<PathBuf>,
+    /// Prints HOST/REPOSITORY:TAG with the digest of the image in target/image instead of the tag
+    #[arg(long, value_name = "IMAGE")]
+    pin: Option<String>,
 }
 
 /// Flags of `xtask push-image`.
@@ -74,7 +79,7 @@ pub(crate) struct Commit {
 /// Builds, checks or unpacks the image.
 pub(crate) fn run(root: &Path, args: &ImageArgs) -> anyhow::Result<String> {
     let folder = root.join("target/image");
-    if !args.check && args.unpack.is_none() {
+    if !args.check && args.unpack.is_none() && args.pin.is_none() {
         return build(root, &folder, &args.arch);
     }
     let layout = Layout::open(&folder)
@@ -86,6 +91,11 @@ pub(crate) fn run(root: &Path, args: &ImageArgs) -> anyhow::Result<String> {
     if let Some(target) = &args.unpack {
         rootfs::unpack(&layout, &Platform::host(), target)?;
         let _ = writeln!(said, "unpacked into {}", target.display());
+    }
+    if let Some(image) = &args.pin {
+        let split = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
+        let (name, _) = split.context("name a tag, as HOST/REPOSITORY:TAG")?;
+        let _ = writeln!(said, "{name}@{}", layout.digest()?);
     }
     Ok(said)
 }
@@ -187,13 +197,18 @@ impl Commit {
         let (id, seconds) = shown.trim().split_once(' ').context("git log printed nothing")?;
         let changes =
             output(Command::new("git").current_dir(root).args(["status", "--porcelain"]))?;
-        let dirty = if changes.is_empty() { "" } else { "-dirty" };
+        let dirty = if changes.is_empty() { "" } else { DIRTY };
         Ok(Self { id: format!("{id}{dirty}"), time: Timestamp::from_second(seconds.parse()?)? })
+    }
+
+    /// Says whether files differ from it, in the word of `version`.
+    pub(crate) fn state(&self) -> &'static str {
+        if self.id.ends_with(DIRTY) { "dirty" } else { "clean" }
     }
 }
 
 /// Runs a command and returns what it prints.
-fn output(command: &mut Command) -> anyhow::Result<String> {
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("run {name}"))?;
     ensure!(output.status.success(), "{name} failed: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,7 +1,8 @@
 //! Builds the program: static, for musl, with zig as the C compiler and linker.
 
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use anyhow::{Context as _, ensure};
@@ -11,6 +12,9 @@ use super::{Commit, output};
 
 /// What separates flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\x1f";
+/// How many errors of a build are repeated at most, and how much of each.
+const ERRORS: usize = 3;
+const ERROR_CHARACTERS: usize = 200;
 
 /// An architecture images are built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -39,6 +43,11 @@ impl Architecture {
     }
 }
 
+/// Returns the name of a program's file on a target of the compiler.
+pub(crate) fn file_name(program: &str, target: &str) -> String {
+    if target.contains("windows") { format!("{program}.exe") } else { program.to_owned() }
+}
+
 /// Builds a program of this repository for a target of the compiler, and returns the file's content.
 pub(crate) fn build(
     root: &Path,
@@ -50,11 +59,14 @@ pub(crate) fn build(
     let renamed = renamed(&root)?;
     let mut flags: Vec<String> =
         renamed.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")).collect();
-    let musl = root.join("hack/xtask/image/musl.c");
-    flags.push(format!("-Clink-arg={}", musl.display()));
+    if target.ends_with("musl") {
+        let musl = root.join("hack/xtask/image/musl.c");
+        flags.push(format!("-Clink-arg={}", musl.display()));
+    }
     let c_flags: Vec<String> =
         renamed.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
-    let status = Command::new("cargo")
+    let mut cargo = Command::new("cargo");
+    cargo
         .current_dir(&root)
         .args(["zigbuild", "--release", "--locked"])
         .args(["--package", program, "--target", target])
@@ -63,12 +75,34 @@ pub(crate) fn build(
         .env("SOURCE_DATE_EPOCH", commit.time.as_second().to_string())
         .env("OLM_COMMIT", &commit.id)
         .env("OLM_DATE", commit.time.to_string())
-        .status()
-        .context("run cargo zigbuild")?;
-    ensure!(status.success(), "{program} was not built for {target}");
+        .env("OLM_STATE", commit.state())
+        .stderr(Stdio::piped());
+    if target.contains("windows") {
+        // Instead of an assembler that nothing else needs, what the crate brings along.
+        cargo.env("AWS_LC_SYS_PREBUILT_NASM", "1");
+    }
+    let mut building = cargo.spawn().context("run cargo zigbuild")?;
+    let errors = building.stderr.take().map(errors).transpose()?.unwrap_or_default();
+    let status = building.wait()?;
+    ensure!(status.success(), "{program} was not built for {target}: {}", errors.join("; "));
     let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let file = folder.join(target).join("release").join(program);
+    let file = folder.join(target).join("release").join(file_name(program, target));
     fs::read(&file).with_context(|| file.display().to_string())
+}
+
+/// Shows what a build says, and returns the first of its errors.
+fn errors(said: impl Read) -> io::Result<Vec<String>> {
+    let mut errors = Vec::new();
+    for line in BufReader::new(said).split(b'\n') {
+        let line = line?;
+        io::stderr().write_all(&[&line[..], b"\n"].concat())?;
+        let line = String::from_utf8_lossy(&line);
+        let found = line.trim_start_matches(['=', ' ']).trim_start_matches("note: ");
+        if found.starts_with("error") && errors.len() < ERRORS {
+            errors.push(found.chars().take(ERROR_CHARACTERS).collect());
+        }
+    }
+    Ok(errors)
 }
 
 /// Returns the folders of this machine that would show in the program, and what is put in their
@@ -85,4 +119,25 @@ fn renamed(root: &Path) -> anyhow::Result<Vec<(String, &'static str)>> {
         (root.display().to_string(), "/olm-controller"),
         (target.display().to_string(), "/olm-controller/target"),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stops_a_build_is_found_in_what_it_says() {
+        let said = "   Compiling a\nerror: linking with `zigcc` failed: exit status: 1\n  = note: \
+                    some arguments are omitted\n  = note: error: unable to find framework 'Security'\n";
+        let found = errors(said.as_bytes()).unwrap();
+        assert_eq!(
+            found,
+            [
+                "error: linking with `zigcc` failed: exit status: 1",
+                "error: unable to find framework 'Security'"
+            ]
+        );
+        assert_eq!(file_name("kubectl-olm", "x86_64-pc-windows-gnu"), "kubectl-olm.exe");
+        assert_eq!(file_name("kubectl-olm", "aarch64-apple-darwin"), "kubectl-olm");
+    }
 }

@@ -5,8 +5,9 @@
 //! Source: plugin.md 1.3.
 
 use std::env;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
+#[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,8 @@ use std::time::SystemTime;
 
 use reqwest::Url;
 
-/// The only rights on its directory: those of the user.
+/// The only rights on its directory: those of the user. Elsewhere it is private because of where it is.
+#[cfg(unix)]
 const MODE: u32 = 0o700;
 /// Most bytes and files that are kept: all are listed once by each process that adds one.
 const MOST: Size = Size { bytes: 1 << 30, files: 2000 };
@@ -74,8 +76,11 @@ impl Cache {
 
     fn open(directory: PathBuf, most: Size) -> io::Result<Self> {
         let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(MODE).create(&directory)?;
-        fs::set_permissions(&directory, Permissions::from_mode(MODE))?;
+        #[cfg(unix)]
+        builder.mode(MODE);
+        builder.recursive(true).create(&directory)?;
+        #[cfg(unix)]
+        fs::set_permissions(&directory, fs::Permissions::from_mode(MODE))?;
         Ok(Self { directory, most, size: Mutex::default() })
     }
 

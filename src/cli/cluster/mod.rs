@@ -16,22 +16,21 @@ use kube::api::{Api, ListParams};
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt as _};
-use olm_api::conditions::types;
 use olm_api::keys::label;
+use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
-use olm_core::catalog::Content;
+use olm_cluster::{built_in_kinds, classic_providers, installed, kinds};
 use olm_core::catalog::read::Meta;
-use olm_core::extension::{Policy, Question, ValidExtension, going_back, settled_on};
+use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
 use olm_core::resolve::{
     self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds,
     UpdatePolicy,
 };
-use olm_core::revision::{self, BundleRecord, Origin};
+use olm_core::revision::{self, Phase};
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
-use olm_core::status::is_true;
 use olm_core::version::Version;
 use tokio::sync::OnceCell;
 use tower::util::MapRequestLayer;
@@ -41,7 +40,6 @@ pub(crate) use content::{CatalogAccess, Whole, answers, owner};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
-use crate::managed;
 use crate::output::{self, Hinted, Outcome, one_line};
 use crate::settings::{Settings, SettingsFlags};
 
@@ -108,59 +106,17 @@ pub(crate) struct ExtensionSnapshot {
     /// What it asks for, what its annotations say, and what is installed.
     pub(crate) question: Question,
     /// Every catalog of the cluster, by name, with what it has of the package.
-    pub(crate) catalogs: Vec<Served>,
+    pub(crate) catalogs: Vec<KnownCatalog>,
     /// What the cluster runs, serves and has installed.
     pub(crate) environment: Environment,
     /// How the controller resolves it.
     pub(crate) options: Options,
 }
 
-/// A catalog of the cluster with its content for one package.
-#[derive(Debug)]
-pub(crate) struct Served {
-    name: String,
-    labels: BTreeMap<String, String>,
-    priority: i32,
-    enabled: bool,
-    problem: Option<CatalogProblem>,
-    content: Option<Content>,
-}
-
-impl Served {
-    /// Makes a catalog that is named on the command line, with its content or why there is none.
-    pub(crate) fn named(name: &str, priority: i32, content: Result<Content, String>) -> Self {
-        let labels = [(label::METADATA_NAME.to_owned(), name.to_owned())];
-        let (content, problem) = match content {
-            Ok(content) => (Some(content), None),
-            Err(cause) => (None, Some(CatalogProblem::FetchFailed(cause))),
-        };
-        Self {
-            name: name.to_owned(),
-            labels: labels.into(),
-            priority,
-            enabled: true,
-            problem,
-            content,
-        }
-    }
-
-    /// Returns the catalog in the form that resolution takes.
-    pub(crate) fn as_catalog(&self) -> Catalog<'_> {
-        Catalog {
-            name: &self.name,
-            labels: self.labels.clone(),
-            priority: self.priority,
-            enabled: self.enabled,
-            problem: self.problem.clone(),
-            content: self.content.as_ref(),
-        }
-    }
-}
-
 impl ExtensionSnapshot {
     /// Returns the catalogs in the form that resolution takes.
     pub(crate) fn catalogs(&self) -> Vec<Catalog<'_>> {
-        self.catalogs.iter().map(Served::as_catalog).collect()
+        self.catalogs.iter().map(KnownCatalog::as_catalog).collect()
     }
 
     /// Says whether the answer depends on what is installed, with the kinds that this defines.
@@ -323,46 +279,31 @@ impl Cluster {
         extension: &ClusterExtension,
     ) -> anyhow::Result<ExtensionSnapshot> {
         let name = &extension.name_any();
-        let filter = ValidExtension::of(extension)
-            .map(|valid| valid.filter.clone())
-            .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
+        let valid = ValidExtension::of(extension);
+        let valid = valid.with_context(|| format!("ClusterExtension {name:?} names no package"))?;
         let defaults = self.state().await?.controller().defaults();
         let revisions = self.revisions(name).await?;
-        let installed = revision::states(&revisions).installed;
         let (policy, now) = (Policy::of(extension.annotations(), defaults)?, Timestamp::now());
         let back = going_back(&policy, &revisions, now)?;
-        let question = Question {
-            filter,
-            policy,
-            installed: installed.map(BundleRecord::of),
-            came_from: installed.and_then(|set| Origin::of(set).catalog),
-            rolling: settled_on(extension, back.as_ref(), &revisions, now),
-            now,
-        };
+        let question = Question::of(valid, policy, back.as_ref(), &revisions, now);
         self.asked(name, question).await
     }
 
     /// Reads what the catalogs offer a new extension.
     pub(crate) async fn offers(&self, filter: CatalogFilter) -> anyhow::Result<ExtensionSnapshot> {
-        let question = Question {
-            filter,
-            policy: Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?,
-            installed: None,
-            came_from: None,
-            rolling: None,
-            now: Timestamp::now(),
-        };
+        let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?;
+        let question = Question::new(filter, policy, Timestamp::now());
         self.asked("", question).await
     }
 
     async fn asked(&self, name: &str, question: Question) -> anyhow::Result<ExtensionSnapshot> {
         let state = self.state().await?;
         // A catalog whose content cannot be fetched is not a failure: its problem says why.
-        let served = state.catalogs.iter();
-        let served = served.map(|catalog| self.served(catalog, &question.filter.package_name));
+        let known = state.catalogs.iter();
+        let known = known.map(|catalog| self.known(catalog, &question.filter.package_name));
         // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
-        let served: Vec<_> = served.collect();
-        let catalogs = stream::iter(served).buffered(AT_ONCE).collect().await;
+        let known: Vec<_> = known.collect();
+        let catalogs = stream::iter(known).buffered(AT_ONCE).collect().await;
         let options = question.options(state.controller().resolution());
         let environment = Environment { resolving: name.to_owned(), ..state.environment.clone() };
         let mut snapshot = ExtensionSnapshot { question, catalogs, environment, options };
@@ -379,7 +320,7 @@ impl Cluster {
         };
         let reading = state.installed.iter().map(|(name, set)| async move {
             // As the controller: what cannot be read defines nothing.
-            let phases = managed::content(&self.client, set).await.unwrap_or_default();
+            let phases = self.content(set).await.unwrap_or_default();
             revision::provider(name, set, revision::served_kinds(&phases))
         });
         // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
@@ -425,6 +366,13 @@ impl Cluster {
         let found = catalogs.find(|found| found.name_any() == catalog);
         let found = found.with_context(|| format!("there is no ClusterCatalog {catalog:?}"))?;
         self.transport.blobs(found, package).await
+    }
+
+    /// Reads what a revision holds.
+    pub(crate) async fn content(&self, set: &ClusterObjectSet) -> anyhow::Result<Vec<Phase>> {
+        let namespace = self.system_namespace().await;
+        let namespace = namespace.unwrap_or_else(|_| SYSTEM_NAMESPACE.to_owned());
+        Ok(olm_cluster::content(&self.client, set, &namespace).await?)
     }
 
     /// Returns the settings of the controller; read once.
@@ -474,28 +422,16 @@ impl Cluster {
     ) -> anyhow::Result<(Environment, Vec<(String, ClusterObjectSet)>)> {
         let version = self.client.apiserver_version().await;
         let version = version.context("reading the version of the cluster")?;
-        let core = self.client.list_core_api_versions_aggregated().await;
-        let others = self.client.list_api_groups_aggregated().await;
-        let mut served = ServedKinds::default();
-        for list in [core, others] {
-            let list = list.context("reading what the cluster serves")?;
-            served.add_discovery(&serde_json::to_value(list)?);
-        }
-        let revisions = Api::<ClusterObjectSet>::all(self.client.clone())
-            .list(&ListParams::default())
-            .await
-            .context("listing ClusterObjectSets")?;
-        let mut by_owner = revision::installed_by_owner(revisions.items);
-        let extensions = self.extensions().await?;
-        let installed: Vec<_> = extensions
-            .iter()
-            .filter(|extension| extension.metadata.deletion_timestamp.is_none())
-            .filter_map(|it| Some((it.name_any(), by_owner.remove(&it.uid()?)?)))
-            .collect();
+        let client = &self.client;
+        let served = async { kinds(client, built_in_kinds(client).await?).await };
+        let served = served.await.context("reading what the cluster serves")?;
+        let installed = installed(client, &ListParams::default()).await;
+        let installed = installed.context("listing ClusterExtensions and ClusterObjectSets")?;
         let providers = installed.iter();
         let providers = providers.map(|(name, set)| revision::provider(name, set, BTreeSet::new()));
         let classic = if settings.controller.counts_classic() {
-            self.classic_providers().await
+            let listed = classic_providers(client).await;
+            listed.context("listing ClusterServiceVersions")
         } else {
             Ok(Vec::new())
         };
@@ -519,36 +455,13 @@ impl Cluster {
         Ok((environment, installed))
     }
 
-    /// Reads what OLM Classic has installed; nothing where it is not.
-    async fn classic_providers(&self) -> anyhow::Result<Vec<Provider>> {
-        let request = http::Request::get(revision::CSVS_PATH).body(Vec::new())?;
-        match self.client.request::<serde_json::Value>(request).await {
-            Ok(listed) => {
-                let items = listed["items"].as_array().into_iter().flatten();
-                Ok(items.filter_map(revision::csv_provider).collect())
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-            Err(error) => Err(error).context("listing ClusterServiceVersions"),
+    async fn known(&self, catalog: &ClusterCatalog, package: &str) -> KnownCatalog {
+        let known = KnownCatalog::of(catalog);
+        if !known.is_enabled() {
+            return known;
         }
-    }
-
-    async fn served(&self, catalog: &ClusterCatalog, package: &str) -> Served {
-        let name = catalog.name_any();
-        let mut labels = catalog.labels().clone();
-        labels.insert(label::METADATA_NAME.to_owned(), name.clone());
-        let enabled = catalog.spec.availability() == AvailabilityMode::Available;
-        let (mut problem, mut content) = (None, None);
-        if enabled {
-            problem = state_problem(catalog);
-            match self.transport.content(catalog, package).await {
-                Ok(found) => content = Some(found),
-                Err(error) => {
-                    let failed = CatalogProblem::FetchFailed(one_line(&error));
-                    problem = problem.or(Some(failed));
-                }
-            }
-        }
-        Served { name, labels, priority: catalog.spec.priority, enabled, problem, content }
+        let content = self.transport.content(catalog, package).await.map(Arc::new);
+        known.with(content.map_err(|error| CatalogProblem::FetchFailed(one_line(&error))))
     }
 }
 
@@ -559,17 +472,4 @@ pub(crate) type Packages = Vec<(String, serde_json::Value)>;
 pub(crate) fn only(catalog: &str) -> LabelSelector {
     let name = (label::METADATA_NAME.to_owned(), catalog.to_owned());
     LabelSelector { match_labels: Some([name].into()), ..LabelSelector::default() }
-}
-
-/// Returns the problem of a catalog according to its status.
-fn state_problem(catalog: &ClusterCatalog) -> Option<CatalogProblem> {
-    let status = catalog.status.as_ref();
-    let serving = status.is_some_and(|status| is_true(&status.conditions, types::SERVING));
-    let resolved = status.and_then(|status| status.resolved_source.as_ref());
-    match resolved {
-        _ if !serving => Some(CatalogProblem::NotServing),
-        None => Some(CatalogProblem::NoResolvedSource),
-        Some(resolved) if resolved.image.ref_.is_empty() => Some(CatalogProblem::NoImage),
-        Some(_) => None,
-    }
 }

@@ -3,15 +3,13 @@
 //! Source: plugin.md 5.
 
 use anyhow::Context as _;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use olm_api::ClusterExtension;
-use olm_core::extension::{Answer, Goal, Question, ValidExtension, requires_approval, reverted};
+use olm_cluster::{operator_condition, proxies, requires_approval};
+use olm_core::extension::{Answer, Goal, Question, ValidExtension, reverted};
 use olm_core::operator_condition::{NotUpgradeable, held};
 use olm_core::render::{Additions, ProxyVariables};
 use olm_core::revision::BundleRecord;
-use olm_core::rights::OPENSHIFT;
 use olm_core::status::Note;
 
 use super::{Cluster, ExtensionSnapshot};
@@ -62,14 +60,9 @@ impl Cluster {
         extension: ValidExtension<'_>,
     ) -> anyhow::Result<bool> {
         let everywhere = self.state().await?.controller().require_approval;
-        if everywhere {
-            return Ok(true);
-        }
         let name = &extension.spec.namespace;
-        let found = Api::<Namespace>::all(self.client.clone()).get_metadata_opt(name).await;
-        let found = found.with_context(|| format!("reading namespace {name}"))?;
-        let labels = found.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
-        Ok(requires_approval(everywhere, labels))
+        let requires = requires_approval(&self.client, everywhere, name).await;
+        requires.with_context(|| format!("reading namespace {name}"))
     }
 
     /// Returns the proxies that an operator gets, if it is to have some.
@@ -77,11 +70,10 @@ impl Cluster {
         if !additions.cluster_proxy {
             return Ok(ProxyVariables::default());
         }
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(OPENSHIFT, "v1", "Proxy"));
-        let proxies = Api::<DynamicObject>::all_with(self.client.clone(), &kind);
-        let found = proxies.get_opt("cluster").await.context("reading Proxy cluster")?;
+        let found = proxies(&self.client).await.context("reading Proxy cluster")?;
+        let proxy = found.as_ref().and_then(|found| found.pointer("/items/0"));
         let otherwise = &self.settings().await?.controller.operator_proxy;
-        Ok(ProxyVariables::of_cluster(found.as_ref().map(|proxy| &proxy.data), otherwise))
+        Ok(ProxyVariables::of_cluster(proxy, otherwise))
     }
 
     /// Returns why the installed operator does not let another bundle take its place, if it does not.
@@ -94,14 +86,10 @@ impl Cluster {
         let Some(installed) = question.heeds(target) else {
             return Ok(None);
         };
-        let kind = GroupVersionKind::gvk("operators.coreos.com", "v2", "OperatorCondition");
-        let kind = ApiResource::from_gvk(&kind);
-        let (client, namespace) = (self.client.clone(), &extension.spec.namespace);
-        let conditions = Api::<DynamicObject>::namespaced_with(client, namespace, &kind);
-        let found = conditions.get_opt(&installed.name).await;
-        let found =
-            found.with_context(|| format!("reading OperatorCondition {}", installed.name))?;
-        let condition = found.map(serde_json::to_value).transpose()?;
+        let namespace = &extension.spec.namespace;
+        let condition = operator_condition(&self.client, namespace, &installed.name).await;
+        let condition =
+            condition.with_context(|| format!("reading OperatorCondition {}", installed.name))?;
         Ok(condition.and_then(|condition| held(&condition, installed, target)))
     }
 }

@@ -10,12 +10,10 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use kube::Client;
-use kube::api::{Api, DynamicObject, GroupVersionKind, ListParams, TypeMeta};
-use kube::discovery::ApiResource;
+use olm_cluster::{Unread, crds, judged};
 use olm_core::bundle::Files;
 use olm_core::crd_safety::{
-    Definition, Evidence, Finding, Resource, Rules, SchemaPlace, compare, error_text, evidence,
-    first,
+    Definition, Evidence, Finding, Rules, SchemaPlace, compare, error_text, first,
 };
 use olm_core::object::Object;
 use olm_core::yaml;
@@ -24,16 +22,13 @@ use serde_json::{Value, json};
 use crate::bundle_source::load_files;
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::output::{
-    Format, Outcome, UsageError, formats, notice, one_line, write_json, write_yaml,
-};
+use crate::output::{Format, Outcome, UsageError, formats, notice, write_json, write_yaml};
 use crate::target::{Lookup, Source, Target, load};
 
 /// The word for the CRDs on the cluster.
 const CLUSTER: &str = "cluster";
-/// Most objects of a CRD that are judged, and how many are read at once.
+/// Most objects of a CRD that are judged.
 const JUDGED: usize = 5000;
-const PAGE: usize = 500;
 
 /// Flags of `crd check`.
 #[derive(Debug, Args)]
@@ -117,7 +112,9 @@ pub(crate) async fn run(
     let new = definitions((&new, &args.new), sources, <[Source]>::last).await?;
     let is_live = matches!(old, Side::Live);
     let old = match (&old, &cluster) {
-        (Side::Live, Some(cluster)) => live(cluster.own_client(), new.keys()).await?,
+        (Side::Live, Some(cluster)) => {
+            live(cluster.own_client(), new.keys().cloned().collect()).await?
+        }
         (side, _) => definitions((side, &args.old), sources, <[Source]>::first).await?,
     };
     let rules = if args.crd_safety_compat { Rules::Upstream } else { Rules::Loosenings };
@@ -140,11 +137,12 @@ pub(crate) async fn run(
         let there = if is_live {
             old
         } else {
-            live(client, refused.iter().map(|verdict| &verdict.name)).await?
+            live(client, refused.iter().map(|verdict| verdict.name.clone()).collect()).await?
         };
         for verdict in refused {
-            if let Some(crd) = there.get(&verdict.name) {
-                verdict.objects = judged(client, crd, &new[&verdict.name]).await;
+            let next = Object::from_value(new[&verdict.name].clone());
+            if let (Some(crd), Some(next)) = (there.get(&verdict.name), next) {
+                verdict.objects = Some(judged(client, (crd, &next), JUDGED).await);
             }
         }
     }
@@ -217,50 +215,6 @@ fn objects(found: &Evidence) -> Value {
     }
 }
 
-/// Judges the objects of a CRD by the one that is to follow.
-async fn judged(client: &Client, old: &Value, new: &Value) -> Option<Evidence> {
-    let new = Object::from_value(new.clone())?;
-    Some(match objects_of(client, old, JUDGED).await {
-        Ok((version, count, objects)) => evidence((old, &new), &version, count, &objects),
-        Err(error) => Evidence::Unknown(one_line(&error)),
-    })
-}
-
-/// Returns the version in which objects of a CRD are returned, how many there are, and the first of
-/// them.
-pub(crate) async fn objects_of(
-    client: &Client,
-    crd: &Value,
-    most: usize,
-) -> anyhow::Result<(String, u64, Vec<Object>)> {
-    let served = Resource::of(crd).map_err(anyhow::Error::msg)?;
-    let version = served.version.to_owned();
-    let gvk = GroupVersionKind::gvk(served.group, served.version, served.kind);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, served.plural);
-    let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let mut found = Vec::new();
-    let mut page = ListParams::default();
-    loop {
-        let limit = PAGE.min(most - found.len());
-        let listed = api.list(&page.clone().limit(u32::try_from(limit)?)).await?;
-        for mut object in listed.items {
-            object.types.get_or_insert_with(|| TypeMeta {
-                api_version: resource.api_version.clone(),
-                kind: resource.kind.clone(),
-            });
-            found.extend(Object::from_value(serde_json::to_value(object)?));
-        }
-        let more = listed.metadata.remaining_item_count.unwrap_or_default();
-        match listed.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) if found.len() < most => page = page.continue_token(&token),
-            _ => {
-                let count = u64::try_from(found.len())? + u64::try_from(more)?;
-                return Ok((version, count, found));
-            }
-        }
-    }
-}
-
 /// Reads the CRDs of a bundle or a file, by name; of several bundles, of the one that `which` names.
 async fn definitions(
     (side, text): (&Side, &str),
@@ -312,24 +266,11 @@ fn collect(mut document: Value, found: &mut BTreeMap<String, Value>) {
 }
 
 /// Reads CRDs of the cluster; those that are not there are left out.
-pub(crate) async fn live(
-    client: &Client,
-    names: impl Iterator<Item = &String>,
-) -> anyhow::Result<BTreeMap<String, Value>> {
-    let kind = ApiResource {
-        group: "apiextensions.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        api_version: "apiextensions.k8s.io/v1".to_owned(),
-        kind: "CustomResourceDefinition".to_owned(),
-        plural: "customresourcedefinitions".to_owned(),
-    };
-    let api = Api::<DynamicObject>::all_with(client.clone(), &kind);
-    let mut found = BTreeMap::new();
-    for name in names {
-        let crd = api.get_opt(name).await;
-        if let Some(crd) = crd.with_context(|| format!("reading CRD {name}"))? {
-            found.insert(name.clone(), serde_json::to_value(crd)?);
-        }
-    }
-    Ok(found)
+async fn live(client: &Client, names: Vec<String>) -> anyhow::Result<BTreeMap<String, Value>> {
+    crds(client, names).await.map_err(unread)
+}
+
+/// Returns the error of a CRD that cannot be read.
+pub(crate) fn unread(Unread(name, cause): Unread) -> anyhow::Error {
+    anyhow::Error::from(cause).context(format!("reading CRD {name}"))
 }

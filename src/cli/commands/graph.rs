@@ -13,7 +13,8 @@ use crate::cluster::ExtensionSnapshot;
 use crate::connection::Global;
 use crate::environment::Installed;
 use crate::graph::{self, Format, Graph};
-use crate::output::{self, Outcome, UsageError};
+use crate::offers::ADD_CATALOG;
+use crate::output::{self, Hinted, Outcome, UsageError};
 use crate::target::{Lookup, Target, chosen, filter, or_near};
 
 /// Flags of `graph`.
@@ -150,7 +151,9 @@ fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Re
             Some(format!("; {problem}"))
         });
         let problems: String = problems.collect();
-        anyhow::bail!("no catalog has package {package:?}{problems}");
+        let text = format!("no catalog has package {package:?}{problems}");
+        let hint = catalogs.is_empty().then(|| ADD_CATALOG.to_owned());
+        return Err(Hinted { text, hint, outcome: Outcome::Failed }.into());
     };
     if !others.is_empty() {
         let others: Vec<_> = others.iter().map(|catalog| catalog.name).collect();

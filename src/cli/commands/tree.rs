@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::changes;
 use crate::cluster::Cluster;
-use crate::managed::{content, failure, kinds, of_extensions};
+use crate::managed::{failure, kinds, of_extensions};
 use crate::output::{Table, notice, one_line};
 use crate::workloads::reasons;
 
@@ -93,7 +93,7 @@ impl Tree {
         let client = cluster.own_client();
         let (mut revisions, mut unknown) = (Vec::new(), Vec::new());
         for set in now.installed.into_iter().chain(now.rolling) {
-            let objects = match content(client, set).await {
+            let objects = match cluster.content(set).await {
                 Ok(phases) => {
                     let objects = phases.into_iter().flat_map(|phase| {
                         let (name, objects) = (phase.name, phase.objects.into_iter());

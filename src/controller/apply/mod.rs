@@ -14,6 +14,6 @@ mod revision;
 pub use applied_cache::{AppliedCache, Record};
 pub use error::ApplyError;
 pub(crate) use phase::check_content;
-pub use phase::{Applier, PhaseReport, ResolvedPhase};
+pub use phase::{Applier, PhaseReport};
 pub use remove::{Crds, Removed, Remover};
-pub use revision::{ResolvedObject, Revision};
+pub use revision::Revision;

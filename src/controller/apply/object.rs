@@ -1,6 +1,7 @@
 //! Applying one object.
 
 use olm_api::keys::manager;
+use olm_cluster::ResolvedObject;
 use olm_core::object::Object;
 use olm_core::revision::{
     Decision, Fixed, desired_object, has_owner, is_unchanged, upgrade_managed_fields, with_owner,
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
-use super::revision::{ResolvedObject, Revision};
+use super::revision::Revision;
 use crate::cluster::code;
 
 /// How often a write that met a concurrent one is decided anew within one reconcile.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use kube::Client;
 use kube::api::ListParams;
+use olm_cluster::{Content, ResolvedObject, ResolvedPhase};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
     Decision, Fixed, MAX_PODS, Readiness, evaluate, forbidden_metadata, is_applied,
-    is_optional_group, pod_selector, stalled,
+    is_optional_group, pod_selector, reject_duplicates, stalled,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line, stalled_line};
 
@@ -15,18 +16,11 @@ use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
 use super::error::ApplyError;
 use super::object::{Observed, storage_class};
-use super::revision::{ResolvedObject, Revision};
+use super::revision::Revision;
 use crate::cluster::{Kinds, Seen, code, join_bounded, message};
 
 /// An object that was refused, the immutable field that it keeps, and the answer.
 type Refused<'a> = (&'a Object, Option<Fixed>, kube::Error);
-
-/// A phase with its content.
-#[derive(Debug, Clone)]
-pub struct ResolvedPhase {
-    pub name: String,
-    pub objects: Vec<ResolvedObject>,
-}
 
 /// How far a phase is.
 #[derive(Debug, Clone, Default)]
@@ -382,9 +376,13 @@ impl Applier {
     }
 }
 
-/// Fails when content of any phase carries metadata that belongs to the API server or to us.
-pub(crate) fn check_content(phases: &[ResolvedPhase]) -> Result<(), ApplyError> {
-    let complaints: Vec<String> = phases
+/// Fails on content that no revision may have: an object twice, or metadata that belongs to the API
+/// server or to us.
+pub(crate) fn check_content(content: &Content) -> Result<(), ApplyError> {
+    reject_duplicates(&content.plain())
+        .map_err(|err| ApplyError::InvalidRevision(err.to_string()))?;
+    let complaints: Vec<String> = content
+        .phases
         .iter()
         .flat_map(|phase| &phase.objects)
         .filter_map(|wanted| {

@@ -52,12 +52,3 @@ impl Revision {
         decide(live, &claim, &self.siblings, annotation::REVISION)
     }
 }
-
-/// An object of a phase.
-#[derive(Debug, Clone)]
-pub struct ResolvedObject {
-    /// The content, without what is added when it is applied.
-    pub object: Object,
-    /// The protection in force for it.
-    pub protection: CollisionProtection,
-}

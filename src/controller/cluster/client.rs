@@ -19,10 +19,11 @@ use kube::runtime::reflector::{Lookup, ObjectRef, Store};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watch_object, watcher};
 use kube::{Api, Client, Resource};
+use olm_cluster::code;
 use olm_core::revision::keep_makers;
 use serde::de::DeserializeOwned;
 
-use super::error::{Sentence, code};
+use super::error::Sentence;
 use crate::backoff::{WatchDelays, jittered};
 use crate::term::{NotLeading, Term};
 

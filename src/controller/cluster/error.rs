@@ -4,44 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use kube::runtime::watcher;
-use olm_core::error::{Chain, Classify, Disposition, plain};
+use olm_cluster::{ApiError, message};
+use olm_core::error::{Classify, Disposition, plain};
 
 /// Longest delay after a refusal for lack of rights, which may be granted at any time (decision 7).
 pub const MAX_RIGHTS_DELAY: Duration = Duration::from_mins(2);
-
-/// A failed request that prints what the API server said and nothing else: the client's own text
-/// repeats it several times.
-#[derive(Debug)]
-pub struct ApiError(pub kube::Error);
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&message(&self.0))
-    }
-}
-
-impl std::error::Error for ApiError {
-    /// Returns what kept a request from being answered, where [`message`] does not say it.
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0 {
-            kube::Error::Api(_) | kube::Error::Service(_) | kube::Error::HyperError(_) => None,
-            other => other.source(),
-        }
-    }
-}
-
-impl From<kube::Error> for ApiError {
-    fn from(error: kube::Error) -> Self {
-        Self(error)
-    }
-}
-
-impl ApiError {
-    /// Returns the HTTP status, 0 when there was no answer.
-    pub fn code(&self) -> u16 {
-        code(&self.0)
-    }
-}
 
 /// A failed request of the controller itself, with what it was for.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +42,7 @@ impl Classify for RequestError {
     }
 }
 
-/// A failure with its causes on one line, as [`Chain`] prints it, for what holds a failed request or a
+/// A failure with its causes on one line, as [`olm_core::error::Chain`] prints it, for what holds a failed request or a
 /// failed watch as the client has it: what the API server said stands there once, and nothing of the
 /// client's own text.
 pub struct Sentence<'a>(pub &'a (dyn std::error::Error + 'static));
@@ -115,19 +82,6 @@ fn watch_message(error: &watcher::Error) -> String {
     }
 }
 
-/// Returns what the API server said, or why it said nothing.
-pub fn message(err: &kube::Error) -> String {
-    match err {
-        kube::Error::Api(status) if status.message.is_empty() => {
-            format!("the API server answered with status code {}", status.code)
-        }
-        kube::Error::Api(status) => status.message.clone(),
-        kube::Error::Service(cause) => Chain(&**cause).to_string(),
-        kube::Error::HyperError(cause) => Chain(cause).to_string(),
-        other => other.to_string(),
-    }
-}
-
 /// Says whether admission refused a request: a webhook or a policy, in the words of the API server.
 /// Their refusals have the status that they choose, often the 403 of a missing right.
 pub fn is_denied(err: &kube::Error) -> bool {
@@ -138,14 +92,6 @@ pub fn is_denied(err: &kube::Error) -> bool {
     let webhook = text.starts_with("admission webhook \"");
     let refuses = text.contains("\" denied the request");
     webhook && refuses || text.contains(": ValidatingAdmissionPolicy '")
-}
-
-/// Returns the HTTP status of an answer, 0 when there was none.
-pub fn code(err: &kube::Error) -> u16 {
-    match err {
-        kube::Error::Api(status) => status.code,
-        _ => 0,
-    }
 }
 
 /// A refusal, and what is expected of every error that wraps one.
@@ -175,6 +121,7 @@ pub(crate) mod refusal {
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
+    use olm_core::error::Chain;
     use rstest::rstest;
 
     use super::refusal::refused;

@@ -8,9 +8,9 @@ use kube::core::GroupVersionKind;
 use kube::discovery::{ApiResource, Scope, pinned_kind};
 use kube::error::DiscoveryError;
 use kube::{Api, Client};
+use olm_cluster::code;
 use olm_core::object::{Identity, Object};
 
-use super::error::code;
 use crate::by_key::ByKey;
 
 /// A kind as the cluster serves it.

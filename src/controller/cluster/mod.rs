@@ -15,7 +15,6 @@ mod watches;
 use std::hash::Hash;
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt as _};
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::{Lookup, Store};
 
@@ -24,8 +23,9 @@ pub use connections::connect;
 pub use counted::counted;
 #[cfg(test)]
 pub(crate) use error::refusal;
-pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, Sentence, code, is_denied, message};
+pub use error::{MAX_RIGHTS_DELAY, RequestError, Sentence, is_denied};
 pub use kinds::{Kind, Kinds};
+pub use olm_cluster::{ApiError, code, join_bounded, message};
 pub use restored::noticing;
 pub use stored_objects::{MAX_AGE, Resource, stored_objects};
 pub use watches::{Seen, Target, Watches};
@@ -50,16 +50,4 @@ pub fn version(metadata: &ObjectMeta) -> Option<String> {
     let version = metadata.resource_version.as_deref()?;
     let uid = metadata.uid.as_deref().unwrap_or_default();
     Some(format!("{version}/{uid}"))
-}
-
-/// Requests that are under way at the same time for one reconcile, so that one extension cannot
-/// take all of the API server's attention.
-const PARALLEL: usize = 8;
-
-/// Runs futures a few at a time and returns their outputs in order.
-///
-/// They come as a list, not as an iterator: a closure that makes them would be held across the
-/// await, and the compiler cannot show then that the whole may move between threads.
-pub async fn join_bounded<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    stream::iter(futures).buffered(PARALLEL).collect().await
 }

@@ -4,9 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use olm_cluster::code;
 use tokio::sync::Notify;
-
-use super::error::code;
 
 /// How long a lower rung is kept before a higher one is tried again.
 pub(super) const CLIMB_AFTER: Duration = Duration::from_mins(30);

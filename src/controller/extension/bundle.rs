@@ -9,6 +9,7 @@ use kube::ResourceExt as _;
 use olm_api::LifecycleState;
 use olm_api::keys::annotation;
 use olm_core::bundle::Bundle;
+use olm_core::extension::Rendering;
 use olm_core::render::{CertificateProvider, certificate_needs};
 use olm_core::revision::BundleRecord;
 use olm_image::{Digest, ImageRef, PullError, Puller, Resolved, pull_bundle};
@@ -99,7 +100,7 @@ impl Attempt<'_> {
             None => self.bundle(target, resolved).await?,
         };
         let (content, request) = tokio::task::spawn_blocking(move || {
-            let content = request.render(&bundle);
+            let content = BundleContent::render(&bundle, &request.1);
             (content, request)
         })
         .await
@@ -120,13 +121,8 @@ impl Attempt<'_> {
         provider: Option<CertificateProvider>,
     ) -> RenderRequest {
         let features = self.ctx.settings.features;
-        RenderRequest::new(
-            self.extension,
-            target,
-            resolved.digest(),
-            features,
-            (provider, self.extras),
-        )
+        let rendering = Rendering::of(self.extension, target, features, (provider, self.extras));
+        (resolved.digest().clone(), rendering)
     }
 
     /// Returns which bundle is to be installed where.

@@ -3,19 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kube::ResourceExt as _;
 use olm_api::keys;
 use olm_core::bundle::Bundle;
-use olm_core::config::Features;
-use olm_core::extension::ValidExtension;
+use olm_core::extension::Rendering;
 use olm_core::object::Object;
-use olm_core::render::{
-    Additions, CertificateNeeds, CertificateProvider, CertificateRequest, ProxyVariables,
-    RolePlacement, Settings, handover, render_configured,
-};
-use olm_core::revision::{BundleRecord, Phase, phases};
+use olm_core::render::{CertificateNeeds, CertificateRequest};
+use olm_core::revision::{Phase, phases};
 use olm_image::Digest;
-use serde_json::Value;
 
 use super::error::ContentError;
 
@@ -39,76 +33,14 @@ pub(super) struct BundleContent {
 }
 
 /// Everything content depends on.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct RenderRequest {
-    digest: Digest,
-    package: String,
-    version: String,
-    extension: String,
-    namespace: String,
-    inline: Option<Value>,
-    features: Features,
-    certificates: Option<CertificateProvider>,
-    extras: Extras,
-}
+pub(super) type RenderRequest = (Digest, Rendering);
 
-/// What the annotations of an extension add, and what that depends on.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Extras {
-    pub(super) additions: Additions,
-    pub(super) proxy: ProxyVariables,
-}
-
-impl RenderRequest {
-    /// Returns what to render for `extension` to have `target`, whose image has this digest.
-    pub(super) fn new(
-        extension: ValidExtension<'_>,
-        target: &BundleRecord,
-        digest: &Digest,
-        features: Features,
-        (certificates, extras): (Option<CertificateProvider>, &Extras),
-    ) -> Self {
-        Self {
-            digest: digest.clone(),
-            package: target.package.clone(),
-            version: target.version.clone(),
-            extension: extension.object.name_any(),
-            namespace: extension.spec.namespace.clone(),
-            inline: extension.inline_config(),
-            features,
-            certificates,
-            extras: extras.clone(),
-        }
-    }
-
-    /// Returns the proxies that operators get if they get any.
-    pub(super) fn proxy(&self) -> &ProxyVariables {
-        &self.extras.proxy
-    }
-
-    /// Renders the bundle.
-    pub(super) fn render(&self, bundle: &Bundle) -> Result<BundleContent, ContentError> {
-        let mut rendered = render_configured(
-            bundle,
-            &Settings {
-                install_namespace: &self.namespace,
-                inline: self.inline.as_ref(),
-                features: self.features,
-                role_placement: RolePlacement::default(),
-                certificates: self.certificates.clone(),
-            },
-        )?;
-        let place = (self.extension.as_str(), self.namespace.as_str());
-        let Extras { additions, proxy } = &self.extras;
-        additions.add(&mut rendered.objects, bundle, place, proxy);
-        let objects = handover::prepare_for_revision(
-            rendered.objects,
-            &self.extension,
-            &self.package,
-            &self.version,
-        );
-        Ok(BundleContent {
-            phases: phases(objects)?,
+impl BundleContent {
+    /// Renders a bundle.
+    pub(super) fn render(bundle: &Bundle, rendering: &Rendering) -> Result<Self, ContentError> {
+        let rendered = rendering.render(bundle)?;
+        Ok(Self {
+            phases: phases(rendered.objects)?,
             properties: bundle.csv.annotations.get(keys::annotation::PROPERTIES).cloned(),
             certificate_requests: rendered.certificate_requests,
             warnings: rendered.warnings,
@@ -142,7 +74,7 @@ impl Rendered {
 
     /// Forgets what was rendered for an extension, whose reconciles will be rare from now on.
     pub(super) fn forget(&self, extension: &str) {
-        self.contents.retain(|request| request.extension != extension);
+        self.contents.retain(|(_, rendering)| rendering.extension() != extension);
     }
 
     /// Returns what a bundle needs certificates for in a namespace.

@@ -10,7 +10,7 @@ use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet};
 use olm_core::config::Features;
 use olm_core::crd_safety::Rules;
 use olm_core::extension::holds::RbacPreflight;
-use olm_core::extension::{Defaults, ValidExtension};
+use olm_core::extension::{Defaults, Extras, ValidExtension};
 use olm_core::render::{CertificateSource, ProxyVariables};
 use olm_core::resolve::Options;
 use olm_core::revision::{Account, AccountRule};
@@ -18,7 +18,7 @@ use olm_core::uninstall::UninstallPolicy;
 use olm_image::BundleCache;
 
 use super::before::Before;
-use super::content::{Extras, Rendered};
+use super::content::Rendered;
 use super::discovery::DiscoveryCache;
 use super::error::ExtensionError;
 use super::moved::Moved;

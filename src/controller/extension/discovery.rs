@@ -16,13 +16,14 @@ use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{Api, ListParams};
-use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
-use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_api::ClusterObjectSet;
+use olm_cluster::{built_in_kinds, classic_providers, content, installed, kinds};
 use olm_core::extension::holds::Awaited;
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
-use olm_core::revision::{CSVS_PATH, csv_provider, installed_by_owner, provider};
+use olm_core::revision::{provider, served_kinds};
 use olm_core::version::Version;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -30,7 +31,6 @@ use tokio::time::Instant;
 use super::refusals::Refusals;
 use crate::by_key::ByKey;
 use crate::cluster::{self, Sentence};
-use crate::revision::defined_kinds;
 
 /// When to read what is served after a CRD or an API service changed: the API server tells of a new
 /// kind some time after the object that defines it.
@@ -155,11 +155,7 @@ impl DiscoveryCache {
             Some(known) => known,
             None => built_in.insert(BuiltIn::read(&self.client).await?),
         };
-        let others = self.client.list_api_groups_aggregated().await?;
-        let mut served = built_in.kinds.clone();
-        let others = serde_json::to_value(others).map_err(kube::Error::SerdeError)?;
-        served.add_discovery(&others);
-        Ok(served)
+        kinds(&self.client, built_in.kinds.clone()).await
     }
 
     /// Wakes the extensions whose resolution depended on this.
@@ -199,23 +195,10 @@ impl DiscoveryCache {
     async fn providers(&self) -> Result<Vec<Provider>, kube::Error> {
         // What the API server remembers is as new as the event that brought us here.
         let any = ListParams::default().match_any();
-        let extensions =
-            Api::<ClusterExtension>::all(self.client.clone()).list_metadata(&any).await?;
-        let revisions =
-            Api::<DeserializeGuard<ClusterObjectSet>>::all(self.client.clone()).list(&any).await?;
-        let readable = revisions.items.into_iter().filter_map(|guard| guard.0.ok());
-        let installed = installed_by_owner(readable);
         let mut providers = Vec::new();
-        for extension in extensions.items {
-            let name = extension.name_any();
-            if extension.metadata.deletion_timestamp.is_some() {
-                continue;
-            }
-            let uid = extension.uid().unwrap_or_default();
-            if let Some(revision) = installed.get(&uid) {
-                let defined = self.defined(revision).await;
-                providers.push(provider(&name, revision, defined));
-            }
+        for (name, revision) in installed(&self.client, &any).await? {
+            let defined = self.defined(&revision).await;
+            providers.push(provider(&name, &revision, defined));
         }
         if self.classic {
             providers.extend(classic_providers(&self.client).await?);
@@ -229,8 +212,9 @@ impl DiscoveryCache {
         if let Some(kinds) = self.defined.get(&uid) {
             return kinds;
         }
-        match defined_kinds(&self.client, revision, &self.system_namespace).await {
-            Ok(kinds) => {
+        match content(&self.client, revision, &self.system_namespace).await {
+            Ok(phases) => {
+                let kinds = served_kinds(&phases);
                 self.defined.put(&uid, Some(kinds.clone()));
                 kinds
             }
@@ -241,18 +225,6 @@ impl DiscoveryCache {
             }
         }
     }
-}
-
-/// Reads what OLM Classic has installed; nothing where it is not.
-async fn classic_providers(client: &Client) -> Result<Vec<Provider>, kube::Error> {
-    let request = http::Request::get(CSVS_PATH).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    let listed: serde_json::Value = match client.request(request).await {
-        Ok(listed) => listed,
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let items = listed["items"].as_array().into_iter().flatten();
-    Ok(items.filter_map(csv_provider).collect())
 }
 
 /// Says when a CRD or an API service came, changed or went.
@@ -270,10 +242,7 @@ fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
 
 impl BuiltIn {
     async fn read(client: &Client) -> Result<Self, kube::Error> {
-        let core = client.list_core_api_versions_aggregated().await?;
-        let core = serde_json::to_value(core).map_err(kube::Error::SerdeError)?;
-        let mut kinds = ServedKinds::default();
-        kinds.add_discovery(&core);
+        let kinds = built_in_kinds(client).await?;
         let version = match client.apiserver_version().await {
             Ok(info) => Version::of_kubernetes(&info.git_version),
             Err(error) => {

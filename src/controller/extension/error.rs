@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use olm_api::conditions::Reason;
 use olm_api::keys;
+use olm_cluster::RefError;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_core::extension::holds::{Awaited, Hold};
@@ -20,7 +21,7 @@ use crate::certificates::CertificateError;
 use crate::cluster::{ApiError, RequestError};
 use crate::credentials::PullSecretError;
 use crate::reconcile::TooLong;
-use crate::revision::{RefError, WriteError};
+use crate::revision::WriteError;
 
 /// Failures that a person repairs are looked at again at least this often, should the watch on
 /// what repairs them have missed it (decision 7).

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::{Client, ResourceExt};
 use olm_api::keys::manager;
-use olm_core::crd_safety::{Definition, Evidence, Resource, evidence};
+use olm_cluster::{ApiError, CRDS, Unread, crds, empty, judged, leaving};
+use olm_core::crd_safety::Definition;
 use olm_core::error::Chain;
 use olm_core::extension::holds::{Hold, definitions, is_enforced};
 use olm_core::object::Object;
@@ -14,14 +15,12 @@ use serde_json::{Value, json};
 
 use super::Attempt;
 use super::error::ContentError;
-use crate::account::impersonating;
-use crate::cluster::{ApiError, join_bounded};
+use crate::account::{AccountError, impersonating};
 use crate::revision::controlled_crds;
 
 /// Most CRDs whose objects are looked at for one refusal, and most objects of each.
 const JUDGED_CRDS: usize = 10;
 const JUDGED_OBJECTS: usize = 50;
-const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Attempt<'_> {
     /// Reads them, whole and by name; `None` where nothing changes.
@@ -33,19 +32,8 @@ impl Attempt<'_> {
         if change == Change::Unchanged {
             return Ok(None);
         }
-        let mut live = BTreeMap::new();
-        let reading = definitions(desired).map(|crd| async move {
-            let name = crd.name();
-            (name, self.live_crd(name).await)
-        });
-        for (name, found) in join_bounded(reading.collect()).await {
-            let found = found.map_err(|cause| ContentError::LiveCrd {
-                name: name.to_owned(),
-                cause: ApiError(cause),
-            })?;
-            live.extend(found.map(|found| (name.to_owned(), found)));
-        }
-        Ok(Some(live))
+        let names = definitions(desired).map(|crd| crd.name().to_owned()).collect();
+        Ok(Some(crds(&self.ctx.client, names).await.map_err(unread)?))
     }
 
     /// Returns those CRDs of which only former stored versions stand in the way, and no object exists.
@@ -54,19 +42,10 @@ impl Attempt<'_> {
         desired: &Desired,
         live: Option<&BTreeMap<String, Value>>,
     ) -> BTreeSet<String> {
-        let mut empty = BTreeSet::new();
-        for new in definitions(desired) {
-            let old = live.and_then(|live| live.get(new.name()));
-            let awaits =
-                |old: &&Value| Definition::of(old).awaits_migration(&Definition::of_object(new));
-            let Some(old) = old.filter(awaits) else {
-                continue;
-            };
-            if let Ok((_, 0, _)) = self.objects_of(old).await {
-                empty.insert(new.name().to_owned());
-            }
+        match (self.as_account(), live) {
+            (Ok(client), Some(live)) => empty(&client, desired, live).await,
+            _ => BTreeSet::new(),
         }
-        empty
     }
 
     /// Trims the stored versions of CRDs without objects, as the account. Returns whether all are
@@ -94,18 +73,15 @@ impl Attempt<'_> {
         let request = http::Request::patch(path)
             .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
             .body(trimmed.to_string().into_bytes());
-        self.as_account(request).await.map(|_| ())
+        let request = request.map_err(|error| error.to_string())?;
+        let client = self.as_account().map_err(|error| Chain(&error).to_string())?;
+        let answer = client.request::<Value>(request).await;
+        answer.map(drop).map_err(|error| Chain(&ApiError(error)).to_string())
     }
 
-    /// Sends a request as the account.
-    async fn as_account(
-        &self,
-        request: Result<http::Request<Vec<u8>>, http::Error>,
-    ) -> Result<Value, String> {
-        let request = request.map_err(|error| error.to_string())?;
-        let client = impersonating(&self.ctx.client, self.account);
-        let client = client.map_err(|error| Chain(&error).to_string())?;
-        client.request(request).await.map_err(|error| Chain(&ApiError(error)).to_string())
+    /// Returns the client of the account.
+    fn as_account(&self) -> Result<Client, AccountError> {
+        impersonating(&self.ctx.client, self.account)
     }
 
     /// Returns the CRDs that the revisions of the extension control and that `desired` has not, with
@@ -121,26 +97,16 @@ impl Attempt<'_> {
         let owners = self.revisions.iter().filter_map(ResourceExt::uid).collect();
         let controlled = controlled_crds(&self.ctx.client, &owners).await?;
         let stay: BTreeSet<&str> = definitions(desired).map(Object::name).collect();
-        let mut leaving = BTreeMap::new();
-        for name in controlled {
-            if stay.contains(name.as_str()) {
-                continue;
+        let names = controlled.into_iter().filter(|name| !stay.contains(name.as_str()));
+        match self.as_account() {
+            Ok(counting) => {
+                leaving(&self.ctx.client, &counting, names.collect()).await.map_err(unread)
             }
-            let live = self.live_crd(&name).await;
-            let live = live.map_err(|cause| ContentError::LiveCrd {
-                name: name.clone(),
-                cause: ApiError(cause),
-            })?;
-            let Some(live) = live else {
-                continue;
-            };
-            let counted = match self.objects_of(&live).await {
-                Ok((_, count, _)) => Instances::Counted(count),
-                Err(why) => Instances::Unknown(why),
-            };
-            leaving.insert(name, counted);
+            Err(error) => {
+                let unknown = |name| (name, Instances::Unknown(Chain(&error).to_string()));
+                Ok(names.map(unknown).collect())
+            }
         }
-        Ok(leaving)
     }
 
     /// Adds to a hold what the objects of its CRDs say about it. They are read as the account; what it
@@ -150,49 +116,24 @@ impl Attempt<'_> {
         hold: &mut Hold,
         (desired, live): (&Desired, &BTreeMap<String, Value>),
     ) {
+        let Ok(client) = self.as_account() else {
+            return;
+        };
         let mut found = BTreeMap::new();
         for name in hold.crds.iter().take(JUDGED_CRDS) {
             let new = definitions(desired).find(|crd| crd.name() == name);
             let (Some(new), Some(old)) = (new, live.get(name)) else {
                 continue;
             };
-            let looked = self.objects_of(old).await;
-            let judged = match looked {
-                Ok((version, count, objects)) => evidence((old, new), &version, count, &objects),
-                Err(why) => Evidence::Unknown(why),
-            };
+            let judged = judged(&client, (old, new), JUDGED_OBJECTS).await;
             found.insert(name.clone(), judged);
         }
         if !found.is_empty() {
             hold.add_evidence(&found);
         }
     }
-
-    /// Returns the version in which the first objects of a CRD are returned, how many there are, and
-    /// these.
-    async fn objects_of(&self, crd: &Value) -> Result<(String, u64, Vec<Object>), String> {
-        let Resource { group, version, plural, .. } = Resource::of(crd)?;
-        let page = format!("/apis/{group}/{version}/{plural}?limit={JUDGED_OBJECTS}");
-        let list = self.as_account(http::Request::get(page).body(Vec::new())).await?;
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        let objects: Vec<_> = items.into_iter().filter_map(Object::from_value).collect();
-        let more = list["metadata"]["remainingItemCount"].as_u64();
-        let count = u64::try_from(objects.len()).unwrap_or(u64::MAX);
-        let count = count.saturating_add(more.unwrap_or_default());
-        Ok((version.to_owned(), count, objects))
-    }
-
-    async fn live_crd(&self, name: &str) -> Result<Option<Value>, kube::Error> {
-        read(&self.ctx.client, &format!("{CRDS}/{name}")).await
-    }
 }
 
-/// Reads the object at a path, if it is there.
-pub(super) async fn read(client: &Client, path: &str) -> Result<Option<Value>, kube::Error> {
-    let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    match client.request(request).await {
-        Ok(found) => Ok(Some(found)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
-    }
+fn unread(Unread(name, cause): Unread) -> ContentError {
+    ContentError::LiveCrd { name, cause: ApiError(cause) }
 }

@@ -45,8 +45,7 @@ use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::{Chain, Classify as _};
-use olm_core::extension::{Goal, Policy, Question, Return, going_back, reverted, settled_on};
-use olm_core::revision::{BundleRecord, Origin, states};
+use olm_core::extension::{Extras, Goal, Policy, Question, Return, going_back, reverted};
 
 pub use before::Before;
 pub use content::Rendered;
@@ -59,7 +58,6 @@ pub use watch::{Triggers, content_changes, run};
 
 use crate::cluster::ApiError;
 use crate::reconcile::Deadline;
-use content::Extras;
 use context::{Attempt, LIMIT};
 use enact::Enacted;
 use outcome::Outcome;
@@ -162,20 +160,13 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
 impl Attempt<'_> {
     /// Does what the annotations say, else what the catalogs offer.
     async fn follow(&self) -> Result<Outcome, ExtensionError> {
-        let (ctx, extension) = (self.ctx, self.extension.object);
-        let policy = Policy::of(extension.annotations(), ctx.settings.defaults.clone())?;
+        let ctx = self.ctx;
+        let annotations = self.extension.object.annotations();
+        let policy = Policy::of(annotations, ctx.settings.defaults.clone())?;
         let extras = self.deadline.hold(ctx.extras(&policy)).await?;
         let now = Timestamp::now();
         let back = going_back(&policy, self.revisions, now)?;
-        let installed = states(self.revisions).installed;
-        let question = Question {
-            filter: self.extension.filter.clone(),
-            policy,
-            installed: installed.map(BundleRecord::of),
-            came_from: installed.and_then(|set| Origin::of(set).catalog),
-            rolling: settled_on(extension, back.as_ref(), self.revisions, now),
-            now,
-        };
+        let question = Question::of(self.extension, policy, back.as_ref(), self.revisions, now);
         let mut outcome = Outcome {
             paused: question.policy.paused,
             opens: question.closed_until(),

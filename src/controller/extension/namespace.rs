@@ -5,7 +5,8 @@
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, Patch, PatchParams};
 use olm_api::keys::manager;
-use olm_core::extension::{Policy, requires_approval};
+use olm_cluster::requires_approval;
+use olm_core::extension::Policy;
 use serde_json::json;
 
 use super::Attempt;
@@ -17,15 +18,9 @@ impl Attempt<'_> {
     /// Says whether each step has to be approved by its plan. The namespace is read and not watched:
     /// what is written next must not follow from a label as it was.
     pub(super) async fn requires_approval(&self) -> Result<bool, ContentError> {
-        let everywhere = self.ctx.settings.require_approval;
-        if everywhere {
-            return Ok(true);
-        }
-        let namespaces = Api::<Namespace>::all(self.ctx.client.clone());
-        let found = namespaces.get_metadata_opt(&self.extension.spec.namespace).await;
-        let found = found.map_err(RequestError::doing("reading the install namespace"))?;
-        let labels = found.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
-        Ok(requires_approval(everywhere, labels))
+        let (client, everywhere) = (&self.ctx.client, self.ctx.settings.require_approval);
+        let requires = requires_approval(client, everywhere, &self.extension.spec.namespace).await;
+        Ok(requires.map_err(RequestError::doing("reading the install namespace"))?)
     }
 
     /// Makes the install namespace as the account, if it is missing and may be made. Nobody removes

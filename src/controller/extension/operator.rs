@@ -2,14 +2,13 @@
 //!
 //! Source: applying.md 10.
 
+use olm_cluster::operator_condition;
 use olm_core::extension::{Goal, Question};
 use olm_core::operator_condition::held;
-use olm_core::render::{OPERATOR_CONDITION_API, OPERATOR_CONDITIONS};
 use serde_json::Value;
 
 use super::Attempt;
 use super::error::{ExtensionError, OPERATOR};
-use super::live_crds::read;
 use super::outcome::Outcome;
 use crate::account::impersonating;
 use crate::backoff::jittered;
@@ -48,10 +47,7 @@ impl Attempt<'_> {
     async fn operator_condition(&self, name: &str) -> Result<Option<Value>, ExtensionError> {
         let client = impersonating(&self.ctx.client, self.account)?;
         let namespace = &self.extension.spec.namespace;
-        let path = format!(
-            "/apis/{OPERATOR_CONDITION_API}/namespaces/{namespace}/{OPERATOR_CONDITIONS}/{name}"
-        );
-        let found = read(&client, &path).await;
+        let found = operator_condition(&client, namespace, name).await;
         found.map_err(|cause| ExtensionError::OperatorCondition {
             name: name.to_owned(),
             cause: ApiError(cause),

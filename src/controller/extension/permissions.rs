@@ -6,6 +6,7 @@
 use kube::ResourceExt as _;
 use olm_api::conditions::{status, types};
 use olm_api::{ClusterObjectSet, LifecycleState};
+use olm_cluster::content;
 use olm_core::extension::StepRights;
 use olm_core::extension::holds::{Judgement, RbacPreflight};
 use olm_core::object::Object;
@@ -17,7 +18,6 @@ use olm_core::status::find;
 use super::Attempt;
 use crate::account::Known;
 use crate::rbac_watch::{Interest, Waiter};
-use crate::revision::{read_secrets, resolve};
 
 impl Attempt<'_> {
     /// Asks what the account may do where a bundle goes that is not there yet, while it is pulled. What
@@ -84,12 +84,10 @@ impl Attempt<'_> {
         let active = |state| state == LifecycleState::Active;
         for set in self.revisions.iter().filter(|set| active(set.spec.lifecycle_state)) {
             let namespace = &ctx.settings.system_namespace;
-            let secrets = read_secrets(&ctx.client, &ctx.client, set, namespace).await;
-            let Ok(content) = resolve(set, &secrets, namespace) else {
+            let Ok(phases) = content(&ctx.client, set, namespace).await else {
                 continue;
             };
-            let objects = content.phases.into_iter().flat_map(|phase| phase.objects);
-            present.extend(objects.map(|resolved| outline(&resolved.object)));
+            present.extend(phases.iter().flat_map(|phase| &phase.objects).map(outline));
         }
         present
     }

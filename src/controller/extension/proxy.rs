@@ -8,19 +8,15 @@ use std::sync::Arc;
 use futures::{Stream, StreamExt as _, stream};
 use kube::api::{Api, NotUsed};
 use kube::core::{ApiResource, GroupVersionKind, Object};
-use olm_core::extension::Policy;
+use olm_cluster::proxies;
+use olm_core::extension::{Extras, Policy};
 use olm_core::render::ProxyVariables;
 use olm_core::rights::OPENSHIFT;
 use serde_json::Value;
 
 use super::Context;
-use super::content::Extras;
 use super::error::ExtensionError;
-use super::live_crds::read;
 use crate::cluster::{ApiError, named};
-
-/// A list, because the controller may list and watch it, as for its own proxies.
-const PROXY: &str = "/apis/config.openshift.io/v1/proxies?fieldSelector=metadata.name%3Dcluster";
 
 impl Context {
     /// Returns what is added to the bundle of an extension, with what that depends on.
@@ -28,7 +24,7 @@ impl Context {
         let mut extras =
             Extras { additions: policy.additions.clone(), proxy: ProxyVariables::default() };
         if policy.additions.cluster_proxy {
-            let found = read(&self.client, PROXY).await;
+            let found = proxies(&self.client).await;
             let found = found.map_err(|error| ExtensionError::Proxy(ApiError(error)))?;
             if found.is_some() {
                 self.platform.count_proxies();

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
 use olm_api::keys::policy;
+use olm_core::extension::KnownCatalog;
 use olm_core::resolve::Resolution;
 
 use crate::by_key::ByKey;
-use crate::fetch::Known;
 
 /// The name of a Secret by the image it is for.
 type Secrets = BTreeMap<String, String>;
@@ -65,8 +65,8 @@ impl PullState {
 /// Returns the Secret for each bundle image that a catalog with a pull secret offers: the catalog
 /// that was chosen decides about the chosen bundle, else the first by name.
 pub(super) fn secrets(
-    listed: &[ClusterCatalog],
-    known: &[Known],
+    (listed, known): (&[ClusterCatalog], &[KnownCatalog]),
+    package: &str,
     resolution: &Resolution<'_>,
 ) -> Secrets {
     let named = |catalog: &str| {
@@ -76,7 +76,8 @@ pub(super) fn secrets(
     let mut secrets = Secrets::new();
     let asked = |name: &str| resolution.catalogs.iter().any(|it| it.name == name);
     for catalog in known.iter().filter(|catalog| asked(catalog.name())) {
-        let (Some(secret), Some(package)) = (named(catalog.name()), catalog.package()) else {
+        let (Some(secret), Some(package)) = (named(catalog.name()), catalog.package(package))
+        else {
             continue;
         };
         for bundle in &package.bundles {

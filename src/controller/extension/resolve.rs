@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
-use olm_core::extension::{Answer, Question};
+use olm_core::extension::{Answer, KnownCatalog, Question};
 use olm_core::resolve::{Catalog, Environment, Options, Resolution};
 
 use super::error::ExtensionError;
 use super::pull_state::secrets;
 use super::{Attempt, Context, observe};
-use crate::fetch::Known;
 
 impl Attempt<'_> {
     /// Asks the catalogs, with what has to be known of the cluster.
@@ -21,12 +20,12 @@ impl Attempt<'_> {
         forget_others(ctx, Arc::clone(&listed)).await;
         let package = &question.filter.package_name;
         let known = ctx.catalogs.known(&listed, package).await;
-        let catalogs: Vec<_> = known.iter().map(Known::as_catalog).collect();
+        let catalogs: Vec<_> = known.iter().map(KnownCatalog::as_catalog).collect();
         let options = question.options(ctx.settings.resolution);
         let started = Instant::now();
         let (resolution, environment) = self.resolve(question, &catalogs, &options).await;
         count(&resolution, started, ctx);
-        let secrets = secrets(&listed, &known, &resolution);
+        let secrets = secrets((&listed, &known), package, &resolution);
         let name = self.extension.object.name_any();
         ctx.kept.pull_state.note_secrets(&name, secrets);
         let mut answer = question.answer(&catalogs, &environment, &options, &resolution);

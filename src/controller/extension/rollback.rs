@@ -6,6 +6,7 @@
 use kube::ResourceExt as _;
 use olm_api::ClusterObjectSet;
 use olm_api::keys::annotation;
+use olm_cluster::content;
 use olm_core::extension::{Policy, Return, RevisionSource, desired, issued_again, recorded_issuer};
 use olm_core::object::Object;
 use olm_core::render::{CertificateSource, trust};
@@ -16,7 +17,6 @@ use super::certificates::Certificates;
 use super::enact::{Enacted, RevisionPlan};
 use super::error::{ContentError, ExtensionError};
 use crate::account::Known;
-use crate::revision::{read_secrets, resolve};
 
 impl Attempt<'_> {
     /// Makes the revision that goes back, if it is not there.
@@ -70,8 +70,7 @@ impl Attempt<'_> {
     /// Reads what a revision holds.
     pub(super) async fn stored(&self, set: &ClusterObjectSet) -> Result<Vec<Phase>, ContentError> {
         let (client, namespace) = (&self.ctx.client, &self.ctx.settings.system_namespace);
-        let secrets = read_secrets(client, client, set, namespace).await;
-        Ok(resolve(set, &secrets, namespace)?.plain())
+        Ok(content(client, set, namespace).await?)
     }
 }
 

@@ -123,7 +123,7 @@ impl Attempt<'_> {
         self.ctx.kept.settled.hasher.hash_one((
             format!("{request:?} {target:?}"),
             // They may hold credentials, which the text leaves out.
-            request.proxy(),
+            request.1.proxy(),
             self.account,
             metadata(&self.extension.object.metadata),
             metadata(&newest.metadata),

@@ -16,12 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
-use olm_api::conditions::types;
-use olm_api::keys::{label, name::CA_BUNDLE};
-use olm_api::{AvailabilityMode, ClusterCatalog};
-use olm_core::catalog::{Blob, Content, PackageIndex};
-use olm_core::resolve::{Catalog, CatalogProblem};
-use olm_core::status::is_true;
+use olm_api::ClusterCatalog;
+use olm_api::keys::name::CA_BUNDLE;
+use olm_core::catalog::{Blob, Content};
+use olm_core::extension::KnownCatalog;
+use olm_core::resolve::CatalogProblem;
 use olm_image::Room;
 use tokio::sync::watch;
 
@@ -60,47 +59,6 @@ struct Parsed {
     uid: String,
     reference: String,
     packages: BTreeMap<String, Arc<Content>>,
-}
-
-/// One catalog, as far as it is known, with the content of one package.
-#[derive(Debug, Clone)]
-pub struct Known {
-    name: String,
-    labels: BTreeMap<String, String>,
-    priority: i32,
-    enabled: bool,
-    problem: Option<CatalogProblem>,
-    package: String,
-    content: Option<Arc<Content>>,
-}
-
-impl Known {
-    /// Returns the name of the catalog.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the package that was asked for, if the catalog has it and it can be read.
-    pub fn package(&self) -> Option<&PackageIndex> {
-        self.content.as_ref()?.package(&self.package)?.ok()
-    }
-
-    /// Returns what is wrong with the catalog; a stale copy counts as wrong.
-    pub fn problem(&self) -> Option<&CatalogProblem> {
-        self.problem.as_ref()
-    }
-
-    /// Returns the catalog as resolution takes it.
-    pub fn as_catalog(&self) -> Catalog<'_> {
-        Catalog {
-            name: &self.name,
-            labels: self.labels.clone(),
-            priority: self.priority,
-            enabled: self.enabled,
-            problem: self.problem.clone(),
-            content: self.content.as_deref(),
-        }
-    }
 }
 
 impl Catalogs {
@@ -160,10 +118,10 @@ impl Catalogs {
     ///
     /// Content that is not here yet is downloaded; catalogs are waited for side by side, and a
     /// download that takes long goes on after this returned.
-    pub async fn known(&self, catalogs: &[ClusterCatalog], package: &str) -> Vec<Known> {
+    pub async fn known(&self, catalogs: &[ClusterCatalog], package: &str) -> Vec<KnownCatalog> {
         let all: Vec<_> = catalogs.iter().map(|catalog| self.one(catalog, package)).collect();
         let mut known = futures::future::join_all(all).await;
-        known.sort_by(|a, b| a.name.cmp(&b.name));
+        known.sort_by(|a, b| a.name().cmp(b.name()));
         known
     }
 
@@ -176,64 +134,45 @@ impl Catalogs {
         }
     }
 
-    async fn one(&self, catalog: &ClusterCatalog, package: &str) -> Known {
-        let name = catalog.name_any();
-        let mut labels = catalog.labels().clone();
-        labels.insert(label::METADATA_NAME.to_owned(), name.clone());
-        let enabled = catalog.spec.availability() == AvailabilityMode::Available;
-        let mut known = Known {
-            name,
-            labels,
-            priority: catalog.spec.priority,
-            enabled,
-            problem: None,
-            package: package.to_owned(),
-            content: None,
-        };
-        if enabled {
-            let (copy, problem) = self.copy(catalog).await;
-            known.problem = problem;
-            if let Some(copy) = copy {
-                match self.content(copy, package).await {
-                    Ok(content) => known.content = Some(content),
-                    Err(cause) => {
-                        let package = package.to_owned();
-                        known.problem = Some(CatalogProblem::Unreadable { package, cause });
-                    }
-                }
-            }
-        } else {
-            self.forget(&known.name).await;
+    async fn one(&self, catalog: &ClusterCatalog, package: &str) -> KnownCatalog {
+        let mut known = KnownCatalog::of(catalog);
+        if !known.is_enabled() {
+            self.forget(known.name()).await;
+            return known;
         }
-        known
+        let (copy, problem) = self.copy(catalog).await;
+        if let Some(problem) = problem {
+            known = known.with(Err(problem));
+        }
+        let Some(copy) = copy else {
+            return known;
+        };
+        let content = self.content(copy, package).await;
+        known.with(content.map_err(|cause| {
+            let package = package.to_owned();
+            CatalogProblem::Unreadable { package, cause }
+        }))
     }
 
-    /// Returns the copy to be used, and what is wrong with the catalog or the copy.
+    /// Returns the copy to be used, and what is wrong with it.
     async fn copy(
         &self,
         catalog: &ClusterCatalog,
     ) -> (Option<Arc<store::Content>>, Option<CatalogProblem>) {
-        let status = catalog.status.clone().unwrap_or_default();
         let resolved = catalog.resolved_reference();
         let copy = match (&self.inner.source, resolved) {
             (Source::Own(store), _) => held(store, catalog).ok_or(CatalogProblem::NotCached),
             (Source::Remote(_), None) => Err(CatalogProblem::NotCached),
             (Source::Remote(remote), Some(resolved)) => remote.wanted(catalog, resolved).await,
         };
-        let problem = if !is_true(&status.conditions, types::SERVING) {
-            Some(CatalogProblem::NotServing)
-        } else if resolved.is_none() {
-            Some(CatalogProblem::NoResolvedSource)
-        } else if resolved.is_some_and(str::is_empty) {
-            Some(CatalogProblem::NoImage)
-        } else {
-            copy.as_ref().err().cloned()
-        };
         let stale = || match &self.inner.source {
             Source::Own(_) => None,
             Source::Remote(remote) => held(remote.store(), catalog),
         };
-        (copy.ok().or_else(stale), problem)
+        match copy {
+            Ok(copy) => (Some(copy), None),
+            Err(problem) => (stale(), Some(problem)),
+        }
     }
 
     /// Returns what a copy has of a package, parsed at most once.

@@ -7,9 +7,10 @@ use axum::body::Body;
 use axum::response::Response;
 use axum::routing::get;
 use jiff::Timestamp;
+use olm_api::keys::label;
 use olm_api::{
-    CatalogSourceType, ClusterCatalogSpec, ClusterCatalogStatus, ClusterCatalogUrls,
-    ResolvedCatalogSource, ResolvedImageSource,
+    AvailabilityMode, CatalogSourceType, ClusterCatalogSpec, ClusterCatalogStatus,
+    ClusterCatalogUrls, ResolvedCatalogSource, ResolvedImageSource,
 };
 use olm_core::catalog::read;
 use olm_core::error::Chain;
@@ -113,11 +114,11 @@ fn remote(folder: &TempDir) -> Catalogs {
     .unwrap()
 }
 
-fn bundles(known: &Known) -> Option<usize> {
-    known.package().map(|package| package.bundles.len())
+fn bundles(known: &KnownCatalog) -> Option<usize> {
+    known.package("p").map(|package| package.bundles.len())
 }
 
-async fn look(catalogs: &Catalogs, object: &ClusterCatalog) -> Known {
+async fn look(catalogs: &Catalogs, object: &ClusterCatalog) -> KnownCatalog {
     let mut known = catalogs.known(std::slice::from_ref(object), "p").await;
     known.remove(0)
 }
@@ -196,7 +197,7 @@ async fn more_catalogs_than_connections_are_all_fetched() {
         })
         .collect();
     let known = remote(&cache).known(&objects, "p").await;
-    let failed: Vec<_> = known.iter().filter_map(Known::problem).collect();
+    let failed: Vec<_> = known.iter().filter_map(KnownCatalog::problem).collect();
     assert!(failed.is_empty(), "{failed:?}");
 }
 

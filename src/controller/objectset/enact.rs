@@ -7,6 +7,7 @@ use kube::api::Patch;
 use kube::{Api, Client, ResourceExt};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{finalizer, label};
+use olm_cluster::{Content, ResolvedObject, read_secrets, resolve};
 use olm_core::annotations::{Carrier, check_keys, is_paused};
 use olm_core::extension::PolicyError;
 use olm_core::guard::Policy;
@@ -23,11 +24,11 @@ use super::ended::{Ended, Settled};
 use super::extension_state::ExtensionState;
 use super::plan::Plan;
 use super::{Context, ObjectSetError, teardown};
-use crate::apply::{Applier, ApplyError, PhaseReport, ResolvedObject, Revision};
+use crate::apply::{Applier, ApplyError, PhaseReport, Revision, check_content};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::cluster::{RequestError, Target};
 use crate::reconcile::{Deadline, within};
-use crate::revision::{Content, mutable, own_params, read_secrets, resolve};
+use crate::revision::{mutable, own_params};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
 const POLL_FAILING: Duration = Duration::from_secs(10);
@@ -122,7 +123,7 @@ async fn roll_out(
         Err(error) => return Ended::early(set, Err(error)),
     };
     // A content that no revision may have is not applied; its digests are stored all the same.
-    let held = match content.check() {
+    let held = match check_content(&content) {
         Ok(()) => add_finalizer(ctx, set).await,
         Err(error) => Err(error.into()),
     };

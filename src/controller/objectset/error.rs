@@ -1,6 +1,7 @@
 //! Why a reconcile of a ClusterObjectSet ended early.
 
 use olm_api::conditions::Reason;
+use olm_cluster::{RefCause, RefError};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::IdentityError;
 
@@ -8,7 +9,6 @@ use crate::account::{AccountError, GuardError};
 use crate::apply::ApplyError;
 use crate::cluster::RequestError;
 use crate::reconcile::TooLong;
-use crate::revision::{RefCause, RefError};
 
 /// Why a reconcile of a ClusterObjectSet ended early.
 #[derive(Debug, thiserror::Error)]

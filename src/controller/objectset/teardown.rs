@@ -9,6 +9,7 @@ use kube::{Api, ResourceExt};
 use olm_api::conditions::Reason;
 use olm_api::keys::{annotation, label};
 use olm_api::{ClusterObjectSet, LifecycleState};
+use olm_cluster::{RefCause, RefError, read_secrets, resolve};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
@@ -26,8 +27,7 @@ use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};
 use crate::cluster::{RequestError, message};
 use crate::revision::{
-    RefCause, RefError, delete_revision, known_siblings, own_params, read_secrets,
-    remove_unowned_content, resolve, salvage,
+    delete_revision, known_siblings, own_params, remove_unowned_content, salvage,
 };
 
 /// How often remaining objects are looked at when no watch reports their end.

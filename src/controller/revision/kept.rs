@@ -13,9 +13,8 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store};
 use olm_api::ClusterObjectSet;
+use olm_cluster::{Content, Secrets};
 use olm_core::revision::referenced_secrets;
-
-use super::content::{Content, Secrets};
 
 /// Most memory that all of it may take; what has no room is read in each reconcile.
 const MAX_BYTES: usize = 32 << 20;

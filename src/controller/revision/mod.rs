@@ -13,11 +13,11 @@ mod known;
 mod list;
 mod write;
 
-pub use content::{Content, defined_kinds, mutable, read_secrets, resolve, salvage};
+pub use content::{mutable, salvage};
 pub use crds::controlled_crds;
 pub(crate) use delete::delete_revision;
 pub use delete::{Teardown, teardown_extension};
-pub use error::{RefCause, RefError, WriteError};
+pub use error::WriteError;
 pub use garbage::{collect_orphaned_secrets, remove_unowned_content};
 pub use kept::KeptContents;
 pub use known::{Feed, KnownRevisions};

@@ -10,13 +10,13 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource as _, ResourceExt};
 use olm_api::keys::{label, manager, name};
 use olm_api::{API_VERSION, ClusterObjectSet};
+use olm_cluster::{read_secrets, resolve};
 use olm_core::revision::{
     Change, ContentSecret, Desired, build, compare, has_finalizer, needs_patch, next_number,
     number_after, outdated, pack, rebuild, referenced_secrets, revision_name,
 };
 use serde_json::json;
 
-use super::content::{read_secrets, resolve};
 use super::delete::delete_revision;
 use super::error::WriteError;
 use super::known::KnownRevisions;

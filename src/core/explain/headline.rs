@@ -53,7 +53,7 @@ impl Report<'_> {
         let package = quote(self.request.package);
         if self.bundles.is_empty() {
             let mut parts = vec![if self.catalogs.is_empty() {
-                "there is no catalog".to_owned()
+                "there is no catalog; to add one: kubectl olm catalog add NAME IMAGE".to_owned()
             } else if self.catalogs.iter().all(|catalog| !catalog.consulted) {
                 "every catalog is excluded or disabled".to_owned()
             } else {

@@ -77,3 +77,126 @@ impl Question {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use olm_api::ClusterExtension;
+    use olm_api::keys::policy;
+    use proptest::option;
+    use proptest::prelude::*;
+    use proptest::sample::{select, subsequence};
+    use serde_json::json;
+
+    use super::super::holds::{Facts, Hold, all, reported};
+    use super::super::{Policy, ValidExtension};
+    use super::*;
+    use crate::catalog::Content;
+    use crate::resolve::UpdatePolicy;
+
+    const VERSIONS: [&str; 4] = ["1.0.0", "1.0.1", "1.1.0", "2.0.0"];
+
+    fn record(version: &str) -> BundleRecord {
+        BundleRecord {
+            name: format!("p.v{version}"),
+            package: "p".to_owned(),
+            version: version.to_owned(),
+            release: None,
+            image: format!("r/p@sha256:{version}"),
+            constraints: None,
+        }
+    }
+
+    /// A catalog of these versions, each of which may follow any lower one.
+    fn content(versions: &[&str]) -> Content {
+        let bundles = versions.iter().map(|version| {
+            json!({"schema": "olm.bundle", "package": "p", "name": record(version).name,
+                "image": record(version).image, "properties": [
+                    {"type": "olm.package", "value": {"packageName": "p", "version": version}}]})
+        });
+        let entries = versions.iter().map(
+            |version| json!({"name": record(version).name, "skipRange": format!("<{version}")}),
+        );
+        let entries: Vec<_> = entries.collect();
+        let channel =
+            json!({"schema": "olm.channel", "package": "p", "name": "stable", "entries": entries});
+        let lines: Vec<_> = bundles.chain([channel]).map(|blob| blob.to_string()).collect();
+        Content::from_lines(lines.iter().map(String::as_str)).unwrap()
+    }
+
+    proptest! {
+        // plugin.md U83: the controller acts on the answer, the plan shows the course
+        #[test]
+        fn the_plan_and_the_next_status_name_the_same_holds(
+            offered in subsequence(VERSIONS.to_vec(), 1..=VERSIONS.len()),
+            installed in select(VERSIONS.to_vec()),
+            upgrade in select(vec!["None", "PatchOnly", "MinorOnly", "Any"]),
+            approved in option::of(select(VERSIONS.to_vec())),
+            range in option::of(select(vec!["1.x", "1.0.0", ">=1.0.0"])),
+            home in select(vec!["acme", "gone"]),
+            (paused, closed, stays) in any::<(bool, bool, bool)>(),
+        ) {
+            let mut annotations = BTreeMap::new();
+            let mut annotate = |key: &str, value: &str| {
+                annotations.insert(key.to_owned(), value.to_owned());
+            };
+            annotate(policy::UPGRADE, upgrade);
+            if let Some(version) = approved {
+                annotate(policy::APPROVE, version);
+            }
+            if paused {
+                annotate(policy::PAUSED, "true");
+            }
+            if closed {
+                annotate(policy::UPDATE_WINDOW, "00:00-01:00 UTC");
+            }
+            if stays {
+                annotate(policy::CATALOG_MOVE, "Hold");
+            }
+            let policy = Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap();
+            let object = json!({"metadata": {"name": "e", "annotations": annotations}, "spec":
+                {"namespace": "ns", "source": {"sourceType": "Catalog",
+                    "catalog": {"packageName": "p", "version": range}}}});
+            let extension: ClusterExtension = serde_json::from_value(object).unwrap();
+            let valid = ValidExtension::of(&extension).unwrap();
+            let now = "2026-11-24T12:00:00Z".parse().unwrap();
+            let question = Question {
+                installed: Some(record(installed)),
+                came_from: Some(home.to_owned()),
+                ..Question::of(valid, policy, None, &[], now)
+            };
+            let content = content(&offered);
+            let catalogs = [Catalog {
+                name: "acme",
+                labels: BTreeMap::new(),
+                priority: 0,
+                enabled: true,
+                problem: None,
+                content: Some(&content),
+            }];
+            let (options, environment) =
+                (question.options(Options::default()), Environment::default());
+            let resolution = question.resolve(&catalogs, &environment, &options);
+            let answer = question.answer(&catalogs, &environment, &options, &resolution);
+            let course = question.course(&catalogs, &environment, &options);
+            let (Ok(goal), Ok(course)) = (&answer.goal, &course) else { return Ok(()) };
+
+            let facts = Facts::of(valid, &question.policy, &course.target, question.installed.as_ref());
+            let facts = Facts { offered: course.held.as_ref(), ..facts };
+            let planned: BTreeSet<_> = all(&facts).iter().map(Hold::word).collect();
+            if !paused && goal.target.name != record(installed).name {
+                prop_assert_eq!(&course.target, &goal.target);
+                prop_assert!(planned.is_empty(), "{planned:?}");
+                return Ok(());
+            }
+            // What no step leads to is no step that is held.
+            let update = answer.update.filter(|update| update.version.is_some());
+            let status = json!({"conditions": [], "update": update});
+            let mut seen = extension.clone();
+            seen.status = Some(serde_json::from_value(status).unwrap());
+            let told: BTreeSet<_> = reported(&seen).iter().map(|holder| holder.word).collect();
+            prop_assert_eq!(planned, told);
+        }
+    }
+}

@@ -10,12 +10,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt as _;
 use std::thread;
 
 use crate::archive::{ArchiveError, Entries, Entry, Kind};
 use crate::digest::{Algorithm, Digest, Hasher};
-use crate::files::{Files, Span, Spool};
+use crate::files::{Files, Span, Spool, read_at};
 use crate::layer::{LayerError, LayerReader, StopFlag};
 use crate::limits::{Limits, MAX_LINK_HOPS};
 use crate::shown::shown;
@@ -46,7 +45,7 @@ struct FromStart<'a> {
 
 impl Read for FromStart<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.position)?;
+        let read = read_at(self.file, buffer, self.position)?;
         self.position += read as u64;
         Ok(read)
     }

@@ -10,9 +10,10 @@ use olm_test::paths;
 use strum::VariantNames as _;
 
 /// The folders of the crates of the workspace.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "api",
     "src/core",
+    "src/cluster",
     "src/image",
     "src/controller",
     "src/cli",
@@ -120,6 +121,7 @@ fn the_wire_contract_depends_on_no_client_and_none_of_our_crates() {
 #[test]
 fn images_know_no_cluster_and_the_halves_do_not_know_each_other() {
     assert_without("olm-image", &["kube-client", "kube-runtime"]);
+    assert_without("olm-cluster", &["kube-runtime", "olm-image"]);
     assert_without("kubectl-olm", &["olm-controller"]);
     assert_without("olm-controller", &["kubectl-olm"]);
 }
@@ -235,6 +237,17 @@ fn only_apply_and_the_gate_write_kinds_they_do_not_know() {
             continue;
         }
         assert!(!code.contains("DynamicObject"), "{path} can write objects of any kind");
+    }
+}
+
+/// What both programs read a cluster with writes nothing; a review is created to be answered.
+#[test]
+fn the_reader_of_a_cluster_only_reads() {
+    for (file, code) in code(&["src/cluster"]) {
+        for word in [".patch(", ".replace(", ".delete(", ".create("] {
+            let asks = word == ".create(" && file.ends_with("reviews.rs");
+            assert!(asks || !code.contains(word), "{} uses {word}", file.display());
+        }
     }
 }
 
@@ -407,7 +420,7 @@ fn modules_use_each_other_in_one_direction() {
     assert!(!origins(&files).contains_key(&path("x::Debug")));
 
     let mut modules = 0;
-    for folder in ["src/core", "src/image", "src/controller", "src/cli"] {
+    for folder in ["src/core", "src/cluster", "src/image", "src/controller", "src/cli"] {
         for (path, uses) in uses(folder) {
             modules += uses.len();
             assert_eq!(circles(&uses), [], "in {folder}/{}", path.join("/"));

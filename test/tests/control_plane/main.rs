@@ -9,6 +9,7 @@ mod backup;
 mod bad_input;
 mod catalog;
 mod catalog_holds;
+mod chart;
 mod classic;
 mod configuration;
 mod constraints;

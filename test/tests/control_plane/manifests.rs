@@ -139,7 +139,11 @@ pub(crate) async fn ready(controllers: &[Controller]) {
     }
 }
 
-async fn installs(install: &Install, suffix: &str) -> (Scene, olm_test::extension::Extension) {
+/// Installs an extension in a scene of its own.
+pub(crate) async fn installs(
+    install: &Install,
+    suffix: &str,
+) -> (Scene, olm_test::extension::Extension) {
     let bundles = [Bundle::new("1.0.0")];
     let scene = Scene::set(install.cluster.clone(), suffix, &bundles, &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;

@@ -198,8 +198,12 @@ enum State {
     Secrets,
     /// The next version narrows a CRD.
     Narrows,
+    /// The next version leaves out a CRD whose kind another extension needs.
+    Provides,
     /// The next version is installed.
     Newer,
+    /// The spec asks for the first version.
+    Pinned,
     /// The next version was rolled out, failed, and was taken back.
     TakenBack,
     /// There is no next version; the first one has other content, which is accepted or not.
@@ -256,6 +260,7 @@ impl Row {
             State::Narrows => {
                 [first.with_manifest(narrowed(None)), next.with_manifest(narrowed(Some(10)))]
             }
+            State::Provides => [first.with_manifest(narrowed(None)), next],
             _ => [first, next],
         }
     }
@@ -289,6 +294,9 @@ impl Row {
         }
         shelve(&scene);
         let extension = install(&scene, "1.0.0").await;
+        if self.state == State::Provides {
+            depend(cluster, self.name).await;
+        }
         if self.state == State::Newer {
             extension.installed("1.0.0").await;
             extension.patch_catalog(json!({"version": self.next})).await;
@@ -321,7 +329,9 @@ impl Row {
             | State::Lacks
             | State::Secrets
             | State::Narrows
+            | State::Provides
             | State::Newer
+            | State::Pinned
             | State::TakenBack => {}
             State::Altered(accepted) => {
                 let mut bundle = Bundle::new("1.0.0");
@@ -367,7 +377,9 @@ impl Row {
         for (key, value) in &self.annotations {
             scene.annotate(key, value);
         }
-        extension.patch_catalog(json!({"version": null})).await;
+        if self.state != State::Pinned {
+            extension.patch_catalog(json!({"version": null})).await;
+        }
         if self.state == State::TakenBack {
             // As the controller leaves it once the deadline is over, which is ten minutes at least.
             let generation = extension.get().await.metadata.generation;
@@ -394,6 +406,19 @@ impl Row {
         let images = versions.map(image).into();
         scene.package.catalog_files(&chain(&versions), &images)
     }
+}
+
+/// Installs an extension that needs the kind of a row.
+async fn depend(cluster: &Cluster, name: &str) {
+    let bundles = [Bundle::new("1.0.0")];
+    let group = format!("{name}.example.com");
+    let kind = json!({"group": group, "version": "v1", "kind": "Float"});
+    let needs = json!({"type": "olm.gvk.required", "value": kind});
+    let mut scene = Scene::empty(cluster.clone(), &format!("{name}needs"));
+    scene.publish_with(&bundles, &chain(&["1.0.0"]), &[("1.0.0", needs)]).await;
+    scene.create_namespace();
+    scene.grant(&bundles);
+    scene.install(json!({})).await.installed("1.0.0").await;
 }
 
 fn stops_serving(plane: &ControlPlane, catalog: &str) {
@@ -576,6 +601,7 @@ async fn the_controller_does_what_the_plugin_said_about_annotations() {
     let rows = vec![
         row("paused", "1.1.0", false).with(policy::PAUSED, "true").held_by("pause"),
         row("resumed", "1.1.0", true).with(policy::PAUSED, "false"),
+        row("pinned", "1.1.0", false).while_is(State::Pinned),
         row("word", "1.1.0", false).with(policy::UPGRADE, "Sometimes"),
         row("key", "1.1.0", false).with("policy.olm.operatorframework.io/unheard-of", "true"),
         row("back", "1.1.0", false).with(policy::ROLLBACK_TO, "7"),
@@ -628,6 +654,8 @@ async fn the_controller_does_what_the_plugin_said_about_rights_and_crds() {
         row("leaves", "1.1.0", false).while_is(State::Leaves).held_by("rights"),
         row("secrets", "1.1.0", false).while_is(State::Secrets).held_by("rights"),
         row("narrows", "1.1.0", false).while_is(State::Narrows).held_by("crds"),
+        // Only who knows the kinds of providers knows that it would break another.
+        row("provides", "1.1.0", false).while_is(State::Provides),
     ];
     decides_alike("rights", &["--webhook-certificates=self-signed"], rows).await;
 }

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterCatalog;
 use olm_api::keys::name;
+use olm_cluster::reviews;
 use olm_core::rbac::{Permissions, lines};
 use olm_core::revision::Account;
-use olm_core::rights::{Half, access_review};
+use olm_core::rights::Half;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -168,21 +167,12 @@ impl Facts {
         }
         let mut all = Vec::new();
         for (account, needed) in needed {
-            let questions = needed.iter().map(|(namespace, right)| {
-                let question = access_review(&account, namespace, right);
-                async move {
-                    let api = Api::<SubjectAccessReview>::all(client.clone());
-                    let answer = api.create(&PostParams::default(), &question).await;
-                    let status = answer.map_err(refusal)?.status;
-                    Ok((status.is_some_and(|status| status.allowed), namespace, right))
-                }
-            });
-            let questions: Vec<_> = questions.collect();
-            let mut answers = stream::iter(questions).buffer_unordered(AT_ONCE);
+            let needed: Vec<_> = needed.iter().collect();
             let mut missing = Permissions::default();
-            while let Some(answer) = answers.next().await {
-                let (allowed, namespace, right) = answer?;
-                if !allowed {
+            for (answer, (namespace, right)) in
+                reviews(client, &account, &needed).await.into_iter().zip(needed)
+            {
+                if !answer.map_err(refusal)? {
                     missing.insert(namespace, right.clone());
                 }
             }

@@ -6,17 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _};
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::{annotation, label, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_cluster::reviews;
 use olm_core::extension::ValidExtension;
 use olm_core::helm::Release;
 use olm_core::rbac::{Permission, Permissions, lines};
 use olm_core::revision::{Account, BundleRecord, Desired};
-use olm_core::rights::access_review;
 use serde_json::Value;
 
 use super::facts::{self, Facts, Refusal, get};
@@ -386,21 +385,13 @@ impl Asked<'_> {
                 needed.insert(&namespace, right);
             }
         }
-        let asked = needed.iter().map(|(namespace, right)| {
-            let review = access_review(account, namespace, right);
-            let api = Api::<SubjectAccessReview>::all(self.client.clone());
-            async move {
-                let answer = api.create(&PostParams::default(), &review).await;
-                (namespace, right, answer)
-            }
-        });
-        let asked: Vec<_> = asked.collect();
-        let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
+        let needed: Vec<_> = needed.iter().collect();
+        let answers = reviews(self.client, account, &needed).await.into_iter();
         let mut missing = Permissions::default();
-        while let Some((namespace, right, answer)) = answers.next().await {
+        for (answer, (namespace, right)) in answers.zip(needed) {
             match answer {
-                Ok(answer) if answer.status.as_ref().is_some_and(|it| it.allowed) => {}
-                Ok(_) => missing.insert(namespace, right.clone()),
+                Ok(true) => {}
+                Ok(false) => missing.insert(namespace, right.clone()),
                 Err(error) => {
                     return Some((Level::Unknown, crate::managed::failure(&error), String::new()));
                 }

@@ -1,45 +1,40 @@
 //! What a plan is made from, read from the cluster, its catalogs and the registry.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_cluster::{crds, leaving, reviews};
 use olm_core::bundle::Bundle;
-use olm_core::crd_safety::Definition;
 use olm_core::error::Chain;
 use olm_core::extension::holds::{Judgement, RbacPreflight, definitions};
 use olm_core::extension::{
-    Course, Policy, RevisionSource, StepRights, ValidExtension, desired, going_back, issued_again,
-    recorded_issuer, said,
+    Course, Extras, Policy, Rendering, RevisionSource, StepRights, ValidExtension, desired,
+    going_back, issued_again, recorded_issuer, said,
 };
 use olm_core::object::Object;
 use olm_core::plan::{Before, Crds, Plan, Proposed};
 use olm_core::rbac::{Held, Permissions, trimming};
 use olm_core::render::{
-    Additions, CertificateProvider, CertificateRequest, CertificateSource, ProxyVariables,
-    RolePlacement, Served, Settings, certificate_needs, choose_certificates, handover,
-    render_configured,
+    CertificateProvider, CertificateRequest, CertificateSource, Served, certificate_needs,
+    choose_certificates,
 };
 use olm_core::resolve::{Knowledge, ServedKinds};
 use olm_core::revision::{
     Account, BundleRecord, Desired, Origin, Phase, compare as changed, phases, states,
 };
-use olm_core::rights::{OPENSHIFT, access_review};
+use olm_core::rights::OPENSHIFT;
 use olm_core::status::Note;
-use olm_core::uninstall::Instances;
-use serde_json::Value;
 
 use crate::bundle_source::load_image;
 use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
 use crate::commands::cluster_check::platform;
-use crate::commands::crd_check::{live, objects_of};
+use crate::commands::crd_check::unread;
 use crate::commands::rbac::live::{Question, compare};
-use crate::managed;
 use crate::output::{Outcome, notice, one_line};
 use crate::target::{pinned, warn_of_deprecation};
 
@@ -70,8 +65,7 @@ struct Renderer<'a> {
     recorded: Option<CertificateSource>,
     served: Served,
     /// What is added.
-    additions: &'a Additions,
-    proxy: ProxyVariables,
+    extras: Extras,
     /// What was taken instead of what could not be read.
     notes: Vec<String>,
 }
@@ -116,8 +110,8 @@ pub(crate) async fn make(
     let renderer = Renderer::new(valid, state, &snapshot, &revisions);
     let mut renderer = renderer.map_err(|error| Missing::unknown(&error))?;
     renderer.notes.extend(deprecations);
-    let proxies = cluster.proxies(renderer.additions).await;
-    renderer.proxy = proxies.map_err(|error| Missing::unknown(&error))?;
+    let proxies = cluster.proxies(&renderer.extras.additions).await;
+    renderer.extras.proxy = proxies.map_err(|error| Missing::unknown(&error))?;
     let loaded = load_image(&course.target.image).await;
     let (bundle, digest) = loaded.map_err(|error| Missing::unknown(&error))?;
     let content = renderer.content(&bundle, &course.target)?;
@@ -131,7 +125,7 @@ pub(crate) async fn make(
     let installed = states(&revisions).installed;
     let before = match installed {
         None => None,
-        Some(set) => Some(renderer.before(cluster.own_client(), set).await?),
+        Some(set) => Some(renderer.before(cluster, set).await?),
     };
     let question = &snapshot.question;
     let operator = cluster.operator(question, valid, &course.target).await;
@@ -166,8 +160,7 @@ pub(crate) async fn back(
     let policy = policy.map_err(anyhow::Error::from)?;
     let account = settings.accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
-    let client = cluster.own_client();
-    let phases = managed::content(client, set).await.map_err(|error| Missing::unknown(&error))?;
+    let phases = cluster.content(set).await.map_err(|error| Missing::unknown(&error))?;
     let course = Course {
         target: BundleRecord::of(set),
         catalog: Origin::of(set).catalog,
@@ -186,7 +179,7 @@ pub(crate) async fn back(
     let before = match states(&revisions).installed {
         None => None,
         Some(installed) => {
-            let held = managed::content(client, installed).await;
+            let held = cluster.content(installed).await;
             let held = held.map_err(|error| Missing::unknown(&error))?;
             Some(Before::of(installed, held))
         }
@@ -228,7 +221,7 @@ impl Step<'_> {
         let mut present = old.to_vec();
         for set in states(revisions).rolling {
             // As the controller: what cannot be read does not count.
-            let phases = managed::content(client, set).await.unwrap_or_default();
+            let phases = cluster.content(set).await.unwrap_or_default();
             present.extend(phases.into_iter().flat_map(|phase| phase.objects));
         }
         let rights = StepRights::of(extension, self.desired, self.requests, &present);
@@ -246,7 +239,7 @@ impl Step<'_> {
             account,
             rights: missing(client, state, account, &rights).await,
             enforced: state.controller().rbac_preflight == RbacPreflight::Enforce,
-            crds: crds(client, account, self.desired, old).await,
+            crds: crds_of(client, account, self.desired, old).await,
             before,
             desired: self.desired,
             requires_approval: required.map_err(|error| one_line(&error)),
@@ -263,16 +256,16 @@ impl<'a> Renderer<'a> {
     fn new(
         extension: ValidExtension<'a>,
         state: &'a ClusterState,
-        snapshot: &'a ExtensionSnapshot,
+        snapshot: &ExtensionSnapshot,
         revisions: &[ClusterObjectSet],
     ) -> anyhow::Result<Self> {
+        let additions = &snapshot.question.policy.additions;
         Ok(Self {
             extension,
             state,
             recorded: recorded_issuer(revisions),
             served: issuers(&snapshot.environment.served)?,
-            additions: &snapshot.question.policy.additions,
-            proxy: ProxyVariables::default(),
+            extras: Extras { additions: additions.clone(), ..Extras::default() },
             notes: Vec::new(),
         })
     }
@@ -291,37 +284,19 @@ impl<'a> Renderer<'a> {
                 CertificateProvider::SelfSigned { ca_bundle: String::new() }
             }
         });
-        let inline = self.extension.inline_config();
-        let mut rendered = render_configured(
-            bundle,
-            &Settings {
-                install_namespace: namespace,
-                inline: inline.as_ref(),
-                features: settings.features(),
-                role_placement: RolePlacement::default(),
-                certificates: provider,
-            },
-        )?;
-        let name = self.extension.object.name_any();
-        let place = (name.as_str(), namespace.as_str());
-        let objects = &mut rendered.objects;
-        self.additions.add(objects, bundle, place, &self.proxy);
-        let objects = handover::prepare_for_revision(
-            rendered.objects,
-            &name,
-            &target.package,
-            &target.version,
-        );
-        Ok(Content { phases: phases(objects)?, requests: rendered.certificate_requests })
+        let (features, extras) = (settings.features(), &self.extras);
+        let rendering = Rendering::of(self.extension, target, features, (provider, extras));
+        let rendered = rendering.render(bundle)?;
+        Ok(Content { phases: phases(rendered.objects)?, requests: rendered.certificate_requests })
     }
 
     /// Reads what is installed; where that is not possible, what its bundle becomes now.
     async fn before(
         &mut self,
-        client: &Client,
+        cluster: &Cluster,
         set: &'a ClusterObjectSet,
     ) -> Result<Before<'a>, Missing> {
-        let phases = match managed::content(client, set).await {
+        let phases = match cluster.content(set).await {
             Ok(phases) => phases,
             Err(error) => {
                 let bundle = BundleRecord::of(set);
@@ -391,7 +366,7 @@ async fn missing(
 }
 
 /// Reads the CRDs that a revision would replace, and those that it does not have any more.
-async fn crds(
+async fn crds_of(
     client: &Client,
     account: &Account,
     desired: &Desired,
@@ -399,40 +374,24 @@ async fn crds(
 ) -> Result<Crds, String> {
     let failed = |error: anyhow::Error| one_line(&error);
     let kept: Vec<String> = definitions(desired).map(|crd| crd.name().to_owned()).collect();
-    let leaving: Vec<String> = old
+    let leaves: Vec<String> = old
         .iter()
         .filter(|object| object.kind() == "CustomResourceDefinition")
         .map(|crd| crd.name().to_owned())
         .filter(|name| !kept.contains(name))
         .collect();
-    let live_ones = live(client, kept.iter()).await.map_err(failed)?;
-    let mut crds = Crds { live: live_ones, ..Crds::default() };
-    for new in definitions(desired) {
-        let (name, new) = (new.name(), Definition::of_object(new));
-        let awaits = |old: &&Value| Definition::of(old).awaits_migration(&new);
-        if let Some(old) = crds.live.get(name).filter(awaits)
-            && matches!(objects_of(client, old, 1).await, Ok((_, 0, _)))
-            && may_trim(client, account, name).await
-        {
-            crds.empty.insert(name.to_owned());
+    let live = crds(client, kept).await.map_err(unread).map_err(failed)?;
+    let mut empty = BTreeSet::new();
+    for name in olm_cluster::empty(client, desired, &live).await {
+        // As far as the caller may ask.
+        let trim = trimming(&name);
+        let answers = reviews(client, account, &[("", &trim)]).await;
+        if matches!(answers[..], [Ok(true)]) {
+            empty.insert(name);
         }
     }
-    for (name, crd) in live(client, leaving.iter()).await.map_err(failed)? {
-        let counted = match objects_of(client, &crd, 1).await {
-            Ok((_, count, _)) => Instances::Counted(count),
-            Err(error) => Instances::Unknown(failed(error)),
-        };
-        crds.leaving.insert(name, counted);
-    }
-    Ok(crds)
-}
-
-/// Says whether the account may trim the stored versions of a CRD, as far as the caller may ask.
-async fn may_trim(client: &Client, account: &Account, name: &str) -> bool {
-    let api = Api::<SubjectAccessReview>::all(client.clone());
-    let review = access_review(account, "", &trimming(name));
-    let answer = api.create(&PostParams::default(), &review).await;
-    answer.ok().and_then(|answer| answer.status).is_some_and(|status| status.allowed)
+    let leaving = leaving(client, client, leaves).await.map_err(unread).map_err(failed)?;
+    Ok(Crds { live, empty, leaving })
 }
 
 #[cfg(test)]

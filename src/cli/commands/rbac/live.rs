@@ -6,23 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
-use futures::stream::{self, StreamExt as _};
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, ListParams};
 use kube::{Client, Resource, ResourceExt};
+use olm_cluster::reviews;
 use olm_core::error::Chain;
 use olm_core::rbac::{
     Account, Grant, Held, Missing, Permission, Permissions, RbacObjects, has_wildcard_name,
 };
-use olm_core::rights::access_review;
 use serde::de::DeserializeOwned;
 
 use crate::output::notice;
 
-/// Questions under way at the same time.
-const AT_ONCE: usize = 8;
 /// Most rights that are asked for one by one.
 const MOST: usize = 200;
 /// The label of what the API server itself gives every account.
@@ -137,17 +133,8 @@ fn lacking(
 
 /// Returns what of some rights no authorizer gives the account, as far as the caller may ask.
 async fn confirmed(client: &Client, account: &Account, lacking: &Permissions) -> Permissions {
-    let api = Api::<SubjectAccessReview>::all(client.clone());
     let all: Vec<(&str, &Permission)> = lacking.iter().collect();
-    let asked: Vec<_> = all
-        .iter()
-        .take(MOST)
-        .map(|(namespace, right)| {
-            let (api, review) = (api.clone(), access_review(account, namespace, right));
-            async move { api.create(&PostParams::default(), &review).await }
-        })
-        .collect();
-    let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+    let answers = reviews(client, account, &all[..all.len().min(MOST)]).await;
     if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
         notice(&format!(
             "note: only RBAC is checked, other authorizers cannot be asked: {}",
@@ -157,8 +144,7 @@ async fn confirmed(client: &Client, account: &Account, lacking: &Permissions) ->
     let mut answers = answers.into_iter();
     let mut missing = Permissions::default();
     for (namespace, right) in all {
-        let status = answers.next().and_then(|answer| answer.ok()?.status);
-        if !status.is_some_and(|status| status.allowed) {
+        if !matches!(answers.next(), Some(Ok(true))) {
             missing.insert(namespace, right.clone());
         }
     }

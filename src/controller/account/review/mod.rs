@@ -17,22 +17,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::authorization::v1::{
-    SelfSubjectRulesReview, SelfSubjectRulesReviewSpec, SubjectAccessReview,
-    SubjectRulesReviewStatus,
+    SelfSubjectRulesReview, SelfSubjectRulesReviewSpec, SubjectRulesReviewStatus,
 };
 use k8s_openapi::api::rbac::v1::{self as rbac, ClusterRole, Role};
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
+use olm_cluster::{ApiError, message, reviews};
 use olm_core::error::Chain;
 use olm_core::extension::holds::Judgement;
 use olm_core::rbac::{
     Held, Missing, Permission, Permissions, PolicyRule, RoleKey, has_wildcard_name,
 };
 use olm_core::revision::Account;
-use olm_core::rights::access_review;
 
 use super::Accounts;
-use crate::cluster::ApiError;
 
 /// Questions under way at the same time.
 const AT_ONCE: usize = 8;
@@ -169,23 +167,14 @@ impl Reviews {
 
     /// Says of each right whether the account has it; `None` where that cannot be known.
     async fn ask(&self, account: &Account, rights: &[(&str, &Permission)]) -> Vec<Option<bool>> {
-        let api = Api::<SubjectAccessReview>::all(self.client.clone());
-        let asked: Vec<_> = rights
-            .iter()
-            .map(|(namespace, right)| {
-                let (api, review) = (api.clone(), access_review(account, namespace, right));
-                async move { api.create(&PostParams::default(), &review).await }
+        let answers = reviews(&self.client, account, rights).await.into_iter();
+        let known = answers.map(|answer| {
+            answer.inspect_err(|error| {
+                let error = message(error);
+                tracing::warn!(error, "whether an account has a right is not known");
             })
-            .collect();
-        let answers = stream::iter(asked).buffered(AT_ONCE);
-        let answers = answers.map(|answer| match answer {
-            Ok(review) => Some(review.status.is_some_and(|status| status.allowed)),
-            Err(error) => {
-                tracing::warn!(error = %ApiError(error), "whether an account has a right is not known");
-                None
-            }
         });
-        answers.collect().await
+        known.map(Result::ok).collect()
     }
 
     /// Returns the rules of a role, if it exists. Read with the right to list roles, which watching

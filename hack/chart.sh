@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Writes the Helm chart: config/chart, with what the overlays and components of config make as its
+# files, and the image of the pods as a value. Helm itself checks it.
+#
+# Usage: hack/chart.sh FOLDER [IMAGE]    (make chart IMAGE=)
+set -euo pipefail
+
+folder=$(rm -rf "$1" && mkdir -p "$1/files" "$1/crds" && cd "$1" && pwd)
+image=${2:-olm-controller:latest}
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
+
+cp -r config/chart/. "$folder"
+sed -i "s|^version: .*|version: $version|; s|^appVersion: .*|appVersion: v$version|" "$folder/Chart.yaml"
+sed -i "s|^image: .*|image: $image|" "$folder/values.yaml"
+
+# Kustomize takes paths of files relative to the kustomization only.
+work=$(mktemp -d target/.chart-XXXXXX)
+trap 'rm -rf "$work"' EXIT
+write() { # file, lines of a kustomization
+  printf '%s\n' 'sortOptions: {order: legacy}' "${@:2}" >"$work/kustomization.yaml"
+  target/local-cluster kubectl kustomize "$work" >"$folder/$1"
+}
+write files/install.yaml 'resources: [../../config/default]' 'components: [../../config/components/ha]'
+write files/default-account.yaml 'components: [../../config/components/default-account]'
+write files/monitoring.yaml 'components: [../../config/components/monitoring]'
+write files/catalogs.yaml 'resources: [../../config/catalogs]'
+# With what makes them part of the release that the documents name (templates/objects.yaml).
+write crds/crds.yaml 'resources: [../../config/crd]' \
+  'labels: [{pairs: {app.kubernetes.io/managed-by: Helm}}]' \
+  'commonAnnotations: {meta.helm.sh/release-name: olm, meta.helm.sh/release-namespace: olmv1-system}'
+
+helm lint --strict --quiet "$folder"
+for values in policies=false,catalogs=false defaultAccount=true,monitoring=true,uninstallPolicy=RetainCRDs; do
+  helm lint --strict --quiet --set "$values" "$folder"
+done

@@ -1,0 +1,23 @@
+//! Reads a cluster, for the controller and the plugin: both decide by what they read alike.
+//!
+//! In goes a client, whose rights decide what may be read; out comes what the API server has, in the
+//! form that `olm_core` decides by. Nothing is written, and nothing is kept.
+
+mod content;
+mod crds;
+mod discovery;
+mod error;
+mod platform;
+mod request;
+mod reviews;
+
+pub use content::{
+    Content, RefCause, RefError, ResolvedObject, ResolvedPhase, Secrets, content, read_secrets,
+    resolve, stored_object,
+};
+pub use crds::{CRDS, Unread, crds, empty, judged, leaving};
+pub use discovery::{built_in_kinds, classic_providers, installed, kinds};
+pub use error::{ApiError, code, message};
+pub use platform::{operator_condition, proxies, requires_approval};
+pub use request::join_bounded;
+pub use reviews::reviews;

@@ -1,0 +1,31 @@
+//! What is asked for an extension, from its spec, its annotations and its revisions.
+
+use jiff::Timestamp;
+use olm_api::{CatalogFilter, ClusterObjectSet};
+
+use super::{Policy, Question, Return, ValidExtension, settled_on};
+use crate::revision::{BundleRecord, Origin, states};
+
+impl Question {
+    /// Returns what is asked where nothing is installed.
+    pub fn new(filter: CatalogFilter, policy: Policy, now: Timestamp) -> Self {
+        Self { filter, policy, installed: None, came_from: None, rolling: None, now }
+    }
+
+    /// Returns what is asked for an extension, given what it goes back to.
+    pub fn of(
+        extension: ValidExtension<'_>,
+        policy: Policy,
+        back: Option<&Return<'_>>,
+        revisions: &[ClusterObjectSet],
+        now: Timestamp,
+    ) -> Self {
+        let installed = states(revisions).installed;
+        Self {
+            installed: installed.map(BundleRecord::of),
+            came_from: installed.and_then(|set| Origin::of(set).catalog),
+            rolling: settled_on(extension.object, back, revisions, now),
+            ..Self::new(extension.filter.clone(), policy, now)
+        }
+    }
+}
