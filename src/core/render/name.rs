@@ -28,7 +28,7 @@ fn unique_label(base: &str, suffix: &str) -> String {
 }
 
 /// Returns the name of the Service in front of the webhooks of a deployment.
-pub(super) fn service_name(deployment: &str) -> String {
+pub(crate) fn service_name(deployment: &str) -> String {
     unique_label(&deployment.replace('.', "-"), "service")
 }
 

@@ -7,7 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_api::keys::policy;
-use olm_core::classic::takeover::{Csv, Facts, Failed, Progress, Verdict, content, uid};
+use olm_core::classic::takeover::{
+    Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, remembered, uid,
+};
 use olm_core::classic::{Classic, GROUP, Migration};
 use olm_core::extension::{Policy, ValidExtension};
 use olm_core::helm;
@@ -45,6 +47,8 @@ pub(super) struct Plan {
     pub(super) rights: Vec<Object>,
     /// What runs, as the content of the first revision.
     pub(super) stored: Vec<Object>,
+    /// The certificates of its servers, by their names.
+    pub(super) certificates: Vec<Object>,
     pub(super) extension: Object,
     pub(super) follow: Option<Object>,
     pub(super) version: String,
@@ -159,7 +163,17 @@ impl<'a> World<'a> {
         let facts = Facts { running: &running, ..facts };
         found.progress = self.progress(&facts).await?;
         if found.progress.extended {
-            found.verdict = Verdict::Moved;
+            if let (Some(csv), true) = (facts.csv(), self.follow) {
+                match self.plan(&mut found, csv, &running).await {
+                    Ok(plan) => found.plan = Some(Plan { stored: Vec::new(), ..plan }),
+                    Err(failed) => found.failed.push(failed),
+                }
+                found.notes.clear();
+            }
+            found.verdict = match found.failed.as_slice() {
+                [] => Verdict::Moved,
+                failed => Verdict::of(failed),
+            };
             return Ok(found);
         }
         if found.progress.subscribed {
@@ -304,8 +318,8 @@ impl<'a> World<'a> {
         let bundle = load_bundle_source(&offered.image).await;
         let bundle = bundle.map_err(|error| broken(one_line(&error)))?;
         let namespace = valid.spec.namespace.as_str();
-        let kept: Vec<Object> =
-            running.iter().filter(|it| it.group() != GROUP).map(content).collect();
+        let kept = running.iter().filter(|it| it.group() != GROUP && !is_certificate(it));
+        let kept: Vec<Object> = kept.map(content).collect();
         let account = extension.pointer("/spec/serviceAccount/name").and_then(Value::as_str);
         let account = Account {
             namespace: namespace.to_owned(),
@@ -314,15 +328,19 @@ impl<'a> World<'a> {
         let settings = self.cluster.settings().await;
         let settings = &settings.map_err(|error| broken(one_line(&error)))?.controller;
         let policy = Policy::of(typed.annotations(), settings.defaults());
+        let additions = policy.map_err(|error| broken(error.to_string()))?.additions;
+        let proxies = self.cluster.proxies(&additions).await;
+        let proxies = proxies.map_err(|error| broken(one_line(&error)))?;
         let rendering = Rendering::default().of_extension(&Installation {
             name: extension.name().to_owned(),
             namespace: namespace.to_owned(),
             account: Some(account.clone()),
             inline: valid.inline_config(),
             certificates: settings.certificates(),
-            additions: policy.map_err(|error| broken(error.to_string()))?.additions,
+            additions,
             installed: None,
         });
+        let rendering = rendering.with_proxies(proxies);
         let rendered = rendering.installed(&bundle, namespace);
         let rendered = rendered.map_err(|error| broken(one_line(&error)))?;
         let name = offered.name.as_str();
@@ -339,6 +357,7 @@ impl<'a> World<'a> {
         Ok(Plan {
             rights,
             stored: stored.iter().filter_map(|it| secret(it, &self.namespace)).collect(),
+            certificates: running.iter().filter(|it| is_certificate(it)).map(named).collect(),
             extension: adopting(extension),
             follow: migration.follow.clone().map(adopting),
             version: offered.version,
@@ -376,7 +395,9 @@ impl<'a> World<'a> {
             };
             let found = changes::would_change(self.client(), object, live).await;
             let paths = found.unwrap_or_default();
-            let paths: Vec<_> = paths.into_iter().filter(|it| it.starts_with(".spec")).collect();
+            let mut paths: Vec<_> =
+                paths.into_iter().filter(|it| it.starts_with(".spec")).collect();
+            paths.extend(dropped(live, object));
             if !paths.is_empty() {
                 let named = changes::named(object);
                 notes.push(format!("the next version changes {named}: {}", paths.join(", ")));
@@ -390,6 +411,11 @@ impl<'a> World<'a> {
         }
         notes
     }
+}
+
+/// Returns an object without its content.
+fn named(object: &Object) -> Object {
+    Object(remembered(object).as_object().cloned().unwrap_or_default())
 }
 
 fn package(extension: &Object) -> &str {

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::{GROUP, has, text, texts};
 use crate::object::Object;
+use crate::render::{READER, reader_name, service_name};
 
 /// What Kubernetes counts on a Deployment, and nobody else may keep.
 const COUNTED: &str = "deployment.kubernetes.io/revision";
@@ -24,6 +25,11 @@ const FILLED_IN: [(&str, &[&str]); 2] = [
     ("Service", &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]),
     ("ServiceAccount", &["secrets", "imagePullSecrets"]),
 ];
+
+/// Classic keeps the CA beside a certificate that it made.
+const CERTIFICATE_CA: &str = "olmCAKey";
+/// Namespaces that a group watches have this label, with its UID behind.
+const WATCHED_BY: &str = "olm.operatorgroup.uid/";
 
 /// What of the metadata was installed.
 const METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
@@ -120,13 +126,28 @@ impl<'a> Facts<'a> {
         self.beside("OperatorGroup").collect()
     }
 
-    /// Returns the InstallPlans that name the CSV.
+    /// Returns the InstallPlans that name the CSV, or what the Subscription would install next.
     pub fn plans(&self) -> Vec<&'a Object> {
-        let name = text(self.subscription, "/status/installedCSV");
+        let names = ["/status/installedCSV", "/status/currentCSV"];
+        let mut found = Vec::new();
+        for plan in self.beside("InstallPlan") {
+            let names_it = |name: &&str| plan_names(plan, text(self.subscription, name));
+            if names.iter().any(names_it) {
+                found.push(plan);
+            }
+        }
+        found
+    }
+
+    /// Says whether an upgrade waits for an approval that nobody gave: nothing of it is there yet.
+    fn waits(&self) -> bool {
+        let current = text(self.subscription, "/status/currentCSV");
         let plans = self.beside("InstallPlan");
-        plans
-            .filter(|plan| texts(plan, "/spec/clusterServiceVersionNames").contains(&name))
-            .collect()
+        let mut plans = plans.filter(|plan| plan_names(plan, current)).peekable();
+        text(self.subscription, "/status/state") == "UpgradePending"
+            && plans.peek().is_some()
+            && plans.all(|plan| !has(plan, "/spec/approved"))
+            && self.beside("ClusterServiceVersion").all(|csv| csv.name() != current)
     }
 
     /// Returns the checks of what Classic says that fail.
@@ -137,7 +158,7 @@ impl<'a> Facts<'a> {
         let namespace = subscription.namespace();
         let installed = text(subscription, "/status/installedCSV");
         let current = text(subscription, "/status/currentCSV");
-        if state != "AtLatestKnown" || installed != current {
+        if (state != "AtLatestKnown" || installed != current) && !self.waits() {
             let state = if state.is_empty() { "unknown" } else { state };
             let hint = format!(
                 "let its upgrade to {current} finish, or keep it from being offered: kubectl get \
@@ -248,6 +269,10 @@ pub fn is_going(object: &Object) -> bool {
     has(object, "/metadata/deletionTimestamp")
 }
 
+fn plan_names(plan: &Object, csv: &str) -> bool {
+    texts(plan, "/spec/clusterServiceVersionNames").contains(&csv)
+}
+
 fn names(csv: &Object, pointer: &str) -> BTreeSet<String> {
     let list = csv.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     list.filter_map(|it| it["name"].as_str()).map(str::to_owned).collect()
@@ -264,6 +289,37 @@ fn services(csv: &Object, list: &str) -> BTreeSet<String> {
     let list = list.and_then(Value::as_array).into_iter().flatten();
     let name = |it: &Value| Some(format!("{}.{}", it["version"].as_str()?, it["group"].as_str()?));
     list.filter_map(name).collect()
+}
+
+/// Returns the namespace and the names of the RoleBindings that let the servers of a CSV judge who
+/// calls them. Classic writes no owner on them.
+pub fn readers(csv: &Object) -> (&'static str, BTreeSet<String>) {
+    let lists = ["/spec/apiservicedefinitions/owned", "/spec/webhookdefinitions"];
+    let definitions = lists.iter().filter_map(|list| csv.pointer(list)?.as_array()).flatten();
+    let deployments = definitions.filter_map(|it| it["deploymentName"].as_str());
+    let (namespace, _) = READER;
+    (namespace, deployments.map(|name| reader_name(&service_name(name))).collect())
+}
+
+/// Says whether a binding gives its rights to an account of a namespace.
+pub fn is_for(binding: &Object, namespace: &str) -> bool {
+    let subjects = binding.pointer("/subjects").and_then(Value::as_array);
+    subjects.into_iter().flatten().any(|it| it["namespace"] == json!(namespace))
+}
+
+/// Says whether webhooks are asked by a label that namespaces have as long as a group is there.
+pub fn selects_by(webhooks: &Object, group: &Object) -> bool {
+    let label = format!("{WATCHED_BY}{}", uid(group));
+    let webhooks = webhooks.pointer("/webhooks").and_then(Value::as_array);
+    let mut webhooks = webhooks.into_iter().flatten();
+    webhooks.any(|it| it["namespaceSelector"]["matchLabels"].get(&label).is_some())
+}
+
+/// Says whether an object is a certificate that Classic made. It belongs to no revision: the next
+/// version has its issuer write another.
+pub fn is_certificate(object: &Object) -> bool {
+    object.kind() == "Secret"
+        && object.pointer("/data").is_some_and(|it| it.get(CERTIFICATE_CA).is_some())
 }
 
 fn provided(csv: &Object) -> BTreeSet<String> {
@@ -374,6 +430,46 @@ pub fn again(object: &Object) -> Object {
         metadata.remove(key);
     }
     object
+}
+
+/// Lists what the pods of a Deployment have from Classic and do not have as it is rendered: what the
+/// API server does not tell of an apply, as it is still another's.
+pub fn dropped(live: &Object, rendered: &Object) -> Vec<String> {
+    const TEMPLATE: &str = "/spec/template";
+    let mut dropped = Vec::new();
+    for map in ["annotations", "labels"] {
+        let of = |object: &Object| {
+            let found = object.pointer(&format!("{TEMPLATE}/metadata/{map}"));
+            found.and_then(Value::as_object).cloned().unwrap_or_default()
+        };
+        let after = of(rendered);
+        let gone = of(live).into_iter().filter(|(key, _)| !after.contains_key(key));
+        dropped.extend(gone.map(|(key, _)| format!(".spec.template.metadata.{map}[{key:?}]")));
+    }
+    let list = |object: &Value, key: &str| object[key].as_array().cloned().unwrap_or_default();
+    let gone = |before: &Value, after: &Value, key: &str| {
+        let after = list(after, key);
+        let named = |it: &Value| it["name"].as_str().map(str::to_owned);
+        let mut names: Vec<_> = list(before, key).iter().filter_map(named).collect();
+        names.retain(|name| after.iter().all(|it| it["name"] != json!(name)));
+        names
+    };
+    let pod =
+        |object: &Object| object.pointer(&format!("{TEMPLATE}/spec")).cloned().unwrap_or_default();
+    let (before, after) = (pod(live), pod(rendered));
+    let volumes = gone(&before, &after, "volumes").into_iter();
+    dropped.extend(volumes.map(|name| format!(".spec.template.spec.volumes[{name}]")));
+    for container in list(&before, "containers") {
+        let same = |it: &&Value| it["name"] == container["name"];
+        let after = list(&after, "containers").iter().find(same).cloned().unwrap_or_default();
+        let name = container["name"].as_str().unwrap_or_default();
+        for key in ["env", "volumeMounts"] {
+            let gone = gone(&container, &after, key).into_iter();
+            let path = format!(".spec.template.spec.containers[{name}].{key}");
+            dropped.extend(gone.map(|name| format!("{path}[{name}]")));
+        }
+    }
+    dropped
 }
 
 /// Returns what an extension keeps of a running object: all that it is, without the marks of Classic
