@@ -42,7 +42,7 @@ pub use certificate::{
     CertificateNeeds, CertificateProvider, CertificateRequest, CertificateSource, Served,
     UnknownCertificateSource, certificate_needs, choose_certificates,
 };
-pub(crate) use name::service_name;
+pub(crate) use name::{certificate_name, service_name};
 pub use name::{hash, unique};
 
 /// Where an installation that watches another namespace gets its namespaced rights.

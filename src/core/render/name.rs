@@ -33,7 +33,7 @@ pub(crate) fn service_name(deployment: &str) -> String {
 }
 
 /// Returns the name of a webhook Service's certificate and of the Secret that holds it.
-pub(super) fn certificate_name(service: &str) -> String {
+pub(crate) fn certificate_name(service: &str) -> String {
     unique(service, "cert")
 }
 

@@ -206,6 +206,11 @@ async fn moved(operator: &Operator<'_>, before: &BTreeMap<String, String>) {
     assert!(!labels.contains("olm.owner\""), "{labels}");
     let owners = deployment["metadata"]["ownerReferences"].to_string();
     assert!(!owners.contains("ClusterServiceVersion"), "{owners}");
+    if !operator.bundle.webhooks.is_empty() || !operator.bundle.api_services.is_empty() {
+        let certificate = scene.get("secret", &scene.package.certificate());
+        let owners = certificate.expect("it is there")["metadata"]["ownerReferences"].to_string();
+        assert!(owners.contains("\"ClusterExtension\""), "its issuer may write it: {owners}");
+    }
 }
 
 /// Checks that an operator is Classic's again and runs as before.

@@ -8,7 +8,7 @@ use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_api::keys::policy;
 use olm_core::classic::takeover::{
-    Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, remembered, uid,
+    Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, uid,
 };
 use olm_core::classic::{Classic, GROUP, Migration};
 use olm_core::extension::{Policy, ValidExtension};
@@ -47,8 +47,6 @@ pub(super) struct Plan {
     pub(super) rights: Vec<Object>,
     /// What runs, as the content of the first revision.
     pub(super) stored: Vec<Object>,
-    /// The certificates of its servers, by their names.
-    pub(super) certificates: Vec<Object>,
     pub(super) extension: Object,
     pub(super) follow: Option<Object>,
     pub(super) version: String,
@@ -357,7 +355,6 @@ impl<'a> World<'a> {
         Ok(Plan {
             rights,
             stored: stored.iter().filter_map(|it| secret(it, &self.namespace)).collect(),
-            certificates: running.iter().filter(|it| is_certificate(it)).map(named).collect(),
             extension: adopting(extension),
             follow: migration.follow.clone().map(adopting),
             version: offered.version,
@@ -411,11 +408,6 @@ impl<'a> World<'a> {
         }
         notes
     }
-}
-
-/// Returns an object without its content.
-fn named(object: &Object) -> Object {
-    Object(remembered(object).as_object().cloned().unwrap_or_default())
 }
 
 fn package(extension: &Object) -> &str {

@@ -156,10 +156,10 @@ impl Moving {
         let live = objects::live(client, &plan.extension).await?;
         let live = live.with_context(|| format!("ClusterExtension {name} is gone"))?;
         let uid = live.pointer("/metadata/uid").cloned().unwrap_or_default();
-        for secret in plan.stored.iter().chain(&plan.certificates) {
-            // What was handed over goes with the extension, which is then the issuer of certificates.
+        for secret in &plan.stored {
+            // What was handed over goes with the extension.
             let owner = json!([{"apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
-                "name": name, "uid": uid, "controller": true}]);
+                "name": name, "uid": uid}]);
             let change = json!({"metadata": {"ownerReferences": owner}});
             objects::change(client, secret, |_| Some(change.clone())).await?;
         }
@@ -229,6 +229,12 @@ async fn clean_up(
     (subscription, csv): (&Object, &Object),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let name = entry.extension();
+    let extension = objects::named(olm_api::API_VERSION, "ClusterExtension", "", name);
+    let extension = extension.context("an extension is an object")?;
+    if let Some(extension) = objects::live(client, &extension).await? {
+        objects::give_certificates(client, csv, &extension).await?;
+    }
     let mut left = entry.of_kind("InstallPlan");
     let names = (subscription.name(), csv.name());
     if !objects::shares_group(client, subscription.namespace(), names).await? {
@@ -237,7 +243,7 @@ async fn clean_up(
                 let named = changes::named(&group);
                 writeln!(
                     out,
-                    "{named} stays: webhooks are asked by its label until the next version"
+                    "{named} kept: its label selects the namespaces of webhooks until the next version"
                 )?;
             } else {
                 left.push(group);

@@ -10,7 +10,8 @@ use kube::api::{
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::label::CLASSIC_OWNER;
 use olm_core::classic::takeover::{
-    Csv, belongs, crds, dismiss, hold, is_copy, is_for, is_going, readers, release, selects_by, uid,
+    Csv, belongs, certificates, crds, dismiss, hold, is_copy, is_for, is_going, own, readers,
+    release, selects_by, uid,
 };
 use olm_core::classic::{GROUP, KINDS};
 use olm_core::object::Object;
@@ -299,6 +300,20 @@ pub(super) async fn gone(client: &Client, object: &Object, timeout: u64) -> anyh
             bail!("timed out after {timeout} s: {} is still there", object.identity().text());
         }
         tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
+/// Gives the certificates of a CSV's servers to an extension, if they are nobody's.
+pub(super) async fn give_certificates(
+    client: &Client,
+    csv: &Object,
+    extension: &Object,
+) -> anyhow::Result<()> {
+    for name in certificates(csv) {
+        if let Some(secret) = named("v1", "Secret", csv.namespace(), &name) {
+            change(client, &secret, |live| own(live, extension)).await?;
+        }
     }
     Ok(())
 }

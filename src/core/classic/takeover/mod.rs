@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::{GROUP, has, text, texts};
 use crate::object::Object;
-use crate::render::{READER, reader_name, service_name};
+use crate::render::{READER, certificate_name, reader_name, service_name};
 
 /// What Kubernetes counts on a Deployment, and nobody else may keep.
 const COUNTED: &str = "deployment.kubernetes.io/revision";
@@ -291,14 +291,33 @@ fn services(csv: &Object, list: &str) -> BTreeSet<String> {
     list.filter_map(name).collect()
 }
 
+/// Returns the Services in front of the servers of a CSV.
+fn called(csv: &Object) -> BTreeSet<String> {
+    let lists = ["/spec/apiservicedefinitions/owned", "/spec/webhookdefinitions"];
+    let definitions = lists.iter().filter_map(|list| csv.pointer(list)?.as_array()).flatten();
+    definitions.filter_map(|it| it["deploymentName"].as_str()).map(service_name).collect()
+}
+
 /// Returns the namespace and the names of the RoleBindings that let the servers of a CSV judge who
 /// calls them. Classic writes no owner on them.
 pub fn readers(csv: &Object) -> (&'static str, BTreeSet<String>) {
-    let lists = ["/spec/apiservicedefinitions/owned", "/spec/webhookdefinitions"];
-    let definitions = lists.iter().filter_map(|list| csv.pointer(list)?.as_array()).flatten();
-    let deployments = definitions.filter_map(|it| it["deploymentName"].as_str());
-    let (namespace, _) = READER;
-    (namespace, deployments.map(|name| reader_name(&service_name(name))).collect())
+    (READER.0, called(csv).iter().map(|service| reader_name(service)).collect())
+}
+
+/// Returns the names of the Secrets with the certificates of the servers of a CSV.
+pub fn certificates(csv: &Object) -> BTreeSet<String> {
+    called(csv).iter().map(|service| certificate_name(service)).collect()
+}
+
+/// Returns the change that gives a certificate of Classic to an extension, whose issuer may then write
+/// it, unless it is somebody's.
+pub fn own(certificate: &Object, extension: &Object) -> Option<Value> {
+    let is_free = is_certificate(certificate) && owners(certificate).next().is_none();
+    is_free.then(|| {
+        json!({"metadata": {"resourceVersion": text(certificate, "/metadata/resourceVersion"),
+            "ownerReferences": [{"apiVersion": extension.api_version(), "kind": extension.kind(),
+                "name": extension.name(), "uid": uid(extension), "controller": true}]}})
+    })
 }
 
 /// Says whether a binding gives its rights to an account of a namespace.

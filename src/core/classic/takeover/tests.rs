@@ -323,6 +323,22 @@ fn a_certificate_of_classic_is_in_no_revision() {
     };
     assert!(is_certificate(&secret(json!({"tls.crt": "", "tls.key": "", "olmCAKey": ""}))));
     assert!(!is_certificate(&secret(json!({"tls.crt": "", "tls.key": ""}))));
+    let mut made = secret(json!({"olmCAKey": ""}));
+    made.metadata_mut().insert("resourceVersion".to_owned(), json!("5"));
+    let extension = object(json!({"apiVersion": "olm.operatorframework.io/v1",
+        "kind": "ClusterExtension", "metadata": {"name": "lamp", "uid": "e"}}));
+    let owner = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "name": "lamp", "uid": "e", "controller": true});
+    let want = json!({"metadata": {"resourceVersion": "5", "ownerReferences": [owner]}});
+    assert_eq!(own(&made, &extension), Some(want));
+    made.metadata_mut().insert("ownerReferences".to_owned(), json!([owner]));
+    assert_eq!(own(&made, &extension), None);
+    let lamp = object(csv(
+        "lamp.v1.0.0",
+        "Succeeded",
+        &json!({"webhookdefinitions": [{"deploymentName": "lamp"}]}),
+    ));
+    assert_eq!(certificates(&lamp).into_iter().collect::<Vec<_>>(), ["lamp-service-cert"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
 use olm_test::classic::{self, CleanUp, Operator};
 use olm_test::cluster::{self, ControlPlane};
+use olm_test::extension::Extension;
 use olm_test::package::{Bundle, WEBHOOK_PORT, chain};
 use olm_test::plugin;
 use olm_test::proxy::{Proxy, Rule};
@@ -347,6 +348,16 @@ async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
     }
     assert_eq!(besides(&fleet), others);
     served(fleet[SERVER].scene).expect("the API is served");
+
+    // The next version has its own certificate, and takes what named no owner.
+    let (scene, bundle) = &mut staged[SERVER];
+    let next = Bundle { version: "1.1.0".to_owned(), ..bundle.clone() };
+    scene.publish(&[bundle.clone(), next], &chain(&["1.0.0", "1.1.0"])).await;
+    let upgrade = ["upgrade", &scene.name, "--to", "1.1.0", "--grant", "--yes"];
+    to_extensions(plane, &[&upgrade[..], &["--catalog-ca", &ca]].concat());
+    Extension::named(&cluster.client, &scene.name).installed("1.1.0").await;
+    wait::until("the API is served with another certificate", SOON, || async { served(scene) })
+        .await;
 
     let [operator, checks, verdict, moves, returns] =
         ["OPERATOR", "CHECKS", "VERDICT", "MOVE S", "ROLLBACK S"];
