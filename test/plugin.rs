@@ -49,6 +49,7 @@ pub fn command_with(plane: &ControlPlane, kubeconfig: &Path, args: &[&str]) -> C
         .arg("--kubeconfig")
         .arg(kubeconfig)
         .env_remove("KUBECONFIG")
+        .env("XDG_CACHE_HOME", plane.addresses.dir.join("cache"))
         .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf);
     command
 }
@@ -117,6 +118,7 @@ impl Page {
                 .arg(&addresses.controller_ca)
                 .args(args)
                 .env_remove("KUBECONFIG")
+                .env("XDG_CACHE_HOME", addresses.dir.join("cache"))
                 .env("CONTAINERS_REGISTRIES_CONF", &addresses.registries_conf);
         })
     }

@@ -10,21 +10,41 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use reqwest::Url;
 
 /// The only rights on its directory: those of the user.
 const MODE: u32 = 0o700;
-/// Most bytes that are kept.
-const MOST: u64 = 1 << 30;
+/// Most bytes and files that are kept: all are listed once by each process that adds one.
+const MOST: Size = Size { bytes: 1 << 30, files: 2000 };
 /// How many parts this process has written, so that no two are written to one file.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// A directory of the user with what was read.
 pub(super) struct Cache {
     directory: PathBuf,
-    most: u64,
+    most: Size,
+    /// The size when this process last listed the directory, and what it has added since.
+    size: Mutex<Option<Size>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    bytes: u64,
+    files: usize,
+}
+
+impl Size {
+    fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.files += 1;
+    }
+
+    fn is_within(self, most: Self) -> bool {
+        self.bytes <= most.bytes && self.files <= most.files
+    }
 }
 
 /// The name of a part.
@@ -52,11 +72,11 @@ impl Cache {
         Self::open(base.join("kubectl-olm"), MOST).ok()
     }
 
-    fn open(directory: PathBuf, most: u64) -> io::Result<Self> {
+    fn open(directory: PathBuf, most: Size) -> io::Result<Self> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(MODE).create(&directory)?;
         fs::set_permissions(&directory, Permissions::from_mode(MODE))?;
-        Ok(Self { directory, most })
+        Ok(Self { directory, most, size: Mutex::default() })
     }
 
     /// Returns a part, if it is kept.
@@ -74,7 +94,7 @@ impl Cache {
     }
 
     fn keep(&self, path: &Path, text: &str) -> io::Result<()> {
-        if text.len() as u64 > self.most {
+        if text.len() as u64 > self.most.bytes {
             return Ok(());
         }
         self.make_room(text.len() as u64)?;
@@ -85,24 +105,42 @@ impl Cache {
         fs::rename(part, path)
     }
 
-    /// Removes what was needed least lately until so much more may be kept.
+    /// Removes what was needed least lately until a file of so many bytes may be added.
     fn make_room(&self, more: u64) -> io::Result<()> {
+        let mut known = self.size.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut size = known.unwrap_or_default();
+        size.add(more);
+        if known.is_none() || !size.is_within(self.most) {
+            size = self.trimmed(more)?;
+        }
+        *known = Some(size);
+        Ok(())
+    }
+
+    /// Lists the directory and trims it; returns its size with the file that is added.
+    fn trimmed(&self, more: u64) -> io::Result<Size> {
         let mut kept = Vec::new();
+        let mut size = Size::default();
+        size.add(more);
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
             let about = entry.metadata()?;
+            size.add(about.len());
             kept.push((about.modified()?, about.len(), entry.path()));
         }
-        kept.sort();
-        let mut size = more + kept.iter().map(|(_, size, _)| size).sum::<u64>();
+        if size.is_within(self.most) {
+            return Ok(size);
+        }
+        kept.sort_unstable();
         for (_, bytes, path) in kept {
-            if size <= self.most {
+            if size.is_within(self.most) {
                 break;
             }
             fs::remove_file(path)?;
-            size -= bytes;
+            size.bytes -= bytes;
+            size.files -= 1;
         }
-        Ok(())
+        Ok(size)
     }
 }
 
@@ -124,7 +162,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("kubectl-olm");
         fs::create_dir(&directory).unwrap();
-        let cache = Cache::open(directory.clone(), 10).unwrap();
+        let cache = Cache::open(directory.clone(), Size { bytes: 10, files: 9 }).unwrap();
         let mode = directory.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, MODE);
         let [first, second, third] = ["a", "b", "c"].map(|it| key('1', it));
@@ -144,6 +182,23 @@ mod tests {
         assert_eq!(cache.read(&second), None);
         assert!(cache.read(&first).is_some() && cache.read(&third).is_some());
         assert_eq!(cache.read(&key('2', "a")), None);
+    }
+
+    #[test]
+    fn the_directory_is_listed_once_until_it_is_full_and_files_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Cache::open(folder.path().to_owned(), Size { bytes: 100, files: 3 }).unwrap();
+        let files = || fs::read_dir(folder.path()).unwrap().count();
+        let cache = open();
+        cache.write(&key('1', "a"), "1");
+        // Added by somebody else, which this process notices when it is at the limit.
+        open().write(&key('1', "b"), "1");
+        cache.write(&key('1', "c"), "1");
+        cache.write(&key('1', "d"), "1");
+        assert_eq!(files(), 4);
+        cache.write(&key('1', "e"), "1");
+        assert_eq!(files(), 3);
+        assert!(cache.read(&key('1', "e")).is_some());
     }
 
     #[test]

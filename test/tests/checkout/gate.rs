@@ -1,10 +1,13 @@
-//! The gate begins with what a newcomer has (`.ci/run`, `hack/newcomer.sh`).
+//! The gate begins with what a newcomer has (`.ci/run`, `hack/newcomer.sh`), the workflows run its
+//! steps, and the action for authors of catalogs checks what they give it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use olm_test::documents::Shell;
 use olm_test::paths;
 
 /// Runs a command as `hack/newcomer.sh` does, on a machine with `tools` in its home and its PATH.
@@ -65,4 +68,52 @@ fn the_gate_begins_with_the_two_commands_of_the_readme_and_they_fetch_no_tool() 
     }
     let (_, recipe) = newcomer(folder.path(), &["make", "-n", "lint"]);
     assert!(recipe.contains("hack/tools.sh"), "{recipe}");
+}
+
+/// Those of test-corpus need data beside the checkout, which a public runner does not have.
+#[test]
+fn the_workflow_runs_every_step_of_the_gate_that_needs_only_the_checkout() {
+    let gate = paths::repository().join(".ci/run");
+    let listed = Command::new(&gate).arg("--list").output().expect("bash runs");
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    let text = fs::read_to_string(&gate).expect("the gate");
+    for step in listed.lines() {
+        assert!(text.contains(&format!("\nif begins {step} ")), "{step}");
+    }
+    let unknown = Command::new(&gate).arg("nothing").output().expect("bash runs");
+    assert_eq!(unknown.status.code(), Some(2));
+
+    let workflow = paths::repository().join(".github/workflows/ci.yml");
+    let workflow = fs::read_to_string(workflow).expect("the workflow");
+    let matrix = workflow.lines().map(str::trim).skip_while(|line| *line != "matrix:").skip(2);
+    let run: Vec<_> =
+        matrix.map_while(|line| line.strip_prefix("- ")).flat_map(str::split_whitespace).collect();
+    let once: BTreeSet<_> = run.iter().copied().collect();
+    let wanted: BTreeSet<_> = listed.lines().filter(|step| *step != "test-corpus").collect();
+    assert_eq!((once.len(), once), (run.len(), wanted));
+    assert!(workflow.contains("run: xargs .ci/run <<< \"$STEPS\""));
+}
+
+#[test]
+fn the_action_checks_everything_before_it_fails() {
+    let shell = Shell::offline();
+    let script = paths::repository().join(".github/actions/check-catalog/check.sh");
+    let made = "mkdir lamps empty\nsed 's/[$]{REGISTRY}/registry.example.com/' \
+                hack/demo/catalogs/first/lamp-operator.yaml > lamps/catalog.yaml";
+    let (succeeded, printed) = shell.run(made);
+    assert!(succeeded, "{printed}");
+    let bundle = "hack/demo/bundles/lamp-operator/1.0.0";
+    let check = |bundles: &str| {
+        let given = format!("export BUNDLES=$'{bundles}' CATALOG=lamps PUBLISHED=lamps");
+        shell.run(&format!("{given}\n'{}'", script.display()))
+    };
+    let (succeeded, printed) = check(bundle);
+    assert!(succeeded, "{printed}");
+    let (succeeded, printed) = check(&format!("./empty\\n{bundle}\\n"));
+    assert!(!succeeded, "{printed}");
+    let lint = format!("bundle lint {bundle}");
+    for command in ["bundle lint ./empty", &lint, "catalog lint lamps", "catalog diff lamps lamps"]
+    {
+        assert!(printed.contains(&format!("$ kubectl olm {command}\n")), "{command}: {printed}");
+    }
 }

@@ -67,7 +67,7 @@ fn is_meant(text: &str, at: usize, words: &str, row: &Row) -> bool {
 }
 
 /// Returns the sentences of a document, without code; its lines are joined.
-fn prose(document: &str) -> String {
+pub(crate) fn prose(document: &str) -> String {
     let mut lines = Vec::new();
     let mut fenced = false;
     for line in document.lines() {

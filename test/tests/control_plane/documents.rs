@@ -21,14 +21,21 @@ const IMAGE: &str = "registry.example.com/olm-controller:v0.1.0";
 const BUNDLE: &str = "operatorhubio/argocd-operator:v0.6.0";
 const CATALOG: &str = "operatorhubio/catalog:latest";
 /// Documents that are played on one cluster, in this order: the first ones make what the others use.
-const PLAYED: [&str; 7] = [
+const PLAYED: [&str; 14] = [
     "docs/install.md",
+    "docs/from-upstream.md",
     "docs/first-extension.md",
     "docs/rights.md",
+    "docs/tenancy.md",
     "docs/updates.md",
     "docs/catalogs.md",
+    "docs/authors.md",
+    "docs/gitops.md",
     "README.md",
+    "docs/on-call.md",
+    "docs/air-gap.md",
     "docs/troubleshooting.md",
+    "docs/backup.md",
 ];
 
 /// A cluster with what the documents install, and a shell as its reader has one.
@@ -193,6 +200,8 @@ async fn the_documents_show_what_a_cluster_answers() {
     push_lamps(&reader.install).await;
     reader.install.apply();
     let _controllers = reader.start().await;
+    // Where Argo CD is configured.
+    reader.install.cluster.plane.kubectl(&["create", "namespace", "argocd"]);
     let shell = reader.shell();
     let is_played = |block: &documents::Block| block.info == "console cluster";
     for path in documents::all() {
