@@ -63,8 +63,11 @@ pub struct Addresses {
     pub audit_log: PathBuf,
     /// URL of the API server.
     pub api_server: String,
-    /// Path of the CA of the API server.
+    /// Path of the CA of the API server and of etcd.
     pub ca_file: PathBuf,
+    /// URL of etcd.
+    #[serde(default)]
+    pub etcd: String,
     /// Path of the serving certificate for the controller.
     pub controller_cert: PathBuf,
     /// Path of the key of that certificate.
@@ -295,6 +298,7 @@ impl Addresses {
             audit_log: none.clone(),
             api_server: String::new(),
             ca_file: none.clone(),
+            etcd: String::new(),
             controller_cert: none.clone(),
             controller_key: none.clone(),
             controller_ca: none.clone(),

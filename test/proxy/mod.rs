@@ -122,19 +122,15 @@ impl Proxy {
         self.rules.lock().strikes.get(&rule).copied().unwrap_or(0)
     }
 
-    /// Returns how many faults were injected, by kind.
-    pub fn injected(&self) -> BTreeMap<String, u64> {
-        self.rules.lock().injected.clone()
-    }
-
     /// Returns the requests that were struck and the faults, in order.
     pub fn log(&self) -> Vec<String> {
         self.rules.lock().log.clone()
     }
 
-    /// Returns the number of requests so far.
-    pub fn requests(&self) -> u64 {
-        self.rules.lock().requests
+    /// Returns the number of requests, and of faults by kind, since they were returned before.
+    pub fn take_counts(&self) -> (u64, BTreeMap<String, u64>) {
+        let mut state = self.rules.lock();
+        (std::mem::take(&mut state.requests), std::mem::take(&mut state.injected))
     }
 }
 

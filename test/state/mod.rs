@@ -26,6 +26,8 @@ const OUR_MANAGERS: [&str; 2] = ["olm.operatorframework.io", "operator-controlle
 const LONGEST_VALUE: usize = 600;
 /// What names a pod in a message: it is looked for only after a while, and has a random name.
 const OF_A_POD: &str = ": pod ";
+/// What follows in the message about a rollout that was reverted was known of it at that moment.
+const BECAUSE: &str = "policy.olm.operatorframework.io/on-failure is removed: ";
 /// Annotation in which the Deployment controller counts rollouts.
 const ROLL_OUTS: &str = "deployment.kubernetes.io/revision";
 
@@ -228,9 +230,11 @@ fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
         reduced[field] = metadata[field].clone();
     }
     // That a step was forced is recorded nowhere else: whoever deletes the revision by hand once
-    // nothing is installed to step from takes that with it.
+    // nothing is installed to step from takes that with it. What was known of a rollout that was
+    // reverted is of that moment.
     if let Some(annotations) = reduced["annotations"].as_object_mut() {
         annotations.remove(annotation::FORCED_FROM);
+        annotations.remove(annotation::REVERTED_BECAUSE);
     }
     reduced["deleted"] = json!(metadata.get("deletionTimestamp").is_some());
     reduced["owners"] = owners(metadata, living);
@@ -278,6 +282,11 @@ fn leave_lasting(value: &mut Value) {
                 let lines = message.as_str().unwrap_or_default().lines();
                 let kept: Vec<_> = lines.filter(|line| !line.contains(OF_A_POD)).collect();
                 *message = json!(kept.join("\n"));
+            }
+            if let Some(message) = fields.get_mut("message")
+                && let Some((kept, _)) = message.as_str().and_then(|text| text.split_once(BECAUSE))
+            {
+                *message = json!(kept);
             }
             for time in ["lastTransitionTime", "lastUnpacked", "lastPolled"] {
                 fields.remove(time);

@@ -3,12 +3,15 @@
 //!
 //! Watches are not told, and what is in memory describes a cluster that does not exist any more. Resource
 //! versions only grow, and a list that names none is a consistent read, whichever API server of a
-//! cluster answers it; so one with a lower version than an answer before it tells. Only lists of
+//! cluster answers it; so one with a lower version than an answer before it tells. Only answers about
 //! our own kinds count: they are in the etcd of the API server, while other APIs may count anew.
-//! With leader election the Lease tells sooner (`lease`).
+//!
+//! With leader election the Lease tells sooner: it is older than before (`lease`), or, where the
+//! backup is younger than its last renewal, the next one is older than what was listed or written
+//! before it. Its etcd may be another one (`--etcd-servers-overrides`); the first renewal shows that.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use http::{Method, Request, Response, Uri};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -21,13 +24,28 @@ use super::client::is_watch;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The newest resource version of each list of a kind.
-#[derive(Debug, Default)]
-struct Newest(Mutex<HashMap<String, u64>>);
+/// What a version in an answer tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// It is that of all etcd at the time of a list of ours.
+    Present,
+    /// It is that of all etcd at the time of a write of a Lease, if that is in the same etcd.
+    Renewal,
+    /// It is that of an object of ours, which may be as old as anything.
+    Past,
+}
 
-/// What a list says of itself.
+/// The newest resource version that is known.
+#[derive(Debug, Default)]
+struct Newest {
+    version: AtomicU64,
+    /// Whether Leases count with our kinds, once that is known.
+    counts_leases: OnceLock<bool>,
+}
+
+/// What a list or an object says of itself.
 #[derive(Deserialize)]
-struct Listed {
+struct Answer {
     metadata: ListMeta,
 }
 
@@ -39,16 +57,16 @@ pub fn noticing(client: Client) -> (Client, impl Future<Output = ()> + Send + 's
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, newest, notice) = (client.clone(), Arc::clone(&newest), notice.clone());
         async move {
-            let Some(kind) = listed(request.method(), request.uri()) else {
+            let Some(told) = told(request.method(), request.uri()) else {
                 return Ok::<_, Failure>(client.send(request).await?);
             };
-            // A list that was asked for before may answer later with less.
-            let least = newest.of(&kind);
+            // What was asked for before may be answered later with less.
+            let least = newest.version.load(Ordering::SeqCst);
             let (head, body) = client.send(request).await?.into_parts();
             let bytes = body.collect_bytes().await?;
             if head.status.is_success()
                 && let Some(version) = version(&bytes)
-                && newest.note(kind, version) < least
+                && newest.note(told, version, least)
             {
                 notice.send_replace(true);
             }
@@ -65,40 +83,47 @@ pub fn noticing(client: Client) -> (Client, impl Future<Output = ()> + Send + 's
 }
 
 impl Newest {
-    fn of(&self, kind: &str) -> u64 {
-        let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        newest.get(kind).copied().unwrap_or_default()
-    }
-
-    /// Notes a version, and returns it.
-    fn note(&self, kind: String, version: u64) -> u64 {
-        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = newest.entry(kind).or_default();
-        *known = version.max(*known);
-        version
+    /// Notes a version; `least` was known before it was asked for. Says whether it is that of a
+    /// backup.
+    fn note(&self, told: Told, version: u64, least: u64) -> bool {
+        let older = version < least;
+        if told == Told::Renewal {
+            return least > 0 && *self.counts_leases.get_or_init(|| !older) && older;
+        }
+        self.version.fetch_max(version, Ordering::SeqCst);
+        told == Told::Present && older
     }
 }
 
-/// Returns which of our kinds a request lists as it is now, if it does.
-fn listed(method: &Method, uri: &Uri) -> Option<String> {
-    let (_, rest) = uri.path().split_once(&format!("/apis/{}/", olm_api::GROUP))?;
-    let (_, kind) = rest.split_once('/')?;
+/// Returns what the answer to a request tells, if it tells anything.
+fn told(method: &Method, uri: &Uri) -> Option<Told> {
+    let of = |group: &str| {
+        let (_, rest) = uri.path().split_once(&format!("/apis/{group}/"))?;
+        rest.split_once('/').map(|(_, kind)| kind)
+    };
+    if *method == Method::PUT && of("coordination.k8s.io").is_some() {
+        return Some(Told::Renewal);
+    }
+    let kind = of(olm_api::GROUP)?;
+    if *method != Method::GET {
+        // What is deleted is answered with in many ways.
+        return (*method != Method::DELETE).then_some(Told::Past);
+    }
     let mut query = uri.query().unwrap_or_default().split('&');
     let of_then =
         |pair: &str| pair.starts_with("continue=") || pair.starts_with("resourceVersion=");
-    let lists = method == Method::GET && !kind.contains('/') && !is_watch(uri);
-    (lists && !query.any(of_then)).then(|| kind.to_owned())
+    let lists = !kind.contains('/') && !is_watch(uri);
+    (lists && !query.any(of_then)).then_some(Told::Present)
 }
 
-fn version(list: &[u8]) -> Option<u64> {
-    let listed: Listed = serde_json::from_slice(list).ok()?;
-    listed.metadata.resource_version?.parse().ok()
+fn version(answer: &[u8]) -> Option<u64> {
+    let answer: Answer = serde_json::from_slice(answer).ok()?;
+    answer.metadata.resource_version?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::ready;
-    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     use kube::Api;
@@ -132,20 +157,57 @@ mod tests {
         }
     }
 
+    // deploying.md 4.1: a backup may be younger than the last renewal, and older than what was written
     #[rstest]
-    #[case::list("/clusterobjectsets?limit=500", true)]
-    #[case::selected("/clusterobjectsets?labelSelector=a%3Db", true)]
-    #[case::rest_of_a_list("/clusterobjectsets?limit=500&continue=x", false)]
-    #[case::from_a_cache("/clusterobjectsets?resourceVersion=0", false)]
-    #[case::watch("/clusterobjectsets?watch=true&resourceVersion=1", false)]
-    #[case::one("/clusterobjectsets/a-1", false)]
-    fn only_lists_of_what_is_now_count(#[case] end: &str, #[case] counts: bool) {
+    #[case::same_etcd(&[(Told::Present, 7), (Told::Renewal, 8), (Told::Past, 12), (Told::Renewal, 10)], true)]
+    #[case::nothing_since(&[(Told::Present, 7), (Told::Renewal, 8), (Told::Renewal, 9)], false)]
+    #[case::an_old_object(&[(Told::Present, 7), (Told::Past, 3), (Told::Renewal, 8)], false)]
+    #[case::another_etcd(&[(Told::Present, 7), (Told::Renewal, 2), (Told::Renewal, 3)], false)]
+    #[case::before_anything_is_known(&[(Told::Renewal, 8), (Told::Present, 7), (Told::Renewal, 9)], false)]
+    fn a_renewal_older_than_what_was_known_before_is_noticed(
+        #[case] answers: &[(Told, u64)],
+        #[case] noticed: bool,
+    ) {
+        let newest = Newest::default();
+        let older = answers.iter().map(|(told, version)| {
+            let least = newest.version.load(Ordering::SeqCst);
+            newest.note(*told, *version, least)
+        });
+        assert_eq!(older.collect::<Vec<_>>().last(), Some(&noticed));
+    }
+
+    #[rstest]
+    #[case::list("GET", "/clusterobjectsets?limit=500", Some(Told::Present))]
+    #[case::selected("GET", "/clusterobjectsets?labelSelector=a%3Db", Some(Told::Present))]
+    #[case::rest_of_a_list("GET", "/clusterobjectsets?limit=500&continue=x", None)]
+    #[case::from_a_cache("GET", "/clusterobjectsets?resourceVersion=0", None)]
+    #[case::watch("GET", "/clusterobjectsets?watch=true&resourceVersion=1", None)]
+    #[case::one("GET", "/clusterobjectsets/a-1", None)]
+    #[case::status("PUT", "/clusterobjectsets/a-1/status", Some(Told::Past))]
+    #[case::apply("PATCH", "/clusterobjectsets/a-1?fieldManager=m", Some(Told::Past))]
+    #[case::deletion("DELETE", "/clusterobjectsets/a-1", None)]
+    fn only_what_is_certain_counts(
+        #[case] method: Method,
+        #[case] end: &str,
+        #[case] expected: Option<Told>,
+    ) {
         for before in ["", "https://proxy.example.com/k8s/clusters/c-1"] {
             let uri = format!("{before}/apis/olm.operatorframework.io/v1{end}").parse().unwrap();
-            assert_eq!(listed(&Method::GET, &uri).is_some(), counts);
-            assert_eq!(listed(&Method::DELETE, &uri), None);
+            assert_eq!(told(&method, &uri), expected);
         }
-        let others = "/api/v1/secrets".parse().unwrap();
-        assert_eq!(listed(&Method::GET, &others), None);
+    }
+
+    #[test]
+    fn of_other_kinds_only_a_renewed_lease_counts() {
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l";
+        let cases = [
+            (Method::PUT, leases, Some(Told::Renewal)),
+            (Method::GET, leases, None),
+            (Method::GET, "/api/v1/secrets", None),
+            (Method::PATCH, "/api/v1/namespaces/n/secrets/s", None),
+        ];
+        for (method, path, expected) in cases {
+            assert_eq!(told(&method, &path.parse().unwrap()), expected, "{method} {path}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams};
 use olm_api::keys::{annotation, policy};
@@ -13,9 +14,10 @@ use olm_test::random::Random;
 use olm_test::{etcd, wait};
 use serde_json::json;
 
+use crate::hands::newest;
 use crate::life::Age;
 use crate::stage::Stage;
-use crate::world::World;
+use crate::world::{DEADLINE, World};
 
 /// How long a process with a Lease may take to notice that etcd was set back.
 const NOTICED: Duration = Duration::from_mins(2);
@@ -94,6 +96,34 @@ impl World {
         Some("Revision of a stuck rollout, at rest".to_owned())
     }
 
+    /// Has the rollout that is stuck be one that timed out, as the controller leaves it, which is not
+    /// running: nobody waits ten minutes for that.
+    pub(crate) async fn time_out(&self) {
+        for actor in self.actors.iter().filter(|actor| actor.reverts_in(Stage::Revert)) {
+            let newest = newest(&self.client, actor).await.expect("revisions can be listed");
+            let stuck =
+                newest.filter(|set| set.annotations()[annotation::BUNDLE_VERSION] == "1.1.0");
+            let Some(stuck) = stuck else { continue };
+            let begun = Timestamp::now() - SignedDuration::from_mins(DEADLINE + 1);
+            let begun = Timestamp::from_second(begun.as_second()).expect("a time").to_string();
+            let said = format!(
+                "Revision has not rolled out for {DEADLINE} minute(s). Last status: Revision 1.1.0 is \
+                 rolling out."
+            );
+            let path = format!("olm.operatorframework.io/clusterobjectsets/{}", stuck.name_any());
+            etcd::change(self.plane, &path, |set| {
+                set["metadata"]["creationTimestamp"] = json!(begun);
+                let conditions = set["status"]["conditions"].as_array_mut().into_iter().flatten();
+                for condition in conditions.filter(|it| it["type"] == "Progressing") {
+                    condition["status"] = json!("False");
+                    condition["reason"] = json!("ProgressDeadlineExceeded");
+                    condition["message"] = json!(said);
+                }
+            })
+            .await;
+        }
+    }
+
     /// Gives one extension more revisions than are kept, and goes back to the oldest while a quota
     /// refuses to write what takes its place: once in a world, because it takes many rollouts.
     pub(crate) async fn step_back_far(&mut self) {
@@ -155,10 +185,6 @@ impl World {
         self.delete_leases();
         self.restart();
         self.ends_as_undisturbed(Stage::Install).await;
-        for stage in [Stage::Upgrade, Stage::Rollback, Stage::Uninstall] {
-            self.begin(stage).await;
-            self.ends_as_undisturbed(stage).await;
-            self.clear_after(stage).await;
-        }
+        self.plays(&[Stage::Upgrade, Stage::Rollback, Stage::Uninstall]).await;
     }
 }

@@ -94,6 +94,11 @@ impl Actor {
         self.breaks && stage == Stage::Upgrade
     }
 
+    /// Says whether its upgrade is reverted in `stage`.
+    pub(crate) fn reverts_in(&self, stage: Stage) -> bool {
+        self.breaks && stage == Stage::Revert
+    }
+
     /// CRDs of 1.0.0, which an uninstall removes; another one outlives the extension.
     pub(crate) fn removed_crds(&self) -> BTreeSet<String> {
         self.kinds.iter().filter(|kind| kind.of_first).map(|kind| kind.crd.clone()).collect()
@@ -104,7 +109,9 @@ impl Actor {
         match stage {
             Stage::Empty | Stage::Uninstall | Stage::Folder => 0,
             Stage::Install => self.removed_crds().len(),
-            Stage::Upgrade | Stage::Rollback | Stage::StepBack | Stage::Orphan => self.kinds.len(),
+            Stage::Upgrade | Stage::Rollback | Stage::StepBack | Stage::Revert | Stage::Orphan => {
+                self.kinds.len()
+            }
         }
     }
 
@@ -122,7 +129,10 @@ impl Actor {
                 extension.shows("Progressing", "True", "RollingOut", "1.1.0").await;
             }
             Stage::Upgrade => drop(extension.installed("1.1.0").await),
-            Stage::Install | Stage::Rollback | Stage::StepBack => {
+            Stage::Revert if self.reverts_in(stage) => {
+                extension.shows("Ready", "True", "RolloutReverted", "1.1.0").await;
+            }
+            Stage::Install | Stage::Rollback | Stage::StepBack | Stage::Revert => {
                 extension.installed("1.0.0").await;
             }
             Stage::Empty | Stage::Uninstall | Stage::Orphan | Stage::Folder => {

@@ -32,6 +32,8 @@ impl Hand {
             Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::StepBack => {
                 &[Self::Revision, Self::Content, Self::ConfigMap, Self::Deployment]
             }
+            // Without the revision, or its content for a moment, nothing has timed out any more.
+            Stage::Revert => &[Self::ConfigMap, Self::Deployment],
             Stage::Uninstall => &[Self::Content, Self::ConfigMap],
             Stage::Empty | Stage::Orphan | Stage::Folder => &[],
         }
@@ -79,7 +81,10 @@ where
 }
 
 /// Returns the newest revision that is not being deleted.
-async fn newest(client: &Client, actor: &Actor) -> Result<Option<ClusterObjectSet>, kube::Error> {
+pub(crate) async fn newest(
+    client: &Client,
+    actor: &Actor,
+) -> Result<Option<ClusterObjectSet>, kube::Error> {
     let owned = format!("{}={}", keys::label::OWNER_NAME, actor.name());
     let all = Api::<ClusterObjectSet>::all(client.clone())
         .list(&ListParams::default().labels(&owned))

@@ -9,7 +9,7 @@ use olm_test::cluster;
 use olm_test::random::Random;
 use tokio::task::JoinSet;
 
-use crate::life::Life;
+use crate::life::{Life, Verdict};
 use crate::stage::Stage;
 use crate::tally::Tally;
 use crate::world::World;
@@ -24,6 +24,9 @@ impl Tally {
     /// Plays a stage and kills the controller one to three times meanwhile; in half of all stages
     /// something is deleted by hand, and in some others act.
     async fn disturb(&mut self, world: &mut World, random: &mut Random, stage: Stage) {
+        if stage == Stage::Revert {
+            Self::count(&mut self.acts, "rollout timed out, and is reverted".to_owned());
+        }
         if let Some(claimed) = world.claim(random, stage).await {
             Self::count(&mut self.acts, claimed);
         }
@@ -46,10 +49,12 @@ impl Tally {
                 Self::count(&mut self.acts, edited);
             }
             world.kill();
-            self.kills += 1;
-            // A kind that cannot be listed is being removed.
-            let left = world.differences(stage).await;
-            self.in_the_middle += u64::from(left != Ok(Vec::new()));
+            Self::count(&mut self.kills, format!("{stage:?}"));
+            self.in_the_middle += u64::from(world.is_unfinished(stage).await);
+            if stage == Stage::Revert {
+                // As long as it is not reverted: something may have shown progress.
+                world.time_out().await;
+            }
             world.restart();
         }
         world.ends_as_undisturbed(stage).await;
@@ -83,6 +88,22 @@ impl Run {
         (round <= self.rounds).then_some(round)
     }
 
+    /// Returns what was compared in all worlds so far.
+    fn verdict(&self) -> Verdict {
+        let mut all = Verdict::default();
+        self.lives().iter().for_each(|life| all.add(life.verdict()));
+        all
+    }
+
+    /// Returns the number of worlds in which something happened that must never happen.
+    fn bad(&self) -> u64 {
+        self.lives().iter().map(|life| u64::from(life.verdict().is_bad())).sum()
+    }
+
+    fn lives(&self) -> MutexGuard<'_, Vec<Life>> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,16 +111,14 @@ impl Run {
 
 /// Plays round after round in one world.
 async fn play(run: &Run, mut world: World, mut random: Random) {
-    run.lives.lock().unwrap_or_else(PoisonError::into_inner).push(world.life.clone());
+    run.lives().push(world.life.clone());
     world.rehearse(&Stage::ALL).await;
     // Stages without kills must end the same, or the comparison would be meaningless.
-    for stage in [Stage::Install, Stage::Upgrade] {
-        let started = Instant::now();
-        world.begin(stage).await;
-        world.ends_as_undisturbed(stage).await;
-        println!("{stage:?} again: equal, {:.1?}", started.elapsed());
-    }
+    world.plays(&[Stage::Install, Stage::Upgrade]).await;
     world.rehearse(&[Stage::StepBack, Stage::Orphan]).await;
+    world.plays(&[Stage::Install, Stage::Upgrade]).await;
+    world.rehearse(&[Stage::Revert]).await;
+    world.plays(&[Stage::Uninstall]).await;
     let started = Instant::now();
     world.step_back_far().await;
     Tally::count(&mut run.tally().acts, "quota of a step back to the oldest revision".to_owned());
@@ -111,27 +130,32 @@ async fn play(run: &Run, mut world: World, mut random: Random) {
         // Unanswered requests and delayed events take time, so they alternate.
         let slow = match round % 3 {
             0 => vec![world.delay_revisions(STALE)],
-            1 => world.fall_silent(&mut random),
+            1 => world.fall_silent(&mut random, round % 6 == 1),
             _ => Vec::new(),
         };
+        let mut times = Vec::new();
         for stage in stages {
+            let begun = Instant::now();
             let stage = world.possible(stage).await;
             tally.disturb(&mut world, &mut random, stage).await;
+            times.push(format!("{stage:?} {:.0?}", begun.elapsed()));
         }
         for rule in slow {
             world.proxy.stop(rule);
         }
         tally.rounds = 1;
+        tally.add(Tally::of(&world.proxy));
         let mut all = run.tally();
         all.add(tally);
+        let verdict = run.verdict();
         println!(
-            "round {round}/{} held ({:.1?}); so far {}",
+            "round {round}/{} held ({:.1?}: {}); so far {}, {verdict}",
             run.rounds,
             started.elapsed(),
+            times.join(", "),
             all.brief()
         );
     }
-    run.tally().add(Tally::of(&world.proxy));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,13 +185,8 @@ async fn kills_faults_and_hands_change_no_end_and_no_life() {
         failed += u64::from(played.is_err());
     }
     let mut tally = run.tally();
-    let lives = run.lives.lock().unwrap_or_else(PoisonError::into_inner);
-    let verdicts: Vec<_> = lives.iter().map(Life::verdict).collect();
-    let bad = verdicts.iter().filter(|verdict| verdict.is_bad()).count();
-    for verdict in verdicts {
-        tally.verdict.add(verdict);
-    }
-    tally.unequal = failed.saturating_sub(u64::try_from(bad).unwrap_or_default());
+    tally.verdict = run.verdict();
+    tally.unequal = failed.saturating_sub(run.bad());
     println!("{tally}");
     assert_eq!(failed, 0, "worlds do not hold; what each lost, or how it differs, is above");
     assert!(run.rounds == 0 || tally.in_the_middle > 0, "no kill fell in the middle of anything");

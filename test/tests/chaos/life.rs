@@ -9,7 +9,7 @@
 //! - Content of a catalog that is held is not served.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -139,6 +139,17 @@ impl Verdict {
     /// Says whether something happened that must never happen.
     pub(crate) fn is_bad(self) -> bool {
         self.lost + self.not_installed > 0
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { followed, lost, not_installed } = self;
+        write!(
+            f,
+            "{followed} objects of users followed by UID, {lost} lost, Installed not True after a \
+             success {not_installed} times"
+        )
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) enum Stage {
     Rollback,
     /// An annotation names the earlier revision.
     StepBack,
+    /// The rollout that is stuck times out and is reverted; the other extensions go back by force.
+    Revert,
     Uninstall,
     /// `kubectl delete --cascade=orphan`.
     Orphan,
@@ -27,13 +29,13 @@ impl Stage {
 
     /// Returns the stages of a round.
     pub(crate) fn drawn(random: &mut Random) -> [Self; 4] {
-        let back = *random.one_of(&[Self::Rollback, Self::StepBack]);
+        let back = *random.one_of(&[Self::Rollback, Self::StepBack, Self::Revert]);
         let end = *random.one_of(&[Self::Uninstall, Self::Orphan, Self::Folder]);
         [Self::Install, Self::Upgrade, back, end]
     }
 
     /// Says whether an earlier version comes back.
     pub(crate) fn is_back(self) -> bool {
-        matches!(self, Self::Rollback | Self::StepBack)
+        matches!(self, Self::Rollback | Self::StepBack | Self::Revert)
     }
 }

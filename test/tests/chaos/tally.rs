@@ -11,7 +11,8 @@ use crate::life::Verdict;
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) rounds: u64,
-    pub(crate) kills: u64,
+    /// Number of kills, by stage.
+    pub(crate) kills: BTreeMap<String, u64>,
     /// Number of kills that found the stage unfinished.
     pub(crate) in_the_middle: u64,
     /// Number of requests of the controller.
@@ -35,20 +36,21 @@ impl Tally {
         *counts.entry(kind).or_default() += 1;
     }
 
-    /// Returns the statistics of a proxy.
+    /// Returns the statistics of a proxy since they were returned before.
     pub(crate) fn of(proxy: &Proxy) -> Self {
-        Self { requests: proxy.requests(), faults: proxy.injected(), ..Self::default() }
+        let (requests, faults) = proxy.take_counts();
+        Self { requests, faults, ..Self::default() }
     }
 
     /// Adds the numbers of another tally.
     pub(crate) fn add(&mut self, other: Self) {
         self.rounds += other.rounds;
-        self.kills += other.kills;
         self.in_the_middle += other.in_the_middle;
         self.requests += other.requests;
         self.unequal += other.unequal;
         self.verdict.add(other.verdict);
         for (mine, theirs) in [
+            (&mut self.kills, other.kills),
             (&mut self.hands, other.hands),
             (&mut self.outages, other.outages),
             (&mut self.faults, other.faults),
@@ -63,11 +65,12 @@ impl Tally {
     /// Returns a summary on one line.
     pub(crate) fn brief(&self) -> String {
         format!(
-            "{} kills, {} of them in the middle, {} deletions by hand, {} other acts",
-            self.kills,
+            "{} kills, {} of them in the middle, {} faults, {} deletions by hand, {} other acts",
+            sum(&self.kills),
             self.in_the_middle,
-            self.hands.values().sum::<u64>(),
-            self.acts.values().sum::<u64>()
+            sum(&self.faults),
+            sum(&self.hands),
+            sum(&self.acts)
         )
     }
 }
@@ -76,15 +79,17 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = [
             ("rounds", self.rounds),
-            ("kills", self.kills),
+            ("kills", sum(&self.kills)),
             ("  in the middle", self.in_the_middle),
             ("requests", self.requests),
-            ("injected faults", self.faults.values().sum()),
+            ("injected faults", sum(&self.faults)),
+            ("deletions by hand", sum(&self.hands)),
         ];
         for (name, count) in rows {
             row(f, name, count)?;
         }
         let groups = [
+            ("killed: ", &self.kills),
             ("", &self.faults),
             ("deleted: ", &self.hands),
             ("away: ", &self.outages),
@@ -101,6 +106,10 @@ impl fmt::Display for Tally {
         row(f, "Installed not True after a success", not_installed)?;
         row(f, "unequal ends", self.unequal)
     }
+}
+
+fn sum(counts: &BTreeMap<String, u64>) -> u64 {
+    counts.values().sum()
 }
 
 fn row(f: &mut fmt::Formatter<'_>, name: &str, count: u64) -> fmt::Result {

@@ -14,7 +14,7 @@ use olm_test::scene::Scene;
 use crate::cast::{Actor, users};
 use crate::life::{Age, Known, Life};
 
-const POLL: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(250);
 /// Name of the users' objects.
 pub(crate) const INSTANCE: &str = "mine";
 

@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams};
 use olm_api::ClusterExtension;
 use olm_api::keys::{annotation, policy};
-use olm_test::audit::{self, Request};
 use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions, SYSTEM_NAMESPACE};
-use olm_test::extension::{Extension, UNINSTALL};
+use olm_test::extension::Extension;
 use olm_test::proxy::{Proxy, Rule, RuleId};
 use olm_test::random::Random;
 use olm_test::scene::Scene;
@@ -29,17 +27,12 @@ use crate::stage::Stage;
 use crate::tenant::Tenant;
 use crate::user::User;
 
-/// How long the cluster must not change to count as settled.
-const QUIET: Duration = Duration::from_secs(3);
-const POLL: Duration = Duration::from_millis(250);
+/// Minutes that a rollout of 1.1.0 has; fewer cannot be asked for.
+pub(crate) const DEADLINE: i64 = 10;
 /// How long a stage may take to settle; after an outage this includes the longest retry delay.
-const SETTLED: Duration = Duration::from_mins(6);
-/// After this time the remaining differences are printed, for whoever watches the test.
-const SLOW: Duration = Duration::from_secs(45);
-/// How many of the last faults are printed then.
+pub(crate) const SETTLED: Duration = Duration::from_mins(6);
+/// How many of the last faults are printed when something takes long or fails.
 const LAST_FAULTS: usize = 15;
-/// How many of the last writes.
-const LAST_WRITES: usize = 60;
 
 /// The cluster, the controller behind its proxy, and the extensions of one test.
 pub(crate) struct World {
@@ -58,7 +51,7 @@ pub(crate) struct World {
     /// Extensions of which a Deployment may have been recreated after a deletion by hand.
     pub(crate) remade: BTreeSet<String>,
     /// Whether the API server or etcd was away, for all controllers of Kubernetes too.
-    outage: bool,
+    pub(crate) outage: bool,
     /// UID of every object, from before an orphaning deletion.
     before: BTreeMap<String, String>,
 }
@@ -125,10 +118,11 @@ impl World {
         );
     }
 
-    /// Makes some requests of the controller get no response for `SILENCE_SECONDS`, until the rules
-    /// are stopped; the API server carries out some of the writes among them.
-    pub(crate) fn fall_silent(&self, random: &mut Random) -> Vec<RuleId> {
+    /// Makes some requests of the controller get no response for `SILENCE_SECONDS`, or a tenth of
+    /// that, until the rules are stopped; the API server carries out some of the writes among them.
+    pub(crate) fn fall_silent(&self, random: &mut Random, long: bool) -> Vec<RuleId> {
         let silence = Duration::from_secs(setting("SILENCE_SECONDS", 30));
+        let silence = if long { silence } else { silence / 10 };
         let rules = [(Rule::writes().unanswered(silence), 2), (Rule::any().silent(silence), 2)];
         self.fail(rules, random)
     }
@@ -171,11 +165,23 @@ impl World {
         }
     }
 
-    /// Returns `stage`, or a rollback where nobody can go back to a revision: its only one of 1.0.0 was
+    /// Plays stages that were rehearsed, without disturbances.
+    pub(crate) async fn plays(&mut self, stages: &[Stage]) {
+        for &stage in stages {
+            let started = Instant::now();
+            self.begin(stage).await;
+            self.ends_as_undisturbed(stage).await;
+            self.clear_after(stage).await;
+            println!("{stage:?} again: equal, {:.1?}", started.elapsed());
+        }
+    }
+
+    /// Returns `stage`, or a rollback where nothing can go back to a revision: its only one of 1.0.0 was
     /// deleted by hand.
     pub(crate) async fn possible(&self, stage: Stage) -> Stage {
-        if stage == Stage::StepBack {
-            for actor in &self.actors {
+        if matches!(stage, Stage::StepBack | Stage::Revert) {
+            let goes_back = |actor: &&Actor| stage == Stage::StepBack || actor.reverts_in(stage);
+            for actor in self.actors.iter().filter(goes_back) {
                 if first_revision(&actor.extension(&self.client)).await.is_none() {
                     return Stage::Rollback;
                 }
@@ -208,6 +214,11 @@ impl World {
         if stage == Stage::Orphan {
             self.before = state::uids(&self.client).await.expect("it can be read");
         }
+        if stage == Stage::Revert {
+            // Whoever finds that a rollout has timed out need not be who said it.
+            self.kill();
+            self.time_out().await;
+        }
         for actor in &self.actors {
             let extension = actor.extension(&self.client);
             match stage {
@@ -219,10 +230,14 @@ impl World {
                     // A version without a CRD that has objects would be refused from here on.
                     let allowed = json!({"crdUpgradeSafety": {"enforcement": "None"}});
                     let spec = json!({"install": {"preflight": allowed},
+                        "progressDeadlineMinutes": DEADLINE,
                         "source": {"catalog": {"version": "1.1.0"}}});
                     extension.patch_spec(spec).await;
                 }
-                Stage::Rollback => {
+                Stage::Revert if actor.reverts_in(stage) => {
+                    actor.scene.annotate(policy::ON_FAILURE, "Rollback");
+                }
+                Stage::Rollback | Stage::Revert => {
                     let forced = json!({
                         "version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified",
                     });
@@ -243,6 +258,9 @@ impl World {
                 Stage::Folder => folder::delete(self.plane, actor, &self.life).await,
                 Stage::Empty => {}
             }
+        }
+        if stage == Stage::Revert {
+            self.restart();
         }
     }
 
@@ -280,102 +298,6 @@ impl World {
         (&actor.scene, actor.extension(&self.client))
     }
 
-    /// Returns the differences between the cluster and the undisturbed end of `stage`: OLM's own
-    /// kinds first, because reading everything takes long, and everything once those are equal.
-    pub(crate) async fn differences(&self, stage: Stage) -> Result<Vec<String>, String> {
-        if stage == Stage::Folder {
-            return folder::left(self).await;
-        }
-        let ours = State::read_ours(&self.client).await?;
-        let lines = self.compared(&self.undisturbed[&stage].ours(), &ours);
-        if lines.is_empty() { self.all_differences(stage).await } else { Ok(lines) }
-    }
-
-    async fn all_differences(&self, stage: Stage) -> Result<Vec<String>, String> {
-        let found = State::read(&self.client).await?;
-        Ok(self.compared(&self.undisturbed[&stage], &found))
-    }
-
-    fn compared(&self, expected: &State, found: &State) -> Vec<String> {
-        let held = format!("ClusterCatalog.olm.operatorframework.io /{}", self.held.name);
-        let held = [held].into();
-        // A set of the tenant may have the name of a revision of the undisturbed run.
-        let mut expected = expected.clone().without(&held);
-        let mut found = found.clone().without(&held).without(&self.tenant.keys());
-        for extension in &self.renumbered {
-            expected = expected.without_numbers(extension);
-            found = found.without_numbers(extension);
-        }
-        for extension in &self.remade {
-            expected = expected.without_roll_outs(extension);
-            found = found.without_roll_outs(extension);
-        }
-        if self.outage {
-            for extension in self.actors.iter().map(Actor::name) {
-                expected = expected.without_replica_sets(extension);
-                found = found.without_replica_sets(extension);
-            }
-        }
-        expected.differences(&found)
-    }
-
-    /// Waits until the cluster is as after the undisturbed `stage`, and stays so; fails at once
-    /// when something happened meanwhile that must never happen.
-    pub(crate) async fn ends_as_undisturbed(&self, stage: Stage) {
-        let what = format!("{stage:?} ends as it does undisturbed");
-        let within = match stage {
-            Stage::Empty | Stage::Uninstall | Stage::Folder => UNINSTALL,
-            Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::StepBack | Stage::Orphan => {
-                SETTLED
-            }
-        };
-        let (started, told) = (Instant::now(), AtomicBool::new(false));
-        wait::until(&what, within, || async {
-            for _ in 0..2 {
-                self.nothing_was_wrong();
-                match self.differences(stage).await {
-                    Ok(lines) if lines.is_empty() => {}
-                    Ok(lines) => {
-                        if started.elapsed() > SLOW && !told.swap(true, Ordering::Relaxed) {
-                            let all = match stage {
-                                Stage::Folder => Ok(lines.clone()),
-                                _ => self.all_differences(stage).await,
-                            };
-                            println!("{stage:?} still differs after {SLOW:?}: {all:#?}");
-                            self.print_writes(&lines);
-                            println!("{}", self.last_words());
-                        }
-                        tokio::time::sleep(POLL).await;
-                        return Err(lines);
-                    }
-                    Err(error) => return Err(vec![error]),
-                }
-            }
-            self.held.is_looked_at().await.map_err(|text| vec![text])
-        })
-        .await;
-        if stage == Stage::Orphan {
-            self.nothing_was_made_anew().await;
-        }
-        self.nothing_was_lost().await;
-    }
-
-    /// Prints the last writes of the objects that these differences name, and of content, whose
-    /// names are not in the URL when it is created.
-    fn print_writes(&self, lines: &[String]) {
-        let named = |write: &Request| {
-            // Numbers of revisions may be left out of a difference; hashes are not.
-            let last = write.name.rsplit('-').next().unwrap_or_default();
-            let content = write.namespace == SYSTEM_NAMESPACE && write.resource == "secrets";
-            content || lines.iter().any(|line| line.contains(&format!("{last} ")))
-        };
-        let writes = audit::writes(&self.plane.addresses.audit_log);
-        for write in writes.iter().rev().filter(|write| named(write)).take(LAST_WRITES) {
-            let Request { received, verb, code, uri, .. } = write;
-            println!("{received} {} {verb} {code} {uri}", write.user);
-        }
-    }
-
     /// Fails when an object that a user made is not there any more, and has to be.
     pub(crate) async fn nothing_was_lost(&self) {
         for actor in &self.actors {
@@ -387,13 +309,13 @@ impl World {
     }
 
     /// Fails when something happened that must never happen.
-    fn nothing_was_wrong(&self) {
+    pub(crate) fn nothing_was_wrong(&self) {
         let wrongs = self.life.take_wrongs();
         assert!(wrongs.is_empty(), "{wrongs:#?}\n{}", self.last_words());
     }
 
     /// Fails when an object from before an orphaning deletion was recreated.
-    async fn nothing_was_made_anew(&self) {
+    pub(crate) async fn nothing_was_made_anew(&self) {
         let now = state::uids(&self.client).await.expect("it can be read");
         let kept = &self.undisturbed[&Stage::Orphan];
         let content = format!("Secret. {SYSTEM_NAMESPACE}/");
@@ -408,7 +330,12 @@ impl World {
     /// Removes what a stage leaves behind on purpose.
     pub(crate) async fn clear_after(&mut self, stage: Stage) {
         match stage {
-            Stage::Empty | Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::StepBack => {}
+            Stage::Empty
+            | Stage::Install
+            | Stage::Upgrade
+            | Stage::Rollback
+            | Stage::StepBack
+            | Stage::Revert => {}
             Stage::Uninstall
                 if self.undisturbed[&stage].len() == self.undisturbed[&Stage::Empty].len() =>
             {
@@ -512,42 +439,10 @@ impl World {
     }
 
     /// Returns data that helps to understand a failure.
-    fn last_words(&self) -> String {
+    pub(crate) fn last_words(&self) -> String {
         let faults = self.proxy.log();
         let faults = &faults[faults.len().saturating_sub(LAST_FAULTS)..];
         format!("{}\nthe last faults: {faults:#?}", self.controller.last_words())
-    }
-
-    /// Waits until nothing changes any more and only users' objects are left, and returns the state.
-    /// The garbage collector removes the rest in its own time.
-    async fn empty(&self) -> State {
-        wait::until("only users' objects are left", SETTLED, || async {
-            let state = self.quiet().await;
-            let mut lines = self.compared(&self.undisturbed[&Stage::Empty], &state);
-            lines.retain(|line| {
-                let left = line.strip_prefix("left over: ");
-                !left.is_some_and(|key| self.belongs_to_users(key))
-            });
-            if lines.is_empty() { Ok(state) } else { Err(lines) }
-        })
-        .await
-    }
-
-    /// Waits until nothing changes any more, and returns the state.
-    async fn quiet(&self) -> State {
-        let deadline = Instant::now() + UNINSTALL;
-        let (mut last, mut since) = (None, Instant::now());
-        loop {
-            // A kind that is being removed cannot be listed for a moment.
-            let state = State::read(&self.client).await;
-            if last.as_ref() != Some(&state) {
-                (last, since) = (Some(state), Instant::now());
-            } else if since.elapsed() >= QUIET {
-                return state.expect("the cluster can be read");
-            }
-            assert!(Instant::now() < deadline, "the cluster does not settle");
-            tokio::time::sleep(POLL).await;
-        }
     }
 }
 

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use olm_api::keys::{annotation, label, policy};
+use olm_api::keys::{annotation, label, manager, policy};
 use olm_test::cluster::{self, Controller, ControllerOptions};
 use olm_test::extension::{condition, installed_version};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
 use olm_test::{etcd, wait};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::flags::clear_leases;
 
@@ -59,6 +59,28 @@ async fn etcd_restored_under_a_running_controller_ends_it_and_the_backup_counts(
     extension.delete().await;
 }
 
+/// Makes an object as Velero does (pkg/restore, `resetMetadata`): without owners, with two more
+/// labels, and afterwards with the managed fields of the backup, who owned it among them.
+fn velero_restores(scene: &Scene, object: &Value) {
+    let (plane, mut object) = (scene.cluster.plane, object.clone());
+    object["metadata"]["labels"]["velero.io/backup-name"] = json!("nightly");
+    object["metadata"]["labels"]["velero.io/restore-name"] = json!("nightly-20260101");
+    let as_velero = "--field-manager=velero-server";
+    plane.kubectl_with_input(&["create", as_velero, "-f", "-"], &object.to_string());
+    let owner = r#"k:{"uid":"0c8f0b2e-6f0e-4c38-9a55-7c9c0d1c7a11"}"#;
+    let fields = json!({"f:data": {"f:depth": {}}, "f:metadata": {
+        "f:annotations": {format!("f:{}", annotation::REVISION): {}},
+        "f:labels": {format!("f:{}", label::OWNER_NAME): {}, format!("f:{}", label::OWNER_KIND): {}},
+        "f:ownerReferences": {owner: {}}}});
+    let ours = json!({"manager": manager::OBJECTS, "operation": "Apply", "apiVersion": "v1",
+        "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields});
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let (name, namespace) = (text("name"), format!("--namespace={}", text("namespace")));
+    let patch = json!({"metadata": {"managedFields": [ours]}}).to_string();
+    let args = ["patch", "configmap", &name, &namespace, "--type=merge", as_velero, "-p", &patch];
+    plane.kubectl(&args);
+}
+
 // applying.md 2.4: as Velero leaves an object: its labels and number, and no owner
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_restored_without_its_owner_is_taken_over_as_ready_says() {
@@ -70,8 +92,7 @@ async fn what_is_restored_without_its_owner_is_taken_over_as_ready_says() {
         "name": name, "namespace": scene.name,
         "labels": {label::OWNER_NAME: scene.name, label::OWNER_KIND: label::OWNER_KIND_EXTENSION},
         "annotations": {annotation::REVISION: "1"}}, "data": {"depth": "10"}});
-    let plane = scene.cluster.plane;
-    plane.kubectl_with_input(&["create", "-f", "-"], &restored.to_string());
+    velero_restores(&scene, &restored);
     let uid = || scene.get("configmap", &name).unwrap_or_default()["metadata"]["uid"].clone();
     let before = uid();
     let extension = scene.install(json!({})).await;

@@ -2,7 +2,7 @@
 //!
 //! Source: applying.md 7.3, 7.4.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use olm_test::cluster::{self, Controller};
 use olm_test::extension::{Extension, condition};
@@ -12,6 +12,7 @@ use olm_test::wait;
 use serde_json::{Value, json};
 
 use crate::flags::start;
+use crate::uninstall::{delete_folder, print_row, protects};
 
 const POLICY: &str = "policy.olm.operatorframework.io/uninstall";
 const STEP: Duration = Duration::from_mins(1);
@@ -117,6 +118,29 @@ async fn objects_that_cannot_be_read_block_the_removal_and_go_when_that_is_decid
     scene.annotate(POLICY, "Delete");
     extension.gone().await;
     assert!(scene.get("customresourcedefinition", &crd(suffix)).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "two more of a kind: make test-full"]
+async fn a_folder_whose_objects_nobody_converts_goes_once_there_are_none_or_somebody_decides() {
+    let (scene, extension, _controller) = converted_by_nobody("folderempty", false).await;
+    let begun = Instant::now();
+    delete_folder(&scene);
+    extension.gone().await;
+    print_row("with a dead conversion webhook, without objects", begun, "");
+
+    let suffix = "folderfull";
+    let (scene, extension, _controller) = converted_by_nobody(suffix, true).await;
+    let begun = Instant::now();
+    delete_folder(&scene);
+    let said = protects(&extension, "uninstall blocked: ").await;
+    print_row("with a dead conversion webhook and an object: protected", begun, &said);
+    assert!(said.contains(&format!("{POLICY}=RetainCRDs")), "{said}");
+    read(&scene, suffix, "v1").expect("it is still there");
+    scene.annotate(POLICY, "Delete");
+    let begun = Instant::now();
+    extension.gone().await;
+    print_row("the same, with annotation uninstall: Delete", begun, "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,10 @@
 //! What deleting an extension does to the objects that users made of its CRDs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use olm_test::cluster;
 use olm_test::extension::{Extension, condition};
-use olm_test::package::{Bundle, chain};
+use olm_test::package::{Bundle, Package, chain};
 use olm_test::plugin;
 use olm_test::scene::{ACCOUNT, Scene};
 use olm_test::wait;
@@ -23,13 +23,16 @@ async fn in_use(suffix: &str) -> (Scene, Extension) {
     let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
-    let crd = scene.package.crd();
-    let (_, group) = crd.split_once('.').expect("a CRD has a group");
-    let one = json!({"apiVersion": format!("{group}/v1"), "kind": "Buoy",
-        "metadata": {"name": "one", "namespace": scene.name}});
+    make_one(&scene, &scene.name);
+    (scene, extension)
+}
+
+/// Makes an object `one` in a namespace.
+fn make_one(scene: &Scene, namespace: &str) {
+    let one = json!({"apiVersion": format!("{}/v1", scene.package.group()), "kind": "Buoy",
+        "metadata": {"name": "one", "namespace": namespace}});
     let args = ["apply", "--server-side", "-f", "-"];
     scene.cluster.plane.kubectl_with_input(&args, &one.to_string());
-    (scene, extension)
 }
 
 fn delete(scene: &Scene, how: &str) {
@@ -112,11 +115,27 @@ async fn retained_crds_keep_their_objects_and_are_taken_up_again() {
 
 /// Without the account the garbage collector removes what the revision owns, in its own time.
 async fn is_collected(scene: &Scene, crd: &str) {
-    wait::until("the CRD is gone", STEP, || async {
-        let left = scene.get("customresourcedefinition", crd);
-        left.map_or(Ok(()), |crd| Err(crd["metadata"].clone()))
+    goes(scene, "customresourcedefinition", crd).await;
+}
+
+async fn goes(scene: &Scene, kind: &str, name: &str) {
+    wait::until(&format!("{kind} {name} is gone"), STEP, || async {
+        let left = scene.get(kind, name);
+        left.map_or(Ok(()), |left| Err(left["metadata"].clone()))
     })
     .await;
+}
+
+/// Waits until the removal is blocked for this reason, as the API server counts; returns how that is
+/// said.
+pub(crate) async fn protects(extension: &Extension, text: &str) -> String {
+    wait::until("it is blocked", COUNTED, || async {
+        let found = extension.get().await;
+        let progressing = condition(&found, "Progressing").map(|it| it.message.clone());
+        let blocked = progressing.as_ref().is_some_and(|it| it.contains(text));
+        if blocked { Ok(progressing.unwrap_or_default()) } else { Err(progressing) }
+    })
+    .await
 }
 
 fn delete_account(scene: &Scene) {
@@ -131,14 +150,7 @@ async fn without_the_account_objects_are_counted_and_block_until_somebody_decide
     delete_account(&scene);
     delete(&scene, "background");
     let crd = scene.package.crd();
-    let text = format!("uninstall blocked: 1 instance of {crd}; ");
-    wait::until("it is blocked", COUNTED, || async {
-        let found = extension.get().await;
-        let progressing = condition(&found, "Progressing").map(|it| it.message.clone());
-        let blocked = progressing.as_ref().is_some_and(|it| it.contains(&text));
-        if blocked { Ok(()) } else { Err(progressing) }
-    })
-    .await;
+    protects(&extension, &format!("uninstall blocked: 1 instance of {crd}; ")).await;
     all_is_there(&scene);
     scene.annotate(POLICY, "Delete");
     extension.gone().await;
@@ -162,8 +174,16 @@ async fn without_the_account_retained_crds_stay_and_the_removal_ends() {
     assert!(told.iter().any(|note| note.contains("what was installed stays")), "{told:?}");
 }
 
+/// Prints a row about a folder that was deleted at once: seconds until the extension is gone, or what
+/// is protected and how that is said. All of them: `make test-full`, or this program with
+/// `--include-ignored --nocapture folder`.
+pub(crate) fn print_row(case: &str, begun: Instant, protected: &str) {
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("| {case} | {seconds:.1} s | {protected} |");
+}
+
 /// What a pruning tool does: the extension and everything that it stands on at once.
-fn delete_folder(scene: &Scene) {
+pub(crate) fn delete_folder(scene: &Scene) {
     let plane = scene.cluster.plane;
     delete(scene, "background");
     let bindings = plane.kubectl(&["get", "clusterrolebindings", "-o", "json"]);
@@ -183,9 +203,50 @@ async fn an_extension_goes_with_the_folder_that_it_came_from() {
     let (scene, extension) = in_use("folder").await;
     let crd = scene.package.crd();
     scene.cluster.plane.kubectl(&["delete", &crd, "one", "-n", &scene.name]);
+    let begun = Instant::now();
     delete_folder(&scene);
     extension.gone().await;
+    print_row("without objects", begun, "");
     is_collected(&scene, &crd).await;
+}
+
+// applying.md 7.4
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "waits for counts of the API server: make test-full"]
+async fn a_folder_with_objects_elsewhere_goes_once_somebody_decides() {
+    let (scene, extension) = in_use("folderused").await;
+    let crd = scene.package.crd();
+    make_one(&scene, "default");
+    let begun = Instant::now();
+    delete_folder(&scene);
+    let said = protects(&extension, &format!(" of {crd}; ")).await;
+    print_row("with an object in another namespace: protected", begun, &said);
+    let kept = scene.cluster.plane.kubectl(&["get", &crd, "one", "-n", "default", "-o", "name"]);
+    assert!(kept.contains("/one"), "{kept}");
+    scene.annotate(POLICY, "Delete");
+    let begun = Instant::now();
+    extension.gone().await;
+    print_row("the same, with annotation uninstall: Delete", begun, "");
+    is_collected(&scene, &crd).await;
+}
+
+// applying.md 7.4
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "one more of a kind: make test-full"]
+async fn a_folder_with_webhooks_goes() {
+    let suffix = "folderhooked";
+    let bundle = Bundle::new("1.0.0").with_webhook(Package::new(suffix).validating_webhook());
+    let cluster = cluster::with_controller().await;
+    let scene = Scene::set(cluster, suffix, &[bundle], &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    let begun = Instant::now();
+    delete_folder(&scene);
+    extension.gone().await;
+    print_row("with webhooks", begun, "");
+    let name = format!("{}.example.com", scene.name);
+    goes(&scene, "validatingwebhookconfiguration", &name).await;
+    is_collected(&scene, &scene.package.crd()).await;
 }
 
 /// Runs `kubectl olm delete` and returns its exit code, and what it prints to both streams.

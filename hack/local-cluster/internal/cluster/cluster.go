@@ -114,6 +114,7 @@ func newCluster(options Options, reserved *reservation) (*cluster, error) {
 			Kubectl:        d.path("kubectl"),
 			APIServer:      server,
 			CAFile:         d.pki("ca.crt"),
+			Etcd:           "https://" + loopback(p.etcd),
 			Registry:       loopback(p.registry),
 			RegistriesConf: d.path("registries.conf"),
 			AuditLog:       d.path("audit.log"),

@@ -50,6 +50,7 @@ type Description struct {
 	Kubectl        string         `json:"kubectl"`
 	APIServer      string         `json:"apiServer"`
 	CAFile         string         `json:"caFile"`
+	Etcd           string         `json:"etcd"`
 	Registry       string         `json:"registry"`
 	RegistriesConf string         `json:"registriesConf"`
 	AuditLog       string         `json:"auditLog"`
