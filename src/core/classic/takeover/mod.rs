@@ -7,6 +7,9 @@
 //!
 //! Source: plugin.md 3.
 
+mod pods;
+mod servers;
+
 use std::collections::BTreeSet;
 
 use olm_api::keys::annotation;
@@ -16,7 +19,9 @@ use serde_json::{Map, Value, json};
 
 use super::{GROUP, has, text, texts};
 use crate::object::Object;
-use crate::render::{READER, certificate_name, reader_name, service_name};
+
+pub use pods::dropped;
+pub use servers::{certificates, is_certificate, is_for, own, readers, selects_by};
 
 /// What Kubernetes counts on a Deployment, and nobody else may keep.
 const COUNTED: &str = "deployment.kubernetes.io/revision";
@@ -25,11 +30,6 @@ const FILLED_IN: [(&str, &[&str]); 2] = [
     ("Service", &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]),
     ("ServiceAccount", &["secrets", "imagePullSecrets"]),
 ];
-
-/// Classic keeps the CA beside a certificate that it made.
-const CERTIFICATE_CA: &str = "olmCAKey";
-/// Namespaces that a group watches have this label, with its UID behind.
-const WATCHED_BY: &str = "olm.operatorgroup.uid/";
 
 /// What of the metadata was installed.
 const METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
@@ -291,56 +291,6 @@ fn services(csv: &Object, list: &str) -> BTreeSet<String> {
     list.filter_map(name).collect()
 }
 
-/// Returns the Services in front of the servers of a CSV.
-fn called(csv: &Object) -> BTreeSet<String> {
-    let lists = ["/spec/apiservicedefinitions/owned", "/spec/webhookdefinitions"];
-    let definitions = lists.iter().filter_map(|list| csv.pointer(list)?.as_array()).flatten();
-    definitions.filter_map(|it| it["deploymentName"].as_str()).map(service_name).collect()
-}
-
-/// Returns the namespace and the names of the RoleBindings that let the servers of a CSV judge who
-/// calls them. Classic writes no owner on them.
-pub fn readers(csv: &Object) -> (&'static str, BTreeSet<String>) {
-    (READER.0, called(csv).iter().map(|service| reader_name(service)).collect())
-}
-
-/// Returns the names of the Secrets with the certificates of the servers of a CSV.
-pub fn certificates(csv: &Object) -> BTreeSet<String> {
-    called(csv).iter().map(|service| certificate_name(service)).collect()
-}
-
-/// Returns the change that gives a certificate of Classic to an extension, whose issuer may then write
-/// it, unless it is somebody's.
-pub fn own(certificate: &Object, extension: &Object) -> Option<Value> {
-    let is_free = is_certificate(certificate) && owners(certificate).next().is_none();
-    is_free.then(|| {
-        json!({"metadata": {"resourceVersion": text(certificate, "/metadata/resourceVersion"),
-            "ownerReferences": [{"apiVersion": extension.api_version(), "kind": extension.kind(),
-                "name": extension.name(), "uid": uid(extension), "controller": true}]}})
-    })
-}
-
-/// Says whether a binding gives its rights to an account of a namespace.
-pub fn is_for(binding: &Object, namespace: &str) -> bool {
-    let subjects = binding.pointer("/subjects").and_then(Value::as_array);
-    subjects.into_iter().flatten().any(|it| it["namespace"] == json!(namespace))
-}
-
-/// Says whether webhooks are asked by a label that namespaces have as long as a group is there.
-pub fn selects_by(webhooks: &Object, group: &Object) -> bool {
-    let label = format!("{WATCHED_BY}{}", uid(group));
-    let webhooks = webhooks.pointer("/webhooks").and_then(Value::as_array);
-    let mut webhooks = webhooks.into_iter().flatten();
-    webhooks.any(|it| it["namespaceSelector"]["matchLabels"].get(&label).is_some())
-}
-
-/// Says whether an object is a certificate that Classic made. It belongs to no revision: the next
-/// version has its issuer write another.
-pub fn is_certificate(object: &Object) -> bool {
-    object.kind() == "Secret"
-        && object.pointer("/data").is_some_and(|it| it.get(CERTIFICATE_CA).is_some())
-}
-
 fn provided(csv: &Object) -> BTreeSet<String> {
     &crds(csv) | &services(csv, "owned")
 }
@@ -449,46 +399,6 @@ pub fn again(object: &Object) -> Object {
         metadata.remove(key);
     }
     object
-}
-
-/// Lists what the pods of a Deployment have from Classic and do not have as it is rendered: what the
-/// API server does not tell of an apply, as it is still another's.
-pub fn dropped(live: &Object, rendered: &Object) -> Vec<String> {
-    const TEMPLATE: &str = "/spec/template";
-    let mut dropped = Vec::new();
-    for map in ["annotations", "labels"] {
-        let of = |object: &Object| {
-            let found = object.pointer(&format!("{TEMPLATE}/metadata/{map}"));
-            found.and_then(Value::as_object).cloned().unwrap_or_default()
-        };
-        let after = of(rendered);
-        let gone = of(live).into_iter().filter(|(key, _)| !after.contains_key(key));
-        dropped.extend(gone.map(|(key, _)| format!(".spec.template.metadata.{map}[{key:?}]")));
-    }
-    let list = |object: &Value, key: &str| object[key].as_array().cloned().unwrap_or_default();
-    let gone = |before: &Value, after: &Value, key: &str| {
-        let after = list(after, key);
-        let named = |it: &Value| it["name"].as_str().map(str::to_owned);
-        let mut names: Vec<_> = list(before, key).iter().filter_map(named).collect();
-        names.retain(|name| after.iter().all(|it| it["name"] != json!(name)));
-        names
-    };
-    let pod =
-        |object: &Object| object.pointer(&format!("{TEMPLATE}/spec")).cloned().unwrap_or_default();
-    let (before, after) = (pod(live), pod(rendered));
-    let volumes = gone(&before, &after, "volumes").into_iter();
-    dropped.extend(volumes.map(|name| format!(".spec.template.spec.volumes[{name}]")));
-    for container in list(&before, "containers") {
-        let same = |it: &&Value| it["name"] == container["name"];
-        let after = list(&after, "containers").iter().find(same).cloned().unwrap_or_default();
-        let name = container["name"].as_str().unwrap_or_default();
-        for key in ["env", "volumeMounts"] {
-            let gone = gone(&container, &after, key).into_iter();
-            let path = format!(".spec.template.spec.containers[{name}].{key}");
-            dropped.extend(gone.map(|name| format!("{path}[{name}]")));
-        }
-    }
-    dropped
 }
 
 /// Returns what an extension keeps of a running object: all that it is, without the marks of Classic

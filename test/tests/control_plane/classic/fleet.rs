@@ -243,6 +243,56 @@ fn besides(fleet: &[Operator<'_>]) -> Vec<String> {
     vec![uid(&service).to_owned(), uid(&reader).to_owned(), service["spec"].to_string()]
 }
 
+/// Gives the cluster proxies.
+fn give_proxies(plane: &ControlPlane) {
+    const KIND: &str = "proxies.config.openshift.io";
+    let proxy = json!({"apiVersion": "config.openshift.io/v1", "kind": "Proxy",
+        "metadata": {"name": "cluster"}, "spec": {}});
+    plane.requests().create(KIND, "", &proxy);
+    let status = json!({"status": {"httpProxy": PROXIES[0].1, "noProxy": PROXIES[1].1}});
+    plane.requests().merge(KIND, "", "cluster/status", &status);
+}
+
+/// Returns the verdict on each operator and the checks that failed, while one of them has two groups, of
+/// which a person has to keep one.
+fn judged(fleet: &[Operator<'_>], dry: &[&str]) -> Vec<(String, String)> {
+    second_group(&fleet[TWO_GROUPS], true);
+    let (code, text, errors) = plugin::answer(fleet[0].scene.cluster.plane, dry);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    let verdicts: Vec<_> = fleet.iter().map(|it| verdict(&text, &it.scene.name)).collect();
+    for (number, (found, _)) in verdicts.iter().enumerate() {
+        let want = if number == TWO_GROUPS { "in conflict" } else { "ready" };
+        assert_eq!(found, want, "{}: {text}", FLEET[number].1);
+    }
+    assert!(text.contains("leave one: kubectl get operatorgroups"), "{text}");
+    second_group(&fleet[TWO_GROUPS], false);
+    verdicts
+}
+
+/// Installs the next version of a server, which has its own certificate and takes what named no owner.
+async fn upgraded((scene, bundle): &mut (Scene, Bundle), ca: &str) {
+    let next = Bundle { version: "1.1.0".to_owned(), ..bundle.clone() };
+    scene.publish(&[bundle.clone(), next], &chain(&["1.0.0", "1.1.0"])).await;
+    let upgrade = ["upgrade", &scene.name, "--to", "1.1.0", "--grant", "--yes"];
+    to_extensions(scene.cluster.plane, &[&upgrade[..], &["--catalog-ca", ca]].concat());
+    Extension::named(&scene.cluster.client, &scene.name).installed("1.1.0").await;
+    wait::until("the API is served with another certificate", SOON, || async { served(scene) })
+        .await;
+}
+
+/// Prints the table: the seconds of a move and of a rollback besides.
+fn print(verdicts: &[(String, String)], rows: &[(Duration, Duration)]) {
+    let [operator, checks, verdict, moves, returns] =
+        ["OPERATOR", "CHECKS", "VERDICT", "MOVE S", "ROLLBACK S"];
+    println!("{operator:18}{checks:16}{verdict:14}{moves:>8}{returns:>12}");
+    for (((_, what, _), (verdict, checks)), (move_, rollback)) in
+        FLEET.iter().zip(verdicts).zip(rows)
+    {
+        let (move_, rollback) = (move_.as_secs_f64(), rollback.as_secs_f64());
+        println!("{what:18}{checks:16}{verdict:14}{move_:8.1}{rollback:12.1}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "from another installer: make test-full"]
 async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
@@ -250,12 +300,7 @@ async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
     let plane = cluster.plane;
     classic::prepare(plane).await;
     let requests = plane.requests();
-    let proxies = json!({"httpProxy": PROXIES[0].1, "noProxy": PROXIES[1].1});
-    let proxy = json!({"apiVersion": "config.openshift.io/v1", "kind": "Proxy",
-        "metadata": {"name": "cluster"}, "spec": {}});
-    requests.create("proxies.config.openshift.io", "", &proxy);
-    let status = json!({"status": proxies});
-    requests.merge("proxies.config.openshift.io", "", "cluster/status", &status);
+    give_proxies(plane);
     let _controller = start(plane, "fleet", &["--webhook-certificates=self-signed"]).await;
     let _classic = CleanUp::start(plane);
     requests.create("namespace", "", &json!({"metadata": {"name": SINGLE}}));
@@ -295,18 +340,7 @@ async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
     let every = apply(&["--all"], &file, &ca);
     let dry = [&every[..], &["--dry-run"]].concat();
 
-    // Of two groups the person has to keep one.
-    second_group(&fleet[TWO_GROUPS], true);
-    let (code, text, errors) = plugin::answer(plane, &dry);
-    assert_eq!(code, Some(1), "{text}{errors}");
-    let verdicts: Vec<_> = fleet.iter().map(|it| verdict(&text, &it.scene.name)).collect();
-    for (number, (found, _)) in verdicts.iter().enumerate() {
-        let want = if number == TWO_GROUPS { "in conflict" } else { "ready" };
-        assert_eq!(found, want, "{}: {text}", FLEET[number].1);
-    }
-    assert!(text.contains("leave one: kubectl get operatorgroups"), "{text}");
-    second_group(&fleet[TWO_GROUPS], false);
-
+    let verdicts = judged(&fleet, &dry);
     let mover = Mover::new(plane, folder.path());
     let points = points(&fleet);
     assert_eq!(points.len(), 20);
@@ -349,23 +383,6 @@ async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
     assert_eq!(besides(&fleet), others);
     served(fleet[SERVER].scene).expect("the API is served");
 
-    // The next version has its own certificate, and takes what named no owner.
-    let (scene, bundle) = &mut staged[SERVER];
-    let next = Bundle { version: "1.1.0".to_owned(), ..bundle.clone() };
-    scene.publish(&[bundle.clone(), next], &chain(&["1.0.0", "1.1.0"])).await;
-    let upgrade = ["upgrade", &scene.name, "--to", "1.1.0", "--grant", "--yes"];
-    to_extensions(plane, &[&upgrade[..], &["--catalog-ca", &ca]].concat());
-    Extension::named(&cluster.client, &scene.name).installed("1.1.0").await;
-    wait::until("the API is served with another certificate", SOON, || async { served(scene) })
-        .await;
-
-    let [operator, checks, verdict, moves, returns] =
-        ["OPERATOR", "CHECKS", "VERDICT", "MOVE S", "ROLLBACK S"];
-    println!("{operator:18}{checks:16}{verdict:14}{moves:>8}{returns:>12}");
-    for (((_, what, _), (verdict, checks)), (move_, rollback)) in
-        FLEET.iter().zip(&verdicts).zip(&rows)
-    {
-        let (move_, rollback) = (move_.as_secs_f64(), rollback.as_secs_f64());
-        println!("{what:18}{checks:16}{verdict:14}{move_:8.1}{rollback:12.1}");
-    }
+    upgraded(&mut staged[SERVER], &ca).await;
+    print(&verdicts, &rows);
 }
