@@ -61,6 +61,9 @@ pub mod types {
     /// ClusterExtension, ours: whether its bundle supports the next platform version
     /// (applying.md 9.7).
     pub const PLATFORM_UPGRADEABLE: &str = "PlatformUpgradeable";
+    /// ClusterExtension, ours: whether the installed version is supported, today and on this
+    /// platform (api.md 4.5). Absent where its catalog does not tell.
+    pub const SUPPORTED: &str = "Supported";
 }
 
 /// Why a condition, an Event or the report of a resolution says what it says.
@@ -170,6 +173,12 @@ pub enum Reason {
     InvalidProperty,
     /// `PlatformUpgradeable`: the bundle declares no limit.
     NotDeclared,
+    /// `Supported`: a phase of support is left, on this platform too.
+    Supported,
+    /// `Supported`: the last phase of support is over.
+    SupportEnded,
+    /// `Supported`: the version is made for other versions of OpenShift.
+    PlatformUnsupported,
 
     // Ours, codes of a resolution: reasons of `Ready` and of Events when nothing is found or
     // something newer is held, and codes of the report (resolution.md 6.2).

@@ -100,7 +100,7 @@ fn reasons_keep_their_names() {
         Reconciling Archived Available Unavailable UserSpecifiedUnavailable Uninstalling \
         ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived PlanChanged ApprovalRequired PermissionIncrease RolledBack RolloutReverted RolloutSuperseded CatalogGone NextMajorHeld \
         LowerVersionHeld Pinned Paused ObjectsDeferred PermissionsSufficient PermissionsMissing \
-        OperatorNotUpgradeable NoFindings Findings NotRead Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld \
+        OperatorNotUpgradeable NoFindings Findings NotRead Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared Supported SupportEnded PlatformUnsupported NextMinorHeld NextPatchHeld \
         OutsideWindow OtherCatalogHeld TooYoung Suspicious NotSuccessor \
         NotInRequestedChannels InvalidVersion VersionOutOfRange PrereleaseNotRequested \
         DependencyUnsupported ConstraintInvalid ConstraintUnmet ConstraintUnknown UnknownChannel \

@@ -63,7 +63,7 @@ fn role(half: Half, reach: Reach) -> Option<String> {
         Reach::Cluster | Reach::Watches => ("ClusterRole", String::new()),
         Reach::Namespace => ("Role", format!("  namespace: {SYSTEM_NAMESPACE}\n")),
     };
-    let rights = half.rights().iter().filter(|right| right.reach == reach);
+    let rights = half.rights().filter(|right| right.reach == reach);
     let rules: String = rights.map(rule).collect();
     let name = half.role(reach);
     let text = format!(
@@ -75,25 +75,13 @@ fn role(half: Half, reach: Reach) -> Option<String> {
 
 /// Returns one entry of `rules`, below what needs it.
 fn rule(right: &Right) -> String {
-    let rule = right.rule();
-    let lists = [
-        ("apiGroups", rule.api_groups),
-        ("resources", rule.resources),
-        ("resourceNames", rule.resource_names),
-        ("nonResourceURLs", rule.non_resource_urls),
-        ("verbs", rule.verbs),
-    ];
-    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    let lists = lists.map(|(key, list)| {
-        let quoted = |item: String| match item.as_str() {
-            "" => "\"\"".to_owned(),
-            _ => item,
-        };
-        let list: Vec<_> = list.into_iter().map(quoted).collect();
+    let lists = right.rule.lists().map(|(key, list)| {
+        let quoted = |item: &String| if item.is_empty() { "\"\"".to_owned() } else { item.clone() };
+        let list: Vec<_> = list.iter().map(quoted).collect();
         format!("{key}: [{}]\n", list.join(", "))
     });
     let lists: Vec<_> = lists.collect();
-    format!("{}- {}", comment(right.reason), lists.join("  "))
+    format!("{}- {}", comment(&right.reason), lists.join("  "))
 }
 
 fn comment(text: &str) -> String {

@@ -60,9 +60,9 @@ pub(crate) struct Global {
 /// How far a command goes that stores nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DryRun {
-    /// It writes nothing, where it can say what it would write without that
+    // It writes nothing, where it can say what it would write without that
     Client,
-    /// It sends every write, and the API server stores none of them
+    // It sends every write, and the API server stores none of them
     Server,
 }
 

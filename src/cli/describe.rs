@@ -9,6 +9,7 @@ use olm_core::error::quote;
 use olm_core::gate::max_openshift_text;
 use olm_core::object::Object;
 use olm_core::rbac::{self, Permissions, Powers};
+use olm_core::render::api_service_bindings;
 use olm_core::revision::is_optional_group;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -249,7 +250,8 @@ fn powers(bundle: &Bundle) -> BTreeSet<String> {
         .iter()
         .map(|it| json!({"kind": "Deployment", "metadata": {"name": it.name}, "spec": it.spec}));
     let made: Vec<Object> = accounts.chain(deployments).filter_map(Object::from_value).collect();
-    Powers::of(bundle.others.iter().chain(&made)).others().clone()
+    let bound = api_service_bindings(csv, "");
+    Powers::of(bundle.others.iter().chain(&made).chain(&bound)).others().clone()
 }
 
 fn kinds(bundle: &Bundle) -> BTreeSet<RequiredKind> {

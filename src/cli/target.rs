@@ -10,11 +10,13 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kube::ResourceExt as _;
+use olm_api::conditions::status;
 use olm_api::keys::annotation;
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::{Bundle, Files};
 use olm_core::error::{Chain, plain, quote};
-use olm_core::extension::{ValidExtension, recorded_issuer};
+use olm_core::extension::{ValidExtension, recorded_issuer, supported};
+use olm_core::gate::MinorRelease;
 use olm_core::render::{Additions, CertificateSource};
 use olm_core::revision::{Account, BundleRecord, states};
 use olm_core::version::natural;
@@ -411,16 +413,24 @@ pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
 }
 
 /// Says, and returns, what the catalog calls deprecated of the bundle that an extension would get, and
-/// that its support is over.
-pub(crate) fn warn_of_deprecation(snapshot: &ExtensionSnapshot) -> Vec<String> {
+/// that it is not supported, any more or on this platform, which is asked for only where it counts.
+pub(crate) async fn warn_of_deprecation(
+    snapshot: &ExtensionSnapshot,
+    platform: impl Future<Output = Option<MinorRelease>>,
+) -> Vec<String> {
     let catalogs = snapshot.catalogs();
     let (question, options) = (&snapshot.question, &snapshot.options);
     let environment = question.environment(&catalogs, options, &snapshot.environment);
     let resolution = question.resolve(&catalogs, &environment, options);
     let Ok(selected) = &resolution.result else { return Vec::new() };
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    let over = selected.lifecycle.filter(|lifecycle| lifecycle.is_over(today));
-    let over = over.map(|lifecycle| format!("{}: {}", selected.bundle.name, lifecycle.text(today)));
+    let platform = match selected.lifecycle {
+        Some(lifecycle) if !lifecycle.platform_compatibility.is_empty() => platform.await,
+        _ => None,
+    };
+    let support = selected.lifecycle.and_then(|it| supported(it, today, platform));
+    let over = support.filter(|found| found.status == status::FALSE);
+    let over = over.map(|found| format!("{}: {}", selected.bundle.name, found.message));
     let deprecated = |(what, message): (String, &str)| {
         let lines: Vec<_> = message.lines().map(plain).filter(|line| !line.is_empty()).collect();
         format!("{what} is deprecated: {}", lines.join("\n  "))

@@ -23,13 +23,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::Instrument as _;
 
-use crate::backoff::{Backoff, MAX_DELAY, RESYNC, jittered, resync};
+use crate::backoff::{Backoff, MAX_DELAY, RESYNC, resync};
 use crate::cluster::Sentence;
 use crate::telemetry::{Metrics, ReconcileResult};
 use crate::written::Written;
 
-/// Delay after somebody else wrote an object first.
+/// First delay after somebody else wrote an object first. The version that was written is on its way,
+/// at once unless the watch is broken.
 const AFTER_CONFLICT: Duration = Duration::from_millis(200);
+/// Longest delay after that: a watch that broke begins again within this time.
+const MAX_AFTER_CONFLICT: Duration = Duration::from_secs(8);
 
 /// A reconcile took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -116,8 +119,43 @@ pub struct Reconciler {
     client: Client,
     metrics: Metrics,
     recorder: Recorder,
-    backoff: Backoff<String>,
+    delays: Delays,
     written: Written,
+}
+
+/// When objects are reconciled again, by name.
+struct Delays {
+    failures: Backoff<String>,
+    /// Conflicts fail nothing, and have delays of their own.
+    conflicts: Backoff<String>,
+}
+
+impl Delays {
+    fn new(first: Duration, cap: Duration) -> Self {
+        let conflicts = Backoff::new(AFTER_CONFLICT, MAX_AFTER_CONFLICT);
+        Self { failures: Backoff::new(first, cap), conflicts }
+    }
+
+    /// Returns when the object `name` is looked at again after a failure.
+    fn after(&self, error: &impl Classify, name: &str) -> Duration {
+        let key = name.to_owned();
+        if error.is_conflict() {
+            return self.conflicts.next(key);
+        }
+        self.conflicts.forget(&key);
+        match error.disposition() {
+            Disposition::Terminal(_) => resync(),
+            Disposition::Wait(delay) => delay,
+            Disposition::Retry => self.failures.next(key),
+            Disposition::RetryWithin(limit) => self.failures.next_within(key, limit),
+        }
+    }
+
+    fn forget(&self, name: &str) {
+        let key = name.to_owned();
+        self.failures.forget(&key);
+        self.conflicts.forget(&key);
+    }
 }
 
 impl Reconciler {
@@ -137,7 +175,7 @@ impl Reconciler {
             recorder: Recorder::new(client.clone(), reporter),
             client,
             metrics,
-            backoff: Backoff::new(first_delay, MAX_DELAY),
+            delays: Delays::new(first_delay, MAX_DELAY),
             written: Written::default(),
         }
     }
@@ -175,19 +213,19 @@ impl Reconciler {
     /// Returns when the object `name` is reconciled again after a failure, and logs that.
     pub fn retry(&self, name: &str, error: &impl Classify) -> Duration {
         let controller = self.controller;
+        let delay = self.delays.after(error, name);
         if error.is_conflict() {
             // Nothing failed: the next version of the object is on its way.
-            tracing::debug!(controller, name, error = %Chain(error), "concurrent write");
-            return jittered(AFTER_CONFLICT);
+            tracing::debug!(controller, name, error = %Chain(error), ?delay, "concurrent write");
+            return delay;
         }
-        let delay = delay(error, &self.backoff, name.to_owned());
         tracing::warn!(controller, name, error = %Chain(error), ?delay, "reconcile failed");
         delay
     }
 
     /// Forgets the failures of an object.
     pub fn succeeded(&self, name: &str) {
-        self.backoff.forget(&name.to_owned());
+        self.delays.forget(name);
     }
 
     /// Forgets an object that is gone.
@@ -330,16 +368,6 @@ fn counted<E: Classify>(ended: &Result<Option<Duration>, E>) -> ReconcileResult 
     }
 }
 
-/// Returns when the object `name` is looked at again after a failure.
-fn delay(error: &impl Classify, backoff: &Backoff<String>, name: String) -> Duration {
-    match error.disposition() {
-        Disposition::Terminal(_) => resync(),
-        Disposition::Wait(delay) => delay,
-        Disposition::Retry => backoff.next(name),
-        Disposition::RetryWithin(limit) => backoff.next_within(name, limit),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -395,12 +423,43 @@ mod tests {
 
     #[test]
     fn only_retries_wait_longer_each_time() {
-        let backoff = Backoff::new(FIRST, CAP);
-        let next = |disposition| delay(&Failure(disposition), &backoff, "x".to_owned());
+        let delays = Delays::new(FIRST, CAP);
+        let next = |disposition| delays.after(&Failure(disposition), "x");
         assert_eq!(next(Disposition::Wait(CAP)), CAP);
         let (first, second) = (next(Disposition::Retry), next(Disposition::Retry));
         assert!(first >= FIRST && second >= FIRST * 2, "{first:?} {second:?}");
         assert!(next(Disposition::RetryWithin(FIRST)) < FIRST * 2);
         assert!(next(Disposition::Terminal(Reason::Blocked)) > CAP);
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("concurrent write")]
+    struct Conflict;
+
+    impl Classify for Conflict {
+        fn disposition(&self) -> Disposition {
+            Disposition::Retry
+        }
+
+        fn is_conflict(&self) -> bool {
+            true
+        }
+    }
+
+    /// Until a broken watch brings the version that was written, every attempt ends like the first.
+    #[test]
+    fn an_object_that_stays_old_is_tried_less_and_less() {
+        let delays = Delays::new(FIRST, CAP);
+        let next = || delays.after(&Conflict, "x");
+        let first = next();
+        assert!(first >= AFTER_CONFLICT && first < AFTER_CONFLICT * 2, "{first:?}");
+        let attempts = (2..20).map(|_| next()).collect::<Vec<_>>();
+        assert!(attempts[3] >= AFTER_CONFLICT * 16, "{attempts:?}");
+        assert!(attempts.iter().all(|delay| *delay <= MAX_AFTER_CONFLICT.mul_f64(1.2)));
+        // What fails by itself does not wait for it.
+        assert!(delays.after(&Failure(Disposition::Retry), "x") < FIRST * 2);
+        assert!(next() < AFTER_CONFLICT * 2);
+        delays.forget("x");
+        assert!(next() < AFTER_CONFLICT * 2);
     }
 }

@@ -142,12 +142,12 @@ pub struct RightsArgs {
 /// Prints every right that the controller's own account needs, with its reason.
 pub fn print(args: &RightsArgs) -> io::Result<()> {
     let rights =
-        Half::ALL.into_iter().flat_map(|half| half.rights().iter().map(move |right| (half, right)));
+        Half::ALL.into_iter().flat_map(|half| half.rights().map(move |right| (half, right)));
     match args.output {
         OutputFormat::Text => {
             let text = rights.map(|(half, right)| {
                 let mut granted = Permissions::default();
-                granted.insert_rule(namespace_of(right), &right.rule());
+                granted.insert_rule(namespace_of(right), &right.rule);
                 let lines = lines(&granted).join("\n");
                 format!("{}: {}\n{lines}", half.role(right.reach), right.reason)
             });
@@ -156,7 +156,7 @@ pub fn print(args: &RightsArgs) -> io::Result<()> {
         OutputFormat::Json => {
             let rows = rights.map(|(half, right)| {
                 json!({"role": half.role(right.reach), "namespace": namespace_of(right),
-                    "rule": right.rule().to_value(), "reason": right.reason})
+                    "rule": right.rule.to_value(), "reason": right.reason})
             });
             say(&format!("{:#}", json!({"rights": rows.collect::<Vec<_>>()})))
         }

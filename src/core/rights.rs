@@ -1,27 +1,27 @@
 //! Every right of the controller's own account, with its reason.
 //!
-//! The one table behind the roles of `config/rbac`, the controller's look at its own rights,
+//! `rights.yaml` is the one table behind the roles of `config/rbac`, the controller's look at its own rights,
 //! `kubectl olm doctor`, and the test that compares it with the audit log. Objects of a bundle are
 //! written by the service account that the extension names, so nothing here may write them.
 //!
 //! Source: applying.md 4.3, deploying.md 2.8.
 
+use std::sync::LazyLock;
+
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use olm_api::keys::name;
+use serde::Deserialize;
 
 use crate::rbac::{IMPERSONATE, Permission, Permissions, PolicyRule};
 use crate::revision::Account;
+use crate::yaml::to_json;
 
-const OLM: &str = olm_api::GROUP;
 const CORE: &str = "";
 const ADMISSION: &str = "admissionregistration.k8s.io";
-const AUTHENTICATION: &str = "authentication.k8s.io";
-const AUTHORIZATION: &str = "authorization.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
-const EVENTS: &str = "events.k8s.io";
 /// The API group of what configures an OpenShift cluster.
 pub const OPENSHIFT: &str = "config.openshift.io";
 const LEASES: &str = "leases";
@@ -31,7 +31,8 @@ pub const UPSTREAMS_DEPRECATION: &str = "clusterextension-serviceaccount-depreca
 pub const UPSTREAMS_OPERATOR: &str = "cluster-olm-operator";
 
 /// A part of the controller that may run as an account of its own, with two roles of one name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Half {
     /// Extensions, their revisions and the gate.
     Extensions,
@@ -40,7 +41,8 @@ pub enum Half {
 }
 
 /// Where a right holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Reach {
     /// In the whole cluster.
     Cluster,
@@ -57,66 +59,28 @@ impl Reach {
 }
 
 /// A rule of one of the roles, and what needs it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Right {
+    /// Whose it is: of both, if it names none.
+    half: Option<Half>,
     /// Where it holds.
     pub reach: Reach,
     /// What needs it, one sentence or more.
-    pub reason: &'static str,
-    group: &'static str,
-    resources: &'static [&'static str],
-    names: &'static [&'static str],
-    paths: &'static [&'static str],
-    verbs: &'static [&'static str],
+    pub reason: String,
+    /// The rule, as RBAC writes it.
+    pub rule: PolicyRule,
 }
 
-impl Right {
-    const fn cluster(
-        group: &'static str,
-        resources: &'static [&'static str],
-        verbs: &'static [&'static str],
-        reason: &'static str,
-    ) -> Self {
-        Self { reach: Reach::Cluster, reason, group, resources, names: &[], paths: &[], verbs }
-    }
+#[expect(clippy::expect_used, reason = "tests read the table")]
+static TABLE: LazyLock<Vec<Right>> =
+    LazyLock::new(|| parse(include_str!("rights.yaml")).expect("the table is sound"));
 
-    const fn here(
-        group: &'static str,
-        resources: &'static [&'static str],
-        verbs: &'static [&'static str],
-        reason: &'static str,
-    ) -> Self {
-        let right = Self::cluster(group, resources, verbs, reason);
-        Self { reach: Reach::Namespace, ..right }
-    }
-
-    /// Objects of extensions, of kinds that hold no secrets, as [`crate::rights::SHARED_WATCHES`]
-    /// names them.
-    const fn watched(group: &'static str, resources: &'static [&'static str]) -> Self {
-        let reason = "Objects of extensions, of kinds that hold no secrets: their metadata, watched \
-                      once for all extensions.";
-        let right = Self::cluster(group, resources, FOLLOW, reason);
-        Self { reach: Reach::Watches, ..right }
-    }
-
-    const fn named(self, names: &'static [&'static str]) -> Self {
-        Self { names, ..self }
-    }
-
-    /// Returns it as RBAC writes it.
-    pub fn rule(&self) -> PolicyRule {
-        let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-        PolicyRule {
-            api_groups: match self.paths {
-                [] => vec![self.group.to_owned()],
-                _ => Vec::new(),
-            },
-            resources: texts(self.resources),
-            resource_names: texts(self.names),
-            verbs: texts(self.verbs),
-            non_resource_urls: texts(self.paths),
-        }
-    }
+/// Reads a table; the error names the row.
+fn parse(text: &str) -> Result<Vec<Right>, String> {
+    let documents = to_json(text).map_err(|error| error.to_string())?;
+    let rows = documents.into_iter().next().unwrap_or_default();
+    serde_path_to_error::deserialize(rows).map_err(|error| error.to_string())
 }
 
 impl Half {
@@ -143,12 +107,9 @@ impl Half {
         }
     }
 
-    /// Returns its rights.
-    pub fn rights(self) -> &'static [Right] {
-        match self {
-            Self::Extensions => EXTENSIONS,
-            Self::Catalogs => CATALOGS,
-        }
+    /// Returns its rights, in the order of the table.
+    pub fn rights(self) -> impl Iterator<Item = &'static Right> {
+        TABLE.iter().filter(move |right| right.half.is_none_or(|half| half == self))
     }
 
     /// Returns every right of a half that runs in `namespace`, one by one.
@@ -158,13 +119,12 @@ impl Half {
 
     fn within(self, reaches: &[Reach], namespace: &str) -> Permissions {
         let mut all = Permissions::default();
-        let rights = self.rights().iter();
-        for right in rights.filter(|right| reaches.contains(&right.reach)) {
+        for right in self.rights().filter(|right| reaches.contains(&right.reach)) {
             let place = match right.reach {
                 Reach::Cluster | Reach::Watches => "",
                 Reach::Namespace => namespace,
             };
-            all.insert_rule(place, &right.rule());
+            all.insert_rule(place, &right.rule);
         }
         all
     }
@@ -198,7 +158,7 @@ impl Half {
 /// Returns the rights that reading and watching one Secret takes.
 pub fn on_secret(namespace: &str, secret: &str) -> Permissions {
     let mut rights = Permissions::default();
-    for verb in READ {
+    for verb in ["get", "list", "watch"] {
         let right = Permission::on(verb, CORE, "secrets", Some(secret));
         rights.insert(namespace, right);
     }
@@ -275,301 +235,10 @@ pub fn access_review(
     }
 }
 
-const READ: &[&str] = &["get", "list", "watch"];
-const FOLLOW: &[&str] = &["list", "watch"];
-const CREATE: &[&str] = &["create"];
-const HOLD: &[&str] = &["get", "list", "watch", "update"];
-const NOTE: &[&str] = &["create", "patch"];
-const OPERATORS: &[&str] = &[name::CLUSTER_OPERATOR, name::CLUSTER_OPERATOR_OURS];
-
-const WHO_AM_I: Right = Right::cluster(
-    AUTHENTICATION,
-    &["selfsubjectreviews"],
-    CREATE,
-    "Who it is itself: its own account installs nothing and names credentials for registries.",
-);
-const WHAT_MAY_I: Right = Right::cluster(
-    AUTHORIZATION,
-    &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-    CREATE,
-    "Whether it may do everything, which stops it, and what of this table it may not.",
-);
-const WHOSE_TOKEN: Right =
-    Right::cluster(AUTHENTICATION, &["tokenreviews"], CREATE, "Authenticate metrics clients.");
-const MAY_THEY: Right =
-    Right::cluster(AUTHORIZATION, &["subjectaccessreviews"], CREATE, "Authorize metrics clients.");
-const TAKE_LEASE: &str = "The leader Lease. A right to create has no name.";
-const PUBLISHED_CA: Right = Right::here(
-    CORE,
-    &["configmaps"],
-    &["get", "list", "watch", "patch"],
-    "The CA of the catalog server: published with --serving-certificates=self-signed, and read \
-     where another process serves catalogs.",
-)
-.named(&[name::PUBLISHED_CA]);
-
-const TLS_PROFILE: Right = Right::cluster(
-    OPENSHIFT,
-    &["apiservers"],
-    FOLLOW,
-    "The TLS profile of OpenShift, with --tls-profile=cluster.",
-)
-.named(&["cluster"]);
-const CLUSTER_PROXY: Right = Right::cluster(
-    OPENSHIFT,
-    &["proxies"],
-    FOLLOW,
-    "The proxies of OpenShift, with --cluster-proxy or annotation cluster-proxy.",
-)
-.named(&["cluster"]);
-
-const EXTENSIONS: &[Right] = &[
-    Right::cluster(
-        CORE,
-        &["serviceaccounts"],
-        &[IMPERSONATE],
-        "Acting as the accounts that install extensions, which gives their rights and no others. \
-         Components of kustomize replace this first rule.",
-    ),
-    Right::cluster(
-        OLM,
-        &["clusterextensions"],
-        &["get", "list", "watch", "patch"],
-        "Extensions, their finalizers and annotations.",
-    ),
-    Right::cluster(
-        OLM,
-        &["clusterextensionrevisions"],
-        &["list"],
-        "Revisions of upstream v1.6 to v1.8, which are named where they block a takeover.",
-    ),
-    Right::cluster(
-        OLM,
-        &["clusterobjectsets"],
-        &["get", "list", "watch", "create", "patch", "delete"],
-        "Their revisions.",
-    ),
-    Right::cluster(
-        OLM,
-        &["clusterextensions/status", "clusterobjectsets/status"],
-        &["update"],
-        "Write status.",
-    ),
-    Right::cluster(
-        OLM,
-        &["clusterextensions/finalizers"],
-        &["update"],
-        "What the policy on revisions (config/policy) asks for before a set may be one, and \
-         admission plugin OwnerReferencesPermissionEnforcement before an owner reference that \
-         blocks deletion may be written.",
-    ),
-    Right::cluster(OLM, &["clustercatalogs"], FOLLOW, "The catalogs to choose from."),
-    Right::cluster(CORE, &["serviceaccounts"], READ, "The accounts that install extensions."),
-    Right::cluster(
-        ADMISSION,
-        &["validatingadmissionpolicies"],
-        READ,
-        "Whether the policies on who may name an account are in force (config/policy), and \
-         whether one of upstream is left that says what is not true here.",
-    ),
-    Right::cluster(
-        ADMISSION,
-        &["validatingadmissionpolicybindings"],
-        FOLLOW,
-        "The bindings of these policies.",
-    ),
-    WHO_AM_I,
-    WHAT_MAY_I,
-    WHOSE_TOKEN,
-    Right {
-        reason: "Authorize metrics clients, and check whether an account has a right that it seems \
-                 to lack.",
-        ..MAY_THEY
-    },
-    Right::cluster(
-        CORE,
-        &["namespaces"],
-        READ,
-        "The namespaces that extensions are installed in, and whether they require approval.",
-    ),
-    Right::cluster(
-        "apiextensions.k8s.io",
-        &["customresourcedefinitions"],
-        READ,
-        "Which kinds exist, and by whom, before anything is applied; and whether the CRD of a bundle \
-         may follow the one that is there.",
-    ),
-    Right::cluster(
-        "operators.coreos.com",
-        &["clusterserviceversions"],
-        &["list"],
-        "What OLM Classic has installed, with --constraint-providers=clusterextensions,csvs.",
-    ),
-    Right::cluster(
-        "apiregistration.k8s.io",
-        &["apiservices"],
-        FOLLOW,
-        "What the cluster serves is read again when an API service comes or goes.",
-    ),
-    Right::cluster(
-        "storage.k8s.io",
-        &["storageclasses"],
-        &["get"],
-        "Whether claims of a storage class stay unbound until a pod uses them.",
-    ),
-    Right::cluster(
-        RBAC,
-        &["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
-        FOLLOW,
-        "A change of rights wakes what waits for it, and a role outside a bundle is read that the \
-         bundle binds.",
-    ),
-    Right::cluster(
-        EVENTS,
-        &["events"],
-        NOTE,
-        "Events about cluster-scoped objects, which land in namespace default.",
-    ),
-    Right::cluster(
-        OPENSHIFT,
-        &["clusterversions"],
-        FOLLOW,
-        "The OpenShift upgrade gate. Elsewhere these kinds do not exist and the rules give nothing.",
-    ),
-    Right::cluster(
-        OPENSHIFT,
-        &["clusteroperators"],
-        &["get", "create", "patch"],
-        "Its verdict. It is created by an apply, whose right to create has a name.",
-    )
-    .named(OPERATORS),
-    Right::cluster(OPENSHIFT, &["clusteroperators/status"], &["patch"], "Its verdict.")
-        .named(OPERATORS),
-    Right::cluster(
-        "apps",
-        &["deployments"],
-        &["get"],
-        "Whether upstream's operator writes that verdict.",
-    )
-    .named(&[UPSTREAMS_OPERATOR]),
-    TLS_PROFILE,
-    CLUSTER_PROXY,
-    Right {
-        paths: &["/api", "/api/*", "/apis", "/apis/*", "/version"],
-        ..Right::cluster(
-            CORE,
-            &[],
-            &["get"],
-            "Discovery, also where the default bindings of system:discovery were removed.",
-        )
-    },
-    Right {
-        paths: &["/metrics"],
-        ..Right::cluster(
-            CORE,
-            &[],
-            &["get"],
-            "How many objects of a CRD are stored, when the account of an uninstall is gone that could \
-             list them: numbers, no content.",
-        )
-    },
-    Right::watched(CORE, &["services"]),
-    Right::watched("apps", &["deployments"]),
-    Right::watched(
-        ADMISSION,
-        &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
-    ),
-    Right::watched("networking.k8s.io", &["networkpolicies"]),
-    Right::watched("policy", &["poddisruptionbudgets"]),
-    Right::watched("scheduling.k8s.io", &["priorityclasses"]),
-    Right::here(
-        CORE,
-        &["secrets"],
-        &["get", "list", "watch", "create", "update", "patch", "delete"],
-        "The objects of each revision, the CAs of webhooks, and credentials for registries.",
-    ),
-    Right::here(COORDINATION, &[LEASES], CREATE, TAKE_LEASE),
-    Right::here(COORDINATION, &[LEASES], HOLD, "Holding it.")
-        .named(&[name::LEASE_OPERATOR_CONTROLLER]),
-    Right::here(
-        CORE,
-        &["configmaps"],
-        &["get", "patch"],
-        "The settings, published for kubectl olm.",
-    )
-    .named(&[name::CONTROLLER_CONFIG]),
-    Right::here(CORE, &["configmaps"], CREATE, "Whichever of the two does not exist."),
-    PUBLISHED_CA,
-];
-
-const CATALOGS: &[Right] = &[
-    Right::cluster(
-        OLM,
-        &["clustercatalogs"],
-        &["list", "watch", "patch"],
-        "Catalogs, their finalizers and labels.",
-    ),
-    Right::cluster(OLM, &["clustercatalogs/status"], &["update"], "Write status."),
-    WHO_AM_I,
-    WHAT_MAY_I,
-    WHOSE_TOKEN,
-    MAY_THEY,
-    Right::cluster(
-        RBAC,
-        &["clusterrolebindings"],
-        &["list"],
-        "Which binding lets it do everything.",
-    ),
-    Right::cluster(
-        ADMISSION,
-        &["validatingadmissionpolicies"],
-        &["get"],
-        "A policy of upstream that says what is not true here is reported.",
-    )
-    .named(&[UPSTREAMS_DEPRECATION]),
-    Right {
-        paths: &["/version"],
-        ..Right::cluster(
-            CORE,
-            &[],
-            &["get"],
-            "The version that annotation olm.catalogImageTemplate is filled in with.",
-        )
-    },
-    TLS_PROFILE,
-    CLUSTER_PROXY,
-    Right::here(COORDINATION, &[LEASES], CREATE, TAKE_LEASE),
-    Right::here(COORDINATION, &[LEASES], HOLD, "Holding it.").named(&[name::LEASE_CATALOGD]),
-    Right::here(
-        CORE,
-        &["secrets"],
-        READ,
-        "Credentials for registries: those that its own account names, and those that \
-         ClusterCatalogs may name; and the serving CA.",
-    ),
-    Right::here(CORE, &["serviceaccounts"], FOLLOW, "Which credentials its own account names."),
-    Right::here(
-        CORE,
-        &["secrets", "configmaps"],
-        CREATE,
-        "The serving CA, with --serving-certificates=self-signed: with its key in a Secret, \
-         without in another and in a ConfigMap.",
-    ),
-    Right::here(
-        CORE,
-        &["secrets"],
-        &["update", "delete"],
-        "Following it up, and replacing a damaged one.",
-    )
-    .named(&[name::SERVING_CA]),
-    Right::here(CORE, &["secrets"], &["patch"], "The CA where upstream's clients look for it.")
-        .named(&[name::PUBLISHED_CA_SECRET]),
-    PUBLISHED_CA,
-    Right::here(EVENTS, &["events"], NOTE, "Events about them."),
-];
-
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
     #[test]
@@ -578,9 +247,8 @@ mod tests {
             let all = half.permissions("system");
             let written: usize = half
                 .rights()
-                .iter()
-                .map(|right| {
-                    let rule = right.rule();
+                .map(|Right { rule, reason, .. }| {
+                    assert!(reason.ends_with('.'), "{reason}");
                     let subjects = rule.resources.len() * rule.resource_names.len().max(1);
                     rule.verbs.len() * (subjects + rule.non_resource_urls.len())
                 })
@@ -588,6 +256,41 @@ mod tests {
             assert_eq!(all.iter().count(), written, "{half:?}");
             assert_eq!(all.reduced(), all, "{half:?}");
         }
+    }
+
+    #[test]
+    fn the_table_names_objects_as_the_code_does() {
+        use Half::{Catalogs, Extensions};
+        for (half, place, verb, group, resource, name) in [
+            (Extensions, "system", "update", COORDINATION, LEASES, Extensions.lease()),
+            (Catalogs, "system", "update", COORDINATION, LEASES, Catalogs.lease()),
+            (Extensions, "", "patch", OPENSHIFT, "clusteroperators", name::CLUSTER_OPERATOR),
+            (Extensions, "", "patch", OPENSHIFT, "clusteroperators", name::CLUSTER_OPERATOR_OURS),
+            (Extensions, "", "get", "apps", "deployments", UPSTREAMS_OPERATOR),
+            (Catalogs, "", "get", ADMISSION, "validatingadmissionpolicies", UPSTREAMS_DEPRECATION),
+            (Extensions, "system", "patch", CORE, "configmaps", name::CONTROLLER_CONFIG),
+            (Extensions, "system", "get", CORE, "configmaps", name::PUBLISHED_CA),
+            (Catalogs, "system", "patch", CORE, "configmaps", name::PUBLISHED_CA),
+            (Catalogs, "system", "update", CORE, "secrets", name::SERVING_CA),
+            (Catalogs, "system", "patch", CORE, "secrets", name::PUBLISHED_CA_SECRET),
+        ] {
+            let right = Permission::on(verb, group, resource, Some(name));
+            assert!(half.permissions("system").covers(place, &right), "{half:?}: {right:?}");
+        }
+    }
+
+    #[rstest]
+    #[case(
+        "- {reach: moon, reason: R., rule: {verbs: [get]}}",
+        "[0].reach: unknown variant `moon`"
+    )]
+    #[case("- {reach: cluster, rule: {verbs: [get]}}", "[0]: missing field `reason`")]
+    #[case("- {reach: cluster, reason: R., rule: {verbs: get}}", "[0].rule.verbs: invalid type")]
+    #[case("- {reach: cluster, reason: R., rule: {verb: [get]}}", "[0].rule")]
+    #[case("- {half: third, reach: cluster, reason: R., rule: {}}", "[0].half: unknown variant")]
+    fn an_error_names_its_row(#[case] table: &str, #[case] error: &str) {
+        let read = parse(table).unwrap_err();
+        assert!(read.starts_with(error), "{read}");
     }
 
     #[test]
@@ -610,7 +313,7 @@ mod tests {
 
     #[test]
     fn subresources_and_paths_are_asked_for_as_such() {
-        let status = Permission::on("update", OLM, "clustercatalogs/status", None);
+        let status = Permission::on("update", olm_api::GROUP, "clustercatalogs/status", None);
         let (on, at) = attributes("", &status);
         let on = on.unwrap();
         assert_eq!(on.resource.as_deref(), Some("clustercatalogs"));

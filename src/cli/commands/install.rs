@@ -3,6 +3,7 @@
 //! Source: plugin.md 1.4.
 
 use std::collections::BTreeMap;
+use std::future;
 use std::io::Write;
 
 use anyhow::Context as _;
@@ -27,7 +28,7 @@ use strum::VariantNames as _;
 use crate::bundle_source::load_bundle_source;
 use crate::changes;
 use crate::cluster::{Cluster, only};
-use crate::commands::cluster_check::warn_of_closing;
+use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::render::{Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
@@ -298,8 +299,9 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let snapshot = cluster.offers(args.filter()).await?;
     let found = or_near(chosen(&snapshot), (args.package().0, false), cluster).await?;
     let Chosen { name, image, version, .. } = found;
-    warn_of_deprecation(&snapshot);
-    warn_of_closing(cluster, &snapshot).await;
+    let platform = platform(cluster).await;
+    warn_of_deprecation(&snapshot, future::ready(platform)).await;
+    warn_of_closing(platform, &snapshot);
     let bundle = load_bundle_source(&image).await;
     let bundle = bundle.with_context(|| format!("{name} ({image})"))?;
     let Ok(namespace) = args.place.require() else {

@@ -275,4 +275,17 @@ mod tests {
         assert_eq!(visible, grouped);
         insta::assert_snapshot!(super::grouped().render_help());
     }
+
+    // plugin.md 1.1
+    #[test]
+    fn the_long_help_is_long_only_where_it_says_more() {
+        let help = |verb, flag| {
+            let asked = grouped().try_get_matches_from(["kubectl olm", verb, flag]);
+            asked.unwrap_err().to_string()
+        };
+        for verb in ["status", "plan", "upgrade", "rollback", "pause", "delete"] {
+            assert_eq!(help(verb, "--help"), help(verb, "-h"), "{verb}");
+        }
+        assert_ne!(help("install", "--help"), help("install", "-h"));
+    }
 }

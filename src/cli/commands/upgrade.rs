@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::changes;
 use crate::cluster::{Cluster, ExtensionSnapshot};
-use crate::commands::cluster_check::warn_of_closing;
+use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::plan;
 use crate::connection::Global;
 use crate::output::{Hinted, Outcome, notice, one_line};
@@ -106,7 +106,7 @@ pub(crate) async fn run(
         question.policy.catalog_move = CatalogMove::Allow;
         question.filter.version = Some(edit.version.clone());
         question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
-        warn_of_closing(&cluster, &snapshot).await;
+        warn_of_closing(platform(&cluster).await, &snapshot);
     }
     changes::yields(&extension, &edit.change, global.dry_run.is_some())?;
     let Some(grants) = checked(&args, &cluster, &extension, &edit).await? else {

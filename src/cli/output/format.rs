@@ -3,26 +3,26 @@
 use clap::ValueEnum as _;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-/// How an answer is printed.
+/// How an answer is printed. Words with help of their own would make `--help` of every verb its long form.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum Format {
-    /// For people
+    // For people
     #[default]
     Table,
-    /// For people, with more columns
+    // For people, with more columns
     Wide,
-    /// Names, one a line
+    // Names, one a line
     Name,
-    /// For programs, as JSON
+    // For programs, as JSON
     Json,
-    /// For programs, as YAML
+    // For programs, as YAML
     Yaml,
-    /// Phases and objects, with health and drift
+    // Phases and objects, with health and drift
     Tree,
-    /// A page in one file
+    // A page in one file
     Html,
-    /// The configuration file of oc-mirror v2
+    // The configuration file of oc-mirror v2
     Imageset,
 }
 

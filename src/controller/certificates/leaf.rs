@@ -1,13 +1,11 @@
 //! The certificate of one webhook server: reading what is there, and judging it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
 use rustls::pki_types::CertificateDer;
 
-use crate::x509::{Validity, certificate, is_accepted, is_pair, validity};
+use crate::x509::{Data, Validity, certificate, is_accepted, is_pair, validity};
 
 /// Keys of the Secret, as Kubernetes and controller-runtime name them.
 pub(super) const CERTIFICATE: &str = "tls.crt";
@@ -49,7 +47,7 @@ impl fmt::Display for RenewReason {
 
 impl Leaf {
     /// Reads the content of a Secret; `Err` says why it cannot be used.
-    pub(super) fn parse(data: &BTreeMap<String, ByteString>) -> Result<Self, &'static str> {
+    pub(super) fn parse(data: &Data) -> Result<Self, &'static str> {
         let bytes = |key: &str| data.get(key).map(|value| value.0.as_slice());
         let pem = bytes(CERTIFICATE).ok_or("it holds no certificate")?;
         let der = certificate(pem).ok_or("its certificate cannot be read")?;

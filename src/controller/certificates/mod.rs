@@ -13,7 +13,6 @@
 //! Source: rendering.md 4.11.
 
 mod leaf;
-mod renewal;
 mod secret;
 mod state;
 #[cfg(test)]
@@ -34,9 +33,10 @@ use olm_core::revision::{Account, Extension};
 
 use crate::account::{AccountError, Accounts};
 use crate::cluster::{ApiError, Kind, MAX_RIGHTS_DELAY, RequestError, Target, Watches};
+use crate::x509::leaf_due;
 use leaf::{Leaf, RenewReason};
 use secret::{LeafSecret, authority_name, delete, is_authority_of, is_owned, store_authority};
-use state::{Authority, is_same_secret};
+use state::{State, is_same_secret};
 use verdict::{Verdict, judge};
 
 /// Delay after a name turned out to be taken.
@@ -53,11 +53,8 @@ pub enum CertificateError {
     Secret {
         /// What was tried.
         what: &'static str,
-        /// Namespace of the Secret.
         namespace: String,
-        /// Its name.
         name: String,
-        /// The answer.
         #[source]
         cause: ApiError,
     },
@@ -69,21 +66,18 @@ pub enum CertificateError {
     Foreign {
         /// What the name is for.
         what: &'static str,
-        /// Namespace of the Secret.
         namespace: String,
-        /// Its name.
         name: String,
     },
     /// Nothing can be done as the account.
     #[error(transparent)]
     Account(#[from] AccountError),
-    /// A certificate could not be made.
     #[error("making a certificate")]
     Crypto(#[from] rcgen::Error),
 }
 
 impl CertificateError {
-    /// Says whether the account is to blame.
+    /// Whether the account is to blame.
     pub fn is_of_account(&self) -> bool {
         match self {
             Self::Account(_) => true,
@@ -129,7 +123,7 @@ pub struct Upkeep {
 
 /// An authority that is not written yet, with the certificates found.
 pub struct PendingIssue {
-    authority: Authority,
+    state: State,
     /// The Secret it was read from, or takes the place of.
     stored: Option<Secret>,
     changed: bool,
@@ -154,7 +148,7 @@ struct ServingCert {
 impl PendingIssue {
     /// Returns the certificates that callers are to trust, as PEM.
     pub fn bundle(&self) -> String {
-        self.authority.bundle()
+        self.state.authority.bundle()
     }
 }
 
@@ -233,25 +227,23 @@ impl Issuer {
         let mut events = Vec::new();
         let read = stored.as_ref().map(|secret| {
             let data = secret.data.clone().unwrap_or_default();
-            Authority::parse(&data, now).map_err(|why| (why, state::issued(&data)))
+            State::parse(&data, now).map_err(|why| (why, state::issued(&data)))
         });
-        let (mut authority, mut changed) = match read {
-            Some(Ok(authority)) => (authority, false),
+        let (mut state, mut changed) = match read {
+            Some(Ok(state)) => (state, false),
             Some(Err((why, issued))) => {
                 let note = format!("the CA of webhooks could not be used and is replaced: {why}");
                 events.push(CertificateEvent { is_warning: true, note });
-                let mut authority = Authority::new(shown_cas(&leaves, now), now)?;
-                authority.issued = issued;
-                (authority, true)
+                (State { issued, ..State::new(shown_cas(&leaves, now), now)? }, true)
             }
-            None => (Authority::new(shown_cas(&leaves, now), now)?, true),
+            None => (State::new(shown_cas(&leaves, now), now)?, true),
         };
         let found: Vec<_> = leaves.iter().map(|live| live.leaf.as_ref().ok()).collect();
-        changed |= authority.advance(&found, now)?;
+        changed |= state.advance(&found, now)?;
         // One that lost its owner, or has one of the same name that is gone, is taken over before
         // the garbage collector comes.
         changed |= stored.as_ref().is_some_and(|it| !is_owned(it, owner));
-        Ok(PendingIssue { authority, stored, changed, leaves, events })
+        Ok(PendingIssue { state, stored, changed, leaves, events })
     }
 
     /// Writes the CA, then every certificate that is missing, unusable or due. `published` says
@@ -266,16 +258,16 @@ impl Issuer {
     ) -> Result<Upkeep, CertificateError> {
         let requests: Vec<_> = prepared.leaves.iter().map(|live| live.request.clone()).collect();
         // Recorded first, so that what is issued is also removed, whatever happens in between.
-        prepared.changed |= prepared.authority.record(&requests);
+        prepared.changed |= prepared.state.record(&requests);
         if prepared.changed {
             let old = prepared.stored.as_ref();
-            store_authority(&self.authorities(), owner, &prepared.authority, old).await?;
+            store_authority(&self.authorities(), owner, &prepared.state, old).await?;
             tracing::info!("CA of webhooks written");
         }
         let mut kept = Upkeep { events: prepared.events, next: None };
         let client = self.accounts.client(account)?;
         for live in &prepared.leaves {
-            let authority = &prepared.authority;
+            let authority = &prepared.state.authority;
             let names = &live.request.dns_names;
             let due = match judge(&live.leaf, authority, names, published, now) {
                 Verdict::Keep(due) => due,
@@ -285,13 +277,13 @@ impl Issuer {
                     let issued = signer.issue(names, &live.request.secret, now)?;
                     secret.write(&issued, live.secret.as_ref()).await?;
                     kept.events.push(issuance(&live.request, why));
-                    renewal::leaf_due(issued.validity)
+                    leaf_due(issued.validity, 0.0)
                 }
             };
             kept.next = Some(kept.next.map_or(due, |next| next.min(due)));
         }
         let found: Vec<_> = prepared.leaves.iter().map(|live| live.leaf.as_ref().ok()).collect();
-        let next = prepared.authority.next(&found);
+        let next = prepared.state.next(&found);
         kept.next = Some(kept.next.map_or(next, |earlier| earlier.min(next)));
         self.watch(owner, account, &client, &requests);
         Ok(kept)
@@ -309,12 +301,12 @@ impl Issuer {
             return Ok(Upkeep::default());
         };
         let data = stored.data.clone().unwrap_or_default();
-        let Ok(authority) = Authority::parse(&data, now) else {
+        let Ok(state) = State::parse(&data, now) else {
             return Ok(Upkeep::default());
         };
         let prepared = PendingIssue {
-            leaves: self.live(owner, account, &authority.issued).await?,
-            authority,
+            leaves: self.live(owner, account, &state.issued).await?,
+            state,
             stored: Some(stored),
             changed: false,
             events: Vec::new(),
@@ -354,15 +346,12 @@ impl Issuer {
         if obsolete.is_empty() {
             return Ok(());
         }
-        match Authority::parse(&data, Timestamp::now()) {
-            Ok(mut authority) => {
-                authority.issued = kept;
-                let old = Some(&stored);
-                store_authority(&self.authorities(), owner, &authority, old).await.map(drop)
-            }
-            // It is replaced, with its record, by the next reconcile.
-            Err(_) => Ok(()),
+        // One that cannot be read is replaced, with its record, by the next reconcile.
+        if let Ok(state) = State::parse(&data, Timestamp::now()) {
+            let state = State { issued: kept, ..state };
+            store_authority(&self.authorities(), owner, &state, Some(&stored)).await?;
         }
+        Ok(())
     }
 
     async fn remove_authority(&self, stored: &Secret) -> Result<(), CertificateError> {

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::CertificateError;
 use super::leaf::{CA, CERTIFICATE, KEY};
-use super::state::Authority;
+use super::state::State;
 use crate::cluster::{ApiError, RequestError};
 use crate::x509::Issued;
 
@@ -86,7 +86,7 @@ pub(super) fn is_authority_of(secret: &Secret, owner: &Extension) -> bool {
 pub(super) async fn store_authority(
     api: &Api<Secret>,
     owner: &Extension,
-    authority: &Authority,
+    state: &State,
     old: Option<&Secret>,
 ) -> Result<Secret, CertificateError> {
     let secret = Secret {
@@ -98,7 +98,7 @@ pub(super) async fn store_authority(
             ..ObjectMeta::default()
         },
         type_: Some(name::WEBHOOK_CA_SECRET_TYPE.to_owned()),
-        data: Some(authority.data()),
+        data: Some(state.data()),
         ..Secret::default()
     };
     let params = params(manager::OPERATOR_CONTROLLER);

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use olm_core::render::CertificateRequest;
@@ -7,10 +5,9 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::leaf::{CA, CERTIFICATE, KEY, Leaf, RenewReason};
-use super::renewal::{PROFILE, ca_due, leaf_due};
-use super::state::Authority;
+use super::state::{PROFILE, State};
 use super::verdict::{Verdict, judge};
-use crate::x509::{Ca, Issued, Validity, certificate, issued, validity};
+use crate::x509::{Authority, Ca, Data, Issued, Validity, certificate, issued, leaf_due, validity};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -35,8 +32,6 @@ fn request() -> CertificateRequest {
     }
 }
 
-type Data = BTreeMap<String, ByteString>;
-
 fn data(issued: &Issued) -> Data {
     let entries = [(CERTIFICATE, &issued.certificate), (KEY, &issued.key), (CA, &issued.ca)];
     entries.map(|(key, pem)| (key.to_owned(), ByteString(pem.clone().into_bytes()))).into()
@@ -50,8 +45,12 @@ fn issue(ca: &Ca, now: Timestamp) -> Leaf {
     leaf(&ca.issue(&names(), "pot-cert", now).unwrap())
 }
 
+fn state() -> State {
+    State::new(Vec::new(), start()).unwrap()
+}
+
 fn authority() -> Authority {
-    Authority::new(Vec::new(), start()).unwrap()
+    state().authority
 }
 
 fn verdict(leaf: Leaf, authority: &Authority, published: bool, now: Timestamp) -> Verdict {
@@ -77,47 +76,47 @@ fn a_certificate_is_renewed_at_two_thirds_of_a_year() {
 // rendering.md 4.11: ten years, followed one year before the end
 #[test]
 fn a_ca_is_followed_a_year_before_its_end() {
-    let mut authority = authority();
-    let due = ca_due(authority.newest.validity);
+    let mut state = state();
+    let due = state.authority.newest.due();
     assert_eq!(due, after(3650 - 365));
-    let first = authority.newest.pem.clone();
-    assert!(!authority.advance(&[], due - HOUR).unwrap());
-    assert_eq!(authority.bundle(), first);
-    assert!(authority.advance(&[], due).unwrap());
-    assert_eq!(authority.bundle(), format!("{}{first}", authority.newest.pem));
-    assert_ne!(authority.newest.pem, first);
+    let first = state.authority.newest.pem.clone();
+    assert!(!state.advance(&[], due - HOUR).unwrap());
+    assert_eq!(state.authority.bundle(), first);
+    assert!(state.advance(&[], due).unwrap());
+    assert_eq!(state.authority.bundle(), format!("{}{first}", state.authority.newest.pem));
+    assert_ne!(state.authority.newest.pem, first);
 }
 
 // rendering.md 4.11: servers follow once callers know the new CA, and the old one goes once no
 // server can show it any more
 #[test]
 fn callers_learn_a_ca_before_servers_use_it() {
-    let mut authority = authority();
-    let now = ca_due(authority.newest.validity);
-    let first = authority.data();
+    let mut state = state();
+    let now = state.authority.newest.due();
+    let first = state.data();
     let old = || issue(&authority_of(&first), now);
-    authority.advance(&[], now).unwrap();
+    state.advance(&[], now).unwrap();
 
-    assert!(matches!(verdict(old(), &authority, false, now), Verdict::Keep(_)));
-    let unpublished = leaf(&authority.signer(false).issue(&names(), "x", now).unwrap());
+    assert!(matches!(verdict(old(), &state.authority, false, now), Verdict::Keep(_)));
+    let unpublished = leaf(&state.authority.signer(false).issue(&names(), "x", now).unwrap());
     assert_eq!(unpublished.ca, authority_of(&first).pem);
-    assert_eq!(verdict(old(), &authority, true, now), Verdict::Issue(RenewReason::Superseded));
-    assert!(!authority.advance(&[Some(&old())], now + DAY).unwrap(), "a server shows it");
+    assert_eq!(
+        verdict(old(), &state.authority, true, now),
+        Verdict::Issue(RenewReason::Superseded)
+    );
+    assert!(!state.advance(&[Some(&old())], now + DAY).unwrap(), "a server shows it");
 
-    let new = issue(authority.signer(true), now);
-    assert!(!authority.advance(&[Some(&new)], now + HOUR / 2).unwrap(), "pods may lag");
-    assert_eq!(authority.next(&[Some(&new)]), now + HOUR);
-    assert!(!authority.advance(&[None], now + DAY).unwrap(), "nobody knows");
-    assert!(authority.advance(&[Some(&new)], now + HOUR).unwrap());
-    assert_eq!(authority.bundle(), authority.newest.pem);
-    assert!(matches!(verdict(new, &authority, true, now + HOUR), Verdict::Keep(_)));
+    let new = issue(state.authority.signer(true), now);
+    assert!(!state.advance(&[Some(&new)], now + HOUR / 2).unwrap(), "pods may lag");
+    assert_eq!(state.next(&[Some(&new)]), now + HOUR);
+    assert!(!state.advance(&[None], now + DAY).unwrap(), "nobody knows");
+    assert!(state.advance(&[Some(&new)], now + HOUR).unwrap());
+    assert_eq!(state.authority.bundle(), state.authority.newest.pem);
+    assert!(matches!(verdict(new, &state.authority, true, now + HOUR), Verdict::Keep(_)));
 }
 
 fn authority_of(data: &Data) -> Ca {
-    let Ok(authority) = Authority::parse(data, start()) else {
-        panic!("it was just written");
-    };
-    authority.newest
+    State::parse(data, start()).unwrap().authority.newest
 }
 
 #[test]
@@ -126,45 +125,48 @@ fn a_lost_ca_stays_trusted_while_servers_show_it() {
     let shown = issue(&lost, start());
     let ca = shown.trusted_ca(&names(), start()).unwrap();
     assert_eq!(ca, lost.pem);
-    let mut authority = Authority::new(vec![ca], start()).unwrap();
-    assert_eq!(authority.bundle(), format!("{}{}", authority.newest.pem, lost.pem));
-    assert!(matches!(verdict(shown, &authority, false, start()), Verdict::Keep(_)));
+    let mut state = State::new(vec![ca], start()).unwrap();
+    assert_eq!(state.authority.bundle(), format!("{}{}", state.authority.newest.pem, lost.pem));
+    assert!(matches!(verdict(shown, &state.authority, false, start()), Verdict::Keep(_)));
     let shown = issue(&lost, start());
-    assert_eq!(verdict(shown, &authority, true, start()), Verdict::Issue(RenewReason::Superseded));
-    let new = issue(&authority.newest, start());
-    assert!(authority.advance(&[Some(&new)], start() + HOUR).unwrap());
-    assert_eq!(authority.bundle(), authority.newest.pem);
+    assert_eq!(
+        verdict(shown, &state.authority, true, start()),
+        Verdict::Issue(RenewReason::Superseded)
+    );
+    let new = issue(&state.authority.newest, start());
+    assert!(state.advance(&[Some(&new)], start() + HOUR).unwrap());
+    assert_eq!(state.authority.bundle(), state.authority.newest.pem);
 }
 
 #[test]
 fn a_trusted_ca_ends_with_its_certificate() {
     let old = Ca::generate(&PROFILE, &[], start() - DAY * 3600).unwrap();
-    let mut authority = Authority::new(vec![old.pem.clone()], start()).unwrap();
-    assert!(!authority.advance(&[None], after(49)).unwrap());
-    assert!(authority.advance(&[None], after(51)).unwrap());
-    assert!(!authority.bundle().contains(&old.pem));
+    let mut state = State::new(vec![old.pem.clone()], start()).unwrap();
+    assert!(!state.advance(&[None], after(49)).unwrap());
+    assert!(state.advance(&[None], after(51)).unwrap());
+    assert!(!state.authority.bundle().contains(&old.pem));
 }
 
 // The Secret is all the state there is.
 #[test]
 fn an_authority_survives_its_secret() {
-    let mut authority = authority();
-    authority.trusted = vec![
+    let mut state = state();
+    state.authority.trusted = vec![
         Ca::generate(&PROFILE, &[], start()).unwrap().pem,
         Ca::generate(&PROFILE, &[], start()).unwrap().pem,
     ];
-    let now = ca_due(authority.newest.validity);
-    authority.advance(&[None], now).unwrap();
-    assert!(authority.record(&[request()]));
-    assert!(!authority.record(&[request()]), "once is enough");
-    let read = Authority::parse(&authority.data(), now).unwrap();
-    assert_eq!(read.bundle(), authority.bundle());
+    let now = state.authority.newest.due();
+    state.advance(&[None], now).unwrap();
+    assert!(state.record(&[request()]));
+    assert!(!state.record(&[request()]), "once is enough");
+    let read = State::parse(&state.data(), now).unwrap();
+    assert_eq!(read.authority.bundle(), state.authority.bundle());
     assert_eq!(read.issued, [request()]);
-    assert_eq!(read.roots().len(), 4);
-    assert_eq!(read.signer(false).pem, authority.signer(false).pem);
-    assert_eq!(read.data(), authority.data());
-    let made = issue(&read.newest, now);
-    assert!(matches!(verdict(made, &authority, true, now), Verdict::Keep(_)));
+    assert_eq!(read.authority.roots().len(), 4);
+    assert_eq!(read.authority.signer(false).pem, state.authority.signer(false).pem);
+    assert_eq!(read.data(), state.data());
+    let made = issue(&read.authority.newest, now);
+    assert!(matches!(verdict(made, &state.authority, true, now), Verdict::Keep(_)));
 }
 
 #[rstest]
@@ -173,15 +175,15 @@ fn an_authority_survives_its_secret() {
 #[case::other_key(other_key, "its certificates are not accepted")]
 #[case::garbage(|data: &mut Data| garbage(data, "ca.crt"), "its certificate is not PEM")]
 fn an_unusable_authority_says_why(#[case] spoil: fn(&mut Data), #[case] want: &str) {
-    let mut data = authority().data();
+    let mut data = state().data();
     spoil(&mut data);
-    assert_eq!(Authority::parse(&data, start()).err(), Some(want));
+    assert_eq!(State::parse(&data, start()).err(), Some(want));
 }
 
 #[test]
 fn an_expired_authority_is_unusable() {
-    let data = authority().data();
-    assert_eq!(Authority::parse(&data, after(3651)).err(), Some("it has expired"));
+    let data = state().data();
+    assert_eq!(State::parse(&data, after(3651)).err(), Some("it has expired"));
 }
 
 fn other_key(data: &mut Data) {
@@ -254,7 +256,7 @@ fn certificates_of_another_source_stay_trusted_while_servers_show_them() {
         panic!("it can be served");
     };
     let trusted = theirs.trusted_ca(&names(), start()).unwrap();
-    let authority = Authority::new(vec![trusted], start()).unwrap();
+    let authority = State::new(vec![trusted], start()).unwrap().authority;
     assert!(matches!(verdict(theirs, &authority, false, start()), Verdict::Keep(_)));
 }
 
@@ -264,7 +266,7 @@ fn a_certificate_never_outlives_its_ca() {
     let late = after(3600);
     let made = issue(&authority.newest, late);
     assert_eq!(made.validity.not_after, authority.newest.validity.not_after);
-    assert!(leaf_due(made.validity) > late);
+    assert!(leaf_due(made.validity, 0.0) > late);
 }
 
 #[rstest]
@@ -288,14 +290,14 @@ fn validity_is_read_in_both_forms(#[case] not_before: Timestamp, #[case] not_aft
 proptest! {
     #[test]
     fn reading_certificates_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = validity(&bytes.clone().into());
+        let _ = validity(&bytes);
         let data = Data::from([(CERTIFICATE.to_owned(), ByteString(bytes.clone()))]);
         let _ = Leaf::parse(&data);
         let data = Data::from([
             ("ca.crt".to_owned(), ByteString(bytes.clone())),
             ("issued.json".to_owned(), ByteString(bytes)),
         ]);
-        let _ = Authority::parse(&data, start());
+        let _ = State::parse(&data, start());
     }
 
     // Damage anywhere in a certificate is either noticed or harmless.
@@ -305,6 +307,6 @@ proptest! {
         let mut bytes = made.to_vec();
         let at = at % bytes.len();
         bytes[at] = byte;
-        let _ = validity(&bytes.into());
+        let _ = validity(&bytes);
     }
 }

@@ -3,9 +3,7 @@
 use jiff::Timestamp;
 
 use super::leaf::{Leaf, RenewReason};
-use super::renewal::leaf_due;
-use super::state::Authority;
-use crate::x509::{certificate, is_accepted};
+use crate::x509::{Authority, certificate, is_accepted, leaf_due};
 
 /// What to do about a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +26,7 @@ pub(super) fn judge(
         Ok(leaf) => leaf,
         Err(why) => return Verdict::Issue(*why),
     };
-    let due = leaf_due(leaf.validity);
+    let due = leaf_due(leaf.validity, 0.0);
     if !is_accepted(&authority.roots(), &leaf.der, names, now) {
         return Verdict::Issue(if leaf.validity.not_after <= now {
             RenewReason::Due

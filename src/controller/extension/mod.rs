@@ -201,6 +201,7 @@ impl Context {
         self.discovery.track(&name, false);
         self.discovery.changed();
         self.metrics.update_offered(&name, None);
+        self.metrics.support_ends(&name, None);
         self.pull_state.forget(&name);
         self.digests.forget(&name);
         self.images.forget(&name);

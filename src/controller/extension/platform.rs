@@ -1,14 +1,16 @@
 //! What the bundles of an extension mean for updates of the platform: its condition, and the warning
-//! before one is installed that will hold them.
+//! before one is installed that will hold them. And whether the installed one is supported on it.
 //!
 //! Source: applying.md 9.7.
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::extension::counting;
+use olm_core::catalog::Lifecycle;
+use olm_core::extension::{counting, supported};
 use olm_core::gate::{
     self, Bundle, MinorRelease, max_openshift_version, platform_upgradeable, way_out, with_way_out,
 };
@@ -59,6 +61,31 @@ pub(super) fn put(
         }
     }
     statement.put(conditions, extension.metadata.generation, Timestamp::now());
+}
+
+/// Puts condition `Supported`. What the platform says against it stays while that is not read.
+pub(super) fn support(
+    release: Release,
+    extension: &ClusterExtension,
+    lifecycle: Option<&Lifecycle>,
+    conditions: &mut Vec<Condition>,
+) {
+    let now = Timestamp::now();
+    let before = find(conditions, types::SUPPORTED).map(|found| found.reason.as_str());
+    let platform = match release {
+        Release::At(current) => Some(current),
+        Release::Unread if before == Some(Reason::PlatformUnsupported.as_str()) => return,
+        Release::Absent | Release::Unread => None,
+    };
+    let today = now.to_zoned(TimeZone::UTC).date();
+    match lifecycle.and_then(|lifecycle| supported(lifecycle, today, platform)) {
+        Some(statement) => {
+            statement.put(conditions, extension.metadata.generation, now);
+        }
+        None => {
+            remove_condition(conditions, types::SUPPORTED);
+        }
+    }
 }
 
 /// Returns the warning that what is rolled out will hold the next update of the platform.

@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
-use olm_api::conditions::{Reason, types};
+use olm_api::conditions::{Reason, status as condition, types};
 use olm_api::{
     BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, UpdateStatus,
 };
+use olm_core::catalog::Lifecycle;
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::extension::holds::RbacPreflight;
 use olm_core::extension::{Answer, Notice, under_way};
@@ -33,7 +34,13 @@ pub(super) async fn report(
         // What it may do is asked again once it is there.
         ctx.settled.forget(&extension.name_any());
     }
-    platform::put(ctx.platform.release(), extension, outcome, &mut status.conditions);
+    let release = ctx.platform.release();
+    platform::put(release, extension, outcome, &mut status.conditions);
+    if let Some(answer) = &outcome.answer {
+        let lifecycle = answer.lifecycle.as_ref();
+        platform::support(release, extension, lifecycle, &mut status.conditions);
+        ctx.metrics.support_ends(&extension.name_any(), lifecycle.and_then(Lifecycle::end));
+    }
     ctx.publish_notices(extension, outcome, &status.conditions).await;
     let offered = outcome.answer.as_ref().map(|answer| answer.update.as_ref());
     let offered = offered.unwrap_or(status.update.as_ref());
@@ -72,13 +79,15 @@ impl Context {
 }
 
 /// Returns what conditions say that a person should know: what only a change by a person ends, and
-/// what is deprecated.
+/// what is deprecated or not supported.
 fn standing(conditions: &[Condition]) -> impl Iterator<Item = Notice> {
     let is_stalled = is_true(conditions, types::STALLED);
     let stalled = find(conditions, types::PROGRESSING).filter(|_| is_stalled);
     let is_deprecated = is_true(conditions, types::DEPRECATED);
     let deprecated = find(conditions, types::DEPRECATED).filter(|_| is_deprecated);
-    stalled.into_iter().chain(deprecated).filter_map(|found| {
+    let unsupported =
+        find(conditions, types::SUPPORTED).filter(|found| found.status == condition::FALSE);
+    stalled.into_iter().chain(deprecated).chain(unsupported).filter_map(|found| {
         let reason = found.reason.parse().ok()?;
         Some(Notice { is_warning: true, reason, note: found.message.clone() })
     })

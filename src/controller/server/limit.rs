@@ -1,7 +1,10 @@
 //! How many connections a listener has, and how long it writes to one that does not read.
 //!
 //! Connections beyond the limits are closed when they are accepted, so that those that are served
-//! are served well. Source: deploying.md 5.4.
+//! are served well. hyper has one limit for the rest between two requests and the head after it, the
+//! longer one here: what is shorter, and what concerns writing, is kept here.
+//!
+//! Source: deploying.md 5.4.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,7 +12,7 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,14 +25,6 @@ use tokio::time::{Instant, Sleep, sleep};
 use tower::Service;
 
 use crate::telemetry::Metrics;
-
-/// A client that takes nothing for so long has gone.
-const STALL: Duration = Duration::from_mins(1);
-
-/// How long a client may take to send the head of a request.
-const HEAD: Duration = Duration::from_secs(5);
-/// How long a connection may rest between two requests: longer than between two scrapes.
-const IDLE: Duration = Duration::from_secs(90);
 
 /// The limits of one listener.
 #[derive(Debug, Clone, Copy)]
@@ -56,31 +51,21 @@ impl Limits {
         listener: "catalogs",
         connections: 512,
         per_address: 32,
-        head: HEAD,
-        idle: IDLE,
-        stall: STALL,
+        head: Duration::from_secs(5),
+        // Longer than between two scrapes.
+        idle: Duration::from_secs(90),
+        stall: Duration::from_mins(1),
         answer: Duration::from_mins(15),
     };
     /// Those of the metrics endpoint.
     pub const METRICS: Self = Self {
         listener: "metrics",
         connections: 64,
-        per_address: 32,
-        head: HEAD,
-        idle: IDLE,
-        stall: STALL,
         answer: Duration::from_mins(5),
+        ..Self::CATALOGS
     };
     /// Those of the health endpoints, which the kubelet alone asks.
-    pub const HEALTH: Self = Self {
-        listener: "health",
-        connections: 64,
-        per_address: 64,
-        head: HEAD,
-        idle: IDLE,
-        stall: STALL,
-        answer: Duration::from_mins(5),
-    };
+    pub const HEALTH: Self = Self { listener: "health", per_address: 64, ..Self::METRICS };
 }
 
 /// A listener within limits.
@@ -90,7 +75,6 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Puts limits on a listener.
     pub fn new(
         listener: std::net::TcpListener,
         limits: Limits,
@@ -101,9 +85,7 @@ impl Limited {
             places: Arc::new(Places { limits, metrics, taken: Mutex::default() }),
         })
     }
-}
 
-impl Limited {
     /// Returns how long a connection may rest between two requests.
     pub(super) fn idle(&self) -> Duration {
         self.places.limits.idle
@@ -144,13 +126,8 @@ impl AddrListener<Connection<TcpStream>, Peer> for Limited {
 struct Places {
     limits: Limits,
     metrics: Metrics,
-    taken: Mutex<Taken>,
-}
-
-#[derive(Default)]
-struct Taken {
-    all: usize,
-    by_address: HashMap<IpAddr, usize>,
+    /// How many each address has; none has no entry.
+    taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
 /// The place of one connection, given back when it is dropped.
@@ -162,32 +139,34 @@ struct Place {
 impl Places {
     fn take(places: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let limits = places.limits;
-        let mut taken = places.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = taken.by_address.get(&address).copied().unwrap_or_default();
-        let refused = taken.all >= limits.connections || here >= limits.per_address;
+        let mut taken = places.taken();
+        let all: usize = taken.values().sum();
+        let here = taken.get(&address).copied().unwrap_or_default();
+        let refused = all >= limits.connections || here >= limits.per_address;
         if !refused {
-            taken.all += 1;
-            taken.by_address.insert(address, here + 1);
+            taken.insert(address, here + 1);
         }
-        places.metrics.connected(limits.listener, taken.all, refused);
+        places.metrics.connected(limits.listener, all + usize::from(!refused), refused);
         drop(taken);
         (!refused).then(|| Place { places: Arc::clone(places), address })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let places = &self.places;
-        let mut taken = places.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.all -= 1;
-        if let Entry::Occupied(mut here) = taken.by_address.entry(self.address) {
+        let mut taken = self.places.taken();
+        if let Entry::Occupied(mut here) = taken.entry(self.address) {
             *here.get_mut() -= 1;
             if *here.get() == 0 {
                 here.remove();
             }
         }
-        let listener = places.limits.listener;
-        places.metrics.connected(listener, taken.all, false);
+        let listener = self.places.limits.listener;
+        self.places.metrics.connected(listener, taken.values().sum(), false);
     }
 }
 
@@ -410,8 +389,7 @@ mod tests {
         assert!(text.contains("olm_http_connections{listener=\"catalogs\"} 2\n"), "{text}");
         assert!(text.contains("olm_http_connections_refused_total{listener=\"catalogs\"} 2\n"));
         drop((two, three));
-        let taken = places.taken.lock().unwrap();
-        assert_eq!((taken.all, taken.by_address.len()), (0, 0));
+        assert_eq!(*places.taken(), HashMap::new());
     }
 
     fn connection() -> (Connection<tokio::io::DuplexStream>, tokio::io::DuplexStream) {

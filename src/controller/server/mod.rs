@@ -26,8 +26,9 @@ use axum::response::{IntoResponse as _, Response};
 use axum_server::Handle;
 use axum_server::accept::DefaultAcceptor;
 use axum_server::tls_rustls::RustlsAcceptor;
-use futures::{StreamExt as _, future};
+use futures::{StreamExt as _, future, stream};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use hyper_util::rt::TokioTimer;
 use limit::Timed;
 
@@ -111,15 +112,17 @@ pub async fn serve_within(
 /// Refuses requests that announce too much. Of what is not announced nothing is read.
 async fn limit_body(request: Request, next: Next) -> Response {
     if request.body().size_hint().lower() > MAX_BODY_BYTES {
-        let rest = discarded(request.into_body());
-        return (StatusCode::PAYLOAD_TOO_LARGE, rest).into_response();
+        let text = format!("the body of the request is larger than {MAX_BODY_BYTES} bytes\n");
+        let kind = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
+        let answer = discarded(request.into_body(), text);
+        return (StatusCode::PAYLOAD_TOO_LARGE, kind, answer).into_response();
     }
     next.run(request).await
 }
 
-/// Returns an empty body that ends with another one: a connection that is closed before that breaks
-/// off, so that a client that still sends never sees the answer.
-fn discarded(body: Body) -> Body {
+/// Returns a text that ends with another body: a connection that is closed before that breaks off, so
+/// that a client that still sends never sees the answer.
+fn discarded(body: Body, text: String) -> Body {
     let mut left = MAX_REFUSED_BYTES;
     let rest = body.into_data_stream().take_while(move |piece| {
         let read = piece.as_ref().ok().and_then(|piece| left.checked_sub(piece.len()));
@@ -127,7 +130,8 @@ fn discarded(body: Body) -> Body {
         future::ready(read.is_some())
     });
     let nothing = rest.filter_map(|_| future::ready(None::<io::Result<Bytes>>));
-    Body::from_stream(nothing.take_until(tokio::time::sleep(REFUSED)))
+    let text = stream::once(future::ready(Ok(Bytes::from(text))));
+    Body::from_stream(text.chain(nothing.take_until(tokio::time::sleep(REFUSED))))
 }
 
 /// Writes the bound addresses to `path` as one JSON object, by name.

@@ -25,24 +25,18 @@ use crate::x509::{Validity, certificate, validity};
 /// How often the files are read.
 pub const POLL: Duration = Duration::from_secs(10);
 
-/// Why a certificate cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
     #[error("error reading {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A file holds no PEM of the expected kind.
     #[error("error parsing {}", path.display())]
     Parse {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: pem::Error,
     },

@@ -1,29 +1,31 @@
 //! Keeps the CA in its Secret, and publishes it for clients. Done by the leader alone.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::pin::pin;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::keys::name::{self, CA_BUNDLE};
 use olm_api::keys::{label, manager};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::plan::{Authority, Change, plan};
+use super::plan::{Change, plan};
 use super::{Failure, Identity, LONGEST, RETRY, ServingError, tell_replaced, until};
+use crate::cluster::{RequestError, code, named};
+use crate::x509::{Authority, Data, Step};
 
 /// Shortest time between two rounds.
 const FLOOR: Duration = Duration::from_secs(1);
-use crate::cluster::{RequestError, code, named};
 
 const TLS_TYPE: &str = "kubernetes.io/tls";
 const OPAQUE: &str = "Opaque";
@@ -99,8 +101,12 @@ impl Keeper {
             match write(&api, &secret, &plan.authority).await {
                 Ok(written) => match change {
                     Change::Replaced(why) => tell_replaced(client, &written, why).await,
-                    Change::FollowedUp => tracing::info!("the serving CA is followed up"),
-                    Change::Settled => tracing::info!("the old serving CA is over"),
+                    Change::Rolled(Step::FollowedUp) => {
+                        tracing::info!("the serving CA is followed up")
+                    }
+                    Change::Rolled(Step::Settled) => {
+                        tracing::info!("the old serving CA is over");
+                    }
                     Change::Repaired => tracing::info!("the Secret of the serving CA is repaired"),
                 },
                 // It has changed, or is gone: the watch says what it is now.
@@ -118,44 +124,42 @@ impl Keeper {
     async fn publish(&self, client: &Client, bundle: &str) -> Result<(), ServingError> {
         let doing = RequestError::doing("publishing the serving CA");
         let namespace = &self.identity.namespace;
-        let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-        let found = maps.get_opt(name::PUBLISHED_CA).await.map_err(&doing)?;
-        let entry = |text: String| BTreeMap::from([(CA_BUNDLE.to_owned(), text)]);
-        let written = match found {
-            None => {
-                let map = ConfigMap {
-                    metadata: metadata(name::PUBLISHED_CA),
-                    data: Some(entry(bundle.to_owned())),
-                    ..ConfigMap::default()
-                };
-                maps.create(&params(), &map).await.map(drop)
-            }
-            Some(map) if holds(map.data.as_ref(), &bundle.to_owned()) => Ok(()),
-            Some(_) => {
-                let patch = Patch::Merge(json!({ "data": entry(bundle.to_owned()) }));
-                let patched = maps.patch(name::PUBLISHED_CA, &patches(), &patch).await;
-                patched.map(drop)
-            }
+        let map = ConfigMap {
+            metadata: metadata(name::PUBLISHED_CA),
+            data: Some(BTreeMap::from([(CA_BUNDLE.to_owned(), bundle.to_owned())])),
+            ..ConfigMap::default()
         };
-        written.map_err(&doing)?;
-        let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
-        let found = secrets.get_opt(name::PUBLISHED_CA_SECRET).await;
+        let maps = Api::namespaced(client.clone(), namespace);
+        put(&maps, &map, |map| map.data.as_ref()).await.map_err(&doing)?;
         let bytes = ByteString(bundle.as_bytes().to_vec());
-        let written = match found.map_err(&doing)? {
-            None => {
-                let data = BTreeMap::from([(CA_BUNDLE.to_owned(), bytes)]);
-                let secret = secret(name::PUBLISHED_CA_SECRET, OPAQUE, data);
-                secrets.create(&params(), &secret).await.map(drop)
-            }
-            Some(secret) if holds(secret.data.as_ref(), &bytes) => Ok(()),
-            Some(_) => {
-                let patch = Patch::Merge(json!({ "data": entry(STANDARD.encode(bundle)) }));
-                let name = name::PUBLISHED_CA_SECRET;
-                secrets.patch(name, &patches(), &patch).await.map(drop)
-            }
-        };
-        Ok(written.map_err(&doing)?)
+        let data = BTreeMap::from([(CA_BUNDLE.to_owned(), bytes)]);
+        let secret = secret(name::PUBLISHED_CA_SECRET, OPAQUE, data);
+        let secrets = Api::namespaced(client.clone(), namespace);
+        put(&secrets, &secret, |secret| secret.data.as_ref()).await.map_err(&doing)?;
+        Ok(())
     }
+}
+
+/// Writes an object, or its data into the one of its name, unless that has the same CAs.
+async fn put<K, T>(
+    api: &Api<K>,
+    fresh: &K,
+    data: fn(&K) -> Option<&BTreeMap<String, T>>,
+) -> kube::Result<()>
+where
+    K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+    T: PartialEq + Serialize,
+{
+    let name = fresh.name_any();
+    let Some(found) = api.get_opt(&name).await? else {
+        return api.create(&params(), fresh).await.map(drop);
+    };
+    let published = data(&found).and_then(|data| data.get(CA_BUNDLE));
+    if published == data(fresh).and_then(|data| data.get(CA_BUNDLE)) {
+        return Ok(());
+    }
+    let patch = Patch::Merge(json!({ "data": data(fresh) }));
+    api.patch(&name, &patches(), &patch).await.map(drop)
 }
 
 /// Makes the Secret of a first CA.
@@ -177,7 +181,7 @@ async fn write(api: &Api<Secret>, old: &Secret, authority: &Authority) -> kube::
     api.replace(name::SERVING_CA, &params(), &fresh).await
 }
 
-fn secret(name: &str, type_: &str, data: BTreeMap<String, ByteString>) -> Secret {
+fn secret(name: &str, type_: &str, data: Data) -> Secret {
     Secret {
         metadata: metadata(name),
         type_: Some(type_.to_owned()),
@@ -192,10 +196,6 @@ fn metadata(name: &str) -> ObjectMeta {
         labels: Some([(label::PART_OF.to_owned(), label::PART_OF_OLM.to_owned())].into()),
         ..ObjectMeta::default()
     }
-}
-
-fn holds<T: PartialEq>(data: Option<&BTreeMap<String, T>>, bundle: &T) -> bool {
-    data.and_then(|data| data.get(CA_BUNDLE)) == Some(bundle)
 }
 
 fn params() -> PostParams {

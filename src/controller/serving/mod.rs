@@ -43,16 +43,12 @@ const LONGEST: Duration = Duration::from_hours(1);
 /// The check that fails until there is a certificate.
 const CHECK: &str = "serving certificate";
 
-/// Why there is no certificate, or no new one.
 #[derive(Debug, thiserror::Error)]
 enum ServingError {
-    /// A request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A certificate could not be made.
     #[error("making a certificate")]
     Crypto(#[from] rcgen::Error),
-    /// A certificate cannot be served.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }

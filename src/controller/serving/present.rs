@@ -12,13 +12,14 @@ use olm_api::keys::name;
 use tokio::sync::watch;
 
 use super::keep::create;
-use super::plan::{Authority, Leaf};
+use super::plan::{Leaf, PROFILE, signer, turn};
 use super::{CHECK, Failure, Identity, RETRY, ServingError, tell_replaced, until};
 use crate::catalog::Published;
 use crate::cluster::{RequestError, code, named};
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
 use crate::telemetry::{CertificateKind, Metrics};
+use crate::x509::Authority;
 
 /// How long reading the Secret may take before the log says so, again and again.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -120,7 +121,7 @@ impl Presenter {
         if let Some(bundle) = data.get(name::CA_BUNDLE) {
             self.trusted.take(String::from_utf8_lossy(&bundle.0).into_owned());
         }
-        match Authority::parse(&data, now) {
+        match Authority::parse(&PROFILE, &data, now) {
             Ok(authority) => self.serve(&authority, now),
             Err(why) => {
                 tracing::warn!(why, "the serving CA cannot be used, the leader replaces it");
@@ -132,7 +133,7 @@ impl Presenter {
     /// Makes a first CA, unless somebody else was faster, and reads what there is.
     async fn make(&self) -> Result<Option<Secret>, ServingError> {
         let api = self.secrets();
-        let authority = Authority::new(&self.identity.names, Timestamp::now())?;
+        let authority = Authority::new(&PROFILE, &self.identity.names, Timestamp::now())?;
         match create(&api, &authority).await {
             Ok(secret) => {
                 if self.seen.borrow().is_some() {
@@ -152,7 +153,7 @@ impl Presenter {
 
     fn serve(&mut self, authority: &Authority, now: Timestamp) -> Result<Duration, ServingError> {
         let names = &self.identity.names;
-        let signer = authority.signer(names, now);
+        let signer = signer(authority, names, now);
         let leaf = match self.leaf.take() {
             Some(leaf) if leaf.is_current(signer, names, now) => leaf,
             Some(_) | None => {
@@ -171,7 +172,7 @@ impl Presenter {
             self.metrics.serving_certificate_expires(kind, at);
         }
         self.health.set_ready(CHECK, true);
-        let next = authority.turn(now);
+        let next = turn(authority, now);
         let next = next.map_or(leaf.due, |turn| turn.min(leaf.due));
         self.leaf = Some(leaf);
         Ok(until(next, now).max(RETRY))

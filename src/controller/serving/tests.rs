@@ -6,11 +6,11 @@ use rstest::rstest;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::plan::{Authority, Change, Data, LOCALHOST, Leaf, PROFILE, Plan, plan};
+use super::plan::{Change, LOCALHOST, Leaf, PROFILE, Plan, plan, signer, turn};
 use crate::server::tls::Certificates;
 use crate::server::{bind, serve};
 use crate::tls::CurrentProfile;
-use crate::x509::{Ca, certificate, is_accepted};
+use crate::x509::{Authority, Ca, Data, Step, certificate, is_accepted};
 
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -29,7 +29,7 @@ fn more_names() -> Vec<String> {
 }
 
 fn fresh() -> Data {
-    Authority::new(&names(), start()).unwrap().data()
+    Authority::new(&PROFILE, &names(), start()).unwrap().data()
 }
 
 fn planned(data: &Data, now: Timestamp) -> Plan {
@@ -37,7 +37,7 @@ fn planned(data: &Data, now: Timestamp) -> Plan {
 }
 
 fn read(data: &Data, now: Timestamp) -> Authority {
-    let Ok(authority) = Authority::parse(data, now) else {
+    let Ok(authority) = Authority::parse(&PROFILE, data, now) else {
         panic!("it is usable");
     };
     authority
@@ -70,7 +70,7 @@ fn a_ca_is_followed_up_at_two_thirds_of_its_life() {
     assert_eq!(planned(&data, due() - MINUTE).change, None);
 
     let plan = planned(&data, due());
-    assert_eq!(plan.change, Some(Change::FollowedUp));
+    assert_eq!(plan.change, Some(Change::Rolled(Step::FollowedUp)));
     let both = plan.authority.data();
     let (old, new) = (text(&both, "tls.crt"), text(&both, "next.crt"));
     assert_eq!(old, text(&data, "tls.crt"));
@@ -81,7 +81,7 @@ fn a_ca_is_followed_up_at_two_thirds_of_its_life() {
     assert_eq!((plan.change, plan.next), (None, over));
     assert_eq!(planned(&both, over - MINUTE).change, None);
     let plan = planned(&both, over);
-    assert_eq!(plan.change, Some(Change::Settled));
+    assert_eq!(plan.change, Some(Change::Rolled(Step::Settled)));
     let alone = plan.authority.data();
     assert_eq!(alone.len(), 3);
     assert_eq!(text(&alone, "ca.crt"), new);
@@ -91,11 +91,11 @@ fn a_ca_is_followed_up_at_two_thirds_of_its_life() {
 #[test]
 fn the_next_ca_signs_an_hour_after_it_is_published() {
     let both = read(&followed(), due());
-    let signer = |now| both.signer(&names(), now).pem.clone();
-    assert_eq!(both.turn(due()), Some(due() + HOUR));
-    assert_eq!(signer(due() + HOUR - MINUTE), both.current.pem);
-    assert_eq!(signer(due() + HOUR), both.next.as_ref().unwrap().pem);
-    assert_eq!(both.turn(due() + HOUR), None);
+    let signer = |now| &signer(&both, &names(), now).pem;
+    assert_eq!(turn(&both, due()), Some(due() + HOUR));
+    assert_eq!(*signer(due() + HOUR - MINUTE), both.previous.as_ref().unwrap().pem);
+    assert_eq!(*signer(due() + HOUR), both.newest.pem);
+    assert_eq!(turn(&both, due() + HOUR), None);
 }
 
 // deploying.md P15
@@ -142,16 +142,16 @@ fn what_can_be_put_right_is_no_new_ca(#[case] data: fn() -> Data, #[case] spoil:
 #[test]
 fn a_new_name_is_vouched_for_at_once() {
     let planned = plan(&fresh(), &more_names(), start()).unwrap();
-    assert_eq!(planned.change, Some(Change::FollowedUp));
+    assert_eq!(planned.change, Some(Change::Rolled(Step::FollowedUp)));
     let both = planned.authority;
-    assert_eq!(both.signer(&names(), start()).pem, both.current.pem);
-    let next = both.next.as_ref().unwrap();
-    assert_eq!(both.signer(&more_names(), start()).pem, next.pem);
-    let leaf = Leaf::issue(next, &more_names(), 0.0, start()).unwrap();
+    let current = both.previous.as_ref().unwrap();
+    assert_eq!(signer(&both, &names(), start()).pem, current.pem);
+    assert_eq!(signer(&both, &more_names(), start()).pem, both.newest.pem);
+    let leaf = Leaf::issue(&both.newest, &more_names(), 0.0, start()).unwrap();
     assert!(accepted(&both.bundle(), &leaf, &more_names(), start()));
     assert_eq!(plan(&both.data(), &more_names(), start()).unwrap().change, None);
     // Until the leader knows, the name is left out.
-    let leaf = Leaf::issue(&both.current, &more_names(), 0.0, start()).unwrap();
+    let leaf = Leaf::issue(current, &more_names(), 0.0, start()).unwrap();
     assert!(accepted(&both.bundle(), &leaf, &names(), start()));
     assert!(!accepted(&both.bundle(), &leaf, &more_names(), start()));
     // Another one while that goes on.
@@ -166,16 +166,16 @@ fn a_new_name_is_vouched_for_at_once() {
 #[case::early(1.0, 96)]
 fn a_certificate_is_renewed_in_time(#[case] early: f64, #[case] hours: i64) {
     let authority = read(&fresh(), start());
-    let leaf = Leaf::issue(&authority.current, &names(), early, start()).unwrap();
+    let leaf = Leaf::issue(&authority.newest, &names(), early, start()).unwrap();
     assert_eq!(leaf.validity.not_before, start() - HOUR);
     assert_eq!(leaf.validity.not_after, start() + DAY * 7);
     // Two thirds of 169 hours, counted from an hour before.
     let due = start() + SignedDuration::from_hours(hours) - HOUR;
     assert!(leaf.due.duration_since(due).abs() < HOUR, "{}", leaf.due);
-    let current = |now| leaf.is_current(&authority.current, &names(), now);
+    let current = |now| leaf.is_current(&authority.newest, &names(), now);
     assert!(current(leaf.due - MINUTE) && !current(leaf.due));
-    assert!(!leaf.is_current(&authority.current, &more_names(), start()));
-    assert!(!leaf.is_current(&read(&fresh(), start()).current, &names(), start()));
+    assert!(!leaf.is_current(&authority.newest, &more_names(), start()));
+    assert!(!leaf.is_current(&read(&fresh(), start()).newest, &names(), start()));
 }
 
 fn roots(bundle: &str) -> Vec<CertificateDer<'static>> {
@@ -240,7 +240,7 @@ fn clients_accept_every_replica_at_any_time() {
         let clients = text(seen(&history, now - LATE), "ca.crt");
         for (leaf, lag) in leaves.iter_mut().zip([SignedDuration::ZERO, LATE]) {
             let authority = read(seen(&history, now - lag), now);
-            let signer = authority.signer(&names(), now);
+            let signer = signer(&authority, &names(), now);
             let current = leaf.take();
             let current = current.filter(|leaf| leaf.is_current(signer, &names(), now));
             let shown = current.unwrap_or_else(|| Leaf::issue(signer, &names(), 0.5, now).unwrap());
@@ -258,7 +258,7 @@ fn clients_accept_every_replica_at_any_time() {
             DAY
         };
     }
-    let follow_up = [Change::FollowedUp, Change::Settled];
+    let follow_up = [Change::Rolled(Step::FollowedUp), Change::Rolled(Step::Settled)];
     assert_eq!(changes, follow_up.repeat(2));
 }
 
@@ -273,12 +273,12 @@ async fn without_a_certificate_nobody_is_answered() {
         serve(listener, Some(&served), Router::new(), std::future::pending()).await
     });
     let now = Timestamp::now();
-    let authority = Authority::new(&names(), now).unwrap();
+    let authority = Authority::new(&PROFILE, &names(), now).unwrap();
     let root = reqwest::Certificate::from_pem(authority.bundle().as_bytes()).unwrap();
     let client = reqwest::Client::builder().tls_certs_only([root]);
     let client = client.pool_max_idle_per_host(0).build().unwrap();
     assert!(client.get(&url).send().await.is_err());
-    let leaf = Leaf::issue(&authority.current, &names(), 0.0, now).unwrap();
+    let leaf = Leaf::issue(&authority.newest, &names(), 0.0, now).unwrap();
     let chain = vec![leaf.certificate.clone()];
     certificates.present(chain, leaf.key.clone_key()).unwrap();
     assert_eq!(client.get(&url).send().await.unwrap().status(), 404);
@@ -291,6 +291,6 @@ proptest! {
         for key in ["tls.crt", "next.crt", "next.key"] {
             put(&mut data, key, &bytes);
         }
-        prop_assert!(Authority::parse(&data, start()).is_err());
+        prop_assert!(Authority::parse(&PROFILE, &data, start()).is_err());
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use olm_core::resolve::Ending;
 use olm_core::revision::OPTIONAL_GROUPS;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -41,6 +43,7 @@ pub(super) struct Extensions {
     resolutions: Family<ResolutionLabels, Counter>,
     resolution_time: Histogram,
     updates: Family<NameLabels, Gauge>,
+    support: Family<NameLabels, Gauge>,
     deferred: Family<GroupLabels, Gauge>,
     installs: Histogram,
     upgrades: Family<UpgradeLabels, Counter>,
@@ -62,6 +65,11 @@ impl Extensions {
             updates: registered.register(
                 "olm_clusterextension_upgrade_available",
                 "Whether a newer version could follow the installed one and is not taken",
+                Family::default(),
+            ),
+            support: registered.register(
+                "olm_clusterextension_support_end_timestamp_seconds",
+                "When the support of the installed version ends, in seconds since 1970",
                 Family::default(),
             ),
             deferred: registered.register(
@@ -103,6 +111,20 @@ impl Metrics {
             }
             None => {
                 self.extensions.updates.remove(&labels);
+            }
+        }
+    }
+
+    /// Notes the last day of support of the installed version; absent drops the series.
+    pub fn support_ends(&self, extension: &str, last: Option<Date>) {
+        let labels = NameLabels { name: extension.to_owned() };
+        let next = last.and_then(|day| day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok());
+        match next {
+            Some(next) => {
+                self.extensions.support.get_or_create(&labels).set(next.timestamp().as_second());
+            }
+            None => {
+                self.extensions.support.remove(&labels);
             }
         }
     }

@@ -23,7 +23,7 @@ use super::registered::Registered;
 use super::{Metrics, NameLabels, Unlabelled, whole};
 
 /// Conditions of a `ClusterExtension` that are shown: those of upstream and ours, and no others.
-const EXTENSION: [&str; 9] = [
+const EXTENSION: [&str; 10] = [
     types::INSTALLED,
     types::PROGRESSING,
     types::AVAILABLE,
@@ -33,6 +33,7 @@ const EXTENSION: [&str; 9] = [
     types::PACKAGE_DEPRECATED,
     types::CHANNEL_DEPRECATED,
     types::BUNDLE_DEPRECATED,
+    types::SUPPORTED,
 ];
 /// Conditions of a `ClusterCatalog` that are shown.
 const CATALOG: [&str; 4] = [types::SERVING, types::PROGRESSING, types::READY, types::CONTENT_VALID];

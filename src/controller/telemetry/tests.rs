@@ -46,6 +46,10 @@ fn resolutions_and_what_they_offer_are_counted() {
     assert!(text.contains("olm_resolution_duration_seconds_count 1\n"));
     assert!(text.contains("olm_clusterextension_upgrade_available{name=\"red\"} 1\n"));
     assert!(text.contains("olm_clusterextension_upgrade_available{name=\"blue\"} 0\n"));
+    metrics.support_ends("red", "1970-01-01".parse().ok());
+    let ends = "olm_clusterextension_support_end_timestamp_seconds{name=\"red\"} 86400\n";
+    assert!(metrics.encode().contains(ends));
+    metrics.support_ends("red", None);
     metrics.update_offered("red", None);
     assert!(!metrics.encode().contains("red"));
 }

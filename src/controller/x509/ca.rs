@@ -10,7 +10,7 @@ use rcgen::{
 };
 use rustls::pki_types::CertificateDer;
 
-use super::{Validity, certificate, is_accepted, issued, validity};
+use super::{Validity, certificate, is_accepted, issued, later, validity};
 
 /// What the CAs for one purpose have in common.
 #[derive(Debug)]
@@ -21,10 +21,30 @@ pub(crate) struct Profile {
     pub(crate) probe: &'static str,
     /// How long a CA is valid.
     pub(crate) ca_lifetime: SignedDuration,
+    /// How long before its end a CA is followed by another.
+    pub(crate) overlap: SignedDuration,
     /// How long a server's certificate is valid.
     pub(crate) leaf_lifetime: SignedDuration,
     /// How far in the past validity begins.
     pub(crate) backdate: SignedDuration,
+    /// Where a Secret holds them.
+    pub(crate) layout: Layout,
+}
+
+/// The keys of a Secret with CAs: of their certificates, and of the keys of these.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// The only CA, or one of two.
+    pub(crate) first: (&'static str, &'static str),
+    /// The other of two.
+    pub(crate) second: (&'static str, &'static str),
+    /// The first of two is the newest, which has to be usable; else the second is, and either may be
+    /// missing.
+    pub(crate) newest_first: bool,
+    /// CAs without a key.
+    pub(crate) trusted: Option<&'static str>,
+    /// All that callers are to trust.
+    pub(crate) bundle: Option<&'static str>,
 }
 
 /// A CA that can sign.
@@ -36,7 +56,7 @@ pub(crate) struct Ca {
     /// When it is valid.
     pub(crate) validity: Validity,
     key: KeyPair,
-    profile: &'static Profile,
+    pub(super) profile: &'static Profile,
 }
 
 /// A certificate with its key and the CA behind it, as PEM.
@@ -94,6 +114,11 @@ impl Ca {
         } else {
             Err("its certificates are not accepted")
         }
+    }
+
+    /// Returns when it is followed by another.
+    pub(crate) fn due(&self) -> Timestamp {
+        later(self.validity.not_after, -self.profile.overlap)
     }
 
     /// Says whether callers accept its certificates under each of these names.

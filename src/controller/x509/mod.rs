@@ -1,7 +1,7 @@
-//! CAs and server certificates of our own, as they are: made, read, judged. Who keeps them where, and
-//! when they are renewed, is said by `certificates` (webhooks of bundles) and `serving` (our own
-//! listeners).
+//! CAs and server certificates of our own: made, read, judged, rolled over. `certificates` (webhooks
+//! of bundles) and `serving` (our own listeners) keep them, each with a [`Profile`].
 
+mod authority;
 mod ca;
 
 use std::sync::Arc;
@@ -16,8 +16,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 
-pub(crate) use ca::{Ca, Issued, Profile};
-pub(crate) use olm_core::x509::Validity;
+pub(crate) use authority::{Authority, Data, Step};
+pub(crate) use ca::{Ca, Issued, Layout, Profile};
+pub(crate) use olm_core::x509::{Validity, validity};
 
 /// Returns the validity of a certificate that is issued now: a little into the past, because clocks
 /// differ, and never longer than its CA.
@@ -32,6 +33,14 @@ pub(crate) fn issued(
         not_before: later(now, -backdate),
         not_after: limit.map_or(not_after, |limit| not_after.min(limit)),
     }
+}
+
+/// Returns when a server's certificate is replaced: at two thirds of its life, less a part of a tenth,
+/// which spreads the renewals of several replicas.
+pub(crate) fn leaf_due(validity: Validity, early: f64) -> Timestamp {
+    let life = validity.not_after.duration_since(validity.not_before);
+    let early = (life / 10).mul_f64(early.clamp(0.0, 1.0));
+    later(validity.not_after, -(life / 3) - early)
 }
 
 /// Adds, or takes away; at the ends of time nothing changes any more.
@@ -73,9 +82,4 @@ pub(crate) fn is_accepted(
         ServerName::try_from(name.as_str())
             .is_ok_and(|name| verifier.verify_server_cert(certificate, &[], &name, &[], at).is_ok())
     })
-}
-
-/// Reads when a certificate is valid; `None` for what is not a certificate.
-pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
-    olm_core::x509::validity(certificate)
 }

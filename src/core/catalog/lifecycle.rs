@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::version::Version;
 
 pub(super) const SCHEMA: &str = "io.openshift.operators.lifecycles.v1alpha1";
+/// The name of OpenShift among platforms.
+const OPENSHIFT: &str = "openshift";
 
 /// The support of a minor version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -65,10 +67,16 @@ impl Lifecycle {
         self.name == format!("{}.{}", version.major, version.minor)
     }
 
-    /// Says whether no phase is left.
-    pub fn is_over(&self, today: Date) -> bool {
-        let mut days = self.days().peekable();
-        days.peek().is_some() && days.all(|(_, _, end)| end < today)
+    /// Returns the last day of support.
+    pub fn end(&self) -> Option<Date> {
+        self.days().map(|(_, _, end)| end).max()
+    }
+
+    /// Says whether the version is made for versions of OpenShift, and this one is none of them.
+    pub fn excludes(&self, openshift: &str) -> bool {
+        let named = self.platform_compatibility.iter().filter(|it| it.name == OPENSHIFT);
+        let mut versions = named.flat_map(|it| &it.versions).peekable();
+        versions.peek().is_some() && versions.all(|version| version != openshift)
     }
 
     /// Says in which phase the version is and what it is made for.
@@ -132,18 +140,20 @@ mod tests {
     }
 
     #[rstest]
-    #[case::before("2024-09-30", "Full support from 2024-10-01", false)]
-    #[case::first_day("2024-10-01", "Full support until 2025-05-25", false)]
-    #[case::last_day("2025-05-25", "Full support until 2025-05-25", false)]
-    #[case::next_phase("2025-05-26", "Maintenance support until 2026-04-01", false)]
-    #[case::over("2026-04-02", "support ended on 2026-04-01", true)]
-    fn the_phase_is_that_of_the_day(#[case] today: &str, #[case] want: &str, #[case] over: bool) {
+    #[case::before("2024-09-30", "Full support from 2024-10-01")]
+    #[case::first_day("2024-10-01", "Full support until 2025-05-25")]
+    #[case::last_day("2025-05-25", "Full support until 2025-05-25")]
+    #[case::next_phase("2025-05-26", "Maintenance support until 2026-04-01")]
+    #[case::over("2026-04-02", "support ended on 2026-04-01")]
+    fn the_phase_is_that_of_the_day(#[case] today: &str, #[case] want: &str) {
         let found = read(&[blob()]);
         let today = today.parse().unwrap();
         assert_eq!(found[0].text(today), format!("4.17: {want}; openshift 4.17, 4.18"));
-        assert_eq!(found[0].is_over(today), over);
         assert_eq!(found[1].text(today), "4.18: support not known");
-        assert!(!found[1].is_over(today));
+        let ends = [found[0].end(), found[1].end()];
+        assert_eq!(ends, ["2026-04-01".parse().ok(), None]);
+        let excludes = |version| found[0].excludes(version);
+        assert!(excludes("4.19") && !excludes("4.18") && !found[1].excludes("4.19"));
         let covers = |version: &str| found[0].covers(&version.parse().unwrap());
         assert!(covers("4.17.3-rc.1") && !covers("4.1.7"));
     }

@@ -57,6 +57,10 @@ impl Lift {
     /// Says it in words, for the extension of this name.
     pub fn text(&self, name: &str) -> String {
         let mut text = match self {
+            // What its bundle declares besides is known once it is pulled.
+            Self::Version { version, supports: MaxVersion::NotDeclared, .. } => {
+                format!("{version} (its catalog declares no limit) lifts it")
+            }
             Self::Version { version, supports, .. } => format!("{version} ({supports}) lifts it"),
             Self::Removal => "no version in the catalogs lifts it".to_owned(),
             Self::Unread(catalog) => {

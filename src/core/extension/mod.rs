@@ -16,6 +16,7 @@ mod rollback;
 mod rollout;
 mod said;
 mod step;
+mod support;
 mod valid;
 mod window;
 
@@ -30,5 +31,6 @@ pub use rollback::{Return, RollbackError, going_back, reverted, settled_on};
 pub use rollout::{Rollout, under_way};
 pub use said::said;
 pub use step::{StepRights, issued_again, recorded_issuer};
+pub use support::supported;
 pub use valid::ValidExtension;
 pub use window::{WindowError, Windows};

@@ -139,6 +139,7 @@ mod tests {
             goal,
             update: serde_json::from_value(update.clone()).unwrap(),
             deprecations: None,
+            lifecycle: None,
             lift: None,
             notes: Vec::new(),
             notices: Vec::new(),

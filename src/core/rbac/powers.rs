@@ -118,15 +118,14 @@ impl Powers {
         for subject in subjects.into_iter().flatten() {
             let text = |key: &str| subject.get(key).and_then(Value::as_str).unwrap_or_default();
             let (whose, name) = (text("kind"), text("name"));
-            let namespace = match text("namespace") {
-                "" => place,
-                namespace => namespace,
-            };
+            // It is empty where the namespace of the bundle is not known yet.
+            let namespace = subject.get("namespace").and_then(Value::as_str).unwrap_or(place);
             let is_own = whose == "ServiceAccount" && has(objects, (whose, namespace, name));
             if is_ours && is_own {
                 continue;
             }
             let whom = match whose {
+                "ServiceAccount" if namespace.is_empty() => format!("service account {name}"),
                 "ServiceAccount" => format!("service account {namespace}/{name}"),
                 _ => format!("{} {name}", whose.to_lowercase()),
             };

@@ -1,6 +1,7 @@
 //! One rule of a Role or `ClusterRole`, as RBAC writes it.
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 
 /// The API group of roles and bindings.
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
@@ -11,7 +12,8 @@ pub(super) const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
 ///
 /// Lists keep their order. A rule that names both resources and paths grants both, though the API
 /// server refuses to store it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct PolicyRule {
     /// API groups, `""` for the core group, `*` for all.
     pub api_groups: Vec<String>,
@@ -22,6 +24,7 @@ pub struct PolicyRule {
     /// Verbs, `*` for all.
     pub verbs: Vec<String>,
     /// Paths, where a final `*` stands for any rest. Only cluster-wide rules may have them.
+    #[serde(rename = "nonResourceURLs")]
     pub non_resource_urls: Vec<String>,
 }
 
@@ -49,8 +52,8 @@ impl PolicyRule {
         }
     }
 
-    /// Returns the rule as an entry of `rules`, without its empty lists.
-    pub fn to_value(&self) -> Value {
+    /// Returns its lists that are not empty, by name, in the order of manifests.
+    pub fn lists(&self) -> impl Iterator<Item = (&'static str, &Vec<String>)> {
         let lists = [
             ("apiGroups", &self.api_groups),
             ("resources", &self.resources),
@@ -58,11 +61,13 @@ impl PolicyRule {
             ("nonResourceURLs", &self.non_resource_urls),
             ("verbs", &self.verbs),
         ];
-        let entries = lists
-            .into_iter()
-            .filter(|(_, list)| !list.is_empty())
-            .map(|(key, list)| (key.to_owned(), Value::from(list.clone())));
-        Value::Object(entries.collect::<Map<_, _>>())
+        lists.into_iter().filter(|(_, list)| !list.is_empty())
+    }
+
+    /// Returns the rule as an entry of `rules`, without its empty lists.
+    pub fn to_value(&self) -> Value {
+        let entries = self.lists().map(|(key, list)| (key.to_owned(), Value::from(list.clone())));
+        Value::Object(entries.collect())
     }
 }
 

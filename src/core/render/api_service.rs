@@ -53,7 +53,7 @@ pub(crate) fn reader_name(service: &str) -> String {
 }
 
 /// Returns the bindings of the account of each deployment that serves an API.
-pub(super) fn bindings(csv: &Csv, namespace: &str) -> Vec<Object> {
+pub fn bindings(csv: &Csv, namespace: &str) -> Vec<Object> {
     let serves = |name: &str| csv.api_services.iter().any(|it| it.deployment_name == name);
     csv.deployments
         .iter()

@@ -35,6 +35,7 @@ pub(crate) use additions::PROXY_NAMES;
 pub use additions::{
     Additions, OPERATOR_CONDITION_API, OPERATOR_CONDITIONS, ProxyVariables, UserRoles,
 };
+pub use api_service::bindings as api_service_bindings;
 pub(crate) use api_service::{READER, reader_name};
 pub use callers::{called_services, trust, without_ca};
 use certificate::certificate_requests;

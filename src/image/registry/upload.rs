@@ -32,7 +32,8 @@ impl Session {
         let content = |request: RequestBuilder| {
             request.header(CONTENT_TYPE, "application/octet-stream").body(bytes.to_vec())
         };
-        self.call(Method::PUT, &upload, content).await.map(drop)
+        let sent = self.call(Method::PUT, &upload, content).await;
+        sent.map(drop).map_err(|error| about(error, &format!("blob {digest}"), bytes))
     }
 
     /// Uploads a manifest as `version`, a tag or its digest.
@@ -45,7 +46,8 @@ impl Session {
         let manifest = self.within(&format!("manifests/{version}"))?;
         let content =
             |request: RequestBuilder| request.header(CONTENT_TYPE, media_type).body(bytes.to_vec());
-        self.call(Method::PUT, &manifest, content).await.map(drop)
+        let sent = self.call(Method::PUT, &manifest, content).await;
+        sent.map(drop).map_err(|error| about(error, &format!("manifest {version}"), bytes))
     }
 
     /// Returns the digest that a tag names, if there is one.
@@ -94,4 +96,10 @@ impl Session {
         }
         Err(self.refusal(response, authorization.as_ref()).await)
     }
+}
+
+/// Says what was sent: a registry that finds it too large may close the connection instead.
+fn about(cause: RequestError, what: &str, bytes: &[u8]) -> RequestError {
+    let note = format!("{what}, {} bytes", bytes.len());
+    RequestError::Explained { cause: Box::new(cause), note }
 }

@@ -187,9 +187,22 @@ fn next_kubernetes(current: u64, target: Option<MinorRelease>, is_openshift: boo
     }
 }
 
-/// Says on the way to a bundle if it will hold the next update of the cluster: what the catalog says of
-/// the one that a snapshot leads to.
-pub(crate) async fn warn_of_closing(cluster: &Cluster, snapshot: &ExtensionSnapshot) {
+/// Returns the release of the platform, if it has one; that it is not known is only said.
+pub(crate) async fn platform(cluster: &Cluster) -> Option<MinorRelease> {
+    let current = async {
+        let (version, _) = version(cluster).await?;
+        version.as_deref().map(release).transpose()
+    };
+    current.await.unwrap_or_else(|error| {
+        notice(&format!("note: the version of the platform is not known: {}", one_line(&error)));
+        None
+    })
+}
+
+/// Says on the way to a bundle if it will hold the next update of this platform: what the catalog says
+/// of the one that a snapshot leads to.
+pub(crate) fn warn_of_closing(platform: Option<MinorRelease>, snapshot: &ExtensionSnapshot) {
+    let Some(current) = platform else { return };
     let (question, options) = (&snapshot.question, &snapshot.options);
     let catalogs = snapshot.catalogs();
     let environment = question.environment(&catalogs, options, &snapshot.environment);
@@ -198,21 +211,8 @@ pub(crate) async fn warn_of_closing(cluster: &Cluster, snapshot: &ExtensionSnaps
     };
     let properties = selected.bundle.properties.iter();
     let max = max_declared(properties.map(|it| (it.kind.as_str(), it.value.as_str())));
-    let current = async {
-        let (version, _) = version(cluster).await?;
-        version.as_deref().map(release).transpose()
-    };
-    match current.await {
-        Ok(Some(current)) => {
-            if let Some(warning) = closing(current, &selected.bundle.name, max) {
-                notice(&format!("warning: {warning}"));
-            }
-        }
-        Ok(None) => {}
-        Err(error) => notice(&format!(
-            "note: whether it holds the next update of the cluster is not known: {}",
-            one_line(&error)
-        )),
+    if let Some(warning) = closing(current, &selected.bundle.name, max) {
+        notice(&format!("warning: {warning}"));
     }
 }
 

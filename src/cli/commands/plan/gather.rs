@@ -37,6 +37,7 @@ use serde_json::Value;
 
 use crate::bundle_source::load_image;
 use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
+use crate::commands::cluster_check::platform;
 use crate::commands::crd_check::{live, objects_of};
 use crate::commands::rbac::live::{Question, compare};
 use crate::managed;
@@ -112,7 +113,7 @@ pub(crate) async fn make(
         let course = question.course(&catalogs, &environment, options);
         course.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?
     };
-    let deprecations = warn_of_deprecation(&snapshot);
+    let deprecations = warn_of_deprecation(&snapshot, platform(cluster)).await;
     let valid = ValidExtension::of(extension).context("it names no package")?;
     let state = cluster.state().await?;
     let account = state.controller().accounts().of_extension(extension);

@@ -1,6 +1,7 @@
 //! The cells of a table, and what they are made of.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, UpdateStatus};
@@ -17,6 +18,8 @@ pub(super) const HEADERS: [&str; 7] =
     ["NAME", "NAMESPACE", "PACKAGE", "VERSION", "READY", "UPDATE", "HELD BY"];
 /// What follows the state of an extension whose catalog calls it deprecated.
 const DEPRECATED: &str = " (deprecated)";
+/// What follows the state of an extension whose version is not supported.
+const UNSUPPORTED: &str = " (unsupported)";
 
 /// `True`, or in one word why not.
 pub(super) fn ready(extension: &ClusterExtension) -> &str {
@@ -61,6 +64,9 @@ pub(super) fn cells(extension: &ClusterExtension) -> Vec<String> {
     let mut ready = ready(extension).to_owned();
     if deprecated(extension).is_some() {
         ready.push_str(DEPRECATED);
+    }
+    if support(extension).is_some_and(|found| found.status == status::FALSE) {
+        ready.push_str(UNSUPPORTED);
     }
     let spec = extension.spec.as_ref();
     vec![
@@ -108,6 +114,11 @@ pub(super) fn deprecated(extension: &ClusterExtension) -> Option<&str> {
     let conditions = &extension.status.as_ref()?.conditions;
     let found = find(conditions, types::DEPRECATED)?;
     (found.status == status::TRUE).then_some(&found.message)
+}
+
+/// Until when and where its version is supported, as far as that is known.
+pub(super) fn support(extension: &ClusterExtension) -> Option<&Condition> {
+    find(&extension.status.as_ref()?.conditions, types::SUPPORTED)
 }
 
 /// A span as kubectl prints ages: its largest unit.

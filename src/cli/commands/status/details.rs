@@ -12,7 +12,7 @@ use olm_core::extension::holds::advice;
 use olm_core::revision::{BundleRecord, Origin, is_of_classic, states};
 use olm_core::status::find;
 
-use super::columns::{deprecated, held_by, package, ready, update};
+use super::columns::{deprecated, held_by, package, ready, support, update};
 use super::document::{Happened, Status, document};
 use crate::cluster::Cluster;
 use crate::commands::catalog;
@@ -208,6 +208,7 @@ pub(super) fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValue
     );
     let deprecated = deprecated(extension).unwrap_or_default();
     sheet.lines("Deprecated", deprecated.lines().map(plain).filter(|line| !line.is_empty()));
+    sheet.lines("Support", support(extension).map(|found| plain(&found.message)));
     let held = held_by(extension);
     sheet.lines("Held by", (!held.is_empty()).then(|| held.join(", ")));
     sheet.lines("Do", advice(extension));

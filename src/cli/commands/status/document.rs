@@ -1,5 +1,6 @@
 //! The answer for programs.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use olm_api::conditions::types;
 use olm_api::{BundleMetadata, ClusterExtension, RevisionStatus, UpdateStatus};
@@ -9,7 +10,7 @@ use olm_core::status::find;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::columns::{deprecated, held_by, ready, update};
+use super::columns::{deprecated, held_by, ready, support, update};
 use crate::document::Unknown;
 use crate::offers::Listed;
 
@@ -42,6 +43,9 @@ pub(crate) struct Row {
     update: Option<UpdateStatus>,
     /// What its catalog says of the deprecation of what is followed or installed.
     deprecated: Option<String>,
+    /// Until when and where the installed version is supported, as far as its catalog tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    support: Option<Support>,
     /// What holds the update, or the rollout that is under way, a word each.
     held_by: Vec<&'static str>,
     /// Commands that lead on.
@@ -75,6 +79,24 @@ struct Ready {
     message: Option<String>,
     /// Since when it is so.
     since: Option<String>,
+}
+
+/// Condition `Supported`.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Support {
+    /// `True` or `False`.
+    status: String,
+    /// Why, in one word.
+    reason: String,
+    /// The phase of support, and the platforms.
+    message: String,
+}
+
+impl From<&Condition> for Support {
+    fn from(found: &Condition) -> Self {
+        let (status, reason) = (found.status.clone(), found.reason.clone());
+        Self { status, reason, message: found.message.clone() }
+    }
 }
 
 /// An Event about an extension.
@@ -118,6 +140,7 @@ fn row(extension: &ClusterExtension) -> Row {
         },
         update: update(extension).cloned(),
         deprecated: deprecated(extension).map(str::to_owned),
+        support: support(extension).map(Support::from),
         todo: advice(extension),
         held_by: held_by(extension),
         revisions: seen.map(|status| status.active_revisions.clone()),

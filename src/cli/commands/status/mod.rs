@@ -177,11 +177,13 @@ mod tests {
         [
             json!({"metadata": {"name": "well", "creationTimestamp": made}, "spec": spec,
                 "status": {"install": installed,
-                    "conditions": [condition("Ready", "True", "Succeeded", "")]}}),
+                    "conditions": [condition("Ready", "True", "Succeeded", ""),
+                        condition("Supported", "False", "SupportEnded", "over")]}}),
             json!({"metadata": {"name": "held", "creationTimestamp": made,
                     "annotations": {"policy.olm.operatorframework.io/paused": "true"}},
                 "spec": spec, "status": {"install": installed, "update": update("NextMajorHeld"),
-                    "conditions": [condition("Ready", "True", "Succeeded", "")]}}),
+                    "conditions": [condition("Ready", "True", "Succeeded", ""),
+                        condition("Supported", "True", "Supported", "1.0: Full until 2026-06-30")]}}),
             json!({"metadata": {"name": "poor", "creationTimestamp": made}, "spec": spec,
                 "status": {"conditions": [
                     condition("Ready", "False", "PermissionsMissing", "lacks rights"),

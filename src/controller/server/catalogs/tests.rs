@@ -345,13 +345,8 @@ fn certificate(folder: &std::path::Path) -> (std::path::PathBuf, std::path::Path
     (certificate, key, made.cert.pem())
 }
 
-// catalogs.md H13, stack.md case 9
-#[tokio::test]
-async fn a_replaced_certificate_serves_new_connections() {
-    let folder = tempfile::tempdir().unwrap();
-    let (certificate_file, key_file, first) = certificate(folder.path());
-    let mut certificates =
-        CertificateFiles::load(&certificate_file, &key_file, CurrentProfile::default()).unwrap();
+/// Serves nothing over TLS and returns its address.
+fn serve_tls(certificates: &CertificateFiles) -> String {
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
     let serving = certificates.certificates();
@@ -359,10 +354,38 @@ async fn a_replaced_certificate_serves_new_connections() {
         let routes = Router::new();
         serve(listener, Some(&serving), routes, std::future::pending()).await
     });
+    url
+}
+
+/// Returns a client that trusts this certificate alone.
+fn trusting(pem: &str) -> reqwest::Client {
+    let root = reqwest::Certificate::from_pem(pem.as_bytes()).unwrap();
+    client().tls_certs_only([root]).build().unwrap()
+}
+
+// deploying.md 5.4
+#[tokio::test]
+async fn a_large_request_is_refused_over_tls_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key, pem) = certificate(folder.path());
+    let certificates = CertificateFiles::load(&certificate, &key, CurrentProfile::default());
+    let url = serve_tls(&certificates.unwrap());
+    let sent = trusting(&pem).post(&url).body(vec![b'x'; 1024 * 1024]).send().await.unwrap();
+    assert_eq!(sent.status(), http::StatusCode::PAYLOAD_TOO_LARGE);
+    let text = sent.bytes().await.unwrap();
+    assert_eq!(text, "the body of the request is larger than 65536 bytes\n");
+}
+
+// catalogs.md H13, stack.md case 9
+#[tokio::test]
+async fn a_replaced_certificate_serves_new_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate_file, key_file, first) = certificate(folder.path());
+    let mut certificates =
+        CertificateFiles::load(&certificate_file, &key_file, CurrentProfile::default()).unwrap();
+    let url = serve_tls(&certificates);
     let reaches = async |pem: &str| {
-        let root = reqwest::Certificate::from_pem(pem.as_bytes()).unwrap();
-        let client = client().tls_certs_only([root]).build().unwrap();
-        let sent = client.get(&url).send().await;
+        let sent = trusting(pem).get(&url).send().await;
         sent.map(|response| response.version())
     };
     assert_eq!(reaches(&first).await.unwrap(), http::Version::HTTP_11);

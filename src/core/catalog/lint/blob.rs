@@ -208,6 +208,11 @@ impl Linter {
             None => self.properties(&origin, &fields),
         };
         self.long_for_a_label(&origin, Rule::Bundle);
+        if !is_subdomain(&meta.name) {
+            let name = quote(&meta.name);
+            let text = format!("{name} is not a DNS subdomain: no extension can install it");
+            self.warning(&origin, Rule::Bundle, "/name", text);
+        }
         let of =
             |wanted: &str| properties.iter().filter(move |(_, kind, _)| kind == wanted).count();
         let objects = of(property::BUNDLE_OBJECT) > 0;

@@ -130,6 +130,18 @@ fn json_has_the_same_places() {
 }
 
 #[test]
+fn a_bundle_that_no_extension_can_install_is_named() {
+    let changed = GOOD.replace("teapot.v1.2.0", "teapot.v1.2.0+2");
+    let found = findings(&[("index.yaml", &changed)]);
+    let text = "\"teapot.v1.2.0+2\" is not a DNS subdomain: no extension can install it";
+    assert!(
+        found.iter().any(|it| it.severity == Severity::Warning && it.text == text),
+        "{}",
+        printed(&found)
+    );
+}
+
+#[test]
 fn a_key_that_is_given_twice_is_named_with_its_place() {
     let twice =
         GOOD.replacen("      version: 1.1.0\n", "      version: 1.0.9\n      version: 1.1.0\n", 1);

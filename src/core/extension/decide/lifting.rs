@@ -181,6 +181,15 @@ mod tests {
         );
     }
 
+    // applying.md 9.7: its bundle may declare one
+    #[test]
+    fn what_declares_no_limit_is_only_said_of_the_catalog() {
+        let (version, supports) = ("1.1.0".to_owned(), MaxVersion::NotDeclared);
+        let lift = Lift::Version { version, supports, step: Step::Itself };
+        let want = "1.1.0 (its catalog declares no limit) lifts it and is applied automatically";
+        assert_eq!(lift.text("quay"), want);
+    }
+
     // applying.md 9.7
     #[test]
     fn what_no_edge_leads_to_has_to_be_forced() {

@@ -10,11 +10,12 @@ use olm_api::conditions;
 use olm_api::{CatalogFilter, ClusterObjectSet, UpdateStatus};
 
 use super::content::content_changed;
-use super::deprecation::deprecations;
+use super::deprecation::{counting, deprecations};
 use super::lift::Lift;
 use super::policy::{CatalogMove, Policy};
 use super::rollout::Rollout;
 use crate::bundle::is_subdomain;
+use crate::catalog::Lifecycle;
 use crate::error::{Classify, Disposition};
 use crate::explain::{Headline, explain};
 use crate::resolve::{
@@ -112,6 +113,8 @@ pub struct Answer {
     pub update: Option<UpdateStatus>,
     /// What is deprecated; nothing when it is not clear which catalog counts.
     pub deprecations: Option<Deprecations>,
+    /// Until when and where the installed version is supported, as far as that catalog tells.
+    pub lifecycle: Option<Lifecycle>,
     /// What lifts the hold on updates of the platform, where that was asked.
     pub lift: Option<Lift>,
     /// What `Ready` explains besides.
@@ -264,10 +267,15 @@ impl Question {
         options: &Options,
         resolution: &Resolution<'_>,
     ) -> Answer {
+        let package = counting(resolution, catalogs, &self.filter.package_name);
+        let installed = self.installed.as_ref().and_then(BundleRecord::version_release);
+        let lifecycle = package.zip(installed);
+        let lifecycle = lifecycle.and_then(|(package, it)| package.lifecycle_of(&it.version));
         let mut answer = Answer {
             goal: Err(DecisionError::NoContent),
             update: self.update(catalogs, options, resolution),
-            deprecations: deprecations(resolution, catalogs, &self.filter.package_name),
+            deprecations: package.map(deprecations),
+            lifecycle: lifecycle.cloned(),
             lift: None,
             notes: Vec::new(),
             notices: Vec::new(),

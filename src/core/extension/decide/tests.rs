@@ -368,6 +368,22 @@ fn a_deprecated_bundle_gives_way_at_once() {
     assert!(gives_way.notes.iter().any(|note| note.message.ends_with(want)), "{gives_way:?}");
 }
 
+// api.md 4.5
+#[test]
+fn the_support_is_that_of_the_installed_version() {
+    let version = |name: &str| json!({"name": name, "phases": []});
+    let blob = json!({"schema": "io.openshift.operators.lifecycles.v1alpha1", "package": "kettle",
+        "versions": [version("1.0"), version("1.1")]});
+    let content = content_with(&["1.0.0", "1.1.0"], true, Some(blob));
+    let of = |installed| {
+        let answer = answer(&question(installed, &[]), Some(&content));
+        answer.lifecycle.map(|lifecycle| lifecycle.name)
+    };
+    assert_eq!(of(Some("1.0.0")).as_deref(), Some("1.0"));
+    assert_eq!(of(Some("1.1.0")).as_deref(), Some("1.1"));
+    assert_eq!(of(None), None);
+}
+
 #[test]
 fn the_deciding_request_is_that_of_the_approved_version() {
     let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
