@@ -17,7 +17,8 @@ use olm_core::extension::{Goal, Policy, Source, desired, forced_step, plan_diges
 use olm_core::object::Object;
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{
-    BundleRecord, Change, Desired, Origin, changed_by, is_rolled_out, passed_over, states,
+    BundleRecord, Change, Desired, Origin, changed_by, is_of_classic, is_rolled_out, passed_over,
+    states,
 };
 use olm_core::status::{Note, Statement};
 use olm_image::Resolved;
@@ -26,7 +27,6 @@ use super::Attempt;
 use super::certificates::Certificates;
 use super::content::Content;
 use super::error::{ContentError, ExtensionError};
-use super::takeover::is_of_classic;
 use crate::account::Known;
 use crate::backoff::jittered;
 use crate::revision::{complete_content, newest, plan_revision, without_content, write_revision};
