@@ -154,7 +154,7 @@ test-control-plane: built ## Tests on a real kube-apiserver, etcd and registry (
 
 # Those that wait for many minutes have targets of their own. The short form is one of each point; what
 # of the manifests is not in it is in `make test-image`.
-LONG := --skip under_load_fail_no_request --skip a_roll_out_that_fails --skip a_bad_update_on_the_way
+LONG := --skip classic::itself --skip under_load_fail_no_request --skip a_roll_out_that_fails --skip a_bad_update_on_the_way
 SOME := takeover:: catalog_holds:: crd_changes:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence::
 
 .PHONY: test-full
@@ -232,6 +232,11 @@ scale: built ## Measure many extensions: installed, at rest, and when the contro
 .PHONY: test-deadlines
 test-deadlines: built ## The tests that wait for the deadline of a rollout, ten minutes at least (about 15 minutes)
 	$(CONTROL_PLANE) --ignored a_roll_out_that_fails a_bad_update_on_the_way
+
+.PHONY: test-classic
+test-classic: built ## Operators move while OLM Classic itself runs, built from its Go module (some minutes the first time)
+	@hack/tools.sh classic
+	OLM_CLASSIC="$(CURDIR)/target/tools/classic/olm" $(CONTROL_PLANE) --ignored --nocapture classic::itself
 
 .PHONY: measure-pod
 # The requests of config/manager are to hold what this prints.

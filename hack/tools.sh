@@ -51,6 +51,17 @@ library() { # target of Rust
   }
 }
 
+classic() { # OLM Classic and its CRDs, from its Go module
+  local module=github.com/operator-framework/operator-lifecycle-manager version=v0.46.0 folder
+  [[ -x $tools/classic/olm ]] && return
+  tell "OLM Classic (some minutes)"
+  folder=$(go mod download -json "$module@$version" | sed -n 's/^.*"Dir": "\(.*\)",\{0,1\}$/\1/p')
+  mkdir -p "$tools/classic"
+  cp -rT "$folder/deploy/chart/crds" "$tools/classic/crds"
+  chmod -R u+w "$tools/classic/crds"
+  CGO_ENABLED=0 GOBIN=$tools/classic go install -trimpath "$module/cmd/olm@$version"
+}
+
 for tool in "$@"; do
   case $tool in
     --list) printf '%s\n' cargo-zigbuild zig shellcheck actionlint cargo-deny cargo-fuzz inferno-flamegraph mdbook \
@@ -77,6 +88,7 @@ for tool in "$@"; do
       ;;
     perf) by_root perf linux-perf ;;
     promtool) by_root promtool prometheus ;;
+    classic) classic ;;
     *)
       echo "hack/tools.sh: $tool is not a tool it knows" >&2
       exit 2

@@ -7,11 +7,13 @@
 
 mod access;
 mod objects;
+mod subscription;
 
+use std::path::Path;
 use std::time::Duration;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cluster::ControlPlane;
 use crate::package::Bundle;
@@ -48,6 +50,20 @@ pub struct Operator<'a> {
     pub targets: &'a [&'a str],
     /// The operator wrote its `OperatorCondition`.
     pub conditions: bool,
+    /// Variables in the Subscription.
+    pub variables: &'a [(&'a str, &'a str)],
+    /// The proxies of the cluster, for operators whose Subscription sets none.
+    pub proxies: &'a [(&'a str, &'a str)],
+    /// Upgrades are approved by a person, and one to this version waits for that.
+    pub waiting: Option<&'a str>,
+}
+
+impl<'a> Operator<'a> {
+    /// An operator with nothing besides.
+    pub fn new(scene: &'a Scene, bundle: &'a Bundle, targets: &'a [&'a str]) -> Self {
+        let (variables, proxies) = (&[], &[]);
+        Self { scene, bundle, targets, conditions: false, variables, proxies, waiting: None }
+    }
 }
 
 /// Puts the CRDs of Classic on a cluster, and the namespace of its catalogs.
@@ -57,8 +73,27 @@ pub async fn prepare(plane: &ControlPlane) {
         requests.apply(&definition(kind, plural, version));
     }
     let file = "config/components/operator-conditions/operators.coreos.com_operatorconditions.yaml";
-    let text = std::fs::read_to_string(paths::repository().join(file)).expect("a CRD");
-    olm_core::yaml::to_json(&text).expect("YAML").iter().for_each(|crd| requests.apply(crd));
+    apply_file(plane, &paths::repository().join(file));
+    established(plane).await;
+}
+
+/// The same with Classic's own CRDs, each in a file of this folder.
+pub async fn prepare_with(plane: &ControlPlane, crds: &Path) {
+    for file in std::fs::read_dir(crds).expect("a folder") {
+        apply_file(plane, &file.expect("a file").path());
+    }
+    established(plane).await;
+}
+
+fn apply_file(plane: &ControlPlane, file: &Path) {
+    let text = std::fs::read_to_string(file).expect("a CRD");
+    let crds = olm_core::yaml::to_json(&text).expect("YAML");
+    crds.iter().for_each(|crd| plane.requests().apply(crd));
+}
+
+/// Makes the namespace of catalogs, and waits until the kinds are served.
+async fn established(plane: &ControlPlane) {
+    let requests = plane.requests();
     let name = json!({"name": CATALOGS});
     requests.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": name}));
     let plurals = KINDS.map(|(_, plural, _)| plural);
@@ -144,7 +179,8 @@ impl Drop for CleanUp {
 
 impl CleanUp {
     /// Begins: what carries the owner labels of a `ClusterServiceVersion` that is being deleted is
-    /// deleted, then its finalizer is removed; copies go with it.
+    /// deleted, then its finalizer is removed; copies go with it. An `APIService` whose labels name one
+    /// that is gone is deleted, and the label of an `OperatorGroup` that is gone is removed.
     pub fn start(plane: &'static ControlPlane) -> Self {
         Self(tokio::spawn(async move {
             loop {
@@ -164,12 +200,59 @@ fn dangles(csv: &Value, all: &[Value]) -> bool {
     !from.is_null() && !all.iter().any(is)
 }
 
+/// Deletes an `APIService` if its labels still name a `ClusterServiceVersion` that is gone.
+fn clean_up_service(plane: &ControlPlane, name: &str, csvs: &[Value]) {
+    let Some(found) = plane.requests().read("apiservice", "", name) else { return };
+    let labels = &found["metadata"]["labels"];
+    let is = |csv: &Value| {
+        csv["metadata"]["name"] == labels["olm.owner"]
+            && csv["metadata"]["namespace"] == labels["olm.owner.namespace"]
+    };
+    if labels["olm.owner.kind"] == "ClusterServiceVersion" && !csvs.iter().any(is) {
+        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+        let _ = plane.requests().send(Method::DELETE, &path, JSON, None);
+    }
+}
+
+/// Removes the labels of groups that are gone from namespaces.
+fn clean_up_labels(plane: &ControlPlane) {
+    const LABEL: &str = "olm.operatorgroup.uid/";
+    let get = |path: &str| {
+        let list = plane.requests().send(Method::GET, path, JSON, None).ok()?;
+        list["items"].as_array().cloned()
+    };
+    // The namespaces first: a group is there before its label.
+    let Some(namespaces) = get("/api/v1/namespaces") else { return };
+    let Some(groups) = get(&format!("/apis/{GROUP}/v1/operatorgroups")) else { return };
+    for namespace in namespaces {
+        let labels = namespace["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+        let gone = labels.keys().filter(|label| {
+            let uid = label.strip_prefix(LABEL);
+            uid.is_some_and(|uid| groups.iter().all(|group| group["metadata"]["uid"] != uid))
+        });
+        let gone: Map<String, Value> = gone.map(|label| (label.clone(), Value::Null)).collect();
+        if gone.is_empty() {
+            continue;
+        }
+        let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
+        let change = json!({"metadata": {"labels": gone}});
+        let path = format!("/api/v1/namespaces/{name}");
+        let _ = plane.requests().send(Method::PATCH, &path, JSON, Some(&change));
+    }
+}
+
 fn clean_up(plane: &ControlPlane) {
     let requests = plane.requests();
+    let services = "/apis/apiregistration.k8s.io/v1/apiservices?labelSelector=olm.owner";
+    let services = requests.send(Method::GET, services, JSON, None).unwrap_or_default();
     let all = format!("/apis/{GROUP}/v1alpha1/clusterserviceversions");
     // The control plane may be ending.
     let Ok(list) = requests.send(Method::GET, &all, JSON, None) else { return };
     let csvs = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for service in services["items"].as_array().into_iter().flatten() {
+        clean_up_service(plane, service["metadata"]["name"].as_str().unwrap_or_default(), csvs);
+    }
+    clean_up_labels(plane);
     for csv in csvs {
         let metadata = &csv["metadata"];
         let text = |key: &str| metadata[key].as_str().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! kubectl-olm, as the administrator of a control plane.
 
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -37,11 +38,16 @@ pub fn checked(out: Output) -> Output {
 
 /// Returns `kubectl olm` for a control plane.
 pub fn command(plane: &ControlPlane, args: &[&str]) -> Command {
+    command_with(plane, &plane.addresses.kubeconfig, args)
+}
+
+/// The same with another kubeconfig.
+pub fn command_with(plane: &ControlPlane, kubeconfig: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(paths::built("kubectl-olm"));
     command
         .args(args)
         .arg("--kubeconfig")
-        .arg(&plane.addresses.kubeconfig)
+        .arg(kubeconfig)
         .env_remove("KUBECONFIG")
         .env("XDG_CACHE_HOME", plane.addresses.dir.join("cache"))
         .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf);

@@ -131,7 +131,8 @@ fn role(making: &Making<'_>, metadata: &Value, rules: &Value, account: &str) {
         "roleRef": reference, "subjects": subjects}));
 }
 
-/// Makes what lets the pods of a webhook server read its certificate and ask about callers.
+/// Makes what lets the pods of a server read its certificate and ask about callers. The last binding
+/// names no owner.
 pub(super) fn of_a_server(making: &Making<'_>, service: &str, account: &str) {
     let certificate = format!("{service}-cert");
     let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"],
@@ -147,7 +148,7 @@ pub(super) fn of_a_server(making: &Making<'_>, service: &str, account: &str) {
         "subjects": subjects}));
     making.make(&json!({"apiVersion": api, "kind": "RoleBinding",
         "metadata": {"name": format!("{service}-auth-reader"), "namespace": "kube-system",
-            "labels": making.labels(&json!({}))},
+            "labels": {"olm.managed": "true"}},
         "roleRef": {"apiGroup": RBAC, "kind": "Role",
             "name": "extension-apiserver-authentication-reader"},
         "subjects": subjects}));

@@ -10,8 +10,8 @@ use crate::cluster::ControlPlane;
 
 /// What Classic gives every `ClusterServiceVersion` that is not a copy.
 pub const FINALIZER: &str = "operators.coreos.com/csv-cleanup";
-const SINCE: &str = "2026-01-01T00:00:00Z";
-const V1ALPHA1: &str = "operators.coreos.com/v1alpha1";
+pub(super) const SINCE: &str = "2026-01-01T00:00:00Z";
+pub(super) const V1ALPHA1: &str = "operators.coreos.com/v1alpha1";
 
 /// What the objects of an operator have in common.
 pub(super) struct Making<'a> {
@@ -33,7 +33,7 @@ impl Making<'_> {
     }
 
     /// The label that marks all components of an operator.
-    fn component(&self) -> String {
+    pub(super) fn component(&self) -> String {
         let name = format!("{}.{}", self.package, self.namespace);
         let cut: String = name.chars().take(63).collect();
         format!("{GROUP}/{}", cut.trim_end_matches(['.', '-', '_']))
@@ -85,8 +85,9 @@ pub(super) fn merged(one: &Value, other: &Value) -> Value {
 }
 
 impl Operator<'_> {
-    /// Creates everything that Classic makes for the operator; its pods are not waited for.
-    pub fn install(&self) {
+    /// Begins with the objects of an operator; returns the manifests of its bundle besides the
+    /// `ClusterServiceVersion`.
+    fn making(&self) -> (Making<'_>, Vec<Value>) {
         let plane = self.scene.cluster.plane;
         let (name, namespace) = (self.scene.package.name(), self.scene.name.clone());
         let files = self.scene.package.bundle_files(self.bundle);
@@ -98,10 +99,29 @@ impl Operator<'_> {
         if targets.is_empty() {
             targets.push(String::new());
         }
-        let mut making = Making { plane, namespace, package: name, csv: csvs[0].clone(), targets };
+        (Making { plane, namespace, package: name, csv: csvs[0].clone(), targets }, others)
+    }
+
+    /// Creates what the catalog operator of Classic makes, for Classic itself to install.
+    pub fn present(&self) {
+        let (mut making, others) = self.making();
+        let group = self.group(&making);
+        self.subscription(&making);
+        self.crds(&making, &others);
+        let mut csv = version(&making, &group);
+        csv["spec"]["displayName"] = json!("Buoy");
+        csv.as_object_mut().expect("an object").remove("status");
+        making.csv = making.make(&csv);
+        access::permissions(&making);
+    }
+
+    /// Creates everything that Classic makes for the operator; its pods are not waited for.
+    pub fn install(&self) {
+        let plane = self.scene.cluster.plane;
+        let (mut making, others) = self.making();
         self.source(&making);
         let group = self.group(&making);
-        let plan = subscription(&making);
+        let plan = self.subscription(&making);
         making.csv = making.make(&version(&making, &group));
         copies(&making);
         self.crds(&making, &others);
@@ -113,7 +133,8 @@ impl Operator<'_> {
         });
         access::permissions(&making);
         let served = self.served(&making);
-        deployments(&making, &served);
+        self.deployments(&making, &served);
+        api_services(&making, &served);
         webhooks(&making, &served, &group);
         self.condition(&making);
         access::of_users(&making, &group);
@@ -154,9 +175,15 @@ impl Operator<'_> {
             }
         };
         let package = self.scene.package.name();
-        put(V1ALPHA1, "Subscription", &package, &subscribed(namespace, &csv, &plan));
+        put(V1ALPHA1, "Subscription", &package, &self.subscribed(&csv, &plan));
         put(V1ALPHA1, "ClusterServiceVersion", &csv, &succeeded());
         put(&v1, "OperatorGroup", &group, &json!({"namespaces": targets, "lastUpdated": SINCE}));
+        let kind = format!("operatorgroups.{GROUP}");
+        let group = plane.requests().read(&kind, namespace, &group).expect("the group");
+        self.label_targets(&group);
+        let kind = format!("subscriptions.{GROUP}");
+        let subscription = plane.requests().read(&kind, namespace, &package);
+        self.wait(&subscription.expect("the Subscription"));
     }
 
     fn source(&self, making: &Making<'_>) {
@@ -183,12 +210,50 @@ impl Operator<'_> {
                 "annotations": {"olm.providedAPIs": apis}},
             "spec": spec,
             "status": {"namespaces": making.targets, "lastUpdated": SINCE}}));
+        self.label_targets(&group);
+        group
+    }
+
+    /// Labels the namespaces that a group targets.
+    fn label_targets(&self, group: &Value) {
         let label = format!("olm.operatorgroup.uid/{}", text(&group["metadata"]["uid"]));
         let change = json!({"metadata": {"labels": {label: ""}}});
         for target in self.targets {
-            making.plane.requests().merge("namespace", "", target, &change);
+            self.scene.cluster.plane.requests().merge("namespace", "", target, &change);
         }
-        group
+    }
+
+    fn deployments(&self, making: &Making<'_>, served: &[(String, String)]) {
+        let mut given = variables(self.variables);
+        // One proxy in the Subscription replaces all of the cluster.
+        if self.variables.iter().all(|(name, _)| !name.ends_with("_PROXY")) {
+            given.extend(variables(self.proxies));
+        }
+        given.push(json!({"name": "OPERATOR_CONDITION_NAME", "value": making.csv_name()}));
+        let deployments = making.csv["spec"]["install"]["spec"]["deployments"].as_array();
+        for deployment in deployments.expect("a list") {
+            let name = text(&deployment["name"]);
+            let mut spec = deployment["spec"].clone();
+            spec["revisionHistoryLimit"] = json!(1);
+            let template = &mut spec["template"];
+            let annotations = &template["metadata"]["annotations"];
+            let annotations = merged(annotations, &making.csv["metadata"]["annotations"]);
+            template["metadata"]["annotations"] = annotations;
+            let certificate = served.iter().find(|(called, _)| called == name);
+            if let Some((_, certificate)) = certificate {
+                template["metadata"]["annotations"]["olmcahash"] = json!(hash(certificate));
+                mount(&mut template["spec"], &format!("{name}-service-cert"));
+            }
+            for container in template["spec"]["containers"].as_array_mut().expect("a list") {
+                container["env"] = json!(given);
+            }
+            let labels = merged(
+                &making.owner_labels(&making.namespace),
+                &json!({"olm.deployment-spec-hash": hash(&spec.to_string())}),
+            );
+            making.make(&json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": making.owned(name, &labels), "spec": spec}));
+        }
     }
 
     fn crds(&self, making: &Making<'_>, manifests: &[Value]) {
@@ -210,13 +275,13 @@ impl Operator<'_> {
     /// name of the Deployment with the certificate.
     fn served(&self, making: &Making<'_>) -> Vec<(String, String)> {
         let mut served: Vec<(String, String)> = Vec::new();
-        for webhook in &self.bundle.webhooks {
-            let deployment = text(&webhook["deploymentName"]).to_owned();
+        for definition in self.bundle.webhooks.iter().chain(&self.bundle.api_services) {
+            let deployment = text(&definition["deploymentName"]).to_owned();
             if served.iter().any(|(known, _)| *known == deployment) {
                 continue;
             }
             let service = format!("{deployment}-service");
-            let port = webhook["containerPort"].clone();
+            let port = definition["containerPort"].clone();
             making.make(&json!({"apiVersion": "v1", "kind": "Service",
                 "metadata": making.owned(&service, &json!({})),
                 "spec": {"selector": {"app": deployment},
@@ -253,20 +318,6 @@ impl Operator<'_> {
             "spec": spec}));
         access::of_a_condition(making, &condition, &account);
     }
-}
-
-/// Returns the status of a Subscription whose operator is installed and up to date.
-fn subscribed(namespace: &str, csv: &str, plan: &str) -> Value {
-    let source = json!({"apiVersion": V1ALPHA1, "kind": "CatalogSource", "name": namespace,
-        "namespace": CATALOGS});
-    let reference = json!({"apiVersion": V1ALPHA1, "kind": "InstallPlan", "name": plan,
-        "namespace": namespace});
-    json!({"currentCSV": csv, "installedCSV": csv, "state": "AtLatestKnown",
-        "installPlanGeneration": 1, "installPlanRef": reference, "installplan": reference,
-        "lastUpdated": SINCE,
-        "catalogHealth": [{"catalogSourceRef": source, "healthy": true, "lastUpdated": SINCE}],
-        "conditions": [{"type": "CatalogSourcesUnhealthy", "status": "False",
-            "reason": "AllCatalogSourcesHealthy", "lastTransitionTime": SINCE}]})
 }
 
 /// Returns the status of a `ClusterServiceVersion` whose operator runs.
@@ -403,48 +454,25 @@ fn webhooks(making: &Making<'_>, served: &[(String, String)], group: &Value) {
     }
 }
 
-/// Makes Subscription and `InstallPlan`; returns the name of the latter.
-fn subscription(making: &Making<'_>) -> String {
-    let (name, namespace, csv) = (&making.package, &making.namespace, making.csv_name());
-    let plan = format!("install-{}", &hash(namespace)[..5]);
-    let subscription = making.make(&json!({"apiVersion": V1ALPHA1, "kind": "Subscription",
-        "metadata": {"name": name, "namespace": namespace, "labels": {making.component(): ""}},
-        "spec": {"name": name, "channel": "stable", "source": namespace,
-            "sourceNamespace": CATALOGS, "installPlanApproval": "Automatic"},
-        "status": subscribed(namespace, csv, &plan)}));
-    making.make(&json!({"apiVersion": V1ALPHA1, "kind": "InstallPlan",
-        "metadata": {"name": plan, "namespace": namespace,
-            "labels": {making.component(): ""},
-            "ownerReferences": [owner(&subscription, false)]},
-        "spec": {"approval": "Automatic", "approved": true, "generation": 1,
-            "clusterServiceVersionNames": [csv]}}));
-    plan
+/// Has the API server serve the APIs of the operator.
+fn api_services(making: &Making<'_>, served: &[(String, String)]) {
+    let definitions = making.csv["spec"]["apiservicedefinitions"]["owned"].as_array();
+    for definition in definitions.into_iter().flatten() {
+        let deployment = text(&definition["deploymentName"]);
+        let certificate = served.iter().find(|(called, _)| called == deployment);
+        let (_, certificate) = certificate.expect("it is served");
+        let (group, version) = (text(&definition["group"]), text(&definition["version"]));
+        let labels = making.labels(&making.owner_labels(&making.namespace));
+        making.make(&json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": format!("{version}.{group}"), "labels": labels},
+            "spec": {"group": group, "version": version, "groupPriorityMinimum": 2000,
+                "versionPriority": 15, "caBundle": STANDARD.encode(certificate),
+                "service": {"namespace": making.namespace, "name": format!("{deployment}-service"),
+                    "port": definition["containerPort"]}}}));
+    }
 }
 
-fn deployments(making: &Making<'_>, served: &[(String, String)]) {
-    let deployments = making.csv["spec"]["install"]["spec"]["deployments"].as_array();
-    for deployment in deployments.expect("a list") {
-        let name = text(&deployment["name"]);
-        let mut spec = deployment["spec"].clone();
-        spec["revisionHistoryLimit"] = json!(1);
-        let template = &mut spec["template"];
-        let annotations = &template["metadata"]["annotations"];
-        let annotations = merged(annotations, &making.csv["metadata"]["annotations"]);
-        template["metadata"]["annotations"] = annotations;
-        let certificate = served.iter().find(|(called, _)| called == name);
-        if let Some((_, certificate)) = certificate {
-            template["metadata"]["annotations"]["olmcahash"] = json!(hash(certificate));
-            mount(&mut template["spec"], &format!("{name}-service-cert"));
-        }
-        for container in template["spec"]["containers"].as_array_mut().expect("a list") {
-            container["env"] =
-                json!([{"name": "OPERATOR_CONDITION_NAME", "value": making.csv_name()}]);
-        }
-        let labels = merged(
-            &making.owner_labels(&making.namespace),
-            &json!({"olm.deployment-spec-hash": hash(&spec.to_string())}),
-        );
-        making.make(&json!({"apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": making.owned(name, &labels), "spec": spec}));
-    }
+/// Returns variables as containers have them.
+pub(super) fn variables(given: &[(&str, &str)]) -> Vec<Value> {
+    given.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
 }

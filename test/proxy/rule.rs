@@ -131,6 +131,7 @@ pub struct Rule {
     path: Option<String>,
     query: Option<String>,
     user: Option<String>,
+    stored: bool,
     fault: Fault,
     scope: Scope,
 }
@@ -173,6 +174,7 @@ impl Rule {
             path: None,
             query: None,
             user: None,
+            stored: false,
             fault: Fault::Status(500, None),
             scope: Scope::Always,
         }
@@ -217,6 +219,13 @@ impl Rule {
     #[must_use]
     pub fn user(mut self, user: &str) -> Self {
         self.user = Some(user.to_owned());
+        self
+    }
+
+    /// Only requests that store something: neither dry runs nor reviews.
+    #[must_use]
+    pub fn stored(mut self) -> Self {
+        self.stored = true;
         self
     }
 
@@ -320,6 +329,8 @@ impl Rule {
             && is(&self.user, &asked.user)
             && self.path.as_ref().is_none_or(|path| asked.path.starts_with(path))
             && self.query.as_ref().is_none_or(|text| asked.query.contains(text))
+            && !(self.stored
+                && (asked.query.contains("dryRun=") || asked.resource.ends_with("reviews")))
     }
 
     /// Says whether the rule strikes a matching request; counts down or draws a random number.
@@ -398,6 +409,7 @@ mod tests {
             (Rule::any().path("/apis"), false),
             (Rule::any().query("resourceVersion=0"), true),
             (Rule::any().query("watch"), false),
+            (Rule::any().stored(), true),
             (Rule::any().user("someone"), true),
             (Rule::any().user(""), false),
         ];

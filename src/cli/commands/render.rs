@@ -137,6 +137,11 @@ impl Rendering {
         }
     }
 
+    /// Returns the same with these proxies.
+    pub(crate) fn with_proxies(self, proxy: ProxyVariables) -> Self {
+        Self { proxy, ..self }
+    }
+
     /// Returns how the bundles of a new extension, by default named after its package, are rendered:
     /// on a cluster as its controller does without annotations.
     pub(crate) async fn of_new(

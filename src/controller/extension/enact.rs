@@ -19,7 +19,8 @@ use olm_core::extension::{
 use olm_core::object::Object;
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{
-    BundleRecord, Change, Desired, Origin, changed_by, is_rolled_out, passed_over, states,
+    BundleRecord, Change, Desired, Origin, changed_by, is_of_classic, is_rolled_out, passed_over,
+    states,
 };
 use olm_core::status::{Note, Statement};
 use olm_image::Resolved;
@@ -28,7 +29,6 @@ use super::Attempt;
 use super::certificates::Certificates;
 use super::content::BundleContent;
 use super::error::{ContentError, ExtensionError};
-use super::takeover::is_of_classic;
 use crate::account::Known;
 use crate::backoff::jittered;
 use crate::revision::{complete_content, newest, plan_revision, without_content, write_revision};

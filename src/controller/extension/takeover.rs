@@ -12,7 +12,9 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use olm_api::keys::{label, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet, ClusterObjectSetStatus};
 use olm_core::helm::{self, Index};
-use olm_core::revision::{Change, bundle_version, has_succeeded, is_orphaned, is_rolled_out};
+use olm_core::revision::{
+    Change, bundle_version, has_succeeded, is_of_classic, is_orphaned, is_rolled_out,
+};
 use olm_core::status::object_set::migrated;
 use olm_core::uninstall::{UninstallPolicy, left_to_helm};
 
@@ -170,12 +172,6 @@ impl Attempt<'_> {
 
 fn is_migrated(set: &ClusterObjectSet) -> bool {
     set.labels().contains_key(label::MIGRATED_FROM_HELM) || is_of_classic(set)
-}
-
-/// Says whether a revision holds what OLM Classic installed: it stays as it is until another version
-/// replaces it, so that no pod restarts.
-pub(super) fn is_of_classic(set: &ClusterObjectSet) -> bool {
-    set.labels().contains_key(label::MIGRATED_FROM_CLASSIC)
 }
 
 fn of_type(secrets: Vec<Secret>, type_: &str) -> impl Iterator<Item = Secret> {

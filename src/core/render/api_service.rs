@@ -15,7 +15,8 @@ const PRIORITIES: [i64; 2] = [2000, 15];
 /// Lets a server ask whose a token is and what its owner may do.
 const DELEGATOR: &str = "system:auth-delegator";
 /// Lets a server read which front proxies it may believe, and where that is written.
-const READER: (&str, &str) = ("kube-system", "extension-apiserver-authentication-reader");
+pub(crate) const READER: (&str, &str) =
+    ("kube-system", "extension-apiserver-authentication-reader");
 
 /// Returns an APIService for each definition; those of one API are equal.
 pub(super) fn api_services(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
@@ -46,6 +47,11 @@ fn api_service(definition: &ApiServiceDefinition, options: &RenderOptions) -> Ob
     api
 }
 
+/// Returns the name of the binding to [`READER`] of the account behind a Service.
+pub(crate) fn reader_name(service: &str) -> String {
+    format!("{service}-auth-reader")
+}
+
 /// Returns the bindings of the account of each deployment that serves an API.
 pub fn bindings(csv: &Csv, namespace: &str) -> Vec<Object> {
     let serves = |name: &str| csv.api_services.iter().any(|it| it.deployment_name == name);
@@ -58,7 +64,7 @@ pub fn bindings(csv: &Csv, namespace: &str) -> Vec<Object> {
             let (place, reader) = READER;
             [
                 rbac::binding(("", &format!("{service}-{DELEGATOR}")), DELEGATOR, account),
-                rbac::binding((place, &format!("{service}-auth-reader")), reader, account),
+                rbac::binding((place, &reader_name(&service)), reader, account),
             ]
         })
         .collect()

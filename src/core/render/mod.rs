@@ -36,12 +36,14 @@ pub use additions::{
     Additions, OPERATOR_CONDITION_API, OPERATOR_CONDITIONS, ProxyVariables, UserRoles,
 };
 pub use api_service::bindings as api_service_bindings;
+pub(crate) use api_service::{READER, reader_name};
 pub use callers::{called_services, trust, without_ca};
 use certificate::certificate_requests;
 pub use certificate::{
     CertificateNeeds, CertificateProvider, CertificateRequest, CertificateSource, Served,
     UnknownCertificateSource, certificate_needs, choose_certificates,
 };
+pub(crate) use name::{certificate_name, service_name};
 pub use name::{hash, unique};
 
 /// Where an installation that watches another namespace gets its namespaced rights.

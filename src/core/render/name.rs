@@ -28,12 +28,12 @@ fn unique_label(base: &str, suffix: &str) -> String {
 }
 
 /// Returns the name of the Service in front of the webhooks of a deployment.
-pub(super) fn service_name(deployment: &str) -> String {
+pub(crate) fn service_name(deployment: &str) -> String {
     unique_label(&deployment.replace('.', "-"), "service")
 }
 
 /// Returns the name of a webhook Service's certificate and of the Secret that holds it.
-pub(super) fn certificate_name(service: &str) -> String {
+pub(crate) fn certificate_name(service: &str) -> String {
     unique(service, "cert")
 }
 

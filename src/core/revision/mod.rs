@@ -55,8 +55,8 @@ pub use phase::{
 };
 pub use plan::{
     Change, Desired, Extension, RETENTION, States, build, compare, fits_label, has_succeeded,
-    is_rolled_out, namespace_of, needs_patch, next_number, number_after, outdated, passed_over,
-    rebuild, referenced_secrets, revision_name, sort, states,
+    is_of_classic, is_rolled_out, namespace_of, needs_patch, next_number, number_after, outdated,
+    passed_over, rebuild, referenced_secrets, revision_name, sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
 pub use provider::{

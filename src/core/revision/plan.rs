@@ -119,6 +119,13 @@ pub fn states(revisions: &[ClusterObjectSet]) -> States<'_> {
     states
 }
 
+/// Says whether a revision holds what OLM Classic installed: it stays as it is until another version
+/// replaces it, so that no pod restarts.
+pub fn is_of_classic(revision: &ClusterObjectSet) -> bool {
+    let labels = revision.metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.contains_key(label::MIGRATED_FROM_CLASSIC))
+}
+
 /// Says whether a revision was ever rolled out completely.
 pub fn has_succeeded(revision: &ClusterObjectSet) -> bool {
     let conditions = revision.status.iter().flat_map(|status| &status.conditions);

@@ -1,7 +1,10 @@
-//! Operators of OLM Classic move to extensions while they run, and back.
+//! Operators of OLM Classic move to extensions while they run, and back. `fleet` has one of each kind.
 //!
 //! Classic's objects are the real ones, and so is what it deletes with a `ClusterServiceVersion`; the
 //! garbage collector of Kubernetes runs as well.
+
+mod fleet;
+mod itself;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,9 +24,10 @@ use serde_json::{Value, json};
 use crate::flags::start;
 
 const SOON: Duration = Duration::from_mins(1);
+const SUBSCRIPTION: &str = "subscriptions.operators.coreos.com";
 /// How often the plugin is killed, each time this much later.
-const KILLS: u32 = 8;
-const LATER: Duration = Duration::from_millis(100);
+const KILLS: u32 = 3;
+const LATER: Duration = Duration::from_millis(250);
 
 /// Serves the catalog of an operator, and has Classic install it.
 async fn scene(
@@ -85,9 +89,14 @@ fn alive(scene: &Scene) -> BTreeMap<String, String> {
     alive
 }
 
-/// Has Classic install an operator, a user make an object of its kind, and waits for its pod.
+/// Has Classic install an operator, and waits until it is used.
 async fn run(operator: &Operator<'_>) -> BTreeMap<String, String> {
     operator.install();
+    running(operator).await
+}
+
+/// Has a user make an object of an operator's kind, and waits for its pod.
+async fn running(operator: &Operator<'_>) -> BTreeMap<String, String> {
     let scene = operator.scene;
     wait::until(&format!("{} runs and its kind is served", scene.name), SOON, || async {
         let pods = scene.cluster.plane.requests().list("pods", &scene.name, "");
@@ -172,25 +181,50 @@ async fn may_work(operator: &Operator<'_>) {
     }
 }
 
-async fn moved(operators: &[Operator<'_>], before: &[BTreeMap<String, String>]) {
-    for (operator, before) in operators.iter().zip(before) {
-        let scene = operator.scene;
-        Extension::named(&scene.cluster.client, &scene.name).installed("1.0.0").await;
-        assert_eq!(differs(scene, before), [""; 0], "{} runs as before", scene.name);
-        let plane = scene.cluster.plane;
-        wait::until(&format!("nothing of Classic is left of {}", scene.name), SOON, || async {
-            let left = classic::left(plane, &scene.name);
-            if left.is_empty() { Ok(()) } else { Err(left) }
-        })
-        .await;
-        may_work(operator).await;
-        let deployment = scene.get("deployment", &scene.package.deployment());
-        let deployment = deployment.expect("it is there");
-        let labels = deployment["metadata"]["labels"].to_string();
-        assert!(!labels.contains("olm.owner\""), "{labels}");
-        let owners = deployment["metadata"]["ownerReferences"].to_string();
-        assert!(!owners.contains("ClusterServiceVersion"), "{owners}");
+/// Says whether webhooks of an operator are asked by a label that its group gives to namespaces.
+fn needs_group(operator: &Operator<'_>) -> bool {
+    let mut webhooks = operator.bundle.webhooks.iter();
+    !operator.targets.is_empty() && webhooks.any(|it| it["type"] != "ConversionWebhook")
+}
+
+/// Checks that an operator is an extension, runs as before, and that nothing of Classic is left.
+async fn moved(operator: &Operator<'_>, before: &BTreeMap<String, String>) {
+    let scene = operator.scene;
+    Extension::named(&scene.cluster.client, &scene.name).installed("1.0.0").await;
+    assert_eq!(differs(scene, before), [""; 0], "{} runs as before", scene.name);
+    let plane = scene.cluster.plane;
+    wait::until(&format!("nothing of Classic is left of {}", scene.name), SOON, || async {
+        let mut left = classic::left(plane, &scene.name);
+        left.retain(|it| !(needs_group(operator) && it.starts_with("OperatorGroup ")));
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
+    may_work(operator).await;
+    let deployment = scene.get("deployment", &scene.package.deployment());
+    let deployment = deployment.expect("it is there");
+    let labels = deployment["metadata"]["labels"].to_string();
+    assert!(!labels.contains("olm.owner\""), "{labels}");
+    let owners = deployment["metadata"]["ownerReferences"].to_string();
+    assert!(!owners.contains("ClusterServiceVersion"), "{owners}");
+    if !operator.bundle.webhooks.is_empty() || !operator.bundle.api_services.is_empty() {
+        let certificate = scene.get("secret", &scene.package.certificate());
+        let owners = certificate.expect("it is there")["metadata"]["ownerReferences"].to_string();
+        assert!(owners.contains("\"ClusterExtension\""), "its issuer may write it: {owners}");
     }
+}
+
+/// Checks that an operator is Classic's again and runs as before.
+async fn back(operator: &Operator<'_>, before: &BTreeMap<String, String>) {
+    let scene = operator.scene;
+    assert!(scene.get(SUBSCRIPTION, &scene.name).is_some());
+    let csv = scene.package.bundle_name("1.0.0");
+    let csv = scene.get("clusterserviceversions.operators.coreos.com", &csv);
+    let deployment = scene.get("deployment", &scene.package.deployment());
+    let owners = deployment.expect("it is there")["metadata"]["ownerReferences"].to_string();
+    assert!(owners.contains(uid(&csv.expect("it is back"))), "{owners}");
+    Extension::named(&scene.cluster.client, &scene.name).gone().await;
+    assert_eq!(differs(scene, before), [""; 0], "{} runs as before", scene.name);
+    may_work(operator).await;
 }
 
 /// Moves Subscriptions, which must succeed.
@@ -204,7 +238,7 @@ fn backup_of(folder: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_of_classic_moves_back_and_forth_and_nothing_restarts() {
+async fn operators_of_classic_move_and_come_back_and_nothing_restarts() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
     classic::prepare(plane).await;
@@ -212,70 +246,42 @@ async fn a_fleet_of_classic_moves_back_and_forth_and_nothing_restarts() {
     let _classic = CleanUp::start(plane);
     let (own, own_bundle) = scene(&cluster, "moveown", of_one_namespace).await;
     let (all, all_bundle) = scene(&cluster, "moveall", called).await;
-    let (single, single_bundle) = scene(&cluster, "movesingle", of_one_namespace).await;
-    let (two, two_bundle) = scene(&cluster, "movetwo", of_one_namespace).await;
-    let watched = "movesingle-watched";
-    plane.requests().create("namespace", "", &json!({"metadata": {"name": watched}}));
-    let (own_targets, single_targets) = ([own.name.as_str()], [watched]);
-    let two_targets = [two.name.as_str()];
-    let operator =
-        |scene, bundle, targets, conditions| Operator { scene, bundle, targets, conditions };
-    let operators = [
-        operator(&own, &own_bundle, &own_targets[..], true),
-        operator(&all, &all_bundle, &[], false),
-        operator(&single, &single_bundle, &single_targets[..], false),
-    ];
-    let conflicting = operator(&two, &two_bundle, &two_targets[..], false);
+    let own_targets = [own.name.as_str()];
+    let operators =
+        [Operator::new(&own, &own_bundle, &own_targets), Operator::new(&all, &all_bundle, &[])];
     let mut before = Vec::new();
     for operator in &operators {
         before.push(run(operator).await);
     }
-    let before_conflict = run(&conflicting).await;
-    classic::create(
-        plane,
-        &json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-        "metadata": {"name": "second", "namespace": two.name}, "spec": {}}),
-    );
 
     let folder = tempfile::tempdir().expect("a temporary folder");
     let backup = backup_of(folder.path());
     let ca = plane.addresses.controller_ca.to_string_lossy().into_owned();
-    let names = [own.name.as_str(), &all.name, &single.name];
-    let dry = [&apply(&names, &backup, &ca)[..], &["--dry-run"]].concat();
-    to_extensions(plane, &dry);
+    let args = apply(&[&own.name, &all.name], &backup, &ca);
+    to_extensions(plane, &[&args[..], &["--dry-run"]].concat());
     for operator in &operators {
         assert!(!classic::left(plane, &operator.scene.name).is_empty());
     }
 
-    killed(plane, &apply(&names, &backup, &ca)).await;
-    to_extensions(plane, &apply(&names, &backup, &ca));
-    moved(&operators, &before).await;
-
-    // What is in conflict stays as it is, and is told; the others are moved already.
-    let every = apply(&["--all"], &backup, &ca);
-    let (code, text, errors) = plugin::answer(plane, &every);
-    assert_eq!(code, Some(1), "{text}{errors}");
-    assert!(format!("{text}{errors}").contains("in conflict"), "{text}{errors}");
-    assert_eq!(differs(&two, &before_conflict), [""; 0]);
-    let subscription = "subscriptions.operators.coreos.com";
-    assert!(two.get(subscription, &two.name).is_some());
-
-    let (code, text, errors) = plugin::answer(plane, &["migrate", "rollback", &backup, "--yes"]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    killed(plane, &args).await;
+    to_extensions(plane, &args);
     for (operator, before) in operators.iter().zip(&before) {
-        let scene = operator.scene;
-        assert!(scene.get(subscription, &scene.name).is_some());
-        let csv = scene.package.bundle_name("1.0.0");
-        let csv = scene.get("clusterserviceversions.operators.coreos.com", &csv);
-        let deployment = scene.get("deployment", &scene.package.deployment());
-        let owners = deployment.expect("it is there")["metadata"]["ownerReferences"].to_string();
-        assert!(owners.contains(uid(&csv.expect("it is back"))), "{owners}");
-        Extension::named(&cluster.client, &scene.name).gone().await;
-        assert_eq!(differs(scene, before), [""; 0], "{} runs as before", scene.name);
-        may_work(operator).await;
-        operator.settle();
+        moved(operator, before).await;
     }
 
-    to_extensions(plane, &apply(&names, &backup, &ca));
-    moved(&operators, &before).await;
+    // They follow their channel when they are asked to, also later.
+    let version = || {
+        let found = own.get("clusterextension", &own.name).expect("it is there");
+        found["spec"]["source"]["catalog"]["version"].clone()
+    };
+    assert_eq!(version(), "1.0.0");
+    to_extensions(plane, &[&apply(&[&own.name], &backup, &ca)[..], &["--follow"]].concat());
+    assert_eq!(version(), Value::Null);
+    moved(&operators[0], &before[0]).await;
+
+    to_extensions(plane, &["migrate", "rollback", &backup, "--yes"]);
+    for (operator, before) in operators.iter().zip(&before) {
+        back(operator, before).await;
+        operator.settle();
+    }
 }

@@ -7,7 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_api::keys::policy;
-use olm_core::classic::takeover::{Csv, Facts, Failed, Progress, Verdict, content, uid};
+use olm_core::classic::takeover::{
+    Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, uid,
+};
 use olm_core::classic::{Classic, GROUP, Migration};
 use olm_core::extension::{Policy, ValidExtension};
 use olm_core::helm;
@@ -159,7 +161,17 @@ impl<'a> World<'a> {
         let facts = Facts { running: &running, ..facts };
         found.progress = self.progress(&facts).await?;
         if found.progress.extended {
-            found.verdict = Verdict::Moved;
+            if let (Some(csv), true) = (facts.csv(), self.follow) {
+                match self.plan(&mut found, csv, &running).await {
+                    Ok(plan) => found.plan = Some(Plan { stored: Vec::new(), ..plan }),
+                    Err(failed) => found.failed.push(failed),
+                }
+                found.notes.clear();
+            }
+            found.verdict = match found.failed.as_slice() {
+                [] => Verdict::Moved,
+                failed => Verdict::of(failed),
+            };
             return Ok(found);
         }
         if found.progress.subscribed {
@@ -304,8 +316,8 @@ impl<'a> World<'a> {
         let bundle = load_bundle_source(&offered.image).await;
         let bundle = bundle.map_err(|error| broken(one_line(&error)))?;
         let namespace = valid.spec.namespace.as_str();
-        let kept: Vec<Object> =
-            running.iter().filter(|it| it.group() != GROUP).map(content).collect();
+        let kept = running.iter().filter(|it| it.group() != GROUP && !is_certificate(it));
+        let kept: Vec<Object> = kept.map(content).collect();
         let account = extension.pointer("/spec/serviceAccount/name").and_then(Value::as_str);
         let account = Account {
             namespace: namespace.to_owned(),
@@ -314,15 +326,19 @@ impl<'a> World<'a> {
         let settings = self.cluster.settings().await;
         let settings = &settings.map_err(|error| broken(one_line(&error)))?.controller;
         let policy = Policy::of(typed.annotations(), settings.defaults());
+        let additions = policy.map_err(|error| broken(error.to_string()))?.additions;
+        let proxies = self.cluster.proxies(&additions).await;
+        let proxies = proxies.map_err(|error| broken(one_line(&error)))?;
         let rendering = Rendering::default().of_extension(&Installation {
             name: extension.name().to_owned(),
             namespace: namespace.to_owned(),
             account: Some(account.clone()),
             inline: valid.inline_config(),
             certificates: settings.certificates(),
-            additions: policy.map_err(|error| broken(error.to_string()))?.additions,
+            additions,
             installed: None,
         });
+        let rendering = rendering.with_proxies(proxies);
         let rendered = rendering.installed(&bundle, namespace);
         let rendered = rendered.map_err(|error| broken(one_line(&error)))?;
         let name = offered.name.as_str();
@@ -376,7 +392,9 @@ impl<'a> World<'a> {
             };
             let found = changes::would_change(self.client(), object, live).await;
             let paths = found.unwrap_or_default();
-            let paths: Vec<_> = paths.into_iter().filter(|it| it.starts_with(".spec")).collect();
+            let mut paths: Vec<_> =
+                paths.into_iter().filter(|it| it.starts_with(".spec")).collect();
+            paths.extend(dropped(live, object));
             if !paths.is_empty() {
                 let named = changes::named(object);
                 notes.push(format!("the next version changes {named}: {}", paths.join(", ")));

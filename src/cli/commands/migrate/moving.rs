@@ -62,16 +62,18 @@ impl Moving {
         let goes_on = |it: &Candidate| matches!(it.verdict, Verdict::Ready | Verdict::Moved);
         let outcome = if candidates.iter().all(goes_on) { Outcome::Done } else { Outcome::Failed };
         candidates.retain(goes_on);
-        let ready = candidates.iter().filter(|it| it.verdict == Verdict::Ready).count();
+        let due = candidates.iter().filter(|it| it.plan.is_some()).count();
         if global.dry_run.is_some() {
             for plan in candidates.iter().filter_map(|it| it.plan.as_ref()) {
-                let made = plan.rights.iter().chain(&plan.stored).chain([&plan.extension]);
+                let extension = plan.follow.as_ref().filter(|_| self.follow);
+                let extension = extension.unwrap_or(&plan.extension);
+                let made = plan.rights.iter().chain(&plan.stored).chain([extension]);
                 made.into_iter().try_for_each(|object| out.object(&object.0))?;
             }
             return Ok(outcome);
         }
-        if ready > 0 {
-            let question = format!("Move {ready} of {}?", keys.len());
+        if due > 0 {
+            let question = format!("Move {due} of {}?", keys.len());
             if !self.confirm.agreed(&question, "--yes does it, --dry-run shows it")? {
                 return Ok(Outcome::Failed);
             }
@@ -133,6 +135,11 @@ impl Moving {
                 (Step::CleanUp, _) => clean_up(client, entry, (&subscription, &csv), out).await?,
             }
         }
+        // Also where it was moved before.
+        let follow = candidate.plan.as_ref().and_then(|plan| plan.follow.as_ref());
+        if let Some(follow) = follow.filter(|_| self.follow) {
+            changes::apply(client, std::slice::from_ref(follow), out).await?;
+        }
         Ok(Outcome::Done)
     }
 
@@ -166,9 +173,6 @@ impl Moving {
             if waited != Outcome::Done {
                 return Ok(waited);
             }
-        }
-        if let Some(follow) = plan.follow.as_ref().filter(|_| self.follow) {
-            changes::apply(client, std::slice::from_ref(follow), out).await?;
         }
         Ok(Outcome::Done)
     }
@@ -225,10 +229,26 @@ async fn clean_up(
     (subscription, csv): (&Object, &Object),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let name = entry.extension();
+    let extension = objects::named(olm_api::API_VERSION, "ClusterExtension", "", name);
+    let extension = extension.context("an extension is an object")?;
+    if let Some(extension) = objects::live(client, &extension).await? {
+        objects::give_certificates(client, csv, &extension).await?;
+    }
     let mut left = entry.of_kind("InstallPlan");
     let names = (subscription.name(), csv.name());
     if !objects::shares_group(client, subscription.namespace(), names).await? {
-        left.extend(entry.of_kind("OperatorGroup"));
+        for group in entry.of_kind("OperatorGroup") {
+            if objects::are_selected_by(client, &group, &entry.running()).await? {
+                let named = changes::named(&group);
+                writeln!(
+                    out,
+                    "{named} kept: its label selects the namespaces of webhooks until the next version"
+                )?;
+            } else {
+                left.push(group);
+            }
+        }
     }
     for object in left {
         if objects::delete(client, &object, DeleteParams::background()).await? {

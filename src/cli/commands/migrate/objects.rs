@@ -10,7 +10,8 @@ use kube::api::{
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::label::CLASSIC_OWNER;
 use olm_core::classic::takeover::{
-    Csv, belongs, crds, dismiss, hold, is_copy, is_going, release, uid,
+    Csv, belongs, certificates, crds, dismiss, hold, is_copy, is_for, is_going, own, readers,
+    release, selects_by, uid,
 };
 use olm_core::classic::{GROUP, KINDS};
 use olm_core::object::Object;
@@ -121,7 +122,8 @@ pub(super) async fn owned(client: &Client, csv: &Object) -> anyhow::Result<Vec<O
     Ok(found)
 }
 
-/// Returns everything that a CSV has installed: what names it, its CRDs, and what its InstallPlans made.
+/// Returns everything that a CSV has installed: what names it, its CRDs, what lets its servers judge
+/// callers, and what its InstallPlans made.
 pub(super) async fn running(
     client: &Client,
     csv: &Object,
@@ -132,6 +134,14 @@ pub(super) async fn running(
     let crds = crds
         .iter()
         .filter_map(|name| named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name));
+    let (place, names) = readers(csv);
+    for name in names {
+        let wanted = named("rbac.authorization.k8s.io/v1", "RoleBinding", place, &name);
+        if let Some(wanted) = wanted {
+            let binding = live(client, &wanted).await?;
+            found.extend(binding.filter(|it| is_for(it, csv.namespace()) && !is_going(it)));
+        }
+    }
     let steps = plans.iter().flat_map(|plan| made(plan, csv));
     for wanted in crds.chain(steps).collect::<Vec<_>>() {
         let mut object = live(client, &wanted).await?;
@@ -292,6 +302,34 @@ pub(super) async fn gone(client: &Client, object: &Object, timeout: u64) -> anyh
         tokio::time::sleep(LOOK).await;
     }
     Ok(())
+}
+
+/// Gives the certificates of a CSV's servers to an extension, if they are nobody's.
+pub(super) async fn give_certificates(
+    client: &Client,
+    csv: &Object,
+    extension: &Object,
+) -> anyhow::Result<()> {
+    for name in certificates(csv) {
+        if let Some(secret) = named("v1", "Secret", csv.namespace(), &name) {
+            change(client, &secret, |live| own(live, extension)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Says whether one of these webhooks is asked by a label of Classic, which goes with the group.
+pub(super) async fn are_selected_by(
+    client: &Client,
+    group: &Object,
+    running: &[Object],
+) -> anyhow::Result<bool> {
+    for known in running.iter().filter(|it| it.kind().ends_with("WebhookConfiguration")) {
+        if live(client, known).await?.is_some_and(|live| selects_by(&live, group)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Says whether something besides a Subscription and its CSV needs the group of their namespace.

@@ -25,7 +25,8 @@ use olm_core::render::{
 };
 use olm_core::resolve::{Knowledge, ServedKinds};
 use olm_core::revision::{
-    Account, BundleRecord, Desired, Origin, Phase, compare as changed, phases, states,
+    Account, BundleRecord, Desired, Origin, Phase, compare as changed, is_of_classic, phases,
+    states,
 };
 use olm_core::rights::OPENSHIFT;
 use olm_core::status::Note;
@@ -69,6 +70,10 @@ struct Renderer<'a> {
     /// What was taken instead of what could not be read.
     notes: Vec<String>,
 }
+
+/// Said of an extension that was moved.
+const UNCHANGED: &str = "what runs is as OLM Classic made it: these changes are made with the next \
+                         version";
 
 /// What a bundle becomes.
 struct Content {
@@ -132,6 +137,10 @@ pub(crate) async fn make(
     // What is gone back to keeps what it was made of.
     let newest = revisions.last().filter(|_| question.policy.rollback_to.is_none());
     let same = newest.filter(|set| BundleRecord::of(set).is_same_bundle(&course.target));
+    if same.is_some_and(is_of_classic) {
+        notice(&format!("note: {UNCHANGED}"));
+        renderer.notes.push(UNCHANGED.to_owned());
+    }
     let recorded = same.and_then(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
     let step = Step {
         course: &course,

@@ -9,7 +9,7 @@ use olm_api::conditions::{status, types};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::extension::holds::advice;
-use olm_core::revision::{BundleRecord, Origin, states};
+use olm_core::revision::{BundleRecord, Origin, is_of_classic, states};
 use olm_core::status::find;
 
 use super::columns::{deprecated, held_by, package, ready, support, update};
@@ -218,6 +218,14 @@ pub(super) fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValue
             format!("{} {version} {}", set.name_any(), state(set))
         }),
     );
+    let moved = details.revisions.last().filter(|set| is_of_classic(set));
+    let moved = moved.map(|_| {
+        let name = extension.name_any();
+        format!(
+            "as OLM Classic made it; kubectl olm plan {name} --diff: what the next version changes"
+        )
+    });
+    sheet.lines("Content", moved);
     let provides = details.provides.clone();
     sheet.lines("Provides", provides.unwrap_or_else(|why| not_known(&why)));
     sheet.lines("Events", details.event_lines());

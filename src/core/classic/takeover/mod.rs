@@ -7,6 +7,9 @@
 //!
 //! Source: plugin.md 3.
 
+mod pods;
+mod servers;
+
 use std::collections::BTreeSet;
 
 use olm_api::keys::annotation;
@@ -16,6 +19,9 @@ use serde_json::{Map, Value, json};
 
 use super::{GROUP, has, text, texts};
 use crate::object::Object;
+
+pub use pods::dropped;
+pub use servers::{certificates, is_certificate, is_for, own, readers, selects_by};
 
 /// What Kubernetes counts on a Deployment, and nobody else may keep.
 const COUNTED: &str = "deployment.kubernetes.io/revision";
@@ -117,13 +123,28 @@ impl<'a> Facts<'a> {
         self.beside("OperatorGroup").collect()
     }
 
-    /// Returns the InstallPlans that name the CSV.
+    /// Returns the InstallPlans that name the CSV, or what the Subscription would install next.
     pub fn plans(&self) -> Vec<&'a Object> {
-        let name = text(self.subscription, "/status/installedCSV");
+        let names = ["/status/installedCSV", "/status/currentCSV"];
+        let mut found = Vec::new();
+        for plan in self.beside("InstallPlan") {
+            let names_it = |name: &&str| plan_names(plan, text(self.subscription, name));
+            if names.iter().any(names_it) {
+                found.push(plan);
+            }
+        }
+        found
+    }
+
+    /// Says whether an upgrade waits for an approval that nobody gave: nothing of it is there yet.
+    fn waits(&self) -> bool {
+        let current = text(self.subscription, "/status/currentCSV");
         let plans = self.beside("InstallPlan");
-        plans
-            .filter(|plan| texts(plan, "/spec/clusterServiceVersionNames").contains(&name))
-            .collect()
+        let mut plans = plans.filter(|plan| plan_names(plan, current)).peekable();
+        text(self.subscription, "/status/state") == "UpgradePending"
+            && plans.peek().is_some()
+            && plans.all(|plan| !has(plan, "/spec/approved"))
+            && self.beside("ClusterServiceVersion").all(|csv| csv.name() != current)
     }
 
     /// Returns the checks of what Classic says that fail.
@@ -134,7 +155,7 @@ impl<'a> Facts<'a> {
         let namespace = subscription.namespace();
         let installed = text(subscription, "/status/installedCSV");
         let current = text(subscription, "/status/currentCSV");
-        if state != "AtLatestKnown" || installed != current {
+        if (state != "AtLatestKnown" || installed != current) && !self.waits() {
             let state = if state.is_empty() { "unknown" } else { state };
             let hint = format!(
                 "let its upgrade to {current} finish, or keep it from being offered: kubectl get \
@@ -243,6 +264,10 @@ pub fn uid(object: &Object) -> &str {
 /// Says whether an object is being deleted.
 pub fn is_going(object: &Object) -> bool {
     has(object, "/metadata/deletionTimestamp")
+}
+
+fn plan_names(plan: &Object, csv: &str) -> bool {
+    texts(plan, "/spec/clusterServiceVersionNames").contains(&csv)
 }
 
 fn names(csv: &Object, pointer: &str) -> BTreeSet<String> {

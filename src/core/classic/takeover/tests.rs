@@ -128,6 +128,26 @@ fn what_classic_says_is_checked(
 }
 
 #[test]
+fn an_upgrade_that_waits_for_an_approval_is_no_upgrade() {
+    let subscription = object(subscription("UpgradePending", "lamp.v1.1.0"));
+    let plan = |approved: bool| {
+        object(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": {"name": "install-next", "namespace": "light"},
+            "spec": {"approved": approved, "clusterServiceVersionNames": ["lamp.v1.1.0"]}}))
+    };
+    let moving = BTreeSet::new();
+    for (approved, want) in [(false, Verdict::Ready), (true, Verdict::NotReady)] {
+        let own = object(group(&["light"], &["light"]));
+        let classic = [object(lamp()), own, plan(approved)];
+        let facts =
+            Facts { subscription: &subscription, classic: &classic, running: &[], moving: &moving };
+        assert_eq!(Verdict::of(&facts.failed()), want);
+        // It goes with the Subscription.
+        assert_eq!(facts.plans().len(), 1);
+    }
+}
+
+#[test]
 fn what_is_moved_together_needs_nothing_of_classic() {
     let subscription = object(subscription(LATEST, "lamp.v1.0.0"));
     let bulb = needing("customresourcedefinitions", &json!({"name": "lamps.light"}));
@@ -225,6 +245,126 @@ fn what_runs_is_kept_as_it_is() {
     let service = object(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
         "spec": {"clusterIP": "10.0.0.1", "ports": []}}));
     assert_eq!(content(&service).pointer("/spec"), Some(&json!({"ports": []})));
+}
+
+#[test]
+fn what_names_no_owner_is_found_by_the_servers() {
+    let service = |name: &str| json!({"deploymentName": name, "group": "light", "version": "v1"});
+    let lamp = object(csv(
+        "lamp.v1.0.0",
+        "Succeeded",
+        &json!({"apiservicedefinitions": {"owned": [service("lamp"), service("lamp")]},
+            "webhookdefinitions": [{"deploymentName": "bulb"}]}),
+    ));
+    let (namespace, names) = readers(&lamp);
+    assert_eq!(namespace, "kube-system");
+    assert_eq!(
+        names.into_iter().collect::<Vec<_>>(),
+        ["bulb-service-auth-reader", "lamp-service-auth-reader"]
+    );
+    let binding = object(json!({"apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding", "metadata": {"name": "lamp-service-auth-reader",
+            "namespace": "kube-system", "resourceVersion": "1", "labels": {"olm.managed": "true"}},
+        "subjects": [{"kind": "ServiceAccount", "name": "lamp", "namespace": "light"}]}));
+    assert!(is_for(&binding, "light"));
+    assert!(!is_for(&binding, "dark"));
+    let change = release(&binding, &lamp).unwrap();
+    assert_eq!(change["metadata"]["labels"], json!({"olm.managed": null}));
+}
+
+#[test]
+fn an_api_service_keeps_nothing_by_which_classic_deletes_it() {
+    let lamp = object(lamp());
+    let spec = json!({"group": "dim.light", "version": "v1", "caBundle": "YQ==",
+        "service": {"namespace": "light", "name": "lamp-service", "port": 443}});
+    let live = object(json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": "v1.dim.light", "resourceVersion": "4", "labels": {
+            "olm.managed": "true", "olm.owner": "lamp.v1.0.0", "olm.owner.namespace": "light",
+            "olm.owner.kind": "ClusterServiceVersion"}},
+        "spec": spec, "status": {"conditions": []}}));
+    assert!(belongs(&live, &lamp));
+    let change = release(&live, &lamp).unwrap();
+    assert_eq!(
+        change["metadata"]["labels"],
+        json!({"olm.managed": null, "olm.owner": null, "olm.owner.namespace": null,
+            "olm.owner.kind": null})
+    );
+    let kept = content(&live);
+    assert_eq!(kept.pointer("/spec"), Some(&spec));
+    assert_eq!(kept.pointer("/metadata/labels"), Some(&json!({})));
+    assert_eq!(kept.pointer("/status"), None);
+    assert_eq!(dismiss(&lamp)[0]["spec"]["apiservicedefinitions"], Value::Null);
+}
+
+#[test]
+fn webhooks_depend_on_the_label_of_their_group() {
+    let mut own = group(&["light"], &["light"]);
+    own["metadata"]["uid"] = json!("g1");
+    let own = object(own);
+    let asked = |selector: Value| {
+        object(json!({"apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "lamp"},
+            "webhooks": [{"name": "a"}, {"name": "b", "namespaceSelector": selector}]}))
+    };
+    for (selector, want) in [
+        (json!({"matchLabels": {"olm.operatorgroup.uid/g1": ""}}), true),
+        (json!({"matchLabels": {"olm.operatorgroup.uid/g2": ""}}), false),
+        (json!({}), false),
+    ] {
+        assert_eq!(selects_by(&asked(selector), &own), want);
+    }
+}
+
+#[test]
+fn a_certificate_of_classic_is_in_no_revision() {
+    let secret = |data: Value| {
+        object(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "lamp"},
+            "data": data}))
+    };
+    assert!(is_certificate(&secret(json!({"tls.crt": "", "tls.key": "", "olmCAKey": ""}))));
+    assert!(!is_certificate(&secret(json!({"tls.crt": "", "tls.key": ""}))));
+    let mut made = secret(json!({"olmCAKey": ""}));
+    made.metadata_mut().insert("resourceVersion".to_owned(), json!("5"));
+    let extension = object(json!({"apiVersion": "olm.operatorframework.io/v1",
+        "kind": "ClusterExtension", "metadata": {"name": "lamp", "uid": "e"}}));
+    let owner = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "name": "lamp", "uid": "e", "controller": true});
+    let want = json!({"metadata": {"resourceVersion": "5", "ownerReferences": [owner]}});
+    assert_eq!(own(&made, &extension), Some(want));
+    made.metadata_mut().insert("ownerReferences".to_owned(), json!([owner]));
+    assert_eq!(own(&made, &extension), None);
+    let lamp = object(csv(
+        "lamp.v1.0.0",
+        "Succeeded",
+        &json!({"webhookdefinitions": [{"deploymentName": "lamp"}]}),
+    ));
+    assert_eq!(certificates(&lamp).into_iter().collect::<Vec<_>>(), ["lamp-service-cert"]);
+}
+
+#[test]
+fn what_pods_lose_with_the_next_version_is_listed() {
+    let deployment = |annotations: Value, env: Value, volumes: Value| {
+        object(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "lamp"},
+            "spec": {"template": {"metadata": {"annotations": annotations}, "spec": {
+                "volumes": volumes, "containers": [{"name": "lamp", "env": env}]}}}}))
+    };
+    let live = deployment(
+        json!({"olmcahash": "a", "olm.targetNamespaces": ""}),
+        json!([{"name": "HTTP_PROXY", "value": "p"}, {"name": "LEVEL", "value": "1"}]),
+        json!([{"name": "webhook-cert"}, {"name": "data"}]),
+    );
+    let rendered = deployment(
+        json!({"olm.targetNamespaces": ""}),
+        json!([{"name": "LEVEL", "value": "2"}]),
+        json!([{"name": "webhook-cert"}]),
+    );
+    let want = [
+        ".spec.template.metadata.annotations[\"olmcahash\"]",
+        ".spec.template.spec.volumes[data]",
+        ".spec.template.spec.containers[lamp].env[HTTP_PROXY]",
+    ];
+    assert_eq!(dropped(&live, &rendered), want);
+    assert_eq!(dropped(&live, &live), [""; 0]);
 }
 
 #[test]

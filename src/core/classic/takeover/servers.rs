@@ -1,0 +1,65 @@
+//! The servers of an operator that the API server calls: their certificates, what lets them judge
+//! callers, and which namespaces their webhooks are asked about.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::classic::{has, text};
+use crate::object::Object;
+use crate::render::{READER, certificate_name, reader_name, service_name};
+
+/// Classic keeps the CA beside a certificate that it made.
+const CERTIFICATE_CA: &str = "olmCAKey";
+/// Namespaces that a group watches have this label, with its UID behind.
+const WATCHED_BY: &str = "olm.operatorgroup.uid/";
+
+/// Returns the Services in front of the servers of a CSV.
+fn called(csv: &Object) -> BTreeSet<String> {
+    let lists = ["/spec/apiservicedefinitions/owned", "/spec/webhookdefinitions"];
+    let definitions = lists.iter().filter_map(|list| csv.pointer(list)?.as_array()).flatten();
+    definitions.filter_map(|it| it["deploymentName"].as_str()).map(service_name).collect()
+}
+
+/// Returns the namespace and the names of the RoleBindings that let the servers of a CSV judge who
+/// calls them. Classic writes no owner on them.
+pub fn readers(csv: &Object) -> (&'static str, BTreeSet<String>) {
+    (READER.0, called(csv).iter().map(|service| reader_name(service)).collect())
+}
+
+/// Returns the names of the Secrets with the certificates of the servers of a CSV.
+pub fn certificates(csv: &Object) -> BTreeSet<String> {
+    called(csv).iter().map(|service| certificate_name(service)).collect()
+}
+
+/// Returns the change that gives a certificate of Classic to an extension, whose issuer may then write
+/// it, unless it is somebody's.
+pub fn own(certificate: &Object, extension: &Object) -> Option<Value> {
+    let is_free = is_certificate(certificate) && !has(certificate, "/metadata/ownerReferences");
+    is_free.then(|| {
+        json!({"metadata": {"resourceVersion": text(certificate, "/metadata/resourceVersion"),
+            "ownerReferences": [{"apiVersion": extension.api_version(), "kind": extension.kind(),
+                "name": extension.name(), "uid": text(extension, "/metadata/uid"), "controller": true}]}})
+    })
+}
+
+/// Says whether a binding gives its rights to an account of a namespace.
+pub fn is_for(binding: &Object, namespace: &str) -> bool {
+    let subjects = binding.pointer("/subjects").and_then(Value::as_array);
+    subjects.into_iter().flatten().any(|it| it["namespace"] == json!(namespace))
+}
+
+/// Says whether webhooks are asked by a label that namespaces have as long as a group is there.
+pub fn selects_by(webhooks: &Object, group: &Object) -> bool {
+    let label = format!("{WATCHED_BY}{}", text(group, "/metadata/uid"));
+    let webhooks = webhooks.pointer("/webhooks").and_then(Value::as_array);
+    let mut webhooks = webhooks.into_iter().flatten();
+    webhooks.any(|it| it["namespaceSelector"]["matchLabels"].get(&label).is_some())
+}
+
+/// Says whether an object is a certificate that Classic made. It belongs to no revision: the next
+/// version has its issuer write another.
+pub fn is_certificate(object: &Object) -> bool {
+    object.kind() == "Secret"
+        && object.pointer("/data").is_some_and(|it| it.get(CERTIFICATE_CA).is_some())
+}
