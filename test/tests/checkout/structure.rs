@@ -284,9 +284,13 @@ fn uses(folder: &str) -> BTreeMap<Vec<String>, Uses> {
         for mut named in named(code, at) {
             let origin =
                 |length: usize, path: &[String]| Some((length, origins.get(&path[..length])?));
-            while let Some((length, origin)) =
-                (1..=named.len()).find_map(|length| origin(length, &named))
-            {
+            // Names that lead in a circle end here, too.
+            for _ in 0..8 {
+                let Some((length, origin)) =
+                    (1..=named.len()).find_map(|length| origin(length, &named))
+                else {
+                    break;
+                };
                 named = [origin.as_slice(), &named[length..]].concat();
             }
             let shared = at.iter().zip(&named).take_while(|(one, other)| one == other).count();
@@ -307,12 +311,17 @@ fn origins(files: &[(Vec<String>, String)]) -> BTreeMap<Vec<String>, Vec<String>
     let mut origins = BTreeMap::new();
     for (at, code) in files {
         let mut used = Vec::new();
-        for (start, word) in code.match_indices("use ") {
-            branches(&code[start + word.len()..], at.clone(), &mut used);
+        for (start, _) in code.match_indices("use ") {
+            let before = code[..start].rsplit('\n').next().unwrap_or_default().trim_start();
+            if ["", "pub ", "pub(crate) ", "pub(super) "].contains(&before) {
+                branches(&code[start + "use ".len()..], at.clone(), &mut used);
+            }
         }
         for path in used.into_iter().filter(|path| path.len() > at.len() + 1) {
             let shown = [at.as_slice(), &path[path.len() - 1..]].concat();
-            if modules.contains(&path[..=at.len()]) && !modules.contains(shown.as_slice()) {
+            let is_a_name = path.last().is_some_and(|name| name != "self");
+            let is_inside = modules.contains(&path[..=at.len()]);
+            if is_a_name && is_inside && !modules.contains(shown.as_slice()) {
                 origins.insert(shown, path);
             }
         }
@@ -361,7 +370,7 @@ fn branches<'a>(text: &'a str, mut base: Vec<String>, found: &mut Vec<Vec<String
             rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
             match rest.strip_prefix('}') {
                 Some(rest) => return rest,
-                None if rest.is_empty() => return rest,
+                None if rest.is_empty() || rest.starts_with(';') => return rest,
                 None => rest = branches(rest, base.clone(), found),
             }
         }

@@ -213,10 +213,11 @@ fn the_worst_is_told_first_and_without_tricks() {
              version: v1, kind: \"{kind}\"}}\n"
         )
     };
-    // A warning each, and errors: no version, in no channel, no `olm.package`.
+    // Warnings, one for a name that no extension can install, and errors: no version, in no channel, no
+    // `olm.package`.
     let text = bundle("b", "\u{202e}x") + &bundle("a", "x") + &bundle("a", "y");
     let tally = tally(&[("b\u{1b}.yaml", &text)]);
-    assert_eq!((tally.errors, tally.warnings, tally.packages), (9, 2, 2));
+    assert_eq!((tally.errors, tally.warnings, tally.packages), (9, 3, 2));
     let lines: Vec<_> = tally.worst.iter().map(|line| line.text.as_str()).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     b�.yaml:10: needs exactly one olm.package property, has 0
