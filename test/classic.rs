@@ -88,7 +88,9 @@ pub async fn prepare_with(plane: &ControlPlane, crds: &Path) {
 fn apply_file(plane: &ControlPlane, file: &Path) {
     let text = std::fs::read_to_string(file).expect("a CRD");
     let crds = olm_core::yaml::to_json(&text).expect("YAML");
-    crds.iter().for_each(|crd| plane.requests().apply(crd));
+    for crd in &crds {
+        plane.requests().apply(crd);
+    }
 }
 
 /// Makes the namespace of catalogs, and waits until the kinds are served.

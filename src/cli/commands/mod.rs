@@ -218,7 +218,7 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
             show::run(args, global, out).await
         }
         Command::Graph(args) => graph::run(args, global, out).await,
-        Command::Why(args) => why::run(*args, global, out).await,
+        Command::Why(args) => Box::pin(why::run(*args, global, out)).await,
         Command::Status(args) => status::run(args, global, out).await,
         Command::History(args) => history::run(args, global, out).await,
         Command::Plan(args) => plan::run(*args, global, out).await,

@@ -179,13 +179,16 @@ async fn converge(
     }
     let next =
         ctx.memories.get(&name).and_then(|memory| until_poll(&catalog, &memory, Instant::now()));
-    let now = Timestamp::now();
-    let due = due_at(&catalog, now).map(|at| at.duration_since(now));
-    let due = due.map(|left| Duration::try_from(left).unwrap_or_default());
     let templated = catalog.annotations().contains_key(annotation::CATALOG_IMAGE_TEMPLATE);
     let look = templated.then_some(LOOK);
-    let next = [next, due, look].into_iter().flatten().min();
+    let next = [next, until_due(&catalog), look].into_iter().flatten().min();
     Ok(Some(next.unwrap_or_else(resync)))
+}
+
+fn until_due(catalog: &ClusterCatalog) -> Option<Duration> {
+    let now = Timestamp::now();
+    let left = due_at(catalog, now)?.duration_since(now);
+    Some(Duration::try_from(left).unwrap_or_default())
 }
 
 /// Says in an Event that newer content is held, when that begins.

@@ -63,7 +63,7 @@ impl State {
                 "dnsNames": request.dns_names,
             })
         });
-        let text = Value::from_iter(requests).to_string();
+        let text = requests.collect::<Value>().to_string();
         let mut data = self.authority.data();
         data.insert(ISSUED.to_owned(), ByteString(text.into_bytes()));
         data

@@ -1,6 +1,6 @@
 //! Making the revision of the bundle that an extension is to have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -24,6 +24,7 @@ use olm_core::revision::{
 };
 use olm_core::status::{Note, Statement};
 use olm_image::Resolved;
+use serde_json::Value;
 
 use super::Attempt;
 use super::certificates::Certificates;
@@ -295,16 +296,9 @@ impl Attempt<'_> {
         let permissions = permissions.map(|found| found.statement(self.account));
         let notes = match checked {
             Ok(notes) => notes,
-            Err(mut hold) => {
-                if let Some(live) = &live {
-                    self.add_evidence(&mut hold, (&desired, live)).await;
-                }
-                return Ok(Enacted {
-                    notes: vec![hold.note.clone()],
-                    refused: Some(ExtensionError::of_bundle(target)(hold.into())),
-                    permissions,
-                    ..Enacted::default()
-                });
+            Err(hold) => {
+                let refused = self.refused(hold, target, (&desired, live.as_ref())).await;
+                return Ok(Enacted { permissions, ..refused });
             }
         };
         if change != Change::Unchanged {
@@ -328,6 +322,21 @@ impl Attempt<'_> {
             look_again,
             certificates_kept: ours || retired,
         })
+    }
+
+    /// What runs stays as it is, because a revision is held.
+    async fn refused(
+        &self,
+        mut hold: Hold,
+        target: &BundleRecord,
+        (desired, live): (&Desired, Option<&BTreeMap<String, Value>>),
+    ) -> Enacted {
+        if let Some(live) = live {
+            self.add_evidence(&mut hold, (desired, live)).await;
+        }
+        let notes = vec![hold.note.clone()];
+        let refused = Some(ExtensionError::of_bundle(target)(hold.into()));
+        Enacted { notes, refused, ..Enacted::default() }
     }
 
     /// Looks for what holds a revision, and notes what it waits for then.

@@ -102,7 +102,7 @@ impl Keeper {
                 Ok(written) => match change {
                     Change::Replaced(why) => tell_replaced(client, &written, why).await,
                     Change::Rolled(Step::FollowedUp) => {
-                        tracing::info!("the serving CA is followed up")
+                        tracing::info!("the serving CA is followed up");
                     }
                     Change::Rolled(Step::Settled) => {
                         tracing::info!("the old serving CA is over");

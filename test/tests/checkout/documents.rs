@@ -3,6 +3,7 @@
 //! are only named exist.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use olm_test::documents::{self, Block, Shell};
 use olm_test::paths;
@@ -80,7 +81,8 @@ fn pages() -> Vec<String> {
     let root = std::fs::read_dir(paths::repository()).expect("the repository");
     let names = root.map(|entry| entry.expect("an entry").file_name());
     let names = names.map(|name| name.to_string_lossy().into_owned());
-    let mut pages: Vec<_> = names.filter(|name| name.ends_with(".md")).collect();
+    let is_page = |name: &String| Path::new(name).extension().is_some_and(|it| it == "md");
+    let mut pages: Vec<_> = names.filter(is_page).collect();
     for folder in [".github", "config", "docs", "hack"] {
         add_pages(folder, &mut pages);
     }

@@ -316,13 +316,7 @@ impl Row {
     async fn change(&self, scene: &mut Scene, extension: &Extension) {
         let plane = scene.cluster.plane;
         match self.state {
-            State::Leaves => {
-                let name = format!("olm:{0}:{ACCOUNT}:{0}.v1.0.0", scene.name);
-                for kinds in ["clusterrole,clusterrolebinding", "role,rolebinding"] {
-                    let object = [kinds, &name, "--ignore-not-found", "-n", &scene.name];
-                    plane.kubectl(&[&["delete"][..], &object].concat());
-                }
-            }
+            State::Leaves => take_rights(scene),
             State::Served
             | State::Needs
             | State::MoreRights
@@ -419,6 +413,15 @@ async fn depend(cluster: &Cluster, name: &str) {
     scene.create_namespace();
     scene.grant(&bundles);
     scene.install(json!({})).await.installed("1.0.0").await;
+}
+
+/// Takes the rights away that the account has only for what leaves.
+fn take_rights(scene: &Scene) {
+    let name = format!("olm:{0}:{ACCOUNT}:{0}.v1.0.0", scene.name);
+    for kinds in ["clusterrole,clusterrolebinding", "role,rolebinding"] {
+        let object = [kinds, &name, "--ignore-not-found", "-n", &scene.name];
+        scene.cluster.plane.kubectl(&[&["delete"][..], &object].concat());
+    }
 }
 
 fn stops_serving(plane: &ControlPlane, catalog: &str) {

@@ -240,10 +240,10 @@ async fn clean_up(
     if !objects::shares_group(client, subscription.namespace(), names).await? {
         for group in entry.of_kind("OperatorGroup") {
             if objects::are_selected_by(client, &group, &entry.running()).await? {
-                let named = changes::named(&group);
+                let kept = changes::named(&group);
                 writeln!(
                     out,
-                    "{named} kept: its label selects the namespaces of webhooks until the next version"
+                    "{kept} kept: its label selects the namespaces of webhooks until the next version"
                 )?;
             } else {
                 left.push(group);

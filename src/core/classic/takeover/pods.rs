@@ -21,10 +21,10 @@ pub fn dropped(live: &Object, rendered: &Object) -> Vec<String> {
     let list = |object: &Value, key: &str| object[key].as_array().cloned().unwrap_or_default();
     let gone = |before: &Value, after: &Value, key: &str| {
         let after = list(after, key);
-        let named = |it: &Value| it["name"].as_str().map(str::to_owned);
-        let mut names: Vec<_> = list(before, key).iter().filter_map(named).collect();
-        names.retain(|name| after.iter().all(|it| it["name"] != json!(name)));
-        names
+        let name = |it: &Value| it["name"].as_str().map(str::to_owned);
+        let mut all: Vec<_> = list(before, key).iter().filter_map(name).collect();
+        all.retain(|name| after.iter().all(|it| it["name"] != json!(name)));
+        all
     };
     let pod =
         |object: &Object| object.pointer(&format!("{TEMPLATE}/spec")).cloned().unwrap_or_default();

@@ -21,7 +21,7 @@ fn called(csv: &Object) -> BTreeSet<String> {
     definitions.filter_map(|it| it["deploymentName"].as_str()).map(service_name).collect()
 }
 
-/// Returns the namespace and the names of the RoleBindings that let the servers of a CSV judge who
+/// Returns the namespace and the names of the role bindings that let the servers of a CSV judge who
 /// calls them. Classic writes no owner on them.
 pub fn readers(csv: &Object) -> (&'static str, BTreeSet<String>) {
     (READER.0, called(csv).iter().map(|service| reader_name(service)).collect())

@@ -36,8 +36,10 @@ const PROXIES: [(&str, &str); 2] =
     [("HTTP_PROXY", "http://proxy.example.com"), ("NO_PROXY", ".cluster.local")];
 const SINGLE: &str = "fleet-watched";
 
+type Kind = (&'static str, &'static str, fn(&Scene) -> Bundle);
+
 /// Suffixes of the scenes and what they stand for; a move is in this order.
-const FLEET: [(&str, &str, fn(&Scene) -> Bundle); 10] = [
+const FLEET: [Kind; 10] = [
     ("fleeta", "own namespace", of_one_namespace),
     ("fleetb", "single namespace", of_one_namespace),
     ("fleetc", "all namespaces", of_all_namespaces),
@@ -285,12 +287,20 @@ fn print(verdicts: &[(String, String)], rows: &[(Duration, Duration)]) {
     let [operator, checks, verdict, moves, returns] =
         ["OPERATOR", "CHECKS", "VERDICT", "MOVE S", "ROLLBACK S"];
     println!("{operator:18}{checks:16}{verdict:14}{moves:>8}{returns:>12}");
-    for (((_, what, _), (verdict, checks)), (move_, rollback)) in
-        FLEET.iter().zip(verdicts).zip(rows)
-    {
-        let (move_, rollback) = (move_.as_secs_f64(), rollback.as_secs_f64());
-        println!("{what:18}{checks:16}{verdict:14}{move_:8.1}{rollback:12.1}");
+    for (((_, what, _), (verdict, checks)), row) in FLEET.iter().zip(verdicts).zip(rows) {
+        let [there, back] = [row.0, row.1].map(|it| it.as_secs_f64());
+        println!("{what:18}{checks:16}{verdict:14}{there:8.1}{back:12.1}");
     }
+}
+
+/// The namespaces that each operator watches; none are all of them.
+fn targets(staged: &[(Scene, Bundle)]) -> Vec<Vec<&str>> {
+    let targets = staged.iter().zip(FLEET).map(|((scene, bundle), (suffix, ..))| match suffix {
+        "fleetb" => vec![SINGLE],
+        _ if bundle.one_namespace => vec![scene.name.as_str()],
+        _ => Vec::new(),
+    });
+    targets.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,12 +321,7 @@ async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
     let (manual, bundle) = &mut staged[MANUAL];
     let next = Bundle { version: "1.1.0".to_owned(), ..bundle.clone() };
     manual.publish(&[bundle.clone(), next], &chain(&["1.0.0", "1.1.0"])).await;
-    let targets = staged.iter().zip(FLEET).map(|((scene, bundle), (suffix, ..))| match suffix {
-        "fleetb" => vec![SINGLE],
-        _ if bundle.one_namespace => vec![scene.name.as_str()],
-        _ => Vec::new(),
-    });
-    let targets: Vec<Vec<&str>> = targets.collect();
+    let targets = targets(&staged);
     let fleet = staged.iter().zip(FLEET).zip(&targets);
     let fleet = fleet.map(|(((scene, bundle), (_, what, _)), targets)| Operator {
         conditions: what == "conditions",
