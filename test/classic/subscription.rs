@@ -36,8 +36,10 @@ impl Operator<'_> {
         };
         let reference = json!({"apiVersion": V1ALPHA1, "kind": "InstallPlan", "name": plan,
             "namespace": namespace});
+        let mut old = reference.clone();
+        old["uuid"] = json!("");
         json!({"currentCSV": current, "installedCSV": csv, "state": state,
-            "installPlanGeneration": 1, "installPlanRef": reference, "installplan": reference,
+            "installPlanGeneration": 1, "installPlanRef": reference, "installplan": old,
             "lastUpdated": SINCE,
             "catalogHealth": [{"catalogSourceRef": source, "healthy": true, "lastUpdated": SINCE}],
             "conditions": [{"type": "CatalogSourcesUnhealthy", "status": "False",

@@ -10,7 +10,7 @@ use kube::api::{
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::label::CLASSIC_OWNER;
 use olm_core::classic::takeover::{
-    Csv, belongs, certificates, crds, dismiss, hold, is_copy, is_for, is_going, own, readers,
+    Csv, belongs, certificates, crds, dismiss, hide, hold, is_copy, is_for, is_going, own, readers,
     release, selects_by, uid,
 };
 use olm_core::classic::{GROUP, KINDS};
@@ -267,7 +267,11 @@ pub(super) async fn release_all(
 ) -> anyhow::Result<usize> {
     let mut count = 0;
     let mut objects = known.to_vec();
-    for _ in 0..ROUNDS {
+    change(client, csv, hide).await?;
+    for round in 0..ROUNDS {
+        if round > 1 {
+            tokio::time::sleep(LOOK).await;
+        }
         for object in &objects {
             let done = change(client, object, |live| release(live, csv)).await?;
             count += usize::from(done);
@@ -277,7 +281,12 @@ pub(super) async fn release_all(
             return Ok(count);
         }
     }
-    bail!("Classic keeps taking back what {} installed; rerun the command", csv.name())
+    let names: Vec<_> = objects.iter().map(changes::named).collect();
+    bail!(
+        "Classic keeps taking back what {} installed: {}; rerun the command",
+        csv.name(),
+        names.join(", ")
+    )
 }
 
 /// Lets a held CSV go, and waits until it is gone.

@@ -458,6 +458,14 @@ pub fn hold(csv: &Object) -> Value {
         "resourceVersion": text(csv, "/metadata/resourceVersion")}})
 }
 
+/// Returns the change that hides a held CSV from what generates `OperatorConditions`, which takes them
+/// back as long as it finds the CSV: it looks at no copies. Whoever collects copies deletes this one, too,
+/// which is being deleted already.
+pub fn hide(csv: &Object) -> Option<Value> {
+    let is_seen = is_going(csv) && !is_copy(csv);
+    is_seen.then(|| json!({"metadata": {"labels": {COPIED_FROM: csv.namespace()}}}))
+}
+
 /// Returns the changes that let a held CSV go. Classic reads in it which conversions to end and which
 /// API services to delete, even where they belong to an extension by then: it must not find any.
 pub fn dismiss(csv: &Object) -> [Value; 2] {

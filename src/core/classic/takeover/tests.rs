@@ -377,7 +377,11 @@ fn a_csv_is_held_without_the_clean_up_of_classic() {
     assert_eq!(hold(&csv), want);
     let going = object(json!({"apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion", "metadata": {"name": "lamp.v1.0.0",
-            "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["other", MOVING, ORPHAN]}}));
+            "namespace": "lamps", "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["other", MOVING, ORPHAN]}}));
+    assert_eq!(hide(&csv), None);
+    let hidden = json!({"metadata": {"labels": {COPIED_FROM: "lamps"}}});
+    assert_eq!(hide(&going), Some(hidden));
     assert_eq!(Csv::of(Some(&going)), Csv::Held);
     let [emptied, dismissed] = dismiss(&going);
     assert_eq!(emptied["spec"]["webhookdefinitions"], Value::Null);
