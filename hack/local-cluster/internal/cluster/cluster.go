@@ -176,9 +176,16 @@ func (c *cluster) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case p := <-c.deaths:
-			if how, unexpected := p.died(); unexpected {
-				c.progress("%s died: %s, see %s; `start %s` starts it again", p.name, how, c.dir.log(p.name), p.name)
+			how, unexpected := p.died()
+			if !unexpected {
+				continue
 			}
+			if !slices.Contains(clients, p.name) {
+				c.progress("%s died: %s, see %s; `start %s` starts it again", p.name, how, c.dir.log(p.name), p.name)
+				continue
+			}
+			c.progress("%s died: %s, see %s; it is started again", p.name, how, c.dir.log(p.name))
+			time.AfterFunc(clientRestart, func() { c.restart(ctx, p) })
 		}
 	}
 }
@@ -190,8 +197,7 @@ func (c *cluster) startAll(ctx context.Context) error {
 	if err := c.startThese(ctx, names); err != nil {
 		return err
 	}
-	names = []string{controllerManager, kwok, scheduler}
-	if err := c.startThese(ctx, names); err != nil {
+	if err := c.startThese(ctx, clients); err != nil {
 		return err
 	}
 	if err := c.await(ctx, "nodes to be created", c.api.addNodes); err != nil {
@@ -272,6 +278,19 @@ func (c *cluster) running(name string) (*process, error) {
 		return nil, fmt.Errorf("%s does not run", name)
 	}
 	return p, nil
+}
+
+// restart starts a component after it died, as the kubelet would, unless somebody did meanwhile.
+func (c *cluster) restart(ctx context.Context, p *process) {
+	c.mu.Lock()
+	isLast := c.processes[p.name] == p
+	c.mu.Unlock()
+	if !isLast || ctx.Err() != nil {
+		return
+	}
+	if err := c.start(p.name); err != nil {
+		c.progress("%s: %v", p.name, err)
+	}
 }
 
 // stop ends everything: first what uses the API server, all at once, then the API server, and
@@ -362,7 +381,7 @@ func (c *cluster) renewClients(ctx context.Context, name string) error {
 	if err := c.serves(ctx, apiServer); err != nil {
 		return err
 	}
-	for _, client := range []string{controllerManager, scheduler, kwok} {
+	for _, client := range clients {
 		p, err := c.running(client)
 		if err != nil {
 			continue // it is meant to be away

@@ -37,6 +37,12 @@ const (
 	kwok              = "kwok"
 )
 
+// clients are the components that do nothing but use the API server.
+var clients = []string{controllerManager, kwok, scheduler}
+
+// clientRestart is how long one of them stays away after it died.
+const clientRestart = time.Second
+
 // components returns all of them, in starting order.
 func components(d dir, p ports) []component {
 	return []component{
