@@ -1,4 +1,6 @@
 //! Applying one object.
+//!
+//! Every update carries the resourceVersion that was read; a conflict leads to a new decision.
 
 use olm_api::keys::manager;
 use olm_cluster::ResolvedObject;

@@ -1,4 +1,7 @@
 //! Taking a revision down: archived, uninstalled, or released.
+//!
+//! There is no finalizer but upstream's, so that a controller of upstream that takes over in the
+//! middle leaves the rest to the garbage collector.
 
 use std::time::Duration;
 

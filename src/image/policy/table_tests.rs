@@ -259,7 +259,10 @@ fn policy(rule: &str) -> String {
 
 /// Returns an image as `make test-signatures` serves it.
 fn image(policy: &str, image: &ImageRef, manifest: &[u8], attached: &[Attachment]) -> Value {
-    let signature = |it: &Attachment| json!({"payload": STANDARD.encode(&it.payload), "annotations": it.annotations});
+    let signature = |it: &Attachment| {
+        let payload = STANDARD.encode(&it.payload);
+        json!({"payload": payload, "annotations": it.annotations})
+    };
     json!({
         "policy": policy,
         "image": image.to_string(),

@@ -577,7 +577,8 @@ fn controller(text: &str) -> Result<Account, NotNamespaced> {
     })
 }
 
-/// Returns the users and groups that get the right to name the service account.
+/// Returns the users and groups that get the right to name the service account. There is one Role
+/// for all and a binding for each: applying a second output lets somebody else in and nobody out.
 fn people(args: &RbacArgs) -> Result<Vec<Subject>, UsageError> {
     let users = args.for_user.iter().cloned().map(Subject::User);
     let groups = args.for_group.iter().cloned().map(Subject::Group);
