@@ -195,6 +195,13 @@ test-web: built ## The pages of `kubectl olm browse` in a real browser
 test-corpus: built ## Vectors, tables of other projects and real bundles beside the checkout (OLM_SHARED, default ../shared)
 	$(CARGO) test --locked --workspace --test corpus
 
+.PHONY: test-signatures
+test-signatures: prerequisites ## The table of signatures against containers/image itself; fetches its Go module
+	rm -rf target/signatures && mkdir -p target/signatures
+	OLM_SIGNATURE_ROWS="$(CURDIR)/target/signatures" $(CARGO) test --locked --package olm-image --lib table_tests
+	cd hack/signatures && export CGO_ENABLED=0 && go vet -trimpath -tags containers_image_openpgp . && \
+	  go run -trimpath -tags containers_image_openpgp . "$(CURDIR)/target/signatures"
+
 .PHONY: test-alerts
 # promtool reads what stands below spec of the PrometheusRule.
 test-alerts: ## Unit tests of the alerts; needs promtool (PROMTOOL=)
@@ -273,7 +280,7 @@ lint: prerequisites ## Formatting, clippy, rustdoc, Go vet, shell, workflows and
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --workspace --test '*' -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
-	test -z "$$(gofmt -l hack/local-cluster)"
+	test -z "$$(gofmt -l hack/local-cluster hack/signatures)"
 	hack/local-cluster/go.sh vet ./...
 	shellcheck hack/*.sh hack/local-cluster/*.sh .github/actions/*/*.sh .ci/run
 	actionlint
@@ -283,7 +290,7 @@ lint: prerequisites ## Formatting, clippy, rustdoc, Go vet, shell, workflows and
 .PHONY: fmt
 fmt: ## Repair formatting
 	$(CARGO) fmt --all
-	cd hack/local-cluster && gofmt -w .
+	gofmt -w hack/local-cluster hack/signatures
 
 .PHONY: manifests
 manifests: ## Write the CRDs and the controller's roles into config, and the reference into docs

@@ -120,46 +120,9 @@ impl Attachments {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
 
-    fn read(texts: &[&str]) -> Result<Attachments, AttachmentsError> {
-        let directory = tempfile::tempdir().unwrap();
-        for (index, text) in texts.iter().enumerate() {
-            std::fs::write(directory.path().join(format!("{index}.yaml")), text).unwrap();
-        }
-        std::fs::write(directory.path().join("not-read.yml"), "{").unwrap();
-        Attachments::load(directory.path())
-    }
-
-    // catalogs.md 5.5
-    #[rstest]
-    #[case::nothing(&[], false)]
-    #[case::empty(&["", "docker:\ndefault-docker:\n"], false)]
-    #[case::default(&["default-docker: {use-sigstore-attachments: true}"], true)]
-    #[case::registry(&["docker: {q.io: {use-sigstore-attachments: true}}"], true)]
-    #[case::wildcard(&["docker: {'*.io': {use-sigstore-attachments: true}}"], true)]
-    #[case::other(&["docker: {r.io: {use-sigstore-attachments: true}}"], false)]
-    #[case::more_specific(&["docker: {q.io: {use-sigstore-attachments: true}}", "docker: {q.io/a: {use-sigstore-attachments: false}}"], false)]
-    #[case::silent(&["docker: {q.io/a: {lookaside: 'https://x'}, q.io: {use-sigstore-attachments: true}}"], true)]
-    fn the_most_specific_scope_decides(#[case] texts: &[&str], #[case] want: bool) {
-        let read = read(texts).unwrap();
-        assert_eq!(read.are_used(&"q.io/a/b:1".parse().unwrap()), want, "{read:?}");
-    }
-
-    #[rstest]
-    #[case::shape(&["docker: []"])]
-    #[case::value(&["default-docker: {use-sigstore-attachments: 1}"])]
-    #[case::twice(&["docker: {q.io: {}, q.io: {}}"])]
-    #[case::two_defaults(&["default-docker: {}", "default-docker: {}"])]
-    #[case::two_scopes(&["docker: {q.io: {}}", "docker: {q.io: {}}"])]
-    #[case::not_yaml(&["{"])]
-    fn other_files_are_refused(#[case] texts: &[&str]) {
-        let error = read(texts).unwrap_err().to_string();
-        assert!(error.contains(".yaml"), "{error}");
-    }
-
+    // The rest: testdata/signatures.toml.
     #[test]
     fn no_directory_is_no_error() {
         assert_eq!(Attachments::load(Path::new("/nowhere")).unwrap(), Attachments::default());

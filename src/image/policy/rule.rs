@@ -5,12 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer};
 
 use super::error::PolicyError;
-use crate::sigstore::{Authorities, Identity, PublicKey, Signers, Trust};
+use crate::sigstore::{Authorities, Identity, PublicKey, Signers, Trust, decoded};
 
 /// A requirement.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -60,8 +58,11 @@ enum Source {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RawSignedBy {
     key_type: KeyType,
+    #[serde(default, deserialize_with = "present")]
     key_path: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     key_paths: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "present")]
     key_data: Option<Data>,
     #[serde(default, deserialize_with = "present", rename = "signedIdentity")]
     _identity: Option<Identity>,
@@ -82,14 +83,20 @@ enum KeyType {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RawSigstore {
     key_path: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     key_paths: Option<Vec<String>>,
     key_data: Option<Data>,
+    #[serde(default, deserialize_with = "present")]
     key_datas: Option<Vec<Data>>,
+    #[serde(default, deserialize_with = "present")]
     fulcio: Option<Fulcio>,
+    #[serde(default, deserialize_with = "present")]
     pki: Option<Pki>,
     rekor_public_key_path: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     rekor_public_key_paths: Option<Vec<String>>,
     rekor_public_key_data: Option<Data>,
+    #[serde(default, deserialize_with = "present")]
     rekor_public_key_datas: Option<Vec<Data>>,
     #[serde(default, deserialize_with = "present")]
     signed_identity: Option<Identity>,
@@ -143,8 +150,7 @@ impl TryFrom<String> for Data {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, &'static str> {
-        let text = text.replace(['\r', '\n'], "");
-        STANDARD.decode(text).map(Self).map_err(|_| "data of a key or certificate is not base64")
+        decoded(&text).map(Self).ok_or("data of a key or certificate is not base64")
     }
 }
 
@@ -153,10 +159,9 @@ impl TryFrom<RawSignedBy> for SignedBy {
 
     fn try_from(raw: RawSignedBy) -> Result<Self, &'static str> {
         let KeyType::Known = raw.key_type;
-        let kinds =
-            [is_set(raw.key_path.as_ref()), raw.key_paths.is_some(), raw.key_data.is_some()];
+        let kinds = [raw.key_path.is_some(), raw.key_paths.is_some(), raw.key_data.is_some()];
         match kinds.iter().filter(|is| **is).count() {
-            1 => Ok(Self),
+            1 if raw.key_path.as_deref() != Some("") => Ok(Self),
             _ => Err("signedBy needs exactly one of keyPath, keyPaths, keyData"),
         }
     }
@@ -227,11 +232,6 @@ impl TryFrom<RawPki> for Pki {
     }
 }
 
-/// An empty path is as good as none.
-fn is_set(path: Option<&String>) -> bool {
-    path.is_some_and(|path| !path.is_empty())
-}
-
 fn source(path: Option<String>, data: Option<Data>) -> Result<Option<Source>, &'static str> {
     let mut found = sources(path, None, data, None)?;
     let last = found.pop();
@@ -245,6 +245,7 @@ fn sources(
     data: Option<Data>,
     datas: Option<Vec<Data>>,
 ) -> Result<Vec<Source>, &'static str> {
+    // An empty path is as good as none.
     let path = path.filter(|path| !path.is_empty());
     if paths.as_ref().is_some_and(Vec::is_empty) || datas.as_ref().is_some_and(Vec::is_empty) {
         return Err("a list of keys is empty");

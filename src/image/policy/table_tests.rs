@@ -1,4 +1,5 @@
 //! What containers/image accepts and refuses, and what we do: `testdata/signatures.toml`, row by row.
+//! `make test-signatures` asks containers/image itself.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use rcgen::{
 use serde_json::{Value, json};
 
 use super::*;
+use crate::attachments::Attachments;
 
 /// The second of January 2026, on which certificates are valid that last two days.
 const DURING: i64 = 1_767_312_000;
@@ -18,35 +20,52 @@ const AFTER: i64 = DURING + 4 * 86_400;
 const MANIFEST: &[u8] = b"{\"schemaVersion\": 2}";
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Table {
-    file: Vec<FileRow>,
-    signature: Vec<SignatureRow>,
+    file: Vec<Row>,
+    registries: Vec<Row>,
+    signature: Vec<Row>,
 }
 
-#[derive(Deserialize)]
-struct FileRow {
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Row {
     what: String,
     text: String,
-    theirs: String,
-    ours: String,
-}
-
-#[derive(Deserialize)]
-struct SignatureRow {
-    what: String,
+    files: Vec<String>,
     rule: String,
+    digest: bool,
     sign: Vec<Sign>,
     theirs: String,
     ours: String,
+    stricter: bool,
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Sign {
     by: String,
     name: String,
     log: Option<String>,
     #[serde(default)]
     change: String,
+}
+
+impl Row {
+    /// Compares our answer with that of the table. Returns the row for `make test-signatures`.
+    fn check(&self, mut row: Value, got: Result<(), String>) -> Value {
+        let what = &self.what;
+        let [they_accept, we_accept] = [&self.theirs, &self.ours].map(|it| it == "accepts");
+        assert!(they_accept || !we_accept, "{what}: they refuse it");
+        assert_eq!(they_accept && !we_accept, self.stricter, "{what}: we differ");
+        assert_eq!(got.is_ok(), we_accept, "{what}: {got:?}");
+        let refused = got.err().unwrap_or_default();
+        assert!(we_accept || refused.contains(&self.ours), "{what}: {refused}");
+        row["what"] = json!(what);
+        row["ours"] = json!(refused);
+        row["stricter"] = json!(self.stricter);
+        row
+    }
 }
 
 /// Keys and CAs by the names that the table has for them.
@@ -98,17 +117,25 @@ impl Keys {
         keys.chain(self.roots.iter().map(|(name, root)| (*name, root.pem()))).collect()
     }
 
+    fn signed(&self, by: &str) -> Attachment {
+        let name = "quay.io/team/pot:v1".to_owned();
+        self.attachment(&Sign { by: by.to_owned(), name, log: None, change: String::new() })
+    }
+
     /// Issues a certificate as Fulcio does.
     fn leaf(&self, change: &str) -> String {
         let mut params = named("leaf");
-        (params.not_before, params.not_after) = match change {
-            "lasting" => (date_time_ymd(2000, 1, 1), date_time_ymd(4000, 1, 1)),
-            _ => (date_time_ymd(2026, 1, 1), date_time_ymd(2026, 1, 3)),
-        };
+        let years = if change.starts_with("lasting") { (2000, 4000) } else { (2026, 2026) };
+        params.not_before = date_time_ymd(years.0, 1, 1);
+        params.not_after = date_time_ymd(years.1, 1, 3);
         params.extended_key_usages = vec![match change {
             "server" => ExtendedKeyUsagePurpose::ServerAuth,
+            "lasting-any" => ExtendedKeyUsagePurpose::Any,
             _ => ExtendedKeyUsagePurpose::CodeSigning,
         }];
+        if change == "lasting-ca" {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        }
         params.subject_alt_names = vec![
             SanType::Rfc822Name("dev@acme.io".try_into().unwrap()),
             SanType::DnsName("build.acme.io".try_into().unwrap()),
@@ -131,13 +158,15 @@ impl Keys {
             "critical": {
                 "type": "cosign container image signature",
                 "image": {"docker-manifest-digest": Digest::sha256(about).to_string()},
-                "identity": {"docker-reference": sign.name},
+                "identity": {"docker-reference": with_digest(&sign.name)},
             },
             "optional": null,
         });
         match change {
             "type" => payload["critical"]["type"] = json!("atomic container signature"),
             "member" => payload["critical"]["more"] = json!(1),
+            "null" => payload["optional"] = json!({"creator": null, "timestamp": null}),
+            "time" => payload["optional"] = json!({"timestamp": 1e30}),
             _ => {}
         }
         let mut payload = payload.to_string().into_bytes();
@@ -146,13 +175,23 @@ impl Keys {
         let mut annotations = BTreeMap::new();
         let mut annotate = |name: &str, value: String| annotations.insert(name.to_owned(), value);
         if change != "no-signature" {
-            annotate("dev.cosignproject.cosign/signature", STANDARD.encode(&signature));
+            let mut text = STANDARD.encode(&signature);
+            if change == "bits" {
+                // Of Ed25519: the last byte leaves four bits of the last digit.
+                text.truncate(text.len() - 2);
+                let digit = text.pop().unwrap();
+                text.push(char::from(u8::try_from(digit).unwrap() + 1));
+                text.push_str("==");
+            }
+            annotate("dev.cosignproject.cosign/signature", text);
         }
         let mut signer = key.public_key_pem();
         if sign.by == "leaf" {
             signer = self.leaf(change);
-            annotate("dev.sigstore.cosign/certificate", signer.clone());
-            let chain = format!("{}{}", self.between.pem(), self.roots["root"].pem());
+            let text = if change == "lasting-text" { "text\n" } else { "" };
+            annotate("dev.sigstore.cosign/certificate", format!("{signer}{text}"));
+            let first = if change == "lasting-key" { key.public_key_pem() } else { String::new() };
+            let chain = format!("{first}{}{}", self.between.pem(), self.roots["root"].pem());
             annotate("dev.sigstore.cosign/chain", chain);
         }
         if let Some(log) = &sign.log {
@@ -176,6 +215,7 @@ impl Keys {
     ) -> Value {
         let other = self.pairs["other"].public_key_pem();
         let signer = if change == "entry-key" { other.as_str() } else { signer };
+        let text = if change == "entry-text" { "text\n" } else { "" };
         let signature = if change == "entry-signature" { b"other".as_slice() } else { signature };
         let payload = if change == "entry-payload" { b"other".as_slice() } else { payload };
         let body = json!({
@@ -185,7 +225,7 @@ impl Keys {
                 "data": {"hash": {"algorithm": "sha256", "value": Digest::sha256(payload).hex()}},
                 "signature": {
                     "content": STANDARD.encode(signature),
-                    "publicKey": {"content": STANDARD.encode(signer)},
+                    "publicKey": {"content": STANDARD.encode(format!("{signer}{text}"))},
                 },
             },
         });
@@ -206,58 +246,124 @@ fn table() -> Table {
     toml::from_str(include_str!("../testdata/signatures.toml")).unwrap()
 }
 
-fn assert_row(what: &str, theirs: &str, ours: &str, got: Result<(), PolicyError>) {
-    assert_eq!(theirs == "accepts", ours == "accepts", "{what}: we differ");
-    match got {
-        Ok(()) => assert_eq!(ours, "accepts", "{what}"),
-        Err(error) => {
-            let text = error.to_string();
-            assert_ne!(ours, "accepts", "{what}: {text}");
-            assert!(text.contains(ours), "{what}: {text}");
-            assert!(!error.is_terminal(), "{what}: {text}");
-        }
+fn with_digest(name: &str) -> String {
+    name.replace("$digest", &Digest::sha256(MANIFEST).to_string())
+}
+
+fn policy(rule: &str) -> String {
+    format!(
+        r#"{{"default": [{{"type": "reject"}}], "transports": {{"docker": {{
+        "quay.io/team": [{{"type": "sigstoreSigned", {rule}}}]}}}}}}"#
+    )
+}
+
+/// Returns an image as `make test-signatures` serves it.
+fn image(policy: &str, image: &ImageRef, manifest: &[u8], attached: &[Attachment]) -> Value {
+    let signature = |it: &Attachment| {
+        let payload = STANDARD.encode(&it.payload);
+        json!({"payload": payload, "annotations": it.annotations})
+    };
+    json!({
+        "policy": policy,
+        "image": image.to_string(),
+        "manifest": STANDARD.encode(manifest),
+        "registries": ["default-docker: {use-sigstore-attachments: true}"],
+        "signatures": attached.iter().map(signature).collect::<Vec<_>>(),
+    })
+}
+
+fn retried(error: &PolicyError) -> String {
+    assert!(!error.is_terminal(), "{error}");
+    error.to_string()
+}
+
+/// Where `make test-signatures` looks for the rows, if it runs this.
+fn folder() -> Option<PathBuf> {
+    std::env::var_os("OLM_SIGNATURE_ROWS").map(PathBuf::from)
+}
+
+fn write(file: &str, rows: &[Value]) {
+    if let Some(folder) = folder() {
+        std::fs::write(folder.join(file), serde_json::to_vec(rows).unwrap()).unwrap();
     }
 }
 
 // catalogs.md 5.5
 #[test]
 fn files_are_refused_where_containers_image_refuses_them() {
-    let table = table();
-    assert!(table.file.len() > 20);
-    for row in table.file {
-        let parsed = Policy::parse(Path::new("policy.json"), row.text.as_bytes());
-        assert_row(&row.what, &row.theirs, &row.ours, parsed.map(drop));
+    let rows: Vec<_> = table()
+        .file
+        .iter()
+        .map(|row| {
+            let parsed = Policy::parse(Path::new("policy.json"), row.text.as_bytes());
+            row.check(
+                json!({"policy": row.text}),
+                parsed.map(drop).map_err(|error| retried(&error)),
+            )
+        })
+        .collect();
+    assert!(rows.len() > 30);
+    write("files.json", &rows);
+}
+
+// catalogs.md 5.5
+#[test]
+fn signatures_are_looked_for_where_containers_image_looks_for_them() {
+    let keys = Keys::new();
+    let signed = keys.signed("right");
+    let key = STANDARD.encode(keys.pairs["right"].public_key_pem());
+    let policy = policy(&format!(r#""keyData": "{key}""#));
+    let pot: ImageRef = "quay.io/team/pot:v1".parse().unwrap();
+    let mut rows = Vec::new();
+    for row in table().registries {
+        let directory = tempfile::tempdir().unwrap();
+        for (index, text) in row.files.iter().enumerate() {
+            std::fs::write(directory.path().join(format!("{index}.yaml")), text).unwrap();
+        }
+        std::fs::write(directory.path().join("not-read.yml"), "{").unwrap();
+        let looked = match Attachments::load(directory.path()) {
+            Ok(attachments) if attachments.are_used(&pot) => Ok(()),
+            Ok(_) => Err("not looked for".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let mut asked = image(&policy, &pot, MANIFEST, std::slice::from_ref(&signed));
+        asked["registries"] = json!(row.files);
+        rows.push(row.check(asked, looked));
     }
+    assert!(rows.len() > 15);
+    write("registries.json", &rows);
 }
 
 // catalogs.md 5.5
 #[test]
 fn signatures_are_accepted_where_containers_image_accepts_them() {
-    let (keys, dir) = (Keys::new(), tempfile::tempdir().unwrap());
+    let (keys, temporary) = (Keys::new(), tempfile::tempdir().unwrap());
+    let directory = folder().unwrap_or_else(|| temporary.path().to_owned());
     let texts = keys.texts();
     for (name, text) in &texts {
-        std::fs::write(dir.path().join(name), text).unwrap();
+        std::fs::write(directory.join(name), text).unwrap();
     }
-    let table = table();
-    assert!(table.signature.len() > 40);
-    let image: ImageRef = "quay.io/team/pot:v1".parse().unwrap();
-    for row in table.signature {
-        let mut rule = row.rule.replace("$dir", dir.path().to_str().unwrap());
+    let mut rows = Vec::new();
+    for row in table().signature {
+        let mut rule = row.rule.replace("$dir", directory.to_str().unwrap());
         for (name, text) in &texts {
             let (from, to) = (format!("\"${name}\""), format!("\"{}\"", STANDARD.encode(text)));
             rule = rule.replace(&from, &to);
         }
-        let policy = format!(
-            r#"{{"default": [{{"type": "reject"}}], "transports": {{"docker": {{
-            "quay.io/team": [{{"type": "sigstoreSigned", {rule}}}]}}}}}}"#
-        );
+        let text = policy(&rule);
         let path = Path::new("policy.json");
-        let policy = Policy::parse(path, policy.as_bytes()).unwrap();
-        let found = Signatures::Found(row.sign.iter().map(|sign| keys.attachment(sign)).collect());
-        let demand = policy.check(path, &image);
+        let policy = Policy::parse(path, text.as_bytes()).unwrap();
+        let version = if row.digest { "@$digest" } else { ":v1" };
+        let pot: ImageRef = with_digest(&format!("quay.io/team/pot{version}")).parse().unwrap();
+        let signed: Vec<_> = row.sign.iter().map(|sign| keys.attachment(sign)).collect();
+        let asked = image(&text, &pot, MANIFEST, &signed);
+        let demand = policy.check(path, &pot);
+        let found = Signatures::Found(signed);
         let checked = demand.and_then(|demand| demand.unwrap().check(&found, MANIFEST));
-        assert_row(&row.what, &row.theirs, &row.ours, checked);
+        rows.push(row.check(asked, checked.map_err(|error| retried(&error))));
     }
+    assert!(rows.len() > 50);
+    write("signatures.json", &rows);
 }
 
 /// A signature that cosign made and Rekor's public log took in, from the tests of containers/image.
@@ -266,12 +372,12 @@ fn a_signature_of_cosign_is_accepted() {
     let vector: Value = serde_json::from_str(include_str!("../testdata/cosign.json")).unwrap();
     let text = |name: &str| vector[name].as_str().unwrap();
     let bytes = |name: &str| STANDARD.decode(text(name)).unwrap();
-    let image: ImageRef = format!("{}:latest", text("image")).parse().unwrap();
-    let attachment = Attachment {
+    let named: ImageRef = format!("{}:latest", text("image")).parse().unwrap();
+    let attached = [Attachment {
         payload: bytes("payload"),
         annotations: serde_json::from_value(vector["annotations"].clone()).unwrap(),
-    };
-    let found = Signatures::Found(vec![attachment]);
+    }];
+    let (manifest, mut rows) = (bytes("manifest"), Vec::new());
     for (identity, want) in [("matchRepository", true), ("matchExact", false)] {
         let policy = json!({"default": [{
             "type": "sigstoreSigned",
@@ -279,22 +385,24 @@ fn a_signature_of_cosign_is_accepted() {
             "rekorPublicKeyData": text("log"),
             "signedIdentity": {"type": identity},
         }]});
-        let path = Path::new("policy.json");
-        let policy = Policy::parse(path, policy.to_string().as_bytes()).unwrap();
-        let demand = policy.check(path, &image).unwrap().unwrap();
-        let checked = demand.check(&found, &bytes("manifest"));
+        let (path, text) = (Path::new("policy.json"), policy.to_string());
+        let policy = Policy::parse(path, text.as_bytes()).unwrap();
+        let mut row = image(&text, &named, &manifest, &attached);
+        let demand = policy.check(path, &named).unwrap().unwrap();
+        let found = Signatures::Found(attached.to_vec());
+        let checked = demand.check(&found, &manifest);
         assert_eq!(checked.is_ok(), want, "{checked:?}");
+        row["what"] = json!(format!("a signature of cosign, {identity}"));
+        row["ours"] = json!(checked.err().map(|error| error.to_string()).unwrap_or_default());
+        rows.push(row);
         assert!(demand.check(&found, b"another").is_err());
     }
+    write("cosign.json", &rows);
 }
 
 #[test]
 fn each_requirement_needs_a_signature() {
     let keys = Keys::new();
-    let signed = |by: &str| {
-        let name = "quay.io/team/pot:v1".to_owned();
-        keys.attachment(&Sign { by: by.to_owned(), name, log: None, change: String::new() })
-    };
     let rule = |by: &str| {
         let key = STANDARD.encode(keys.pairs[by].public_key_pem());
         json!({"type": "sigstoreSigned", "keyData": key})
@@ -304,8 +412,8 @@ fn each_requirement_needs_a_signature() {
     let policy = Policy::parse(path, policy.as_bytes()).unwrap();
     let demand = policy.check(path, &"quay.io/team/pot:v1".parse().unwrap()).unwrap().unwrap();
     let check = |found: Vec<Attachment>| demand.check(&Signatures::Found(found), MANIFEST);
-    assert!(check(vec![signed("other"), signed("right")]).is_ok());
-    let error = check(vec![signed("right")]).unwrap_err().to_string();
+    assert!(check(vec![keys.signed("other"), keys.signed("right")]).is_ok());
+    let error = check(vec![keys.signed("right")]).unwrap_err().to_string();
     assert!(error.contains("for the default: it was made with another key"), "{error}");
     let elsewhere = Signatures::NotLooked {
         place: "mirror.io/pot".to_owned(),

@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use olm_core::x509::{self, Element, elements};
-use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::pem::{PemObject as _, SectionKind};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use webpki::{EndEntityCert, KeyUsage};
+use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter};
 
-use super::key::PublicKey;
+use super::key::{PublicKey, sections};
 
 /// 1.3.6.1.5.5.7.3.3
 const CODE_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 3];
+/// 2.5.29.37.0
+const ANY_PURPOSE: &[u8] = &[0x55, 0x1d, 0x25, 0];
 /// 2.5.29.17
 const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 /// 1.3.6.1.4.1.57264.1.1 and .8
@@ -49,6 +51,20 @@ pub(crate) enum Refusal {
 pub(crate) struct Leaf {
     der: CertificateDer<'static>,
     pub(crate) key: PublicKey,
+}
+
+/// Certificates have to be for signing code, or for any purpose, or name none.
+struct Signing;
+
+impl ExtendedKeyUsageValidator for Signing {
+    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let purposes = purposes.collect::<Result<Vec<_>, _>>()?;
+        let fits = |purpose| [CODE_SIGNING, ANY_PURPOSE].map(KeyPurposeId::new).contains(purpose);
+        if purposes.is_empty() || purposes.iter().any(fits) {
+            return Ok(());
+        }
+        Err(webpki::Error::UnknownIssuer)
+    }
 }
 
 impl Authorities {
@@ -94,7 +110,7 @@ impl Authorities {
             &anchors,
             &intermediates,
             UnixTime::since_unix_epoch(Duration::from_secs(since)),
-            KeyUsage::required_if_present(CODE_SIGNING),
+            Signing,
             None,
             None,
         );
@@ -156,7 +172,8 @@ fn text<'a>(list: &[Element<'a>]) -> Option<&'a str> {
     }
 }
 
-/// Reads the certificates of a PEM text; `None` if one of them cannot be read.
+/// Reads the certificates of a PEM text; `None` if one of them cannot be read, or is something else.
 pub(crate) fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
-    CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().ok()
+    let found = sections(pem)?.into_iter();
+    found.map(|(kind, der)| (kind == SectionKind::Certificate).then(|| der.into())).collect()
 }

@@ -5,8 +5,7 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P521_SHA256_ASN1, ED25519,
     ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, VerificationAlgorithm,
 };
-use rustls_pki_types::SubjectPublicKeyInfoDer;
-use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::pem::{PemObject as _, SectionKind};
 
 /// With which a key may sign: whatever the curve, of the SHA-256 of the content.
 const ECDSA: [&dyn VerificationAlgorithm; 3] =
@@ -22,11 +21,14 @@ pub(crate) struct PublicKey {
 }
 
 impl PublicKey {
-    /// Reads the first public key of a PEM text.
+    /// Reads the public key with which a PEM text begins.
     pub(crate) fn from_pem(pem: &[u8]) -> Result<Self, &'static str> {
-        let info = SubjectPublicKeyInfoDer::from_pem_slice(pem);
-        let info = info.map_err(|_| "it holds no PUBLIC KEY in PEM")?;
-        Self::from_der(&info).ok_or("its key is not an ECDSA, RSA or Ed25519 key")
+        match <(SectionKind, Vec<u8>)>::from_pem_slice(pem) {
+            Ok((SectionKind::PublicKey, info)) => {
+                Self::from_der(&info).ok_or("its key is not an ECDSA, RSA or Ed25519 key")
+            }
+            _ => Err("it does not begin with a PUBLIC KEY in PEM"),
+        }
     }
 
     /// Reads a `SubjectPublicKeyInfo`.
@@ -56,4 +58,13 @@ impl PublicKey {
     pub(crate) fn signed(&self, content: &[u8], signature: &[u8]) -> bool {
         self.key.verify_sig(content, signature).is_ok()
     }
+}
+
+/// Reads the sections of a PEM text; `None` if one cannot be read, or if text follows the last one.
+pub(super) fn sections(pem: &[u8]) -> Option<Vec<(SectionKind, Vec<u8>)>> {
+    let text = pem.trim_ascii_end();
+    if !(text.is_empty() || text.ends_with(b"-----")) {
+        return None;
+    }
+    <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).collect::<Result<_, _>>().ok()
 }

@@ -26,6 +26,7 @@ pub(crate) use key::PublicKey;
 use payload::Payload;
 pub use refusal::SignatureError;
 use rekor::Subject;
+pub(crate) use rekor::decoded;
 
 /// Media type of a signature in a manifest of them.
 pub(crate) const SIGNATURE_MEDIA_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
@@ -76,7 +77,7 @@ impl Trust {
         now: Timestamp,
     ) -> Result<(), SignatureError> {
         let text = attachment.annotation(SIGNATURE)?;
-        let Some(signature) = rekor::decoded(text) else {
+        let Some(signature) = decoded(text) else {
             return Err(SignatureError::Form("it is not base64"));
         };
         let signed = |key: &PublicKey| key.signed(&attachment.payload, &signature);

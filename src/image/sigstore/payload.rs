@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::digest::Digest;
 
+/// 2^63: a timestamp is an integer of 64 bits.
+const LIMIT: f64 = 9_223_372_036_854_775_808.0;
 const TYPE: &str = "cosign container image signature";
 
 /// A payload, whose signature was verified already.
@@ -57,11 +59,12 @@ impl Payload {
         let whole: Whole = serde_json::from_slice(bytes)
             .map_err(|_| "its payload is not of the form that cosign writes")?;
         let Members(optional) = whole.optional.unwrap_or_default();
-        if optional.get("creator").is_some_and(|it| !it.is_string()) {
+        if optional.get("creator").is_some_and(|it| !it.is_string() && !it.is_null()) {
             return Err("optional.creator of its payload is not a string");
         }
-        let whole_number = |it: &Value| it.as_f64().is_some_and(|it| it.fract() == 0.0);
-        if optional.get("timestamp").is_some_and(|it| !whole_number(it)) {
+        let is_integer = |it: f64| it.fract() == 0.0 && (-LIMIT..LIMIT).contains(&it);
+        let is_time = |it: &Value| it.is_null() || it.as_f64().is_some_and(is_integer);
+        if optional.get("timestamp").is_some_and(|it| !is_time(it)) {
             return Err("optional.timestamp of its payload is not an integer");
         }
         if whole.critical.kind != TYPE {
@@ -97,7 +100,9 @@ mod tests {
     #[case(r#""optional": null"#, true)]
     #[case(r#""optional": {}"#, true)]
     #[case(r#""optional": {"creator": "x", "timestamp": 1.0, "other": [1]}"#, true)]
+    #[case(r#""optional": {"creator": null, "timestamp": null}"#, true)]
     #[case(r#""optional": {"timestamp": 1.5}"#, false)]
+    #[case(r#""optional": {"timestamp": 9223372036854775808}"#, false)]
     #[case(r#""optional": {"creator": 1}"#, false)]
     #[case(r#""optional": {"a": 1, "a": 1}"#, false)]
     #[case(r#""optional": null, "more": 1"#, false)]

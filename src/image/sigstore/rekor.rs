@@ -5,13 +5,18 @@
 //!
 //! Source: `containers/image` (`rekor_set.go`), RFC 8785.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use rustls_pki_types::pem::{PemObject as _, SectionKind};
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
 use serde::{Deserialize, Serialize};
 
-use super::key::PublicKey;
+use super::key::{PublicKey, sections};
 use crate::digest::Digest;
+
+/// As Go reads it: bits behind the last byte may be set.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// Above it, numbers of canonical JSON are rounded.
 const MAX_NUMBER: u64 = 1 << 53;
@@ -121,12 +126,12 @@ pub(crate) fn entered(
 
 /// Decodes base64, with or without line breaks, as Go does.
 pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
-    STANDARD.decode(text.replace(['\r', '\n'], "")).ok()
+    BASE64.decode(text.replace(['\r', '\n'], "")).ok()
 }
 
 /// Returns the content of a PEM text of one section.
 fn only_section(pem: &[u8]) -> Option<Vec<u8>> {
-    let mut sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(pem);
-    let (_, der) = sections.next()?.ok()?;
-    sections.next().is_none().then_some(der)
+    let mut found = sections(pem)?;
+    let (_, der) = found.pop()?;
+    found.is_empty().then_some(der)
 }
