@@ -25,7 +25,7 @@ const OLM_GROUP: &str = "olm.operatorframework.io";
 const OUR_MANAGERS: [&str; 2] = ["olm.operatorframework.io", "operator-controller"];
 const LONGEST_VALUE: usize = 600;
 /// What names a pod in a message: it is looked for only after a while, and has a random name.
-const OF_A_POD: &str = ": pod ";
+const OF_PODS: [&str; 2] = [": pod ", ": the service account may not list its pods"];
 /// What follows in the message about a rollout that was reverted was known of it at that moment.
 const BECAUSE: &str = "policy.olm.operatorframework.io/on-failure is removed: ";
 /// Annotation in which the Deployment controller counts rollouts.
@@ -275,12 +275,13 @@ fn writers(metadata: &Value) -> Value {
 
 /// Removes times and what is said of pods from a status, and sorts conditions by type.
 fn leave_lasting(value: &mut Value) {
-    let is_of_a_pod = |text: &Value| text.as_str().is_some_and(|text| text.contains(OF_A_POD));
+    let names_pods = |text: &str| OF_PODS.iter().any(|words| text.contains(words));
+    let is_of_a_pod = |text: &Value| text.as_str().is_some_and(names_pods);
     match value {
         Value::Object(fields) => {
             if let Some(message) = fields.get_mut("message").filter(|text| is_of_a_pod(text)) {
                 let lines = message.as_str().unwrap_or_default().lines();
-                let kept: Vec<_> = lines.filter(|line| !line.contains(OF_A_POD)).collect();
+                let kept: Vec<_> = lines.filter(|line| !names_pods(line)).collect();
                 *message = json!(kept.join("\n"));
             }
             if let Some(message) = fields.get_mut("message")
