@@ -18,7 +18,10 @@ if [[ ! -e $folder/bin/bash ]]; then
 fi
 hack/tools.sh --list | (cd "$folder/bin" && xargs rm -f)
 
-kept=(HOME="$folder/home" PATH="$(rustc --print sysroot)/bin:$(go env GOROOT)/bin:$folder/bin" LANG=C.UTF-8)
+# Assigned on their own, so that a failure ends the script.
+rust=$(rustc --print sysroot)
+go=$(go env GOROOT)
+kept=(HOME="$folder/home" PATH="$rust/bin:$go/bin:$folder/bin" LANG=C.UTF-8)
 while IFS= read -r name; do kept+=("$name=${!name}"); done < <(
   compgen -e | grep -iE '^(https?_proxy|no_proxy|ssl_cert_file|ssl_cert_dir|goproxy|gosumdb|goflags|tmpdir|cargo_(term|http|net)_.*|no_color)$'
 )

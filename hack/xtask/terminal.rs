@@ -100,7 +100,8 @@ fn record(mut from: impl BufRead, mut to: impl Write) -> anyhow::Result<Vec<Line
     }
 }
 
-/// Returns the text with the demo's folder, /tmp/olm-demo-XXXXXX, named the same in every run.
+/// Returns the text with the demo's folder, which `mktemp` ends with six random characters, named the
+/// same in every run.
 fn without_random(text: &str) -> String {
     let mut parts = text.split("/tmp/olm-demo-");
     let first = parts.next().unwrap_or_default().to_owned();

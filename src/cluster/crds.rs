@@ -58,8 +58,8 @@ pub async fn empty(
     empty
 }
 
-/// Counts the objects of CRDs that are no longer installed, with another client than these are read
-/// with.
+/// Counts the objects of CRDs that the next version drops. `client` reads the CRDs, `counting` the
+/// objects.
 pub async fn leaving(
     client: &Client,
     counting: &Client,

@@ -190,7 +190,7 @@ mod tests {
                 prop_assert!(planned.is_empty(), "{planned:?}");
                 return Ok(());
             }
-            // What no step leads to is no step that is held.
+            // An update that no step leads to is not held.
             let update = answer.update.filter(|update| update.version.is_some());
             let status = json!({"conditions": [], "update": update});
             let mut seen = extension.clone();

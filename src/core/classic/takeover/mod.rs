@@ -459,8 +459,8 @@ pub fn hold(csv: &Object) -> Value {
 }
 
 /// Returns the change that hides a held CSV from what generates `OperatorConditions`, which takes them
-/// back as long as it finds the CSV: it looks at no copies. Whoever collects copies deletes this one, too,
-/// which is being deleted already.
+/// back as long as it finds the CSV: it ignores copies. What collects copies deletes this one too, which
+/// changes nothing: it is being deleted already.
 pub fn hide(csv: &Object) -> Option<Value> {
     let is_seen = is_going(csv) && !is_copy(csv);
     is_seen.then(|| json!({"metadata": {"labels": {COPIED_FROM: csv.namespace()}}}))
