@@ -131,9 +131,7 @@ impl CatalogTransport {
             return Ok(None);
         };
         let place = self.place(catalog)?;
-        let status = catalog.status.as_ref();
-        let source = status.and_then(|status| status.resolved_source.as_ref());
-        let image = source.map_or("", |source| &source.image.ref_);
+        let image = catalog.resolved_reference().unwrap_or_default();
         let mut kept = kept.lock().await;
         if let Some((of, found)) = kept.get(place.base.as_str())
             && of == image
@@ -185,8 +183,7 @@ impl CatalogTransport {
             base = instead.clone();
             base.set_path(&format!("{}{path}", instead.path().trim_end_matches('/')));
         }
-        let resolved = status.and_then(|status| status.resolved_source.as_ref());
-        let digest = resolved.and_then(|resolved| resolved.image.ref_.split_once('@'));
+        let digest = catalog.resolved_reference().and_then(|image| image.split_once('@'));
         Ok(Place { base, digest: digest.map(|(_, digest)| digest.to_owned()) })
     }
 

@@ -24,15 +24,15 @@ use super::client::is_watch;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a version in an answer tells.
+/// What the resource version in an answer is that of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    /// It is that of all etcd at the time of a list of ours.
-    Present,
-    /// It is that of all etcd at the time of a write of a Lease, if that is in the same etcd.
-    Renewal,
-    /// It is that of an object of ours, which may be as old as anything.
-    Past,
+enum VersionOf {
+    /// A list of our kinds: that of all etcd at that time.
+    List,
+    /// A Lease that was written: that of all etcd at that time, if Leases are in the same etcd.
+    Lease,
+    /// An object of our kinds, which may be as old as anything.
+    Object,
 }
 
 /// The newest resource version that is known.
@@ -57,7 +57,7 @@ pub fn noticing(client: Client) -> (Client, impl Future<Output = ()> + Send + 's
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, newest, notice) = (client.clone(), Arc::clone(&newest), notice.clone());
         async move {
-            let Some(told) = told(request.method(), request.uri()) else {
+            let Some(of) = version_of(request.method(), request.uri()) else {
                 return Ok::<_, Failure>(client.send(request).await?);
             };
             // What was asked for before may be answered later with less.
@@ -66,7 +66,7 @@ pub fn noticing(client: Client) -> (Client, impl Future<Output = ()> + Send + 's
             let bytes = body.collect_bytes().await?;
             if head.status.is_success()
                 && let Some(version) = version(&bytes)
-                && newest.note(told, version, least)
+                && newest.note(of, version, least)
             {
                 notice.send_replace(true);
             }
@@ -85,35 +85,35 @@ pub fn noticing(client: Client) -> (Client, impl Future<Output = ()> + Send + 's
 impl Newest {
     /// Notes a version; `least` was known before it was asked for. Says whether it is that of a
     /// backup.
-    fn note(&self, told: Told, version: u64, least: u64) -> bool {
+    fn note(&self, of: VersionOf, version: u64, least: u64) -> bool {
         let older = version < least;
-        if told == Told::Renewal {
+        if of == VersionOf::Lease {
             return least > 0 && *self.counts_leases.get_or_init(|| !older) && older;
         }
         self.version.fetch_max(version, Ordering::SeqCst);
-        told == Told::Present && older
+        of == VersionOf::List && older
     }
 }
 
-/// Returns what the answer to a request tells, if it tells anything.
-fn told(method: &Method, uri: &Uri) -> Option<Told> {
+/// Returns what the version in the answer to a request will be that of, if it counts.
+fn version_of(method: &Method, uri: &Uri) -> Option<VersionOf> {
     let of = |group: &str| {
         let (_, rest) = uri.path().split_once(&format!("/apis/{group}/"))?;
         rest.split_once('/').map(|(_, kind)| kind)
     };
     if *method == Method::PUT && of("coordination.k8s.io").is_some() {
-        return Some(Told::Renewal);
+        return Some(VersionOf::Lease);
     }
     let kind = of(olm_api::GROUP)?;
     if *method != Method::GET {
         // What is deleted is answered with in many ways.
-        return (*method != Method::DELETE).then_some(Told::Past);
+        return (*method != Method::DELETE).then_some(VersionOf::Object);
     }
     let mut query = uri.query().unwrap_or_default().split('&');
     let of_then =
         |pair: &str| pair.starts_with("continue=") || pair.starts_with("resourceVersion=");
     let lists = !kind.contains('/') && !is_watch(uri);
-    (lists && !query.any(of_then)).then_some(Told::Present)
+    (lists && !query.any(of_then)).then_some(VersionOf::List)
 }
 
 fn version(answer: &[u8]) -> Option<u64> {
@@ -159,41 +159,41 @@ mod tests {
 
     // deploying.md 4.1: a backup may be younger than the last renewal, and older than what was written
     #[rstest]
-    #[case::same_etcd(&[(Told::Present, 7), (Told::Renewal, 8), (Told::Past, 12), (Told::Renewal, 10)], true)]
-    #[case::nothing_since(&[(Told::Present, 7), (Told::Renewal, 8), (Told::Renewal, 9)], false)]
-    #[case::an_old_object(&[(Told::Present, 7), (Told::Past, 3), (Told::Renewal, 8)], false)]
-    #[case::another_etcd(&[(Told::Present, 7), (Told::Renewal, 2), (Told::Renewal, 3)], false)]
-    #[case::before_anything_is_known(&[(Told::Renewal, 8), (Told::Present, 7), (Told::Renewal, 9)], false)]
+    #[case::same_etcd(&[(VersionOf::List, 7), (VersionOf::Lease, 8), (VersionOf::Object, 12), (VersionOf::Lease, 10)], true)]
+    #[case::nothing_since(&[(VersionOf::List, 7), (VersionOf::Lease, 8), (VersionOf::Lease, 9)], false)]
+    #[case::an_old_object(&[(VersionOf::List, 7), (VersionOf::Object, 3), (VersionOf::Lease, 8)], false)]
+    #[case::another_etcd(&[(VersionOf::List, 7), (VersionOf::Lease, 2), (VersionOf::Lease, 3)], false)]
+    #[case::before_anything_is_known(&[(VersionOf::Lease, 8), (VersionOf::List, 7), (VersionOf::Lease, 9)], false)]
     fn a_renewal_older_than_what_was_known_before_is_noticed(
-        #[case] answers: &[(Told, u64)],
+        #[case] answers: &[(VersionOf, u64)],
         #[case] noticed: bool,
     ) {
         let newest = Newest::default();
-        let older = answers.iter().map(|(told, version)| {
+        let older = answers.iter().map(|(of, version)| {
             let least = newest.version.load(Ordering::SeqCst);
-            newest.note(*told, *version, least)
+            newest.note(*of, *version, least)
         });
         assert_eq!(older.collect::<Vec<_>>().last(), Some(&noticed));
     }
 
     #[rstest]
-    #[case::list("GET", "/clusterobjectsets?limit=500", Some(Told::Present))]
-    #[case::selected("GET", "/clusterobjectsets?labelSelector=a%3Db", Some(Told::Present))]
+    #[case::list("GET", "/clusterobjectsets?limit=500", Some(VersionOf::List))]
+    #[case::selected("GET", "/clusterobjectsets?labelSelector=a%3Db", Some(VersionOf::List))]
     #[case::rest_of_a_list("GET", "/clusterobjectsets?limit=500&continue=x", None)]
     #[case::from_a_cache("GET", "/clusterobjectsets?resourceVersion=0", None)]
     #[case::watch("GET", "/clusterobjectsets?watch=true&resourceVersion=1", None)]
     #[case::one("GET", "/clusterobjectsets/a-1", None)]
-    #[case::status("PUT", "/clusterobjectsets/a-1/status", Some(Told::Past))]
-    #[case::apply("PATCH", "/clusterobjectsets/a-1?fieldManager=m", Some(Told::Past))]
+    #[case::status("PUT", "/clusterobjectsets/a-1/status", Some(VersionOf::Object))]
+    #[case::apply("PATCH", "/clusterobjectsets/a-1?fieldManager=m", Some(VersionOf::Object))]
     #[case::deletion("DELETE", "/clusterobjectsets/a-1", None)]
     fn only_what_is_certain_counts(
         #[case] method: Method,
         #[case] end: &str,
-        #[case] expected: Option<Told>,
+        #[case] expected: Option<VersionOf>,
     ) {
         for before in ["", "https://proxy.example.com/k8s/clusters/c-1"] {
             let uri = format!("{before}/apis/olm.operatorframework.io/v1{end}").parse().unwrap();
-            assert_eq!(told(&method, &uri), expected);
+            assert_eq!(version_of(&method, &uri), expected);
         }
     }
 
@@ -201,13 +201,13 @@ mod tests {
     fn of_other_kinds_only_a_renewed_lease_counts() {
         let leases = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l";
         let cases = [
-            (Method::PUT, leases, Some(Told::Renewal)),
+            (Method::PUT, leases, Some(VersionOf::Lease)),
             (Method::GET, leases, None),
             (Method::GET, "/api/v1/secrets", None),
             (Method::PATCH, "/api/v1/namespaces/n/secrets/s", None),
         ];
         for (method, path, expected) in cases {
-            assert_eq!(told(&method, &path.parse().unwrap()), expected, "{method} {path}");
+            assert_eq!(version_of(&method, &path.parse().unwrap()), expected, "{method} {path}");
         }
     }
 }

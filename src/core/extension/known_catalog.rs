@@ -93,11 +93,10 @@ impl KnownCatalog {
 fn state_problem(catalog: &ClusterCatalog) -> Option<CatalogProblem> {
     let status = catalog.status.as_ref();
     let serving = status.is_some_and(|status| is_true(&status.conditions, types::SERVING));
-    let resolved = status.and_then(|status| status.resolved_source.as_ref());
-    match resolved {
+    match catalog.resolved_reference() {
         _ if !serving => Some(CatalogProblem::NotServing),
         None => Some(CatalogProblem::NoResolvedSource),
-        Some(resolved) if resolved.image.ref_.is_empty() => Some(CatalogProblem::NoImage),
+        Some("") => Some(CatalogProblem::NoImage),
         Some(_) => None,
     }
 }
