@@ -154,17 +154,6 @@ mod tests {
         .unwrap()
     }
 
-    fn record(version: &str) -> BundleRecord {
-        BundleRecord {
-            name: format!("p.v{version}"),
-            package: "p".into(),
-            version: version.into(),
-            release: None,
-            image: "r/p:1".into(),
-            constraints: None,
-        }
-    }
-
     fn desired(image: &str, objects: &[Value]) -> Desired {
         let objects = objects.iter().cloned();
         Desired {
@@ -214,7 +203,7 @@ mod tests {
         let plan = format!("sha256:{}", "0".repeat(64));
         let version = VersionRelease::legacy("2.0.0").unwrap();
         let approval = Approval { version, plan: Some(plan.clone()) };
-        let (one, two) = (record("1.0.0"), record("2.0.0"));
+        let (one, two) = (BundleRecord::example("1.0.0"), BundleRecord::example("2.0.0"));
         assert_eq!(approval.binding(&two, Some(&one)), Some(plan.as_str()));
         assert_eq!(approval.binding(&two, None), Some(plan.as_str()));
         assert_eq!(approval.binding(&one, None), None);
@@ -259,7 +248,7 @@ mod tests {
     ) {
         let pairs = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let read = Policy::of(&pairs.collect(), UpdatePolicy::Any).unwrap();
-        let (one, two) = (record("1.0.0"), record("2.0.0"));
+        let (one, two) = (BundleRecord::example("1.0.0"), BundleRecord::example("2.0.0"));
         let plan = &PLAN["2.0.0@".len()..];
         // An approval that is used up counts for its plan and for nothing else.
         for installed in [None, Some(&one), Some(&two)] {

@@ -54,14 +54,7 @@ mod tests {
     use crate::resolve::UpdatePolicy;
 
     fn record(image: &str) -> BundleRecord {
-        BundleRecord {
-            name: "p.v1".into(),
-            package: "p".into(),
-            version: "1.0.0".into(),
-            release: None,
-            image: image.into(),
-            constraints: None,
-        }
+        BundleRecord { image: image.to_owned(), ..BundleRecord::example("1.0.0") }
     }
 
     // decision 29

@@ -97,26 +97,15 @@ mod tests {
 
     const VERSIONS: [&str; 4] = ["1.0.0", "1.0.1", "1.1.0", "2.0.0"];
 
-    fn record(version: &str) -> BundleRecord {
-        BundleRecord {
-            name: format!("p.v{version}"),
-            package: "p".to_owned(),
-            version: version.to_owned(),
-            release: None,
-            image: format!("r/p@sha256:{version}"),
-            constraints: None,
-        }
-    }
-
     /// A catalog of these versions, each of which may follow any lower one.
     fn content(versions: &[&str]) -> Content {
         let bundles = versions.iter().map(|version| {
-            json!({"schema": "olm.bundle", "package": "p", "name": record(version).name,
-                "image": record(version).image, "properties": [
+            json!({"schema": "olm.bundle", "package": "p", "name": BundleRecord::example(version).name,
+                "image": BundleRecord::example(version).image, "properties": [
                     {"type": "olm.package", "value": {"packageName": "p", "version": version}}]})
         });
         let entries = versions.iter().map(
-            |version| json!({"name": record(version).name, "skipRange": format!("<{version}")}),
+            |version| json!({"name": BundleRecord::example(version).name, "skipRange": format!("<{version}")}),
         );
         let entries: Vec<_> = entries.collect();
         let channel =
@@ -162,7 +151,7 @@ mod tests {
             let valid = ValidExtension::of(&extension).unwrap();
             let now = "2026-11-24T12:00:00Z".parse().unwrap();
             let question = Question {
-                installed: Some(record(installed)),
+                installed: Some(BundleRecord::example(installed)),
                 came_from: Some(home.to_owned()),
                 ..Question::of(valid, policy, None, &[], now)
             };
@@ -185,7 +174,7 @@ mod tests {
             let facts = Facts::of(valid, &question.policy, &course.target, question.installed.as_ref());
             let facts = Facts { offered: course.held.as_ref(), ..facts };
             let planned: BTreeSet<_> = all(&facts).iter().map(Hold::word).collect();
-            if !paused && goal.target.name != record(installed).name {
+            if !paused && goal.target.name != BundleRecord::example(installed).name {
                 prop_assert_eq!(&course.target, &goal.target);
                 prop_assert!(planned.is_empty(), "{planned:?}");
                 return Ok(());

@@ -110,24 +110,13 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
-    fn record(version: &str) -> BundleRecord {
-        BundleRecord {
-            name: format!("p.v{version}"),
-            package: "p".to_owned(),
-            version: version.to_owned(),
-            release: None,
-            image: format!("example.com/p:{version}"),
-            constraints: None,
-        }
-    }
-
     fn question(annotations: &[(&str, &str)]) -> Question {
         let annotations = annotations.iter();
         let annotations = annotations.map(|&(key, value)| (key.to_owned(), value.to_owned()));
         Question {
             filter: olm_api::CatalogFilter::default(),
             policy: Policy::of(&annotations.collect(), UpdatePolicy::MinorOnly).unwrap(),
-            installed: Some(record("1.0.0")),
+            installed: Some(BundleRecord::example("1.0.0")),
             came_from: None,
             rolling: None,
             now: WRITTEN.parse().unwrap(),
@@ -147,7 +136,7 @@ mod tests {
     }
 
     fn keep(version: &str) -> Goal {
-        Goal::keep(record(version))
+        Goal::keep(BundleRecord::example(version))
     }
 
     fn update() -> Value {

@@ -25,6 +25,21 @@ pub struct BundleRecord {
     pub constraints: Option<String>,
 }
 
+#[cfg(test)]
+impl BundleRecord {
+    /// A bundle of package `p`, for unit tests.
+    pub(crate) fn example(version: &str) -> Self {
+        Self {
+            name: format!("p.v{version}"),
+            package: "p".to_owned(),
+            version: version.to_owned(),
+            release: None,
+            image: format!("r/p@sha256:{version}"),
+            constraints: None,
+        }
+    }
+}
+
 impl BundleRecord {
     /// Reads the bundle a revision was made of from its annotations.
     pub fn of(revision: &ClusterObjectSet) -> Self {

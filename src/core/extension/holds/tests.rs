@@ -18,17 +18,6 @@ fn extension() -> ClusterExtension {
     .unwrap()
 }
 
-fn record(version: &str) -> BundleRecord {
-    BundleRecord {
-        name: format!("p.v{version}"),
-        package: "p".to_owned(),
-        version: version.to_owned(),
-        release: None,
-        image: format!("r/p:{version}"),
-        constraints: None,
-    }
-}
-
 /// A revision whose operator may read nodes.
 fn desired(extension: &ClusterExtension) -> Desired {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -101,8 +90,8 @@ fn look<T>(words: &[&str], change: Change, look: impl FnOnce(&Facts<'_>) -> T) -
         ..Facts::of(
             ValidExtension::of(&extension).unwrap(),
             &policy,
-            &record("2.0.0"),
-            Some(&record("1.0.0")),
+            &BundleRecord::example("2.0.0"),
+            Some(&BundleRecord::example("1.0.0")),
         )
     })
 }
@@ -179,7 +168,7 @@ fn only_the_approved_plan_is_written(
     #[case] change: Change,
     #[case] held: Option<Reason>,
 ) {
-    let (extension, target) = (extension(), record("2.0.0"));
+    let (extension, target) = (extension(), BundleRecord::example("2.0.0"));
     let (desired, valid) = (desired(&extension), ValidExtension::of(&extension).unwrap());
     let now = plan_digest(valid, &desired);
     let plan = approved.map(|text| match text {
