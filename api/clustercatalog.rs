@@ -1,4 +1,4 @@
-//! `ClusterCatalog`: which catalog image is served, and how.
+//! `ClusterCatalog`: a catalog image to serve.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// Which catalog is served, and how it ranks.
+/// The source of the catalog, its priority and its availability.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "olm.operatorframework.io",
@@ -45,17 +45,17 @@ use crate::schema;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCatalogSpec {
-    /// Where the content comes from.
+    /// The source of the content.
     pub source: CatalogSource,
 
-    /// Which catalog wins when several offer a package: the one with the higher number. Negative
-    /// numbers rank below the default of 0.
+    /// The priority among catalogs that offer the same package: the one with the highest number is
+    /// used. Negative numbers rank below the default of 0.
     #[serde(default)]
     #[schemars(range(min = -2_147_483_648_i64, max = 2_147_483_647_i64))]
     pub priority: i32,
 
-    /// Available: the content is served and used. Unavailable: the catalog is treated as if it
-    /// did not exist.
+    /// Available: the content is served and used. Unavailable: the catalog is ignored, as if it did
+    /// not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "Available"))]
     pub availability_mode: Option<AvailabilityMode>,
@@ -69,30 +69,35 @@ impl ClusterCatalogSpec {
 }
 
 impl ClusterCatalog {
-    /// Returns the reference of the content that is served; nothing before there is any.
+    /// Returns the reference of the served content, if there is any.
     pub fn resolved_reference(&self) -> Option<&str> {
         let resolved = self.status.as_ref()?.resolved_source.as_ref()?;
         Some(&resolved.image.ref_)
     }
+
+    /// Returns the condition of this type.
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
+    }
 }
 
-/// Whether a catalog takes part.
+/// Whether a catalog is served and used.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AvailabilityMode {
-    /// As if the catalog did not exist.
+    /// Ignored, as if it did not exist.
     Unavailable,
     /// Served and used.
     #[default]
     Available,
 }
 
-/// Where the content of a catalog comes from: a union told apart by `type`.
+/// The source of the content of a catalog: a union with discriminator `type`.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.type) && self.type == 'Image' ? has(self.image) : !has(self.image)")
     .message("image is required when source type is Image, and forbidden otherwise"))]
 pub struct CatalogSource {
-    /// The kind of source; only Image exists.
+    /// The type of source. Only Image is supported.
     #[serde(rename = "type")]
     pub type_: CatalogSourceType,
 
@@ -101,7 +106,7 @@ pub struct CatalogSource {
     pub image: Option<ImageSource>,
 }
 
-/// The kinds of source.
+/// The types of source.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CatalogSourceType {
     /// A container image.
@@ -137,46 +142,47 @@ pub struct ImageSource {
         .message("digest is not valid. the encoded string must only contain hex characters (A-F, a-f, 0-9)"))]
     pub ref_: String,
 
-    /// Minutes between looks for new content behind the tag. Absent: no polling. Forbidden when
-    /// the reference is a digest.
+    /// Minutes between polls for new content of the tag. Absent: no polling. Forbidden when the
+    /// reference is a digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::minutes")]
     pub poll_interval_minutes: Option<i64>,
 }
 
-/// What is being served.
+/// The observed state.
 ///
 /// `resolvedSource`, `urls` and `lastUnpacked` are set together and cleared together.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCatalogStatus {
-    /// The generation that this status is about: while it is not that of the object, the latest
-    /// change has not been acted on; -1 before the first. For tools that read nothing else, as
-    /// kstatus does.
+    /// The generation of the object that this status describes. While it differs from
+    /// metadata.generation, the latest change has not been processed. -1 before the first
+    /// reconcile. For tools such as kstatus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
     /// The state of the catalog. Serving: whether its content is served over HTTP. Progressing:
-    /// whether it is at, or on its way to, the desired state; False means that it waits for
-    /// somebody. Ready: both in one, for tools that wait. While a newer image cannot be read, the
-    /// content read before is still served.
+    /// whether it is at, or on its way to, the desired state; False means that it waits for a
+    /// change by a person. Ready: a summary of both, for tools that wait. While a newer image
+    /// cannot be read, the previous content is still served.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// What the served content was read from.
+    /// The source of the served content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_source: Option<ResolvedCatalogSource>,
 
-    /// Where the content is served.
+    /// The address of the served content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urls: Option<ClusterCatalogUrls>,
 
-    /// When the served content was unpacked from its image.
+    /// The time when the served content was unpacked from its image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_unpacked: Option<Time>,
 
-    /// When the registry last answered a poll, or was first asked for what is served, ours.
+    /// The time when the registry last answered a poll, or was first asked for the served content,
+    /// ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_polled: Option<Time>,
 
@@ -184,23 +190,23 @@ pub struct ClusterCatalogStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refreshed: Option<String>,
 
-    /// Newer content that the reference of the image names and that is not taken yet, ours; absent
-    /// when the newest is served.
+    /// Newer content of the image reference that is held, ours; absent if the newest content is
+    /// served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<CatalogUpdateStatus>,
 
-    /// The content that was taken last and what for, ours: newer content is compared with it, also
-    /// after the catalog was switched off. Written by the controller alone.
+    /// The content that was accepted last, and its reference, ours: newer content is compared with
+    /// it, also after the catalog was disabled. Written by the controller only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<CatalogTakenStatus>,
 }
 
-/// Content of a catalog that was taken, and the reference that it was taken for.
+/// Content of a catalog that was accepted, and the reference for which it was accepted.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogTakenStatus {
-    /// The reference that was wanted: `spec.source.image.ref`, or what the template gave. Only another
-    /// one is a decision about content.
+    /// The requested reference as written: `spec.source.image.ref`, or the template. Only a change
+    /// of it is a decision to serve other content.
     #[serde(rename = "for")]
     #[schemars(length(max = 1000))]
     pub for_: String,
@@ -211,7 +217,7 @@ pub struct CatalogTakenStatus {
     pub ref_: String,
 }
 
-/// Newer content of a catalog, and why it is not taken.
+/// Newer content of a catalog, and why it is held.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogUpdateStatus {
@@ -220,23 +226,23 @@ pub struct CatalogUpdateStatus {
     #[schemars(length(max = 1000))]
     pub ref_: String,
 
-    /// Since when it is known.
+    /// The time when it was first seen.
     pub since: Time,
 
-    /// Why it is not taken, in one word: Paused, TooYoung or Suspicious.
+    /// The reason of the hold: Paused, TooYoung or Suspicious.
     pub reason: String,
 
-    /// Why it is not taken, and what to do about it.
+    /// Why it is held, and how to serve it.
     pub message: String,
 }
 
-/// What served content was read from: a union told apart by `type`.
+/// The source of the served content: a union with discriminator `type`.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.type) && self.type == 'Image' ? has(self.image) : !has(self.image)")
     .message("image is required when source type is Image, and forbidden otherwise"))]
 pub struct ResolvedCatalogSource {
-    /// The kind of source; only Image exists.
+    /// The type of source. Only Image is supported.
     #[serde(rename = "type")]
     pub type_: CatalogSourceType,
 
@@ -266,11 +272,11 @@ pub struct ResolvedImageSource {
     pub ref_: String,
 }
 
-/// Where the content of a catalog is served.
+/// The address of the content of a catalog.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCatalogUrls {
-    /// Address, inside the cluster, that clients append a path such as /api/v1/all to.
+    /// Base URL inside the cluster, to which clients append a path such as /api/v1/all.
     #[schemars(length(max = 525))]
     #[x_kube(validation = Rule::new("isURL(self)").message("must be a valid URL"))]
     #[x_kube(validation = Rule::new(r#"isURL(self) ? (url(self).getScheme() == "http" || url(self).getScheme() == "https") : true"#)

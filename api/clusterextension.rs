@@ -1,4 +1,4 @@
-//! `ClusterExtension`: which package is to be installed, from where, and as whom.
+//! `ClusterExtension`: a package to install from the catalogs.
 
 use std::borrow::Cow;
 
@@ -17,29 +17,44 @@ use crate::schema;
 
 /// One extension to install and keep on the cluster.
 ///
-/// Written by hand rather than derived because the schema admits an object without `spec`, which
-/// must still be readable so that its status can say what is missing (api.md 4.4 row 2).
+/// Not derived, because the schema allows an object without `spec`, which must still be readable so
+/// that its status can report the missing field (api.md 4.4 row 2).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct ClusterExtension {
     /// Name, generation, labels and so on.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The desired state; absent only when the author left it out.
+    /// The desired state; it may be missing.
     #[serde(default)]
     pub spec: Option<ClusterExtensionSpec>,
-    /// The observed state, written by the controller alone.
+    /// The observed state, written by the controller only.
     #[serde(default)]
     pub status: Option<ClusterExtensionStatus>,
 }
 
 impl ClusterExtension {
-    /// Makes an object with this name and spec and no status.
+    /// Returns an object with this name and spec, without a status.
     pub fn new(name: &str, spec: ClusterExtensionSpec) -> Self {
         Self {
             metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
             spec: Some(spec),
             status: None,
         }
+    }
+
+    /// Returns the installed bundle from the status, if there is one.
+    pub fn installed(&self) -> Option<&BundleMetadata> {
+        Some(&self.status.as_ref()?.install.as_ref()?.bundle)
+    }
+
+    /// Returns the requested package, if there is one.
+    pub fn package(&self) -> Option<&str> {
+        Some(&self.spec.as_ref()?.source.catalog.as_ref()?.package_name)
+    }
+
+    /// Returns the condition of this type.
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
     }
 }
 
@@ -130,7 +145,7 @@ impl CustomResourceExt for ClusterExtension {
     }
 }
 
-/// What is to be installed, where and as whom.
+/// The package to install, the namespace and the service account.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "olm.operatorframework.io",
@@ -178,8 +193,8 @@ impl CustomResourceExt for ClusterExtension {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterExtensionSpec {
-    /// The namespace that namespaced objects of the extension go to unless the bundle says
-    /// otherwise. It must exist and cannot be changed. Must be a DNS label (RFC 1123).
+    /// The namespace of the extension's namespaced objects, unless the bundle sets another one. It
+    /// must exist and cannot be changed. Must be a DNS label (RFC 1123).
     #[schemars(length(max = 63))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("namespace is immutable"))]
     #[x_kube(validation = Rule::new(r#"self.matches("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")"#)
@@ -187,20 +202,20 @@ pub struct ClusterExtensionSpec {
     pub namespace: String,
 
     /// The service account, in the namespace above, that installs, upgrades and removes the
-    /// extension: its rights bound what the extension can get. When absent, the controller's
-    /// default service account is used; when there is none either, nothing is installed.
+    /// extension: the extension can get no rights that this account lacks. Absent: the controller's
+    /// default service account is used; if there is none, nothing is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minProperties" = 1))]
     pub service_account: Option<ServiceAccountReference>,
 
-    /// Where the content comes from.
+    /// The source of the content.
     pub source: SourceConfig,
 
-    /// How an install or upgrade is carried out.
+    /// Settings for installs and upgrades.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<InstallConfig>,
 
-    /// Configuration of the bundle, checked against what the bundle accepts.
+    /// Configuration of the bundle, validated against the options that the bundle supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<ConfigSource>,
 
@@ -226,21 +241,21 @@ pub struct ServiceAccountReference {
     pub name: Option<String>,
 }
 
-/// Where the content of an extension comes from: a union told apart by `sourceType`.
+/// The source of the content of an extension: a union with discriminator `sourceType`.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.sourceType) && self.sourceType == 'Catalog' ? has(self.catalog) : !has(self.catalog)")
     .message("catalog is required when sourceType is Catalog, and forbidden otherwise"))]
 pub struct SourceConfig {
-    /// The kind of source; only Catalog exists.
+    /// The type of source. Only Catalog is supported.
     pub source_type: SourceType,
 
-    /// Which package, and which of its versions. Required when sourceType is Catalog.
+    /// The package and its allowed versions. Required when sourceType is Catalog.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalog: Option<CatalogFilter>,
 }
 
-/// The kinds of source.
+/// The types of source.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceType {
     /// Content is chosen from the catalogs of the cluster.
@@ -248,7 +263,7 @@ pub enum SourceType {
     Catalog,
 }
 
-/// Which bundles of the catalogs may be installed.
+/// Selects the bundles of the catalogs that may be installed.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogFilter {
@@ -260,25 +275,27 @@ pub struct CatalogFilter {
     pub package_name: String,
 
     /// A version, or a range of versions such as ">=1.2.0, <2.0.0", "~1.2" or "1.x". Absent: any
-    /// version. A version is a pin: nothing else is ever installed.
+    /// version. A single version is a pin: no other version is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[x_kube(validation = Rule::new(r#"self.matches("^(\\s*(=||!=|>|<|>=|=>|<=|=<|~|~>|\\^)\\s*(v?(0|[1-9]\\d*|x|X|\\*)(\\.(0|[1-9]\\d*|x|X|\\*))?(\\.(0|[1-9]\\d*|x|X|\\*))?(-([0-9A-Za-z\\-]+(\\.[0-9A-Za-z\\-]+)*))?(\\+([0-9A-Za-z\\-]+(\\.[0-9A-Za-z\\-]+)*))?)\\s*)((?:\\s+|,\\s*|\\s*\\|\\|\\s*)(=||!=|>|<|>=|=>|<=|=<|~|~>|\\^)\\s*(v?(0|[1-9]\\d*|x|X|\\*)(\\.(0|[1-9]\\d*|x|X|\\*))?(\\.(0|[1-9]\\d*|x|X|\\*))?(-([0-9A-Za-z\\-]+(\\.[0-9A-Za-z\\-]+)*))?(\\+([0-9A-Za-z\\-]+(\\.[0-9A-Za-z\\-]+)*))?)\\s*)*$")"#)
         .message("invalid version expression"))]
     pub version: Option<String>,
 
-    /// Channels whose bundles and update paths count, at most 256. Absent or empty: all channels.
+    /// Channels whose bundles and update paths are used, at most 256. Absent or empty: all
+    /// channels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "channels")]
     pub channels: Vec<String>,
 
-    /// Which catalogs count, by their labels. Absent or empty: all of them.
+    /// Selects catalogs by their labels. Absent or empty: all catalogs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: Option<LabelSelector>,
 
-    /// Whether updates must follow the paths of the catalog. CatalogProvided: yes. SelfCertified:
-    /// any version may follow any other, downgrades included, at the administrator's risk.
+    /// Whether updates must follow the update paths of the catalog. CatalogProvided: yes.
+    /// SelfCertified: any version may follow any other, including downgrades, at the
+    /// administrator's risk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "CatalogProvided"))]
     pub upgrade_constraint_policy: Option<UpgradeConstraintPolicy>,
@@ -299,17 +316,17 @@ fn channels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// Whether updates must follow the paths of the catalog.
+/// Whether updates must follow the update paths of the catalog.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpgradeConstraintPolicy {
-    /// Only successors named by the catalog follow the installed bundle.
+    /// Only successors in the catalog may follow the installed bundle.
     #[default]
     CatalogProvided,
-    /// Any bundle may follow, downgrades included.
+    /// Any bundle may follow, including downgrades.
     SelfCertified,
 }
 
-/// How an install or upgrade is carried out.
+/// Settings for installs and upgrades.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.preflight)")
@@ -326,16 +343,16 @@ pub struct InstallConfig {
 #[x_kube(validation = Rule::new("has(self.crdUpgradeSafety)")
     .message("at least one of [crdUpgradeSafety] are required when preflight is specified"))]
 pub struct PreflightConfig {
-    /// Whether changes of CRDs that can lose data stop an upgrade.
+    /// The check for CRD changes that can lose data.
     pub crd_upgrade_safety: CrdUpgradeSafetyConfig,
 }
 
-/// Whether changes of CRDs that can lose data stop an upgrade.
+/// The check for CRD changes that can lose data.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CrdUpgradeSafetyConfig {
-    /// Strict: such changes stop the upgrade, as when this block is absent. None: they are
-    /// applied, and stored objects may become unreadable.
+    /// Strict: CRD changes that can lose data stop the upgrade; also the default if this block is
+    /// absent. None: they are applied, and stored objects may become unreadable.
     pub enforcement: CrdUpgradeSafetyEnforcement,
 }
 
@@ -349,22 +366,22 @@ pub enum CrdUpgradeSafetyEnforcement {
     Strict,
 }
 
-/// Configuration of the bundle: a union told apart by `configType`.
+/// Configuration of the bundle: a union with discriminator `configType`.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.configType) && self.configType == 'Inline' ?has(self.inline) : !has(self.inline)")
     .message("inline is required when configType is Inline, and forbidden otherwise"))]
 pub struct ConfigSource {
-    /// Where the configuration is; only Inline exists.
+    /// The type of configuration. Only Inline is supported.
     pub config_type: ConfigType,
 
-    /// The values themselves, at least one. What is accepted depends on the bundle.
+    /// The values, at least one. The supported options depend on the bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::inline_config")]
     pub inline: Option<Map<String, Value>>,
 }
 
-/// Where the configuration of a bundle is.
+/// The types of configuration.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConfigType {
     /// In the ClusterExtension itself.
@@ -372,26 +389,26 @@ pub enum ConfigType {
     Inline,
 }
 
-/// What the controller found and did.
+/// The observed state.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterExtensionStatus {
-    /// The generation that this status is about: while it is not that of the object, the latest
-    /// change has not been acted on; -1 before the first. For tools that read nothing else, as
-    /// kstatus does.
+    /// The generation of the object that this status describes. While it differs from
+    /// metadata.generation, the latest change has not been processed. -1 before the first
+    /// reconcile. For tools such as kstatus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
     /// The state of the extension. Installed: whether a bundle is installed. Progressing: whether
-    /// the extension is at, or on its way to, the desired state; False means that it waits for
-    /// somebody. Available: whether what is installed works. Deprecated, PackageDeprecated,
-    /// ChannelDeprecated, BundleDeprecated: what the catalog discourages. Ready: all of the above
-    /// in one, for tools that wait.
+    /// the extension is at, or on its way to, the desired state; False means that it waits for a
+    /// change by a person. Available: whether the installed objects pass their probes. Deprecated,
+    /// PackageDeprecated, ChannelDeprecated, BundleDeprecated: whether the catalog deprecates them.
+    /// Ready: a summary of the others, for tools that wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// What is installed; absent when nothing is.
+    /// The installed bundle; absent if none is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<InstallStatus>,
 
@@ -401,13 +418,13 @@ pub struct ClusterExtensionStatus {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub active_revisions: Vec<RevisionStatus>,
 
-    /// The version that is being rolled out, or a newer one that is offered and not taken; absent
-    /// when there is neither.
+    /// The version that is being rolled out, or a newer one that is available but not installed;
+    /// absent if there is neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<UpdateStatus>,
 }
 
-/// What is installed.
+/// The installed bundle.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallStatus {
@@ -415,7 +432,7 @@ pub struct InstallStatus {
     pub bundle: BundleMetadata,
 }
 
-/// What identifies a bundle.
+/// Name, version and release of a bundle.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleMetadata {
@@ -429,8 +446,8 @@ pub struct BundleMetadata {
         .message("version must be well-formed semver"))]
     pub version: String,
 
-    /// Which publication of the version this is, higher ones being newer. Empty: the bundle says
-    /// that it has none. Absent: it says nothing.
+    /// The release of the version; a higher release is newer. Empty: the bundle declares that it
+    /// has none. Absent: the bundle declares nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20))]
     #[x_kube(validation = Rule::new(r#"self.matches("^$|^(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*$")"#)
@@ -438,27 +455,35 @@ pub struct BundleMetadata {
     pub release: Option<String>,
 }
 
-/// The version that is being rolled out, or a newer one that is offered and not taken.
+/// The version that is being rolled out, or a newer one that is available but not installed.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateStatus {
-    /// The version that is being rolled out, else the newest one that could follow the installed one
-    /// in one step if nothing held it; absent when no update path leads to anything newer.
+    /// The version that is being rolled out, otherwise the newest one that could follow the
+    /// installed one in one step if nothing held it; absent if no update path leads to a newer
+    /// version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 
-    /// The newest version the selected catalogs have, whether a path leads to it or not.
+    /// The newest version in the selected catalogs, even if no update path leads to it.
     pub newest: String,
 
-    /// Name of the catalog that offers the version, or else the newest one.
+    /// Name of the catalog that offers the version, otherwise the newest one.
     pub catalog: String,
 
-    /// RollingOut, or why it is not taken, in one word: Pinned, Paused, NotSuccessor, or the reason
-    /// for which it is held.
+    /// RollingOut, or the reason why the version is not installed: Pinned, Paused, NotSuccessor, or
+    /// the reason of the hold.
     pub reason: String,
 
-    /// What is rolled out, or why it is not taken, and what to do about it.
+    /// The rollout in progress, or why the version is not installed, and how to install it.
     pub message: String,
+}
+
+impl UpdateStatus {
+    /// Returns the version that is rolled out or could follow, otherwise the newest one.
+    pub fn version(&self) -> &str {
+        self.version.as_ref().unwrap_or(&self.newest)
+    }
 }
 
 /// One revision that is not archived.

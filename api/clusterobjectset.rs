@@ -8,9 +8,21 @@ use serde_json::Value;
 
 use crate::schema;
 
-/// The greatest number of a revision, which is what 32 bits hold. Ten digits leave room for the next
-/// one in every integer, and no extension is ever revised that often.
+/// The largest number of a revision, that of 32 bits. Ten digits leave room for the next number in
+/// every integer type, and no extension has that many revisions.
 pub const MAX_REVISION: i64 = 2_147_483_647;
+
+impl ClusterObjectSet {
+    /// Returns an annotation, if the revision has it.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// Returns the condition of this type.
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+}
 
 /// The objects of one revision and how they are rolled out.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,7 +35,7 @@ pub const MAX_REVISION: i64 = 2_147_483_647;
     status = "ClusterObjectSetStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "ClusterObjectSet is one revision of the objects of an extension. Its phases are applied one after the other; when a later revision has been rolled out, earlier ones are archived and what only they held is removed.",
+    doc = "ClusterObjectSet is one revision of the objects of an extension. Its phases are applied one after the other; when a later revision has been rolled out, earlier ones are archived, and objects that only they contain are removed.",
     printcolumn(
         name = "Available",
         type_ = "string",
@@ -34,12 +46,28 @@ pub const MAX_REVISION: i64 = 2_147_483_647;
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Progressing')].status"
     ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type=='Ready')].message"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterObjectSetSpec {
-    /// Active: the objects are applied and kept. Archived: objects that no later revision took
-    /// over are removed; there is no way back.
+    /// Active: the objects are applied and kept. Archived: objects that no later revision took over
+    /// are removed; this cannot be undone.
     #[x_kube(validation = Rule::new("oldSelf == 'Active' || oldSelf == 'Archived' && oldSelf == self")
         .message("cannot un-archive"))]
     pub lifecycle_state: LifecycleState,
@@ -49,8 +77,8 @@ pub struct ClusterObjectSetSpec {
     #[x_kube(validation = Rule::new("self == oldSelf").message("revision is immutable"))]
     pub revision: i64,
 
-    /// The objects, in groups that are applied one after the other: a phase begins when all
-    /// objects of the one before pass their probes. At most 20; cannot be changed once filled.
+    /// The objects, in groups that are applied one after the other: a phase begins when all objects
+    /// of the previous one pass their probes. At most 20; cannot be changed once set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
@@ -71,7 +99,7 @@ pub struct ClusterObjectSetSpec {
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub progression_probes: Vec<ProgressionProbe>,
 
-    /// What happens to objects that exist already, unless a phase or object says otherwise.
+    /// Whether existing objects are taken over, unless a phase or an object sets its own value.
     /// Cannot be changed.
     #[x_kube(validation = Rule::new("self == oldSelf").message("collisionProtection is immutable"))]
     pub collision_protection: CollisionProtection,
@@ -87,13 +115,13 @@ pub enum LifecycleState {
     Archived,
 }
 
-/// What happens to objects that exist already.
+/// Whether existing objects are taken over.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CollisionProtection {
     /// Never taken over.
     #[default]
     Prevent,
-    /// Taken over if nobody controls them.
+    /// Taken over if they have no controller.
     IfNoController,
     /// Always taken over.
     None,
@@ -113,13 +141,13 @@ pub struct Phase {
     #[schemars(length(max = 50))]
     pub objects: Vec<PhaseObject>,
 
-    /// What happens to objects that exist already, unless an object says otherwise. Absent: as
-    /// the revision says.
+    /// Whether existing objects are taken over, unless an object sets its own value. Absent: the
+    /// value of the revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_protection: Option<CollisionProtection>,
 }
 
-/// One object: written out, or in a Secret.
+/// One object: inline, or in a Secret.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("[has(self.object),has(self.ref)].filter(x,x==true).size() == 1")
@@ -130,19 +158,19 @@ pub struct PhaseObject {
     #[schemars(schema_with = "schema::embedded_object")]
     pub object: Option<Value>,
 
-    /// Where the object is stored.
+    /// The reference to the stored object.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub ref_: Option<ObjectSourceRef>,
 
-    /// Prevent: only objects that this revision, or an earlier one of the same extension, made
-    /// are managed. IfNoController: objects that nobody controls are taken over as well. None:
-    /// every object is taken over, even from another controller, which may then fight for it.
-    /// Absent: as the phase says, then the revision.
+    /// Prevent: only objects that this revision, or an earlier one of the same extension, created
+    /// are managed. IfNoController: objects without a controller are taken over as well. None:
+    /// every object is taken over, even from another controller, which may then revert changes.
+    /// Absent: the value of the phase, otherwise of the revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_protection: Option<CollisionProtection>,
 }
 
-/// Where an object is stored: one key of a Secret, as JSON, possibly gzip-compressed.
+/// Reference to a stored object: one key of a Secret, as JSON, possibly gzip-compressed.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSourceRef {
@@ -164,16 +192,16 @@ pub struct ObjectSourceRef {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressionProbe {
-    /// Which objects are checked.
+    /// Selects the objects to check.
     pub selector: ObjectSelector,
 
-    /// What must hold for each of them, all of it. At most 20.
+    /// The assertions, all of which must hold for each object. At most 20.
     #[schemars(length(min = 1, max = 20))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub assertions: Vec<Assertion>,
 }
 
-/// Which objects are checked: a union told apart by `type`.
+/// Selects the objects to check: a union with discriminator `type`.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.type == 'GroupKind' ?has(self.groupKind) : !has(self.groupKind)")
@@ -181,7 +209,7 @@ pub struct ProgressionProbe {
 #[x_kube(validation = Rule::new("self.type == 'Label' ?has(self.label) : !has(self.label)")
     .message("label is required when type is Label, and forbidden otherwise"))]
 pub struct ObjectSelector {
-    /// How objects are selected: by group and kind, or by label.
+    /// The type of selection: by group and kind, or by label.
     #[serde(rename = "type")]
     pub type_: SelectorType,
 
@@ -198,7 +226,7 @@ pub struct ObjectSelector {
     pub label: Option<LabelSelector>,
 }
 
-/// How objects are selected.
+/// The types of selection.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SelectorType {
     /// By group and kind.
@@ -218,7 +246,7 @@ pub struct GroupKind {
     pub kind: String,
 }
 
-/// One check: a union told apart by `type`.
+/// One check: a union with discriminator `type`.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.type == 'ConditionEqual' ?has(self.conditionEqual) : !has(self.conditionEqual)")
@@ -228,7 +256,7 @@ pub struct GroupKind {
 #[x_kube(validation = Rule::new("self.type == 'FieldValue' ?has(self.fieldValue) : !has(self.fieldValue)")
     .message("fieldValue is required when type is FieldValue, and forbidden otherwise"))]
 pub struct Assertion {
-    /// What kind of check this is.
+    /// The type of check.
     #[serde(rename = "type")]
     pub type_: AssertionType,
 
@@ -245,7 +273,7 @@ pub struct Assertion {
     pub field_value: Option<FieldValueProbe>,
 }
 
-/// The kinds of check.
+/// The types of check.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AssertionType {
     /// A condition has a status.
@@ -266,11 +294,11 @@ pub struct ConditionEqualProbe {
     #[schemars(length(min = 1, max = 200))]
     pub type_: String,
 
-    /// The status it must have.
+    /// The required status.
     pub status: ConditionEqualStatus,
 }
 
-/// The statuses a condition can be asked for.
+/// The statuses that can be required of a condition.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConditionEqualStatus {
     /// `True`.
@@ -307,29 +335,29 @@ pub struct FieldValueProbe {
         .message(r#"must contain a valid field path. valid fields contain upper or lower-case alphanumeric characters separated by the "." character."#))]
     pub field_path: String,
 
-    /// The value it must have.
+    /// The required value.
     #[schemars(length(min = 1, max = 200))]
     pub value: String,
 }
 
-/// How far the revision has come.
+/// The observed state.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterObjectSetStatus {
-    /// The generation that this status is about: while it is not that of the object, the latest
-    /// change has not been acted on; -1 before the first. For tools that read nothing else, as
-    /// kstatus does.
+    /// The generation of the object that this status describes. While it differs from
+    /// metadata.generation, the latest change has not been processed. -1 before the first
+    /// reconcile. For tools such as kstatus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state of the revision. Progressing: whether it is being rolled out, has been, or waits
-    /// for somebody. Available: whether its objects pass their probes. Succeeded: whether it was
-    /// rolled out completely at least once; it is never taken back.
+    /// The state of the revision. Progressing: whether it is being rolled out, has been rolled out,
+    /// or waits for a change by a person. Available: whether its objects pass their probes.
+    /// Succeeded: whether it was rolled out completely at least once; it is never reset.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// What each phase held when it was first read, so that content exchanged later is noticed.
+    /// The digest of each phase when it was first read, to detect later changes of the content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
@@ -338,7 +366,7 @@ pub struct ClusterObjectSetStatus {
     pub observed_phases: Vec<ObservedPhase>,
 }
 
-/// What a phase held when it was first read.
+/// The digest of a phase when it was first read.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedPhase {

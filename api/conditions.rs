@@ -26,10 +26,11 @@ pub mod types {
     pub const PROGRESSING: &str = "Progressing";
     /// ClusterObjectSet, copied to the ClusterExtension: whether the objects pass their probes.
     pub const AVAILABLE: &str = "Available";
-    /// ClusterObjectSet: whether it was rolled out completely once. Never taken back; it alone
-    /// decides what "installed" means.
+    /// ClusterObjectSet: whether it was rolled out completely once. Never reset; it alone
+    /// determines whether a revision is installed.
     pub const SUCCEEDED: &str = "Succeeded";
-    /// ClusterExtension: whether anything of what follows is deprecated.
+    /// ClusterExtension: whether the package, a requested channel or the installed bundle is
+    /// deprecated.
     pub const DEPRECATED: &str = "Deprecated";
     /// ClusterExtension: whether the package is deprecated.
     pub const PACKAGE_DEPRECATED: &str = "PackageDeprecated";
@@ -39,34 +40,35 @@ pub mod types {
     pub const BUNDLE_DEPRECATED: &str = "BundleDeprecated";
     /// ClusterCatalog: whether its content is served.
     pub const SERVING: &str = "Serving";
-    /// ClusterCatalog, ours: whether its content has neither errors nor warnings. Decides nothing
-    /// (plugin.md 2.4).
+    /// ClusterCatalog, ours: whether its content has neither errors nor warnings. For information
+    /// only (plugin.md 2.4).
     pub const CONTENT_VALID: &str = "ContentValid";
     /// ClusterObjectSet, ours: objects of optional kinds wait until the cluster serves their kind
     /// (decision 21). Absent when none does.
     pub const DEFERRED: &str = "Deferred";
-    /// All kinds, ours, for kstatus: it is not ready, and only a change by a person helps. Of a
-    /// ClusterObjectSet also that a workload of a rollout says that it cannot progress, such as a
-    /// Deployment past its own progress deadline. Absent otherwise.
+    /// All kinds, ours, for kstatus: it is not ready, and only a change by a person helps. For a
+    /// ClusterObjectSet also: a workload of a rollout cannot progress, such as a Deployment past
+    /// its own progress deadline. Absent otherwise.
     pub const STALLED: &str = "Stalled";
     /// All kinds, ours, for kstatus: it is neither ready nor stalled. Absent otherwise.
     pub const RECONCILING: &str = "Reconciling";
-    /// All kinds, ours: everything is as the spec wants it (decisions 12 and 32).
+    /// All kinds, ours: everything is as the spec requests (decisions 12 and 32).
     pub const READY: &str = "Ready";
-    /// ClusterExtension, ours: nothing is applied, because the annotation says so (applying.md 10).
+    /// ClusterExtension, ours: nothing is applied while annotation `paused` is set
+    /// (applying.md 10).
     pub const PAUSED: &str = "Paused";
-    /// ClusterExtension, ours: whether its account has the rights that its revision takes
-    /// (applying.md 5.3). Absent where nobody looked.
+    /// ClusterExtension, ours: whether its account has the rights that its revision needs
+    /// (applying.md 5.3). Absent if that was not checked.
     pub const PERMISSIONS: &str = "PermissionsSufficient";
     /// ClusterExtension, ours: whether its bundle supports the next platform version
     /// (applying.md 9.7).
     pub const PLATFORM_UPGRADEABLE: &str = "PlatformUpgradeable";
     /// ClusterExtension, ours: whether the installed version is supported, today and on this
-    /// platform (api.md 4.5). Absent where its catalog does not tell.
+    /// platform (api.md 4.5). Absent if its catalog has no such data.
     pub const SUPPORTED: &str = "Supported";
 }
 
-/// Why a condition, an Event or the report of a resolution says what it says.
+/// The reason of a condition, of an Event, or of a verdict in the report of a resolution.
 ///
 /// The name on the wire is that of the variant, unless `serialize` gives another. Conditions that
 /// upstream has carry only upstream's reasons (decision 26).
@@ -76,32 +78,33 @@ pub enum Reason {
     // Upstream's.
     /// The desired state is reached.
     Succeeded,
-    /// An error that may go away by itself; the controller retries.
+    /// An error that may resolve without a change; the controller retries.
     Retrying,
     /// A revision is being rolled out.
     RollingOut,
-    /// An error that needs somebody to act.
+    /// An error that only a change by a person resolves.
     Blocked,
-    /// The spec cannot be followed as it is written.
+    /// The spec is invalid.
     InvalidConfiguration,
     /// A revision was not rolled out in time.
     ProgressDeadlineExceeded,
-    /// `Installed`: nothing is installed, or it is not known whether anything is.
+    /// `Installed`: nothing is installed, or the installed bundle is unknown.
     Failed,
     /// `Installed`: not yet, the first revision is being rolled out. `BundleDeprecated`: nothing
     /// is installed.
     Absent,
-    /// The catalog calls it deprecated.
+    /// The catalog has deprecated it.
     Deprecated,
-    /// The catalog does not call it deprecated.
+    /// The catalog has not deprecated it.
     NotDeprecated,
-    /// No catalog data says anything about it.
+    /// No catalog data is available.
     DeprecationStatusUnknown,
     /// `Available`: all objects pass their probes.
     ProbesSucceeded,
-    /// `Available`: an object fails its probe. `Stalled`, ours: it says that it cannot progress.
+    /// `Available`: an object fails its probe. `Stalled`, ours: it cannot progress, its image
+    /// cannot be pulled, or its pods are refused.
     ProbeFailure,
-    /// `Available`: an error kept the probes from being observed.
+    /// `Available`: the probes could not be evaluated because of an error.
     Reconciling,
     /// `Available` and `Progressing` of a ClusterObjectSet: it is archived.
     Archived,
@@ -109,7 +112,7 @@ pub enum Reason {
     Available,
     /// `Serving`: there is no content to serve.
     Unavailable,
-    /// `Serving`: the catalog was switched off.
+    /// `Serving`: the catalog is disabled (`availabilityMode: Unavailable`).
     UserSpecifiedUnavailable,
 
     // Ours, on conditions that upstream does not have, and in `status.update`.
@@ -120,44 +123,44 @@ pub enum Reason {
     ContentChanged,
     /// `Ready`, ours: the image of the installed bundle cannot be fetched, so changes wait.
     BundleUnavailable,
-    /// `Ready`, ours: what can be done about a CRD whose upgrade is refused.
+    /// `Ready`, ours: the upgrade of a CRD is refused.
     #[strum(serialize = "CRDUpgradeRefused")]
     CrdUpgradeRefused,
-    /// `Ready`, ours: what a waiver let pass in the upgrade of a CRD.
+    /// `Ready`, ours: an annotation allowed findings about the upgrade of a CRD.
     #[strum(serialize = "CRDUpgradeWaived")]
     CrdUpgradeWaived,
-    /// `Ready`, ours: what would be applied is not the plan that was approved.
+    /// `Ready`, ours: the plan differs from the approved one.
     PlanChanged,
-    /// `Ready`, ours: every step has to be approved, and the plan of this one is not.
+    /// `Ready`, ours: every step requires approval, and the plan of this one is not approved.
     ApprovalRequired,
-    /// `Ready`, ours: the operator would get rights that nobody approved.
+    /// `Ready`, ours: the operator would get more rights, which are not approved.
     PermissionIncrease,
-    /// `Ready`, ours: an earlier revision is installed again, because the annotation says so.
+    /// `Ready`, ours: an earlier revision is installed again, as annotation `rollback-to` requests.
     RolledBack,
-    /// `Ready`, ours: a rollout failed, and what was installed before is installed again.
+    /// `Ready`, ours: a rollout failed, and the previous revision is installed again.
     RolloutReverted,
-    /// `Ready`, ours: another bundle takes the place of one whose rollout cannot complete, or that
-    /// the catalogs have withdrawn.
+    /// `Ready`, ours: another bundle replaces one whose rollout cannot complete, or that the
+    /// catalogs have withdrawn.
     RolloutSuperseded,
-    /// `Ready`: the catalog that what is installed came from is gone, and no other offers an update.
+    /// `Ready`: the catalog of the installed bundle is gone, and no other offers an update.
     CatalogGone,
-    /// `Ready`, ours: a newer bundle is of the next major version (decision 22).
+    /// `Ready`, ours: a newer bundle has a new major version (decision 22).
     NextMajorHeld,
     /// `Ready`, ours: the successor has a lower version (decision 22).
     LowerVersionHeld,
-    /// `status.update`, ours: the version in the spec excludes it.
+    /// `status.update`, ours: the version in the spec excludes the newer version.
     Pinned,
     /// `Ready`, `Paused` and `status.update`, ours: nothing is applied while the annotation is set.
     Paused,
-    /// `Deferred`, and `Ready` when nothing worse is to be reported, ours: objects of optional
-    /// kinds are left out (decision 21).
+    /// `Deferred`, and `Ready` if nothing is more urgent, ours: objects of optional kinds are
+    /// deferred (decision 21).
     ObjectsDeferred,
-    /// `PermissionsSufficient`: nothing is missing.
+    /// `PermissionsSufficient`: the account has all rights.
     PermissionsSufficient,
-    /// `PermissionsSufficient`, and `Ready` while nothing worse is to be reported: the account
-    /// lacks rights.
+    /// `PermissionsSufficient`, and `Ready` if nothing is more urgent: the account lacks rights.
     PermissionsMissing,
-    /// `Ready` and `status.update`, ours: the installed operator does not let itself be updated.
+    /// `Ready` and `status.update`, ours: the OperatorCondition of the operator does not allow the
+    /// update.
     OperatorNotUpgradeable,
     /// `ContentValid`: the content has neither errors nor warnings.
     NoFindings,
@@ -173,62 +176,63 @@ pub enum Reason {
     InvalidProperty,
     /// `PlatformUpgradeable`: the bundle declares no limit.
     NotDeclared,
-    /// `Supported`: a phase of support is left, on this platform too.
+    /// `Supported`: the version is supported, and so is this platform.
     Supported,
-    /// `Supported`: the last phase of support is over.
+    /// `Supported`: support has ended.
     SupportEnded,
     /// `Supported`: the version is made for other versions of OpenShift.
     PlatformUnsupported,
 
     // Ours, codes of a resolution: reasons of `Ready` and of Events when nothing is found or
     // something newer is held, and codes of the report (resolution.md 6.2).
-    /// A newer bundle is of the next minor version.
+    /// A newer bundle has a new minor version.
     NextMinorHeld,
-    /// A newer bundle is another version, and none is taken.
+    /// A newer bundle is available, and the policy allows no update.
     NextPatchHeld,
     /// A newer bundle waits until an update window opens (applying.md 10).
     OutsideWindow,
-    /// `Ready`: a newer bundle is of another catalog than what is installed.
+    /// `Ready`: a newer bundle comes from another catalog than the installed bundle.
     OtherCatalogHeld,
     /// `status.update` of a ClusterCatalog: newer content has not been known for long enough.
     TooYoung,
-    /// `status.update` of a ClusterCatalog: newer content takes away or changes what was offered.
+    /// `status.update` of a ClusterCatalog: newer content removes or changes packages, channels or
+    /// versions.
     Suspicious,
-    /// Nothing leads from the installed bundle to it.
+    /// No update path leads from the installed bundle to this one in one step.
     NotSuccessor,
-    /// It is in none of the requested channels.
+    /// The bundle is in none of the requested channels.
     NotInRequestedChannels,
-    /// A range is requested, and its version cannot be read.
+    /// A range is requested, and the version of the bundle is invalid.
     InvalidVersion,
-    /// Its version is not in the requested range.
+    /// The version of the bundle is not in the requested range.
     VersionOutOfRange,
-    /// Its version is in the requested range, but is a prerelease.
+    /// The version of the bundle is in the requested range, but is a prerelease.
     PrereleaseNotRequested,
-    /// It declares dependencies, and these are refused.
+    /// The bundle declares dependencies, which are not supported.
     DependencyUnsupported,
-    /// It declares a constraint that cannot be read.
+    /// The bundle declares an invalid constraint.
     ConstraintInvalid,
-    /// The cluster lacks what it needs.
+    /// The cluster does not meet a constraint of the bundle.
     ConstraintUnmet,
-    /// Whether the cluster has what it needs cannot be found out.
+    /// It is unknown whether the cluster meets the constraints of the bundle.
     ConstraintUnknown,
     /// The package does not have the requested channel.
     UnknownChannel,
     /// No bundle of the package is left to choose.
     NoCandidate,
-    /// There is no catalog to ask.
+    /// There is no catalog, or none is selected.
     NoCatalog,
     /// Several catalogs of the same priority have the package.
     AmbiguousCatalogs,
     /// The selector does not select the catalog.
     CatalogNotSelected,
-    /// The catalog is switched off.
+    /// The catalog is disabled (`availabilityMode: Unavailable`).
     CatalogDisabled,
     /// The catalog is not served.
     CatalogNotServing,
     /// The image of the catalog is not resolved yet.
     CatalogNotResolved,
-    /// No copy of the catalog is there yet.
+    /// The catalog has not been downloaded yet.
     CatalogNotCached,
     /// The catalog cannot be downloaded.
     CatalogFetchFailed,
@@ -236,66 +240,66 @@ pub enum Reason {
     CatalogParseFailed,
     /// The catalog does not have the package.
     PackageNotInCatalog,
-    /// The catalog can be asked.
+    /// The catalog can be used.
     Usable,
     /// Another bundle has a higher version.
     LowerVersion,
     /// Another bundle has a higher release of the version.
     LowerRelease,
-    /// Another bundle is equal, and its name comes first.
+    /// Another bundle has the same version and release, and its name sorts first.
     TieBrokenByName,
-    /// Another catalog has the same, not deprecated.
+    /// Another catalog offers a bundle that is not deprecated.
     DeprecatedInThisCatalog,
     /// Its catalog has a lower priority.
     LowerPriorityCatalog,
-    /// Catalogs that cannot be read may have a better one.
+    /// Catalogs that cannot be read may have a better bundle.
     UnreadableCatalogs,
-    /// What is installed depends on what the step replaces.
+    /// An installed bundle depends on the bundle that the update replaces.
     StepBreaksInstalled,
-    /// No edge leads there; it was asked for all the same.
+    /// No edge leads to the bundle; it was requested with `SelfCertified`.
     ForcedStep,
-    /// It is in no channel.
+    /// The bundle is not in any channel.
     InNoChannel,
-    /// The range of versions it skips cannot be read.
+    /// A `skipRange` of the bundle is invalid.
     InvalidSkipRange,
-    /// An edge leads to it in a channel that is not requested.
+    /// An edge leads to the bundle in a channel that is not requested.
     EdgeInUnrequestedChannel,
-    /// It is installed, and nothing better follows it.
+    /// The bundle is installed, and there is no better successor.
     StaysOnInstalled,
 
     // Ours, of Events.
     /// A bundle was chosen although a catalog could not be read.
     CatalogUnavailable,
-    /// The chosen bundle is a step to a lower version.
+    /// The chosen bundle has a lower version.
     SuccessorIsLowerVersion,
-    /// What is installed depends on what the chosen bundle replaces.
+    /// An installed bundle depends on the bundle that the chosen one replaces.
     BreaksInstalled,
     /// The content of a catalog has errors or warnings.
     CatalogFindings,
-    /// A newer version is offered but not chosen.
+    /// A newer version is available, but not chosen.
     UpgradeAvailable,
-    /// A revision was made.
+    /// A revision was created.
     RevisionCreated,
-    /// A step up was made that no edge of the catalog allows.
+    /// A higher version was installed that no edge of the catalog leads to.
     ForcedUpgrade,
-    /// An update comes from another catalog than what is installed.
+    /// An update comes from another catalog than the installed bundle.
     CatalogChanged,
-    /// A step down was made that no edge of the catalog allows.
+    /// A lower version was installed that no edge of the catalog leads to.
     ForcedRollback,
     /// A certificate of webhooks was issued.
     CertificateIssued,
-    /// A certificate of webhooks took the place of one that could not be used.
+    /// A certificate of webhooks replaced one that could not be used.
     CertificateReplaced,
-    /// The CA of our own listeners took the place of one that was lost or could not be used.
+    /// The CA of the controller's listeners replaced one that was lost or could not be used.
     ServingAuthorityReplaced,
-    /// A CRD stays although the new revision does not have it.
+    /// A CRD is kept although the new revision does not contain it.
     #[strum(serialize = "CRDRetained")]
     CrdRetained,
-    /// Objects that were left out are applied.
+    /// Objects that were deferred are applied.
     DeferredObjectsApplied,
-    /// Nothing is removed, because an annotation asks for what is not known.
+    /// Nothing is removed, because an annotation is unknown, or data would be lost.
     RemovalHeld,
-    /// The rest of an uninstall is left to the garbage collector.
+    /// The garbage collector completes an uninstall.
     UninstallFallback,
 
     // Of the ClusterOperator that the upgrade gate writes, as OpenShift's own operator has them.
@@ -307,11 +311,11 @@ pub enum Reason {
     UpgradeInProgress,
     /// The version of the cluster cannot be read.
     ClusterVersionUnknown,
-    /// Installed bundles stop the update. The name is the union of operator conditions': the
+    /// Installed bundles block the update. The name is the union of operator conditions': the
     /// condition without its suffix, then its reason.
     #[strum(serialize = "InstalledOLMOperators_IncompatibleOperatorsInstalled")]
     IncompatibleOperatorsInstalled,
-    /// What installed bundles support cannot be read.
+    /// The versions that installed bundles support cannot be read.
     #[strum(serialize = "InstalledOLMOperators_FailureGettingExtensionMetadata")]
     FailureGettingExtensionMetadata,
 }
@@ -337,14 +341,15 @@ impl Serialize for Reason {
 
 /// Condition types of the ClusterOperator that the upgrade gate writes.
 pub mod clusteroperator {
-    /// The controller works.
+    /// The controller is running.
     pub const AVAILABLE: &str = "Available";
-    /// The controller moves to another version.
+    /// The controller is being updated to another version.
     pub const PROGRESSING: &str = "Progressing";
     /// Something has been wrong for two minutes.
     pub const DEGRADED: &str = "Degraded";
     /// Whether the cluster may be updated to the next minor version.
     pub const UPGRADEABLE: &str = "Upgradeable";
-    /// Operator condition that the gate's verdict is part of, as upstream's operator names it.
+    /// The operator condition that contains the gate's verdict, with the name that upstream's
+    /// operator uses.
     pub const INSTALLED_OLM_OPERATORS_UPGRADEABLE: &str = "InstalledOLMOperatorsUpgradeable";
 }

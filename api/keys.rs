@@ -13,9 +13,9 @@ pub mod label {
     pub const REVISION_NAME: &str = "olm.operatorframework.io/revision-name";
     /// ClusterObjectSet: `"true"` when it was built from a Helm release.
     pub const MIGRATED_FROM_HELM: &str = "olm.operatorframework.io/migrated-from-helm";
-    /// ClusterObjectSet: `"true"` when it was built from what OLM Classic installed.
+    /// ClusterObjectSet: `"true"` when it was built from objects of OLM Classic.
     pub const MIGRATED_FROM_CLASSIC: &str = "olm.operatorframework.io/migrated-from-classic";
-    /// Managed objects: [`MANAGED_BY_OLM`]; overwrites what the bundle says.
+    /// Managed objects: [`MANAGED_BY_OLM`]; overwrites the value of the bundle.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Our own manifests: `olm`.
     pub const PART_OF: &str = "app.kubernetes.io/part-of";
@@ -25,6 +25,11 @@ pub mod label {
     /// Secrets of the controller's namespace, `"true"`: a ClusterCatalog may name it as its
     /// [`PULL_SECRET`](super::policy::PULL_SECRET) (deploying.md 3.1).
     pub const CATALOG_PULL_SECRET: &str = "policy.olm.operatorframework.io/catalog-pull-secret";
+    /// Secrets of the controller's namespace, `"true"`: it is copied into the namespace of each
+    /// extension whose `deploymentConfig.imagePullSecrets` names it (decision 49).
+    pub const OPERATOR_PULL_SECRET: &str = "policy.olm.operatorframework.io/operator-pull-secret";
+    /// Secrets that are such copies: `"true"`.
+    pub const PULL_SECRET_COPY: &str = "olm.operatorframework.io/pull-secret-copy";
 
     /// Namespaces: every step of the extensions that are installed there waits for the approval of
     /// its plan, unless the value is `"false"` (applying.md 10, F11).
@@ -43,7 +48,7 @@ pub mod label {
     pub const PART_OF_OLM: &str = "olm";
     /// Value of [`MANAGED_BY`].
     pub const MANAGED_BY_OLM: &str = "olm.operatorframework.io";
-    /// Label of still older upstream versions; removed when objects are orphaned.
+    /// Label of older upstream versions; removed when objects are orphaned.
     pub const BOXCUTTER_MANAGED: &str = "boxcutter-managed";
 }
 
@@ -55,7 +60,7 @@ pub mod annotation {
     pub const BUNDLE_NAME: &str = "olm.operatorframework.io/bundle-name";
     /// ClusterObjectSet and managed objects: version of the bundle.
     pub const BUNDLE_VERSION: &str = "olm.operatorframework.io/bundle-version";
-    /// ClusterObjectSet, ours: digest of the bundle image that the content was made of.
+    /// ClusterObjectSet, ours: digest of the bundle image that the content was rendered from.
     pub const BUNDLE_DIGEST: &str = "olm.operatorframework.io/bundle-digest";
     /// ClusterObjectSet: release of the bundle; present and empty means "explicitly none".
     pub const BUNDLE_RELEASE: &str = "olm.operatorframework.io/bundle-release";
@@ -66,25 +71,29 @@ pub mod annotation {
     /// ClusterObjectSet, ours: JSON list of the bundle's constraint properties, at most 64 KiB
     /// (resolution.md 5).
     pub const BUNDLE_CONSTRAINTS: &str = "olm.operatorframework.io/bundle-constraints";
-    /// ClusterObjectSet, ours: generation of the ClusterExtension it was made for
+    /// ClusterObjectSet, ours: generation of the ClusterExtension that it was created for
     /// (applying.md 1.3).
     pub const EXTENSION_GENERATION: &str = "olm.operatorframework.io/clusterextension-generation";
     /// ClusterObjectSet, ours: name of the catalog that offered the bundle.
     pub const CATALOG: &str = "olm.operatorframework.io/catalog";
     /// ClusterObjectSet, ours: the field manager that last wrote spec or policy of the
-    /// ClusterExtension before it was made.
+    /// ClusterExtension before it was created.
     pub const CHANGED_BY: &str = "olm.operatorframework.io/changed-by";
-    /// ClusterObjectSet, ours: the version from which no edge of the catalog led to it.
+    /// ClusterObjectSet, ours: the version that was installed before a forced step, which no edge
+    /// of the catalog allowed.
     pub const FORCED_FROM: &str = "olm.operatorframework.io/forced-from";
     /// ClusterObjectSet, ours: number of the earlier revision whose content it has
     /// (applying.md 10, F10).
     pub const CONTENT_OF: &str = "olm.operatorframework.io/content-of";
-    /// ClusterObjectSet, ours: the bundle whose failed rollout it replaced
-    /// (applying.md 10, F23).
+    /// ClusterObjectSet, ours: the bundle whose failed rollout this revision replaced (applying.md
+    /// 10, F23).
     pub const REVERTED: &str = "olm.operatorframework.io/reverted";
-    /// ClusterObjectSet, ours: the state of that rollout.
+    /// ClusterObjectSet, ours: the last state of the rollout that this revision replaced.
     pub const REVERTED_BECAUSE: &str = "olm.operatorframework.io/reverted-because";
-    /// ClusterExtension being deleted, ours: what it installed is to stay; the value is its
+    /// ClusterObjectSet, ours: names of the Secrets that were copied for its pods, joined by commas
+    /// (decision 49).
+    pub const COPIED_PULL_SECRETS: &str = "olm.operatorframework.io/copied-pull-secrets";
+    /// ClusterExtension being deleted, ours: the installed objects are kept; the value is its
     /// `deletionTimestamp` (applying.md 7.3).
     pub const ORPHANED: &str = "olm.operatorframework.io/orphaned";
     /// ClusterObjectSet: name of the service account that applies it.
@@ -97,7 +106,7 @@ pub mod annotation {
     /// CRDs being deleted, ours: when we last touched them to wake the API server's finalizer
     /// controller (applying.md 7.2).
     pub const WOKEN_AT: &str = "olm.operatorframework.io/woken-at";
-    /// CRDs: which channel they belong to.
+    /// CRDs: the upstream channel to which they belong.
     pub const GENERATOR: &str = "olm.operatorframework.io/generator";
 
     /// Pod templates of a bundle's Deployments: namespaces the operator watches.
@@ -113,17 +122,17 @@ pub mod annotation {
     /// Left by client-side `kubectl apply`; never carried into a revision.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-    /// cert-manager injects the CA of the Certificate that this names: `<namespace>/<name>`.
+    /// cert-manager injects the CA of this Certificate: `<namespace>/<name>`.
     pub const CERT_MANAGER_INJECT_CA_FROM: &str = "cert-manager.io/inject-ca-from";
-    /// cert-manager injects the CA of the Secret that this names: `<namespace>/<name>`.
+    /// cert-manager injects the CA of this Secret: `<namespace>/<name>`.
     pub const CERT_MANAGER_INJECT_CA_FROM_SECRET: &str = "cert-manager.io/inject-ca-from-secret";
     /// Set by cert-manager on a Secret: name of the Certificate it belongs to.
     pub const CERT_MANAGER_CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
     /// OpenShift injects its service CA into objects annotated with this.
     pub const SERVICE_CA_INJECT: &str = "service.beta.openshift.io/inject-cabundle";
-    /// OpenShift makes a serving certificate for Services annotated with this.
+    /// OpenShift issues a serving certificate for Services annotated with this.
     pub const SERVICE_CA_SERVING_CERT: &str = "service.beta.openshift.io/serving-cert-secret-name";
-    /// Set by OpenShift on a Secret: name of the Service it was made for.
+    /// Set by OpenShift on a Secret: name of the Service for which it was issued.
     pub const SERVICE_CA_ORIGIN: &str = "service.beta.openshift.io/originating-service-name";
 }
 
@@ -136,28 +145,29 @@ pub mod policy {
     pub const PREFIX: &str = "policy.olm.operatorframework.io/";
     /// `None`, `PatchOnly`, `MinorOnly` or `Any` (decision 22).
     pub const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
-    /// When automatic updates may begin: `[DAYS ]HH:MM-HH:MM[ ZONE]`, joined by `;` (applying.md 10).
+    /// When automatic updates may begin: `[DAYS ]HH:MM-HH:MM[ ZONE]`, joined by `;`
+    /// (applying.md 10).
     pub const UPDATE_WINDOW: &str = "policy.olm.operatorframework.io/update-window";
-    /// On a ClusterExtension: digest of changed content that is to be taken (decision 29). On a
-    /// ClusterCatalog: digest of newer content that is to be taken although it is held.
+    /// On a ClusterExtension: digest of changed content to install (decision 29). On a
+    /// ClusterCatalog: digest of newer content to serve although it is held.
     pub const ACCEPT_IMAGE: &str = "policy.olm.operatorframework.io/accept-image";
-    /// Checks of CRDs that are let pass, joined by commas, each `[<crd>:]<check>[@<date or time>]`
-    /// (decision 36). On a ClusterObjectSet: those it was made with.
+    /// CRD checks whose findings are allowed, separated by commas, each `[<crd>:]<check>[@<date or
+    /// time>]` (decision 36). On a ClusterObjectSet: those that were allowed when it was created.
     pub const CRD_SAFETY_ALLOW: &str = "policy.olm.operatorframework.io/crd-safety-allow";
-    /// Why they are let pass; required beside it.
+    /// Why these findings are allowed; required together with `crd-safety-allow`.
     pub const CRD_SAFETY_REASON: &str = "policy.olm.operatorframework.io/crd-safety-reason";
     /// `Delete`, `RetainCRDs` or `BlockIfInstances` (applying.md 7.3).
     pub const UNINSTALL: &str = "policy.olm.operatorframework.io/uninstall";
-    /// Kinds whose objects are taken over where nobody controls them, joined by commas, each `<kind>`
-    /// or `<kind>.<group>`, or `all`.
+    /// Kinds whose existing objects are taken over if no owner controls them, separated by commas,
+    /// each `<kind>` or `<kind>.<group>`, or `all`.
     pub const ADOPT: &str = "policy.olm.operatorframework.io/adopt";
     /// `Inject`: operators get the proxies of OpenShift's `Proxy` `cluster`, elsewhere those of the
     /// controller; or `None` (applying.md 10).
     pub const CLUSTER_PROXY: &str = "policy.olm.operatorframework.io/cluster-proxy";
-    /// `"true"`: the install namespace is made, as the account, where it is missing.
+    /// `"true"`: the install namespace is created, as the account, if it does not exist.
     pub const CREATE_NAMESPACE: &str = "policy.olm.operatorframework.io/create-namespace";
-    /// `Enabled`: the operator gets an OperatorCondition, which is respected; or `Disabled`
-    /// (applying.md 10).
+    /// `Enabled`: the operator gets an OperatorCondition, with which it can hold its updates; or
+    /// `Disabled` (applying.md 10).
     pub const OPERATOR_CONDITIONS: &str = "policy.olm.operatorframework.io/operator-conditions";
     /// `none`, `create` or `aggregate` (api.md 6.3).
     pub const USER_ROLES: &str = "policy.olm.operatorframework.io/user-roles";
@@ -165,8 +175,8 @@ pub mod policy {
     pub const WEBHOOK_CERTIFICATES: &str = "policy.olm.operatorframework.io/webhook-certificates";
     /// `constraints`, `dependencies`: checks that are skipped (applying.md 10, F7).
     pub const FORCE: &str = "policy.olm.operatorframework.io/force";
-    /// `"true"` on a ClusterExtension: resolve and report, apply nothing; on a ClusterCatalog: take no
-    /// newer content.
+    /// `"true"` on a ClusterExtension: resolve and report, apply nothing; on a ClusterCatalog:
+    /// serve no newer content.
     pub const PAUSED: &str = "policy.olm.operatorframework.io/paused";
     /// The one version that is approved for installation, `<version>` or
     /// `<version>@sha256:<plan>` (applying.md 10, F11).
@@ -174,23 +184,23 @@ pub mod policy {
     /// On a ClusterCatalog: name of the Secret with the credentials for its image and for those of
     /// its bundles (deploying.md 3.1).
     pub const PULL_SECRET: &str = "policy.olm.operatorframework.io/pull-secret";
-    /// On a ClusterCatalog: for how long newer content is known before it is taken, for example `48h`
-    /// or `7d` (applying.md 10).
+    /// On a ClusterCatalog: how long newer content must be known before it is served, for example
+    /// `48h` or `7d` (applying.md 10).
     pub const MINIMUM_AGE: &str = "policy.olm.operatorframework.io/minimum-age";
-    /// On a ClusterCatalog, `Suspicious` or `None`: newer content that takes away or changes what
-    /// was offered is held (applying.md 10).
+    /// On a ClusterCatalog, `Suspicious` or `None`: `Suspicious` holds newer content that removes
+    /// or changes packages, channels or versions (applying.md 10).
     pub const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
     /// On a ClusterCatalog, any text: its image is polled at once when the text changes.
     pub const REFRESH: &str = "policy.olm.operatorframework.io/refresh";
-    /// `Allow` or `Hold`: what becomes of an update from another catalog than the one that what is
-    /// installed came from (applying.md 10).
+    /// `Allow` or `Hold`: whether an update may come from another catalog than the installed bundle
+    /// (applying.md 10).
     pub const CATALOG_MOVE: &str = "policy.olm.operatorframework.io/catalog-move";
-    /// `Allow` or `RequireApproval`: what becomes of an update, or a step back, whose operator gets more
-    /// rights (applying.md 10, F14).
+    /// `Allow` or `RequireApproval`: whether an update or a rollback that gives the operator more
+    /// rights needs approval (applying.md 10, F14).
     pub const PERMISSION_INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
-    /// `Rollback` or `Keep`: what happens to a rollout that timed out (applying.md 10, F23).
+    /// `Rollback` or `Keep`: whether a rollout that timed out is reverted (applying.md 10, F23).
     pub const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
 }
 
@@ -205,11 +215,12 @@ pub mod finalizer {
     pub const TEARDOWN: &str = "olm.operatorframework.io/teardown";
     /// ClusterCatalog: present until its served and unpacked content is removed.
     pub const DELETE_SERVER_CACHE: &str = "olm.operatorframework.io/delete-server-cache";
-    /// ClusterServiceVersions of OLM Classic: present while what they installed is released.
+    /// ClusterServiceVersions of OLM Classic: present while their objects are released.
     pub const MOVING: &str = "olm.operatorframework.io/moving";
-    /// ClusterServiceVersions, OLM Classic's own: it deletes what its labels say it installed.
+    /// ClusterServiceVersions, OLM Classic's own: it deletes the objects whose labels name the
+    /// ClusterServiceVersion.
     pub const CSV_CLEANUP: &str = "operators.coreos.com/csv-cleanup";
-    /// Kubernetes' own: dependents are kept.
+    /// Of Kubernetes: dependents are kept.
     pub const ORPHAN: &str = "orphan";
 }
 
@@ -233,7 +244,7 @@ pub mod manager {
 pub mod property {
     /// Newest OpenShift minor version the bundle supports.
     pub const MAX_OPENSHIFT_VERSION: &str = "olm.maxOpenShiftVersion";
-    /// The package and version the bundle is.
+    /// Package and version of the bundle.
     pub const PACKAGE: &str = "olm.package";
     /// A kind the bundle provides.
     pub const GVK: &str = "olm.gvk";
@@ -251,16 +262,16 @@ pub mod property {
     pub const DEPRECATED: &str = "olm.deprecated";
 }
 
-/// Names of the admission policies on who may name a service account, and of their bindings
+/// Names of the admission policies for service accounts and approvals, and of their bindings
 /// (deploying.md 6).
 pub mod admission {
-    /// Who may name a service account in a ClusterExtension.
+    /// Users who may set the service account of a ClusterExtension.
     pub const EXTENSION_ACCOUNT: &str = "clusterextension-serviceaccount-use";
-    /// Who may name a service account in a ClusterObjectSet.
+    /// Users who may set the service account of a ClusterObjectSet.
     pub const OBJECT_SET_ACCOUNT: &str = "clusterobjectset-serviceaccount-use";
-    /// Who may write a ClusterExtension without a service account, where there is a default one.
+    /// Users who may write a ClusterExtension without a service account, if there is a default one.
     pub const DEFAULT_ACCOUNT: &str = "clusterextension-default-account";
-    /// Who may approve a version.
+    /// Users who may approve a version.
     pub const APPROVE: &str = "clusterextension-approve";
 }
 
@@ -297,8 +308,8 @@ pub mod name {
     /// The Secret beside it that publishes the serving CA where upstream's clients look for it:
     /// in Secrets whose name begins with `catalogd`.
     pub const PUBLISHED_CA_SECRET: &str = "catalogd-ca";
-    /// The key under which a CA, or several, stand in Secrets and ConfigMaps.
+    /// The key of one or more CAs in Secrets and ConfigMaps.
     pub const CA_BUNDLE: &str = "ca.crt";
-    /// Label of a catalog image that says where its configuration files are.
+    /// Label of a catalog image with the path of its configuration files.
     pub const CATALOG_CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the local control plane (Go) and the programs (Rust) at the same time, and shows how far
-# both are. The whole output of the compilers is in target/build.
+# Builds the local control plane (Go) and the programs (Rust) in parallel, and shows the progress. The
+# output of the compilers is in target/build.
 #
-# With one test, cargo takes the features of the whole workspace, tests included, and compiles every
-# dependency once, for the demo and for all tests.
+# With one test in the build, cargo unifies the features of the whole workspace including tests, and
+# compiles every dependency only once for the demo and all tests.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

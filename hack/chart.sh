@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the Helm chart: config/chart, with what the overlays and components of config make as its
-# files, and the image of the pods as a value. Helm itself checks it.
+# Writes the Helm chart: config/chart, with the output of the overlays and components of config as its
+# files, and the image of the pods as a value. Helm checks it.
 #
 # Usage: hack/chart.sh FOLDER [IMAGE]    (make chart IMAGE=)
 set -euo pipefail
@@ -14,7 +14,7 @@ cp -r config/chart/. "$folder"
 sed -i "s|^version: .*|version: $version|; s|^appVersion: .*|appVersion: v$version|" "$folder/Chart.yaml"
 sed -i "s|^image: .*|image: $image|" "$folder/values.yaml"
 
-# Kustomize takes paths of files relative to the kustomization only.
+# Kustomize accepts only paths relative to the kustomization.
 work=$(mktemp -d target/.chart-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 write() { # file, lines of a kustomization
@@ -25,7 +25,7 @@ write files/install.yaml 'resources: [../../config/default]' 'components: [../..
 write files/default-account.yaml 'components: [../../config/components/default-account]'
 write files/monitoring.yaml 'components: [../../config/components/monitoring]'
 write files/catalogs.yaml 'resources: [../../config/catalogs]'
-# With what makes them part of the release that the documents name (templates/objects.yaml).
+# With the labels and annotations of the release that the documents name (templates/objects.yaml).
 write crds/crds.yaml 'resources: [../../config/crd]' \
   'labels: [{pairs: {app.kubernetes.io/managed-by: Helm}}]' \
   'commonAnnotations: {meta.helm.sh/release-name: olm, meta.helm.sh/release-namespace: olmv1-system}'

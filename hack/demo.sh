@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# The main job from nothing, on a local control plane: serve a catalog, install with a
-# least-privilege account, upgrade, refuse, force, roll back, repair, gate, remove.
+# Shows the main functions on a new local control plane: serve a catalog, install with a
+# least-privilege account, upgrade, refuse, force, roll back, repair, gate, uninstall.
 #
-# Usage: hack/demo.sh [--image ROOT] [--keep]    (make demo, make demo IMAGE=1 KEEP=1)
-# --image takes the controller out of an unpacked image instead of target/debug.
-# Every step is checked; the script ends with an error when one does not hold.
+# Usage: hack/demo.sh [--image ROOT] [--release FOLDER] [--keep]    (make demo, make demo IMAGE=1 KEEP=1)
+# --image uses the controller of an unpacked image instead of target/debug; --release the manifests and
+# the plugin of a release. Every step is checked; the script fails if one of them fails.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 keep=false
 image=""
-programs=$PWD/target/debug
-controller=$programs/olm-controller
+manifests=target/manifests
+plugin=$PWD/target/debug/kubectl-olm
+controller=$PWD/target/debug/olm-controller
 while (($#)); do
   case $1 in
     --keep) keep=true ;;
@@ -21,8 +22,13 @@ while (($#)); do
       controller=$(realpath "$2")/olm-controller
       shift
       ;;
+    --release)
+      manifests=$(realpath "$2")
+      plugin=""
+      shift
+      ;;
     *)
-      echo "usage: hack/demo.sh [--image ROOT] [--keep]" >&2
+      echo "usage: hack/demo.sh [--image ROOT] [--release FOLDER] [--keep]" >&2
       exit 2
       ;;
   esac
@@ -50,7 +56,7 @@ finish() {
   trap - EXIT
   if [[ $status -ne 0 ]]; then
     echo
-    echo "The demo failed. Logs are in $state; the end of the controller's:" >&2
+    echo "The demo failed. Logs are in $state; the last lines of the controller's log:" >&2
     tail -n 20 "$state/controller.log" >&2 2>/dev/null || echo "(none)" >&2
     stop
   elif ! $keep; then
@@ -75,13 +81,13 @@ run() { # prints a command as one would type it, then what it prints
   "$@" 2>&1 | sed 's/^/   /'
 }
 
-until_true() { # what is waited for, seconds, command
+until_true() { # description, seconds, command
   local what=$1 seconds=$2
   shift 2
   local start=$SECONDS said=$SECONDS
   until "$@" >"$state/last" 2>&1; do
     if ((SECONDS - start >= seconds)); then
-      echo "   not within $seconds s: $what; last seen:" >&2
+      echo "   timed out after $seconds s: $what; last output:" >&2
       sed 's/^/   /' "$state/last" >&2
       return 1
     fi
@@ -126,12 +132,17 @@ REGISTRY=$(cluster_info registry)
 export CONTAINERS_REGISTRIES_CONF="$state/cluster/registries.conf"
 mkdir -p "$state/bin"
 ln -sf "$state/cluster/kubectl" "$state/bin/kubectl"
-ln -sf "$programs/kubectl-olm" "$state/bin/kubectl-olm"
+if [[ -n $plugin ]]; then
+  ln -sf "$plugin" "$state/bin/kubectl-olm"
+else
+  case $(uname -m) in aarch64 | arm64) architecture=arm64 ;; *) architecture=amd64 ;; esac
+  tar -xzf "$manifests/kubectl-olm_linux_$architecture.tar.gz" -C "$state/bin" kubectl-olm
+fi
 export PATH="$state/bin:$PATH"
 run kubectl get nodes
 
-step "Install: CRDs, the controller's own few rights, who may name an account, the controller"
-run kubectl apply --server-side -f target/manifests/install.yaml
+step "Install the CRDs, the controller's rights, the admission policies and the controller"
+run kubectl apply --server-side -f "$manifests/install.yaml"
 note "(CRDs of our own stand in for OpenShift's ClusterVersion and ClusterOperator)"
 run kubectl apply --server-side -f hack/demo/crds
 kubectl wait --for=condition=Established --timeout=30s crd --all >/dev/null
@@ -150,7 +161,7 @@ kubectl config set-credentials controller --kubeconfig "$controller_config" --to
 kubectl config set-context local --kubeconfig "$controller_config" \
   --cluster local --user controller >/dev/null
 kubectl config use-context local --kubeconfig "$controller_config" >/dev/null
-note "No node runs containers here: the program runs as a local process, with the arguments of the"
+note "There is no node for containers: the program runs as a local process, with the arguments of the"
 note "Deployment but for its ports, and a token of its service account."
 read -ra arguments <<<"$(kubectl get deployment operator-controller-controller-manager \
   --namespace olmv1-system --output 'jsonpath={.spec.template.spec.containers[0].args[*]}')"
@@ -195,7 +206,7 @@ until_true "the catalog is served" 60 \
   kubectl wait --for=condition=Serving --timeout=1s clustercatalog demo
 run kubectl get clustercatalog
 
-step "Make an account that may install this package, and nothing else"
+step "Create an account with exactly the rights to install this package"
 run kubectl create namespace lamps
 note "$ kubectl olm rbac hack/demo/bundles/lamp-operator/* -n lamps --service-account lamp-installer | kubectl apply -f -"
 kubectl olm rbac hack/demo/bundles/lamp-operator/1.0.0 hack/demo/bundles/lamp-operator/1.1.0 \
@@ -211,9 +222,9 @@ run kubectl get clusterextension
 run kubectl get clusterobjectset
 run kubectl get deployment,configmap,serviceaccount --namespace lamps
 
-step "The catalog moves: 1.1.0 appears and is installed without anyone asking"
+step "Update the catalog: 1.1.0 appears and is installed automatically"
 push_catalog second
-note "A tag that moves is polled, every minute in this catalog; a new one is taken at once."
+note "The catalog polls its tag every minute; another tag in its spec is pulled at once."
 run kubectl patch clustercatalog demo --type merge \
   --patch "{\"spec\":{\"source\":{\"image\":{\"ref\":\"$REGISTRY/demo-catalog:second\"}}}}"
 until_true "1.1.0 is installed" 120 settled_at 1.1.0
@@ -234,11 +245,11 @@ until_true "the request is refused" 30 refused
 run kubectl get clusterextension lamp -o "jsonpath={.status.conditions[?(@.type=='Progressing')].message}{'\n'}"
 settled_message=$(field "{.status.install.bundle.version}")
 [[ $settled_message == 1.1.0 ]]
-note "1.1.0 stays installed. Why, and what would help:"
+note "1.1.0 stays installed. The reason and possible fixes:"
 run kubectl olm why lamp 1.2.0 --catalog-ca "$state/catalog-ca.crt" | tee "$state/why.txt"
 grep -q "NotSuccessor" "$state/why.txt"
 
-step "Forced: with SelfCertified the administrator vouches for the step"
+step "Forced: SelfCertified allows the step at the administrator's risk"
 run kubectl patch clusterextension lamp --type merge \
   --patch '{"spec":{"source":{"catalog":{"upgradeConstraintPolicy":"SelfCertified"}}}}'
 until_true "1.2.0 is installed" 60 settled_at 1.2.0
@@ -278,11 +289,11 @@ until_true "every object of it is gone" 60 nothing_left
 run kubectl get deployment,configmap --namespace lamps
 until_true "ClusterOperator olm says Upgradeable=True" 30 upgradeable True
 
-printf '\n%sEverything held in %d s%s: install, automatic update, gate, refusal, force, rollback, repair, uninstall.\n' \
+printf '\n%sAll steps passed in %d s%s: install, automatic update, gate, refusal, force, rollback, repair, uninstall.\n' \
   "$bold" "$SECONDS" "$plain"
 if $keep; then
   cat <<EOF
-To play on, in this shell: source $state/play; to stop everything and remove what it wrote: $state/stop
+To use the cluster in this shell: source $state/play; to stop everything and delete its files: $state/stop
 EOF
   cat >"$state/play" <<EOF
 export KUBECONFIG=$KUBECONFIG
@@ -295,6 +306,6 @@ EOF
   printf '#!/bin/sh\nkill %s %s\nrm -rf %s\n' "$controller_pid" "$cluster_pid" "$state" >"$state/stop"
   chmod +x "$state/stop"
 else
-  echo "To play on: make demo KEEP=1 leaves the control plane and the controller running."
+  echo "To keep the cluster: make demo KEEP=1 leaves the control plane and the controller running."
 fi
-echo "To read on: README.md, then docs/first-extension.md."
+echo "To read more: README.md, then docs/first-extension.md."

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source=target/book-source
 rm -rf "$source"
 mkdir -p "$source"
-# What pages link to lies where it lies in the repository.
+# Files that pages link to keep their paths.
 git ls-files -z -- '*.md' docs src/cli/tests/graph src/image/testdata |
   xargs -0 cp --parents --target-directory="$source"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the image here and once more in another folder, with nothing compiled before, and compares
-# the digests of the index and the SHA-256 of every blob and of the archive.
+# Builds the image here and again from scratch in another folder, and compares the digests of the index
+# and the SHA-256 of every blob and of the archive.
 #
 # Usage: hack/image_compare.sh ARCHITECTURES    (make image-compare ARCH=amd64,arm64)
 set -euo pipefail
@@ -8,7 +8,7 @@ set -euo pipefail
 architectures=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [[ -n $(git status --porcelain) ]]; then
-  echo "\`git status\` shows changes: commit them first, the other folder has the commit only" >&2
+  echo "\`git status\` shows changes: commit them first, because the other folder has only the commit" >&2
   exit 2
 fi
 unset CARGO_TARGET_DIR
@@ -36,4 +36,4 @@ if ! diff <(echo "$here") <(echo "$there"); then
   exit 1
 fi
 echo "$here"
-echo "both are the same, byte for byte"
+echo "the images are identical, byte for byte"

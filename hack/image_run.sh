@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs the program out of the unpacked image as a node does: as user 65532, without capabilities, on
-# the file system of the image, read-only, with /tmp and /var/cache to write into. It has to print
-# its version, and to trust over TLS whom the image's trust file names, and nobody else.
+# Runs the program of the unpacked image as a node does: as user 65532, without capabilities, on the
+# read-only file system of the image, with writable /tmp and /var/cache. Checks that it prints its
+# version, and that over TLS it trusts exactly the CAs in the image's trust file.
 # deploying.md P3
 #
 # Usage: hack/image_run.sh ROOT    (make test-image-user; as root, who may mount and change the user)
 set -euo pipefail
 
 if [[ $EUID -ne 0 ]]; then
-  echo "only root may mount a file system and start a program as 65532: run it as root" >&2
+  echo "mounting a file system and changing to user 65532 need root: run this as root" >&2
   exit 1
 fi
 root=$(realpath "$1")
@@ -17,7 +17,7 @@ if [[ ${2:-} != --inside ]]; then
   state=$(mktemp -d -t olm-image-XXXXXX)
   chmod 0755 "$state"
   mkdir "$state/root"
-  # What is mounted ends with the namespace.
+  # The mounts end with the namespace.
   if unshare --mount --propagation private "${BASH_SOURCE[0]}" "$root" --inside "$state"; then
     rm -rf "$state"
     exit 0
@@ -37,7 +37,7 @@ mount -o remount,bind,ro "$inside"
 mount -t tmpfs -o mode=1777 tmpfs "$inside/tmp"
 mount -t tmpfs -o mode=0755,uid=65532,gid=65532 tmpfs "$inside/var/cache"
 if touch "$inside/file" 2>/dev/null; then
-  echo "$inside can be written to" >&2
+  echo "$inside is writable" >&2
   exit 1
 fi
 
@@ -51,7 +51,7 @@ until_true() { # what is waited for, command
   shift
   until "$@" >/dev/null 2>&1; do
     if ((SECONDS - start >= 90)); then
-      echo "not within 90 s: $what" >&2
+      echo "timed out after 90 s: $what" >&2
       tail -n 20 "$state"/*.log >&2
       return 1
     fi
@@ -89,7 +89,7 @@ controller() { # log
 controller stranger.log
 until_true "the API server is not trusted" grep -q "UnknownIssuer" "$state/stranger.log"
 if grep -q Unauthorized "$state/stranger.log"; then
-  echo "the API server was asked, although nothing in the image names its CA" >&2
+  echo "the API server was trusted, although the image does not contain its CA" >&2
   exit 1
 fi
 shown() { grep -qE "$1" "/proc/$pid/$2"; }
@@ -98,7 +98,7 @@ shown '^Gid:\s65532\s65532\s65532\s65532$' status
 shown '^CapEff:\s0+$' status
 shown '^NoNewPrivs:\s1$' status
 shown ' / / ro,| / ro,' mountinfo
-echo "process $pid is 65532, has no capabilities and a root that is read-only"
+echo "process $pid runs as user 65532, without capabilities, on a read-only root"
 kill "$pid"
 wait "$pid" || true
 
@@ -109,6 +109,6 @@ controller known.log
 until_true "with its CA in the trust file the API server is trusted, and answers" \
   grep -q Unauthorized "$state/known.log"
 if grep -q UnknownIssuer "$state/known.log"; then
-  echo "the API server is not trusted by all" >&2
+  echo "not every program trusts the API server" >&2
   exit 1
 fi

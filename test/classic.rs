@@ -16,10 +16,9 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::ControlPlane;
-use crate::package::Bundle;
+use crate::package::{self, Bundle};
 use crate::paths;
 use crate::scene::Scene;
-use crate::wait;
 
 pub use objects::FINALIZER;
 
@@ -27,7 +26,6 @@ pub use objects::FINALIZER;
 pub const GROUP: &str = "operators.coreos.com";
 /// The namespace of its catalogs.
 pub const CATALOGS: &str = "olm";
-const ESTABLISHED: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 const JSON: &str = "application/json";
 
@@ -52,7 +50,7 @@ pub struct Operator<'a> {
     pub conditions: bool,
     /// Variables in the Subscription.
     pub variables: &'a [(&'a str, &'a str)],
-    /// The proxies of the cluster, for operators whose Subscription sets none.
+    /// The cluster proxies, for operators whose Subscription sets none.
     pub proxies: &'a [(&'a str, &'a str)],
     /// Upgrades are approved by a person, and one to this version waits for that.
     pub waiting: Option<&'a str>,
@@ -67,22 +65,22 @@ impl<'a> Operator<'a> {
 }
 
 /// Puts the CRDs of Classic on a cluster, and the namespace of its catalogs.
-pub async fn prepare(plane: &ControlPlane) {
+pub fn prepare(plane: &ControlPlane) {
     let requests = plane.requests();
-    for (kind, plural, version) in KINDS {
-        requests.apply(&definition(kind, plural, version));
+    for (kind, _, version) in KINDS {
+        requests.apply(&definition(kind, version));
     }
     let file = "config/components/operator-conditions/operators.coreos.com_operatorconditions.yaml";
     apply_file(plane, &paths::repository().join(file));
-    established(plane).await;
+    established(plane);
 }
 
 /// The same with Classic's own CRDs, each in a file of this folder.
-pub async fn prepare_with(plane: &ControlPlane, crds: &Path) {
-    for file in std::fs::read_dir(crds).expect("a folder") {
-        apply_file(plane, &file.expect("a file").path());
+pub fn prepare_with(plane: &ControlPlane, crds: &Path) {
+    for file in paths::inside(crds) {
+        apply_file(plane, &file);
     }
-    established(plane).await;
+    established(plane);
 }
 
 fn apply_file(plane: &ControlPlane, file: &Path) {
@@ -94,34 +92,22 @@ fn apply_file(plane: &ControlPlane, file: &Path) {
 }
 
 /// Makes the namespace of catalogs, and waits until the kinds are served.
-async fn established(plane: &ControlPlane) {
+fn established(plane: &ControlPlane) {
     let requests = plane.requests();
     let name = json!({"name": CATALOGS});
     requests.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": name}));
     let plurals = KINDS.map(|(_, plural, _)| plural);
     for plural in plurals.into_iter().chain(["operatorconditions"]) {
-        let name = format!("{plural}.{GROUP}");
-        wait::until(&format!("CRD {name} is established"), ESTABLISHED, || async {
-            let crd = requests.read("crd", "", &name).unwrap_or_default();
-            let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let is = |it: &Value| it["type"] == "Established" && it["status"] == "True";
-            if conditions.iter().any(is) { Ok(()) } else { Err(conditions) }
-        })
-        .await;
+        plane.established(&format!("{plural}.{GROUP}"));
     }
 }
 
-fn definition(kind: &str, plural: &str, version: &str) -> Value {
-    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{GROUP}")},
-        "spec": {"group": GROUP, "scope": "Namespaced",
-            "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural,
-                "singular": kind.to_lowercase(), "categories": ["olm"]},
-            "versions": [{"name": version, "served": true, "storage": true,
-                "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}}]},
-    })
+fn definition(kind: &str, version: &str) -> Value {
+    let mut crd = package::definition(kind, GROUP);
+    crd["spec"]["names"]["categories"] = json!(["olm"]);
+    crd["spec"]["versions"][0]["name"] = json!(version);
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    crd
 }
 
 /// Creates an object with its status, and returns it; panics when it is refused.

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use http::Method;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use serde_json::json;
@@ -14,12 +16,15 @@ use serde_json::json;
 use crate::pool::{self, Pooled};
 use crate::proxy::Proxy;
 use crate::requests::Requests;
-use crate::{paths, timed};
+use crate::{kubectl, paths, timed, wait};
 
 /// Processes of a control plane.
 const COMPONENTS: usize = 6;
-const START: Duration = Duration::from_secs(90);
+/// Many may start at once.
+const START: Duration = Duration::from_mins(3);
 const POLL: Duration = Duration::from_millis(50);
+/// Longer than the certificate takes, and longer than a refusal counts.
+const SERVED: Duration = Duration::from_mins(1);
 /// Flags with what is another on the machine of a test: addresses that may not be free, and files.
 const OF_A_POD: [&str; 6] = [
     "--catalogs-server-addr=",
@@ -48,7 +53,7 @@ pub use olm_api::keys::name::{CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE};
 const SCRAPER: &str = "default:scraper";
 
 /// The addresses and paths that `local-cluster up` writes.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Addresses {
     /// Folder with all files of this cluster.
@@ -85,7 +90,7 @@ pub struct ControlPlane {
     pub addresses: Addresses,
     process: Child,
     /// It stops when this is closed.
-    stdin: std::sync::Mutex<Option<ChildStdin>>,
+    stdin: Mutex<Option<ChildStdin>>,
     requests: OnceLock<Requests>,
 }
 
@@ -121,8 +126,8 @@ impl ControlPlane {
             .spawn()
             .expect("a shell starts");
         let mut plane = Self {
-            addresses: Addresses { dir: dir.clone(), ..Addresses::unknown() },
-            stdin: std::sync::Mutex::new(process.stdin.take()),
+            addresses: Addresses { dir: dir.clone(), ..Addresses::default() },
+            stdin: Mutex::new(process.stdin.take()),
             process,
             requests: OnceLock::new(),
         };
@@ -154,23 +159,31 @@ impl ControlPlane {
         }
         let count: usize = crds.iter().map(|objects| objects.len()).sum();
         let deadline = Instant::now() + START;
-        while self.established() < count {
-            assert!(Instant::now() < deadline, "not every CRD is established");
+        while self.served() < count {
+            assert!(Instant::now() < deadline, "not every CRD is served");
             std::thread::sleep(POLL);
         }
         self.apply_policies();
         self.let_scrape();
     }
 
-    /// Counts the CRDs that are established.
-    fn established(&self) -> usize {
+    /// Counts the CRDs whose objects are served, which begins a moment after they are established.
+    fn served(&self) -> usize {
         let crds = self.requests().list("crds", "", "");
         let established = |crd: &&serde_json::Value| {
             crd["status"]["conditions"].as_array().is_some_and(|all| {
                 all.iter().any(|one| one["type"] == "Established" && one["status"] == "True")
             })
         };
-        crds.iter().filter(established).count()
+        let is_served = |crd: &&serde_json::Value| {
+            let spec = &crd["spec"];
+            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let [group, version, plural] =
+                [&spec["group"], &spec["versions"][0]["name"], &spec["names"]["plural"]].map(text);
+            let path = format!("/apis/{group}/{version}/{plural}?limit=1");
+            self.requests().send(Method::GET, &path, "application/json", None).is_ok()
+        };
+        crds.iter().filter(established).filter(is_served).count()
     }
 
     /// Makes the account that reads metrics, and keeps its token.
@@ -197,12 +210,28 @@ impl ControlPlane {
         manifests("config/policy").iter().for_each(|object| self.requests().apply(object));
     }
 
-    /// Runs kubectl as the administrator and returns what it prints; panics when it fails.
+    /// Does what kubectl does as the administrator, mostly in this process (`kubectl.rs`), and returns
+    /// what it prints; panics when it fails.
     pub fn kubectl(&self, args: &[&str]) -> String {
         self.kubectl_with_input(args, "")
     }
 
-    /// Runs kubectl with `input` on its standard input; panics when it fails.
+    /// The same with the arguments in one text, where none has a blank.
+    pub fn run(&self, args: &str) -> String {
+        self.kubectl(&args.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// The same; returns the document that it prints.
+    pub fn json(&self, args: &[&str]) -> serde_json::Value {
+        serde_json::from_str(&self.kubectl(args)).expect("kubectl prints JSON")
+    }
+
+    /// Waits until a CRD is established.
+    pub fn established(&self, crd: &str) {
+        self.kubectl(&["wait", "crd", crd, "--for=condition=Established", "--timeout=120s"]);
+    }
+
+    /// The same with `input` on its standard input; panics when it fails.
     pub fn kubectl_with_input(&self, args: &[&str], input: &str) -> String {
         match self.try_kubectl(args, input) {
             Ok(out) => out,
@@ -210,8 +239,14 @@ impl ControlPlane {
         }
     }
 
-    /// Runs kubectl; `Err` holds what it wrote to standard error.
+    /// The same; `Err` holds what it wrote to standard error.
     pub fn try_kubectl(&self, args: &[&str], input: &str) -> Result<String, String> {
+        let done = kubectl::run(self.requests(), args, input);
+        done.unwrap_or_else(|| self.kubectl_itself(args, input))
+    }
+
+    /// Runs kubectl, for what it is about itself; `Err` holds what it wrote to standard error.
+    pub fn kubectl_itself(&self, args: &[&str], input: &str) -> Result<String, String> {
         let mut child = Command::new(&self.addresses.kubectl)
             .args(args)
             .env("KUBECONFIG", &self.addresses.kubeconfig)
@@ -249,10 +284,12 @@ impl ControlPlane {
     }
 }
 
-/// Returns a free address of a port that the system gives to nobody by itself, so that it is still
-/// free when a process that had it is started again.
-fn free_address() -> String {
-    let mut ports = std::iter::repeat_with(|| fastrand::u16(30_000..32_768));
+/// Returns a free address of a port that the system gives to nobody by itself, that `local-cluster` does
+/// not use, and that no other test of this program was given lately, so that it is still free when a
+/// process that had it is started again.
+pub(crate) fn free_address() -> String {
+    static GIVEN: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(fastrand::u16(..)));
+    let mut ports = std::iter::repeat_with(|| 32_000 + GIVEN.fetch_add(1, Ordering::Relaxed) % 768);
     let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let port = ports.find(free).expect("it never ends");
     format!("127.0.0.1:{port}")
@@ -260,51 +297,36 @@ fn free_address() -> String {
 
 /// Returns the objects of a folder with manifests, rendered once.
 fn manifests(folder: &str) -> Arc<Vec<serde_json::Value>> {
-    static RENDERED: std::sync::Mutex<BTreeMap<String, Arc<Vec<serde_json::Value>>>> =
-        std::sync::Mutex::new(BTreeMap::new());
+    static RENDERED: Mutex<BTreeMap<String, Arc<Vec<serde_json::Value>>>> =
+        Mutex::new(BTreeMap::new());
     let mut rendered = RENDERED.lock().unwrap_or_else(PoisonError::into_inner);
     let objects = rendered.entry(folder.to_owned()).or_insert_with(|| Arc::new(render(folder)));
     Arc::clone(objects)
 }
 
+/// Returns what `kubectl kustomize` prints of a folder.
+pub fn kustomize(folder: &Path) -> String {
+    let kubectl = Command::new(paths::local_cluster())
+        .args(["kubectl", "kustomize"])
+        .arg(folder)
+        .env_remove("KUBECONFIG")
+        .output()
+        .expect("local-cluster runs; build it with `make local-cluster`");
+    let errors = String::from_utf8_lossy(&kubectl.stderr);
+    assert!(kubectl.status.success(), "{}: {errors}", folder.display());
+    String::from_utf8(kubectl.stdout).expect("text")
+}
+
 fn render(folder: &str) -> Vec<serde_json::Value> {
     let folder = paths::repository().join(folder);
     let text = if folder.join("kustomization.yaml").exists() {
-        let kubectl = Command::new(paths::local_cluster())
-            .args(["kubectl", "kustomize"])
-            .arg(&folder)
-            .output()
-            .expect("kubectl starts");
-        assert!(kubectl.status.success(), "{}", String::from_utf8_lossy(&kubectl.stderr));
-        String::from_utf8(kubectl.stdout).expect("text")
+        kustomize(&folder)
     } else {
-        let files = folder.read_dir().expect("the folder can be read");
-        let read = |file: std::io::Result<std::fs::DirEntry>| {
-            std::fs::read_to_string(file.expect("an entry").path()).expect("text")
-        };
-        files.map(read).collect::<Vec<_>>().join("\n---\n")
+        let files = paths::inside(&folder).into_iter();
+        let texts = files.map(|file| std::fs::read_to_string(file).expect("text"));
+        texts.collect::<Vec<_>>().join("\n---\n")
     };
     olm_core::yaml::to_json(&text).expect("YAML")
-}
-
-impl Addresses {
-    fn unknown() -> Self {
-        let none = PathBuf::new();
-        Self {
-            dir: none.clone(),
-            kubeconfig: none.clone(),
-            registry: String::new(),
-            registries_conf: none.clone(),
-            audit_log: none.clone(),
-            api_server: String::new(),
-            ca_file: none.clone(),
-            etcd: String::new(),
-            controller_cert: none.clone(),
-            controller_key: none.clone(),
-            controller_ca: none.clone(),
-            kubectl: none,
-        }
-    }
 }
 
 impl ControlPlane {
@@ -346,6 +368,16 @@ pub struct ControllerOptions {
     pub args: Vec<String>,
     /// The Deployment the process belongs to; without one it is started as most tests need it.
     pub manifest: Option<Manifest>,
+    /// Another program than [`paths::controller`].
+    pub program: Option<PathBuf>,
+}
+
+impl ControllerOptions {
+    /// Returns the options of a process of this name with further arguments.
+    pub fn of(name: &str, args: &[&str]) -> Self {
+        let args = args.iter().map(|&arg| arg.to_owned()).collect();
+        Self { name: name.to_owned(), args, ..Self::default() }
+    }
 }
 
 /// A container of a Deployment, which a test starts in the place of a kubelet.
@@ -444,7 +476,7 @@ impl Controller {
         command
             .args(["-c", KILL_WITH_PARENT])
             .arg(dir.join("pid"))
-            .arg(paths::controller())
+            .arg(options.program.clone().unwrap_or_else(paths::controller))
             .args(["--catalogs-server-addr", &catalogs])
             .args(["--health-probe-bind-address", "127.0.0.1:0"])
             .args(["--metrics-bind-address", "127.0.0.1:0"])
@@ -552,23 +584,29 @@ impl Controller {
         self.options.args = args.iter().map(|&arg| arg.to_owned()).collect();
     }
 
-    /// Starts the process again after [`Controller::kill`], with the same state and ports.
+    /// Starts the process again, with the same state and ports; one that runs is killed first.
     pub fn restart(&mut self, plane: &ControlPlane) {
+        self.kill();
         self.process = Self::spawn(plane, &self.dir, &self.dir.join("kubeconfig"), &self.options);
         self.wait_ready();
     }
 
-    /// Requests the metrics, as Prometheus does.
+    /// Requests the metrics, as Prometheus does, until they are served.
     pub async fn metrics(&self) -> String {
         let (_, account) = SCRAPER.split_once(':').unwrap_or_default();
         let token = std::fs::read_to_string(self.dir.with_file_name(account));
         let token = token.expect("the control plane has a scraper");
-        let (code, text) = self.scrape(&scraping(), Some(&token)).await;
-        assert_eq!(code, 200, "{text}");
-        text
+        wait::until("metrics are served", SERVED, || async {
+            match self.scrape(&scraping(), Some(&token)).await {
+                (200, text) => Ok(text),
+                refused => Err(refused),
+            }
+        })
+        .await
     }
 
-    /// Requests the metrics with a token, and returns status code and text.
+    /// Requests the metrics with a token, and returns status code and text; the code is 0 where nothing
+    /// answers.
     pub async fn scrape(&self, client: &reqwest::Client, token: Option<&str>) -> (u16, String) {
         let address =
             self.listening()["metrics"].as_str().expect("the controller serves metrics").to_owned();
@@ -576,16 +614,20 @@ impl Controller {
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
-        let answer = request.send().await.expect("metrics are served");
-        let code = answer.status().as_u16();
-        (code, answer.text().await.expect("metrics are text"))
+        match request.send().await {
+            Ok(answer) => {
+                (answer.status().as_u16(), answer.text().await.expect("metrics are text"))
+            }
+            Err(error) => (0, format!("{error:?}")),
+        }
     }
 
-    /// Requests a health endpoint, `healthz` or `readyz`, and returns the status code.
+    /// Requests a health endpoint, `healthz` or `readyz`, and returns the status code; 0 where nothing
+    /// answers.
     pub async fn health(&self, endpoint: &str) -> u16 {
         let address = self.listening()["health"].as_str().unwrap_or_default().to_owned();
         let answer = reqwest::get(format!("http://{address}/{endpoint}")).await;
-        answer.expect("health is served").status().as_u16()
+        answer.map_or(0, |answer| answer.status().as_u16())
     }
 
     /// Returns the addresses the controller listens on, by name (`catalogs`, `metrics`,
@@ -632,8 +674,18 @@ pub async fn client_through(plane: &ControlPlane, proxy: &Proxy) -> kube::Client
 /// Writes a kubeconfig into `dir` with which one acts as the controller's service account, through
 /// `proxy`.
 pub fn kubeconfig_through(plane: &ControlPlane, proxy: &Proxy, dir: &Path) -> PathBuf {
+    kubeconfig_of(plane, proxy, dir, (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT))
+}
+
+/// The same for another account.
+pub fn kubeconfig_of(
+    plane: &ControlPlane,
+    proxy: &Proxy,
+    dir: &Path,
+    account: (&str, &str),
+) -> PathBuf {
     let server = Server { url: proxy.url(), ca_file: None };
-    controller_kubeconfig(plane, &server, dir, (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT))
+    controller_kubeconfig(plane, &server, dir, account)
 }
 
 /// Writes a kubeconfig with a token of a service account, the controller's, so that it runs with
@@ -719,7 +771,14 @@ pub async fn own() -> Cluster {
     lend(true).await
 }
 
-/// The same, with nothing of ours on it.
+/// The same, with a controller of this name that has further arguments.
+pub async fn started(name: &str, args: &[&str]) -> (Cluster, Controller) {
+    let cluster = own().await;
+    let controller = crate::controller::start(cluster.plane, name, args).await;
+    (cluster, controller)
+}
+
+/// [`own`], with nothing of ours on it.
 pub async fn empty() -> Cluster {
     lend(false).await
 }

@@ -6,7 +6,9 @@
 //! succeed. Ages, times and digests are compared by their
 //! form, blanks by that there are some. `UPDATE_DOCUMENTS=1` writes what is printed into the document.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::iter;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +27,8 @@ pub struct Block {
     pub info: String,
     /// The lines between the fences.
     pub text: String,
+    /// What stands before each line of a block in a list.
+    indent: String,
 }
 
 /// A command, and what it prints.
@@ -38,14 +42,10 @@ pub struct Step {
 
 /// Returns the paths of README and of the documents for users, from the root of the repository.
 pub fn all() -> Vec<String> {
-    let folder = std::fs::read_dir(paths::repository().join("docs")).expect("docs can be read");
-    let paths = folder.map(|entry| entry.expect("an entry").path());
-    let documents = paths.filter(|path| path.extension().is_some_and(|it| it == "md"));
-    let names = documents.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    let mut all: Vec<_> = names.map(|name| format!("docs/{name}")).collect();
-    all.sort();
-    all.insert(0, "README.md".to_owned());
-    all
+    let documents = paths::inside(&paths::repository().join("docs")).into_iter();
+    let documents = documents.filter(|path| paths::ends(path, &[".md"]));
+    let name = |path: PathBuf| format!("docs/{}", path.file_name().unwrap_or_default().display());
+    iter::once("README.md".to_owned()).chain(documents.map(name)).collect()
 }
 
 /// Reads a document.
@@ -54,22 +54,89 @@ pub fn read(path: &str) -> String {
     text.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// Returns the paths of all pages of the repository.
+pub fn pages() -> Vec<String> {
+    let root = paths::repository();
+    let mut pages = paths::below(&root, |_| false);
+    for folder in [".github", "config", "docs", "hack"] {
+        pages.extend(paths::below(&root.join(folder), |_| true));
+    }
+    pages.retain(|path| paths::ends(path, &[".md"]));
+    let name = |path: &PathBuf| path.strip_prefix(&root).expect("below it").display().to_string();
+    pages.iter().map(name).collect()
+}
+
 /// Returns the fenced blocks of a document.
 pub fn blocks(text: &str) -> Vec<Block> {
     let mut lines = text.lines();
     let mut blocks = Vec::new();
     while let Some(line) = lines.next() {
-        if let Some(info) = line.strip_prefix("```") {
-            let inside = lines.by_ref().take_while(|line| *line != "```");
+        let fence = line.split_once("```");
+        if let Some((indent, info)) = fence.filter(|(indent, _)| indent.trim().is_empty()) {
+            let inside = lines.by_ref().take_while(|line| line.trim() != "```");
+            let inside = inside.map(|line| line.strip_prefix(indent).unwrap_or(line));
             let text = inside.fold(String::new(), |text, line| text + line + "\n");
-            let info = info.to_owned();
-            blocks.push(Block { info, text });
+            blocks.push(Block { info: info.to_owned(), text, indent: indent.to_owned() });
         }
     }
     blocks
 }
 
+/// Returns the lines of a document outside of fenced blocks.
+pub fn outside(text: &str) -> Vec<&str> {
+    let mut fenced = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Returns what follows one of these programs where a document names a command, in its sentences or
+/// in a block, up to a pipe.
+pub fn commands(text: &str, programs: &[&str]) -> Vec<String> {
+    let (outside, blocks) = (outside(text), blocks(text));
+    let spans = outside.iter().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let inside = blocks.iter().flat_map(|block| block.text.lines());
+    let inside = inside.map(|line| line.strip_prefix("$ ").unwrap_or(line));
+    let of =
+        |it: &str| programs.iter().find_map(|program| it.strip_prefix(program)).map(str::to_owned);
+    let commands = spans.chain(inside).filter_map(of);
+    let up_to = |it: String| it.split(['|', ';', '>', '\\']).next().map(str::to_owned);
+    commands.filter_map(up_to).collect()
+}
+
+/// Returns the flags that a command gets.
+pub fn given(command: &str) -> Vec<&str> {
+    let words = command.split_whitespace().filter_map(|word| word.split('=').next());
+    let is_flag = |word: &&str| {
+        let name = word.trim_start_matches('-');
+        name != *word && name.starts_with(|c: char| c.is_ascii_alphabetic())
+    };
+    words.filter(is_flag).collect()
+}
+
+/// Returns the flags that a text names.
+pub fn flags(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    words.filter(|word| word.starts_with('-')).collect()
+}
+
 impl Block {
+    /// Returns the block with its fences, and this between them.
+    fn fenced(&self, text: &str) -> String {
+        let whole = format!("```{}\n{text}```", self.info);
+        let indented = whole.lines().map(|line| match line {
+            "" => "\n".to_owned(),
+            line => format!("{}{line}\n", self.indent),
+        });
+        indented.collect()
+    }
+
     /// Returns the commands, none if nothing stands after a `$ `.
     pub fn steps(&self) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
@@ -104,8 +171,7 @@ pub struct Shell {
 impl Shell {
     /// A shell without a cluster.
     pub fn offline() -> Self {
-        let nowhere = [("KUBECONFIG".to_owned(), "/nonexistent".into())];
-        Self::with(nowhere.into(), PLUGIN_ALONE)
+        Self::with([("KUBECONFIG".to_owned(), "/nonexistent".into())].into(), PLUGIN_ALONE)
     }
 
     /// A shell with this kubectl and this environment.
@@ -121,6 +187,7 @@ impl Shell {
             let there = paths::repository().join(name);
             symlink(there, folder.path().join(name)).expect("a link");
         }
+        symlink(paths::repository(), folder.path().join("olm-controller")).expect("a link");
         let bin = folder.path().join("bin");
         std::fs::create_dir(&bin).expect("the folder is made");
         symlink(paths::built("kubectl-olm"), bin.join("kubectl-olm")).expect("a link");
@@ -172,8 +239,7 @@ pub fn play(shell: &Shell, document: &str, wanted: impl Fn(&Block) -> bool) -> O
             let _ = write!(text, "$ {}\n{printed}", step.command);
         }
         if text != block.text {
-            let fenced = |text: &str| format!("```{}\n{text}```\n", block.info);
-            corrected = corrected.replacen(&fenced(&block.text), &fenced(&text), 1);
+            corrected = corrected.replacen(&block.fenced(&block.text), &block.fenced(&text), 1);
         }
     }
     (corrected != document).then_some(corrected)
@@ -181,9 +247,7 @@ pub fn play(shell: &Shell, document: &str, wanted: impl Fn(&Block) -> bool) -> O
 
 /// Fails with what differs, or writes it into the document where that is asked for.
 pub fn settle(path: &str, corrected: Option<String>) {
-    let Some(corrected) = corrected else {
-        return;
-    };
+    let Some(corrected) = corrected else { return };
     if std::env::var_os("UPDATE_DOCUMENTS").is_some() {
         std::fs::write(paths::repository().join(path), corrected).expect("it is written");
         return;
@@ -222,13 +286,15 @@ fn follows(shown: &[String], printed: &[String]) -> bool {
 fn settled(line: &str) -> String {
     let indented = if line.starts_with(' ') { " " } else { "" };
     let words = line.split_whitespace().map(|word| {
-        let digits = word.chars().filter(char::is_ascii_digit).count();
-        let after = word.trim_start_matches(|c: char| c.is_ascii_digit());
+        // `14s`, and of kubectl also `2m13s`.
+        let is_of_age = |c: char| c.is_ascii_digit() || "smhd".contains(c);
+        let begins = word.starts_with(|c: char| c.is_ascii_digit());
+        let ends = word.ends_with(|c: char| c.is_ascii_alphabetic());
         if let Some((before, _)) = word.split_once("sha256:") {
             format!("{before}sha256:")
         } else if word.starts_with("20") && word.contains('T') && word.ends_with('Z') {
             "TIME".to_owned()
-        } else if digits > 0 && ["s", "m", "h", "d"].contains(&after) {
+        } else if begins && ends && word.chars().all(is_of_age) {
             "AGE".to_owned()
         } else {
             word.to_owned()
@@ -250,11 +316,17 @@ mod tests {
 
     #[test]
     fn a_block_is_commands_with_what_they_print() {
-        let document =
-            "# T\n\n```console cluster\n$ a <<'EOF'\nb\nEOF\nc\n$ d\n```\n\n```text\n$ e\n```\n";
+        let document = "# T\n\n```console cluster\n$ a <<'EOF'\nb\nEOF\nc\n$ d\n```\n\n1. `f`\n\n   \
+                        ```text\n   $ e\n\n     g\n   ```\n";
         let found = blocks(document);
         let infos: Vec<_> = found.iter().map(|block| block.info.as_str()).collect();
         assert_eq!(infos, ["console cluster", "text"]);
+        assert_eq!(found[1].text, "$ e\n\n  g\n");
+        assert!(found.iter().all(|block| document.contains(&block.fenced(&block.text))));
+        assert_eq!(
+            commands(document, &[""]),
+            ["f", "a <<'EOF'", "b", "EOF", "c", "d", "e", "", "  g"]
+        );
         let steps = found[0].steps();
         assert_eq!(steps.len(), 2);
         assert_eq!(steps[0].command, "a <<'EOF'\nb\nEOF");
@@ -265,6 +337,7 @@ mod tests {
     #[test]
     fn what_differs_each_time_is_compared_by_its_form() {
         assert!(is_shown("a  3m  x", "a     12s x"));
+        assert!(is_shown("a  14s  x", "a  2m13s x"));
         assert!(is_shown("ready after 14 s", "ready after 2 s"));
         assert!(is_shown(
             "q@sha256:12ab since 2026-01-01T00:00:00Z",

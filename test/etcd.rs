@@ -13,7 +13,7 @@ use crate::wait;
 const ETCD: &str = "etcd";
 const API_SERVER: &str = "kube-apiserver";
 /// The longest time until every Lease of the controller is renewed.
-const RENEWED: Duration = Duration::from_mins(1);
+const RENEWED: Duration = Duration::from_mins(2);
 /// The longest time until nobody writes an object in between.
 const CHANGED: Duration = Duration::from_secs(30);
 
@@ -96,10 +96,9 @@ async fn ask(
 
 /// Returns when each Lease of the controller was renewed.
 fn renewals(plane: &ControlPlane) -> Vec<String> {
-    let times = "jsonpath={.items[*].spec.renewTime}";
-    let list = ["get", "leases", "-n", SYSTEM_NAMESPACE, "-o", times];
-    let found = tokio::task::block_in_place(|| plane.kubectl(&list));
-    found.split_whitespace().map(str::to_owned).collect()
+    let found = plane.requests().list("lease", SYSTEM_NAMESPACE, "");
+    let times = found.iter().filter_map(|lease| lease["spec"]["renewTime"].as_str());
+    times.map(str::to_owned).collect()
 }
 
 /// Runs a script in the folder of the control plane while nothing uses the data of etcd.

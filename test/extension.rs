@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use olm_api::{ClusterExtension, ClusterObjectSet, keys};
+use olm_api::{ClusterExtension, ClusterObjectSet, UpdateStatus, keys};
 use serde_json::{Value, json};
 
 use crate::wait;
 
 /// How long an installation or an upgrade may take.
-pub const ROLLOUT: Duration = Duration::from_secs(90);
+pub const ROLLOUT: Duration = Duration::from_mins(2);
 /// How long an uninstall may take: Kubernetes can keep an empty CRD terminating for minutes.
 pub const UNINSTALL: Duration = Duration::from_mins(6);
+/// How long the garbage collector may take to know of a kind or an object, and to act: it stands still
+/// while it lists kinds that have come.
+pub const COLLECTED: Duration = Duration::from_mins(3);
 
 /// A handle on one ClusterExtension.
 #[derive(Clone)]
@@ -80,6 +83,18 @@ impl Extension {
         self.patch_spec(json!({"source": {"catalog": catalog}})).await;
     }
 
+    /// Asks for a version, and waits until it is installed.
+    pub async fn moves_to(&self, version: &str) -> ClusterExtension {
+        self.patch_catalog(json!({"version": version})).await;
+        self.installed(version).await
+    }
+
+    /// Asks for a version, whatever the catalog says of the step.
+    pub async fn force(&self, version: &str) {
+        let step = json!({"version": version, "upgradeConstraintPolicy": "SelfCertified"});
+        self.patch_catalog(step).await;
+    }
+
     /// Waits until it is installed at `version`, settled, and its status is current.
     pub async fn installed(&self, version: &str) -> ClusterExtension {
         self.eventually(&format!("installed at {version}"), ROLLOUT, |extension| {
@@ -101,15 +116,42 @@ impl Extension {
         reason: &str,
         text: &str,
     ) -> ClusterExtension {
-        let what = format!("{type_} {status}/{reason} with {text:?}");
-        self.eventually(&what, ROLLOUT, |extension| {
-            is(extension, type_, status, reason)
-                && condition(extension, type_).is_some_and(|found| {
-                    found.message.contains(text)
-                        && found.observed_generation == extension.metadata.generation
-                })
+        self.eventually(&format!("{type_} {status}/{reason} with {text:?}"), ROLLOUT, |extension| {
+            let (now, found) = (extension.metadata.generation, condition(extension, type_));
+            let is_said = found.is_some_and(|found| found.message.contains(text));
+            is_said
+                && is(extension, type_, status, reason)
+                && found.and_then(|found| found.observed_generation) == now
         })
         .await
+    }
+
+    /// Waits until the status has an update to this version, for this reason unless it is empty, and
+    /// returns it.
+    pub async fn offers(&self, version: &str, reason: &str) -> UpdateStatus {
+        let update = |found: &ClusterExtension| found.status.as_ref()?.update.clone();
+        let is_offered = |found: &ClusterExtension| {
+            let observed = found.status.as_ref().and_then(|status| status.observed_generation);
+            // The same may have been offered before the spec was changed.
+            observed == found.metadata.generation
+                && update(found).is_some_and(|update| {
+                    update.version.as_deref() == Some(version)
+                        && (reason.is_empty() || update.reason == reason)
+                })
+        };
+        let what = format!("update {version} {reason}");
+        update(&self.eventually(&what, ROLLOUT, is_offered).await).expect("it was there")
+    }
+
+    /// Waits until a condition is as `wanted`.
+    pub async fn has(
+        &self,
+        type_: &str,
+        what: &str,
+        wanted: impl Fn(&Condition) -> bool,
+    ) -> ClusterExtension {
+        let holds = |found: &ClusterExtension| condition(found, type_).is_some_and(&wanted);
+        self.eventually(what, ROLLOUT, holds).await
     }
 
     /// Waits until the predicate `holds` is true.
@@ -119,14 +161,13 @@ impl Extension {
         within: Duration,
         holds: impl Fn(&ClusterExtension) -> bool,
     ) -> ClusterExtension {
-        wait::until(&format!("{}: {what}", self.name), within, || async {
-            match self.api().get(&self.name).await {
-                Ok(extension) if holds(&extension) => Ok(extension),
-                Ok(extension) => Err(serde_json::to_string_pretty(&extension.status)
-                    .unwrap_or_default()
-                    .replace("\\n", "\n")),
-                Err(error) => Err(error.to_string()),
-            }
+        let what = format!("{}: {what}", self.name);
+        wait::object(&self.api(), &self.name, &what, within, |found| match found {
+            Some(extension) if holds(extension) => Ok(extension.clone()),
+            Some(extension) => Err(serde_json::to_string_pretty(&extension.status)
+                .unwrap_or_default()
+                .replace("\\n", "\n")),
+            None => Err("it is not there".to_owned()),
         })
         .await
     }
@@ -158,15 +199,13 @@ impl Extension {
 
     /// Waits until it and its revisions are gone.
     pub async fn gone(&self) {
-        wait::until(&format!("{} is gone", self.name), UNINSTALL, || async {
-            match self.api().get_opt(&self.name).await {
-                Ok(None) => Ok(()),
-                Ok(Some(extension)) => Err(format!("{:#?}", extension.status)),
-                Err(error) => Err(error.to_string()),
-            }
+        let what = format!("{} is gone", self.name);
+        wait::object(&self.api(), &self.name, &what, UNINSTALL, |found| match found {
+            None => Ok(()),
+            Some(extension) => Err(format!("{:#?}", extension.status)),
         })
         .await;
-        wait::until("its revisions are gone", Duration::from_secs(30), || async {
+        wait::until("its revisions are gone", COLLECTED, || async {
             match self.revisions().await.len() {
                 0 => Ok(()),
                 left => Err(left),

@@ -20,7 +20,7 @@ pub struct Package {
 }
 
 /// One version of a [`Package`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Bundle {
     /// Version of the bundle.
     pub version: String,
@@ -50,86 +50,50 @@ pub struct Bundle {
     pub api_services: Vec<Value>,
 }
 
+/// Makes methods that change a bundle.
+macro_rules! changes {
+    ($($(#[$doc:meta])* $name:ident($($given:ident: $type:ty),*) |$it:ident| $change:expr;)*) => { $(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $($given: $type),*) -> Self {
+            let $it = &mut self;
+            $change;
+            self
+        }
+    )* };
+}
+
 impl Bundle {
     /// Returns a bundle that installs and becomes ready.
     pub fn new(version: &str) -> Self {
         Self {
             version: version.to_owned(),
             image: IMAGE.to_owned(),
-            progress_deadline: None,
             deployments: 1,
             data: BTreeMap::from([("depth".to_owned(), "10".to_owned())]),
-            second_config_map: false,
-            filler: 0,
-            one_namespace: false,
-            max_openshift: None,
-            extra: Vec::new(),
-            webhooks: Vec::new(),
-            api_services: Vec::new(),
+            ..Self::default()
         }
     }
 
-    /// Adds a webhook definition.
-    #[must_use]
-    pub fn with_webhook(mut self, definition: Value) -> Self {
-        self.webhooks.push(definition);
-        self
-    }
-
-    /// Adds the definition of an API service.
-    #[must_use]
-    pub fn with_api_service(mut self, definition: Value) -> Self {
-        self.api_services.push(definition);
-        self
-    }
-
-    /// Adds a manifest.
-    #[must_use]
-    pub fn with_manifest(mut self, manifest: Value) -> Self {
-        self.extra.push(manifest);
-        self
-    }
-
-    /// Gives the operator an image that never becomes ready.
-    #[must_use]
-    pub fn broken(mut self) -> Self {
-        self.image = String::from("wrong/image:v1");
-        self
-    }
-
-    /// Gives the bundle `count` Deployments.
-    #[must_use]
-    pub fn with_deployments(mut self, count: usize) -> Self {
-        self.deployments = count;
-        self
-    }
-
-    /// Puts `bytes` of filler into each `ConfigMap`.
-    #[must_use]
-    pub fn with_filler(mut self, bytes: usize) -> Self {
-        self.filler = bytes;
-        self
-    }
-
-    /// Adds a second `ConfigMap`.
-    #[must_use]
-    pub fn with_second_config_map(mut self) -> Self {
-        self.second_config_map = true;
-        self
-    }
-
-    /// Makes the operator watch one namespace.
-    #[must_use]
-    pub fn for_one_namespace(mut self) -> Self {
-        self.one_namespace = true;
-        self
-    }
-
-    /// Declares the newest OpenShift version the bundle supports.
-    #[must_use]
-    pub fn with_max_openshift(mut self, version: &str) -> Self {
-        self.max_openshift = Some(version.to_owned());
-        self
+    changes! {
+        /// Adds a webhook definition.
+        with_webhook(definition: Value) |it| it.webhooks.push(definition);
+        /// Adds the definition of an API service.
+        with_api_service(definition: Value) |it| it.api_services.push(definition);
+        /// Adds a manifest.
+        with_manifest(manifest: Value) |it| it.extra.push(manifest);
+        /// Gives the operator an image that never becomes ready.
+        broken() |it| it.image = String::from("wrong/image:v1");
+        /// Gives the bundle `count` Deployments.
+        with_deployments(count: usize) |it| it.deployments = count;
+        /// Puts `bytes` of filler into each `ConfigMap`.
+        with_filler(bytes: usize) |it| it.filler = bytes;
+        /// Adds a second `ConfigMap`.
+        with_second_config_map() |it| it.second_config_map = true;
+        /// Makes the operator watch one namespace.
+        for_one_namespace() |it| it.one_namespace = true;
+        /// Declares the newest OpenShift version the bundle supports.
+        with_max_openshift(version: &str) |it| it.max_openshift = Some(version.to_owned());
     }
 }
 
@@ -204,7 +168,7 @@ impl Package {
             "webhookPath": "/validate",
             "failurePolicy": "Fail",
             "sideEffects": "None",
-            "timeoutSeconds": 5,
+            "timeoutSeconds": 30,
             "admissionReviewVersions": ["v1"],
             "objectSelector": {"matchLabels": {"asks": self.name()}},
             "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
@@ -234,14 +198,10 @@ impl Package {
             }}),
         );
         if let Some(version) = &bundle.max_openshift {
-            put(
-                "metadata/properties.yaml",
-                &json!({"properties": [
-                    {"type": "olm.maxOpenShiftVersion", "value": version},
-                ]}),
-            );
+            let property = json!({"type": "olm.maxOpenShiftVersion", "value": version});
+            put("metadata/properties.yaml", &json!({"properties": [property]}));
         }
-        put("manifests/crd.yaml", &definition(&self.group()));
+        put("manifests/crd.yaml", &definition("Buoy", &self.group()));
         let config_map = |name: String, data: &BTreeMap<String, String>| {
             let mut data = data.clone();
             if bundle.filler > 0 {
@@ -266,7 +226,7 @@ impl Package {
 
     /// Returns a manifest of another CRD, whose group begins with `word`.
     pub fn further_crd(&self, word: &str) -> Value {
-        definition(&format!("{word}.{}", self.group()))
+        definition("Buoy", &format!("{word}.{}", self.group()))
     }
 
     /// Group of its CRD.
@@ -383,15 +343,35 @@ impl Package {
     }
 }
 
-/// Returns a CRD for buoys of this group.
-fn definition(group: &str) -> Value {
+impl Package {
+    /// Returns the files of a catalog with version 1.0.0 alone, whose bundle is this image.
+    pub fn catalog_of(&self, image: &str) -> Files {
+        self.catalog_files(&chain(&["1.0.0"]), &[("1.0.0".to_owned(), image.to_owned())].into())
+    }
+
+    /// Deprecates a bundle in a catalog.
+    pub fn deprecate(&self, files: &mut Files, version: &str) {
+        let reference = json!({"schema": "olm.bundle", "name": self.bundle_name(version)});
+        let blob = json!({"schema": "olm.deprecations", "package": self.name(),
+            "entries": [{"reference": reference, "message": "old"}]});
+        for text in files.values_mut() {
+            text.extend(format!("\n{blob}").into_bytes());
+        }
+    }
+}
+
+/// Returns a CRD of a kind, whose plural has one more letter, with one version that takes any object.
+pub fn definition(kind: &str, group: &str) -> Value {
+    let singular = kind.to_lowercase();
+    let plural = format!("{singular}s");
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("buoys.{group}")},
+        "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
             "group": group,
             "scope": "Namespaced",
-            "names": {"kind": "Buoy", "listKind": "BuoyList", "plural": "buoys", "singular": "buoy"},
+            "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural,
+                "singular": singular},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
                 "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             }}],

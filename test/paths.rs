@@ -23,6 +23,40 @@ pub fn shared_data() -> PathBuf {
     folder
 }
 
+/// Returns what is in a folder, by name.
+pub fn inside(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir();
+    let entries = entries.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut inside: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    inside.sort();
+    inside
+}
+
+/// Returns the files in a folder, and below those folders in it that are to be entered.
+pub fn below(folder: &Path, enter: fn(&Path) -> bool) -> Vec<PathBuf> {
+    let (folders, mut files): (Vec<_>, Vec<_>) =
+        inside(folder).into_iter().partition(|path| path.is_dir());
+    let entered = folders.iter().filter(|path| enter(path));
+    files.extend(entered.flat_map(|path| below(path, enter)));
+    files
+}
+
+/// Says whether the name of a path ends like this.
+pub fn ends(path: &Path, endings: &[&str]) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    endings.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Reads a YAML file of the checkout that has one document.
+pub fn yaml(file: impl AsRef<Path>) -> serde_json::Value {
+    let file = repository().join(file);
+    let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
+    let read = read.and_then(|text| olm_core::yaml::to_json(&text).map_err(|it| it.to_string()));
+    let mut documents = read.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    assert_eq!(documents.len(), 1, "{}", file.display());
+    documents.remove(0)
+}
+
 /// Returns the path of a program in the profile folder of the running test.
 pub fn built(program: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");

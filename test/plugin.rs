@@ -36,6 +36,54 @@ pub fn checked(out: Output) -> Output {
     out
 }
 
+/// What a command ended with, and what it said.
+pub trait Answer {
+    /// What it said.
+    type Said;
+
+    /// Returns what it said; panics unless it ended with this code.
+    #[track_caller]
+    fn ends(self, code: i32) -> Self::Said;
+
+    /// The same for one that succeeds.
+    #[track_caller]
+    fn good(self) -> Self::Said
+    where
+        Self: Sized,
+    {
+        self.ends(0)
+    }
+
+    /// Returns the document that it printed, whatever it ended with.
+    fn document(self) -> Value;
+}
+
+impl Answer for (Option<i32>, String) {
+    type Said = String;
+
+    fn ends(self, code: i32) -> String {
+        assert_eq!(self.0, Some(code), "{}", self.1);
+        self.1
+    }
+
+    fn document(self) -> Value {
+        serde_json::from_str(&self.1).unwrap_or_else(|_| panic!("{}", self.1))
+    }
+}
+
+impl Answer for (Option<i32>, String, String) {
+    type Said = (String, String);
+
+    fn ends(self, code: i32) -> Self::Said {
+        assert_eq!(self.0, Some(code), "{}{}", self.1, self.2);
+        (self.1, self.2)
+    }
+
+    fn document(self) -> Value {
+        serde_json::from_str(&self.1).unwrap_or_else(|_| panic!("{}{}", self.1, self.2))
+    }
+}
+
 /// Returns `kubectl olm` for a control plane.
 pub fn command(plane: &ControlPlane, args: &[&str]) -> Command {
     command_with(plane, &plane.addresses.kubeconfig, args)
@@ -44,14 +92,19 @@ pub fn command(plane: &ControlPlane, args: &[&str]) -> Command {
 /// The same with another kubeconfig.
 pub fn command_with(plane: &ControlPlane, kubeconfig: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(paths::built("kubectl-olm"));
+    command.args(args);
+    on(&mut command, plane, kubeconfig);
     command
-        .args(args)
+}
+
+/// Has a command act on a control plane.
+fn on(command: &mut Command, plane: &ControlPlane, kubeconfig: &Path) {
+    command
         .arg("--kubeconfig")
         .arg(kubeconfig)
         .env_remove("KUBECONFIG")
         .env("XDG_CACHE_HOME", plane.addresses.dir.join("cache"))
         .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf);
-    command
 }
 
 /// Runs `kubectl olm` on a control plane.
@@ -67,15 +120,15 @@ pub fn answer(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, Stri
     (out.status.code(), text(out.stdout), text(out.stderr))
 }
 
-/// The same for a command that reads catalogs; returns what it prints, panics when it fails.
-pub fn ask(plane: &ControlPlane, args: &[&str]) -> String {
+/// The same for a command that reads catalogs.
+pub fn read(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
     let ca = plane.addresses.controller_ca.to_string_lossy();
-    let args = [args, &["--catalog-ca", &ca]].concat();
-    let out = run(plane, &args);
-    let errors = String::from_utf8_lossy(&out.stderr);
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(out.status.success(), "kubectl olm {args:?}: {errors}{text}");
-    text
+    answer(plane, &[args, &["--catalog-ca", &ca]].concat())
+}
+
+/// The same; returns what it prints, panics when it fails.
+pub fn ask(plane: &ControlPlane, args: &[&str]) -> String {
+    read(plane, args).good().0
 }
 
 /// A running `kubectl olm browse`; it ends when this is dropped.
@@ -111,15 +164,8 @@ impl Page {
     pub fn of(plane: &ControlPlane, args: &[&str]) -> Self {
         let addresses = &plane.addresses;
         Self::open(|command| {
-            command
-                .arg("--kubeconfig")
-                .arg(&addresses.kubeconfig)
-                .arg("--catalog-ca")
-                .arg(&addresses.controller_ca)
-                .args(args)
-                .env_remove("KUBECONFIG")
-                .env("XDG_CACHE_HOME", addresses.dir.join("cache"))
-                .env("CONTAINERS_REGISTRIES_CONF", &addresses.registries_conf);
+            on(command, plane, &addresses.kubeconfig);
+            command.arg("--catalog-ca").arg(&addresses.controller_ca).args(args);
         })
     }
 

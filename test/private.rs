@@ -3,7 +3,7 @@
 //!
 //! Who has no credentials gets a token too, as from public token services; it allows nothing.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use olm_image::push::PushOptions;
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey as _};
 use serde_json::{Value, json};
 
-use crate::cluster::KILL_WITH_PARENT;
+use crate::cluster::{KILL_WITH_PARENT, free_address};
 use crate::{images, paths};
 
 /// The one who may push and pull.
@@ -91,8 +91,7 @@ impl PrivateRegistry {
 
     fn start(folder: tempfile::TempDir, auth: &Auth<'_>) -> Self {
         let at = |name: &str| folder.path().join(name);
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-        let address = port.expect("a free port").to_string();
+        let address = free_address();
         std::fs::write(at("htpasswd"), HTPASSWD).expect("the password file is written");
         let mut config = json!({
             "version": "0.1",
@@ -216,8 +215,7 @@ async fn grant(
     let signed = format!("{}.{}", part(&header), part(&claims));
     let signature = key.sign(signed.as_bytes()).expect("a signature");
     let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));
-    let answer = json!({"token": token, "expires_in": 300});
-    (StatusCode::OK, answer.to_string())
+    (StatusCode::OK, json!({"token": token, "expires_in": 300}).to_string())
 }
 
 /// Reads `repository:<name>:<action>,<action>`.

@@ -141,9 +141,7 @@ fn csv(files: &Files) -> Value {
 
 /// Returns the first document of a YAML file, null when there is no such file.
 fn document(files: &Files, path: &str) -> Value {
-    let Some(bytes) = files.get(path) else {
-        return Value::Null;
-    };
+    let Some(bytes) = files.get(path) else { return Value::Null };
     let text = String::from_utf8_lossy(bytes);
     let documents = yaml::to_json(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
     documents.into_iter().next().unwrap_or_default()

@@ -17,54 +17,24 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     builder.worker_threads(1).enable_all().build().expect("a runtime")
 });
 
-/// Paths of the kinds that Kubernetes brings, and of ours: names that kubectl takes for a kind, the
-/// API, its collection, and whether it is in a namespace.
-const KINDS: &[(&[&str], &str, &str, bool)] = &[
-    (&["configmap", "configmaps", "cm"], "/api/v1", "configmaps", true),
-    (&["secret", "secrets"], "/api/v1", "secrets", true),
-    (&["serviceaccount", "serviceaccounts", "sa"], "/api/v1", "serviceaccounts", true),
-    (&["service", "services"], "/api/v1", "services", true),
-    (&["pod", "pods"], "/api/v1", "pods", true),
-    (&["namespace", "namespaces", "ns"], "/api/v1", "namespaces", false),
-    (&["deployment", "deployments"], "/apis/apps/v1", "deployments", true),
-    (&["role", "roles"], RBAC, "roles", true),
-    (&["rolebinding", "rolebindings"], RBAC, "rolebindings", true),
-    (&["clusterrole", "clusterroles"], RBAC, "clusterroles", false),
-    (&["clusterrolebinding", "clusterrolebindings"], RBAC, "clusterrolebindings", false),
+/// The kinds that Kubernetes brings, and ours: the API, whether its objects are in a namespace, and the
+/// plurals, each with the short name that kubectl takes for it.
+const KINDS: &[(&str, bool, &str)] = &[
+    ("/api/v1", true, "configmaps=cm secrets serviceaccounts=sa services pods"),
+    ("/api/v1", false, "namespaces=ns nodes"),
+    ("/apis/apps/v1", true, "deployments replicasets=rs"),
+    ("/apis/coordination.k8s.io/v1", true, "leases"),
+    (RBAC, true, "roles rolebindings"),
+    (RBAC, false, "clusterroles clusterrolebindings"),
     (
-        &["customresourcedefinition", "customresourcedefinitions", "crd", "crds"],
         "/apis/apiextensions.k8s.io/v1",
-        "customresourcedefinitions",
         false,
+        "customresourcedefinitions=crd customresourcedefinitions=crds",
     ),
-    (&["apiservice", "apiservices"], "/apis/apiregistration.k8s.io/v1", "apiservices", false),
-    (
-        &["validatingwebhookconfiguration", "validatingwebhookconfigurations"],
-        ADMISSION,
-        "validatingwebhookconfigurations",
-        false,
-    ),
-    (
-        &["mutatingwebhookconfiguration", "mutatingwebhookconfigurations"],
-        ADMISSION,
-        "mutatingwebhookconfigurations",
-        false,
-    ),
-    (
-        &["validatingadmissionpolicy", "validatingadmissionpolicies"],
-        ADMISSION,
-        "validatingadmissionpolicies",
-        false,
-    ),
-    (
-        &["validatingadmissionpolicybinding", "validatingadmissionpolicybindings"],
-        ADMISSION,
-        "validatingadmissionpolicybindings",
-        false,
-    ),
-    (&["clusterextension", "clusterextensions"], OURS, "clusterextensions", false),
-    (&["clustercatalog", "clustercatalogs"], OURS, "clustercatalogs", false),
-    (&["clusterobjectset", "clusterobjectsets"], OURS, "clusterobjectsets", false),
+    ("/apis/apiregistration.k8s.io/v1", false, "apiservices"),
+    (ADMISSION, false, "validatingwebhookconfigurations mutatingwebhookconfigurations"),
+    (ADMISSION, false, "validatingadmissionpolicies validatingadmissionpolicybindings"),
+    (OURS, false, "clusterextensions clustercatalogs clusterobjectsets"),
 ];
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -74,6 +44,36 @@ const APPLY: (&str, &str) = ("application/json", "application/apply-patch+yaml")
 pub(crate) const DISCOVERY: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const OURS: &str = "/apis/olm.operatorframework.io/v1";
+
+/// Finds one of [`KINDS`] by its singular, plural or short name, in this API or in any: returns API and
+/// plural, and whether its objects are in a namespace.
+fn known(name: &str, root: &str) -> Option<(&'static str, &'static str, bool)> {
+    let apis = KINDS.iter().filter(|(api, ..)| root.is_empty() || *api == root);
+    let mut kinds = apis.flat_map(|(api, namespaced, plurals)| {
+        let names = plurals.split(' ').map(|names| names.split_once('=').unwrap_or((names, names)));
+        names.map(move |(plural, short)| (*api, plural, short, *namespaced))
+    });
+    let is = |plural: &str, short: &str| {
+        let stem = plural.strip_suffix("ies").map(|stem| format!("{stem}y"));
+        let singular = stem.as_deref().or(plural.strip_suffix('s'));
+        [Some(plural), Some(short), singular].contains(&Some(name))
+    };
+    let (api, plural, _, namespaced) = kinds.find(|(_, plural, short, _)| is(plural, short))?;
+    Some((api, plural, namespaced))
+}
+
+/// Why there is no object in answer to a request.
+pub(crate) enum Failure {
+    /// The API server refused it, with this code; the text is kubectl's.
+    Refused {
+        /// Status code.
+        code: u16,
+        /// What kubectl says.
+        text: String,
+    },
+    /// It did not answer.
+    Other,
+}
 
 /// A client for one API server.
 pub struct Requests {
@@ -110,17 +110,49 @@ impl Requests {
         &self,
         method: Method,
         path: &str,
+        forms: (&str, &str),
+        body: Option<&Value>,
+    ) -> Result<Value, kube::Error> {
+        self.request_as(None, method, path, forms, body)
+    }
+
+    /// Sends a request with a body in a form of its own, for somebody else where `user` is one.
+    pub(crate) fn send_as(
+        &self,
+        user: Option<&str>,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let sent = self.request_as(user, method, path, ("application/json", content), body);
+        sent.map_err(|error| match error {
+            kube::Error::Api(status) => {
+                let text = format!("Error from server ({}): {}", status.reason, status.message);
+                Failure::Refused { code: status.code, text }
+            }
+            _ => Failure::Other,
+        })
+    }
+
+    fn request_as(
+        &self,
+        user: Option<&str>,
+        method: Method,
+        path: &str,
         (accept, content): (&str, &str),
         body: Option<&Value>,
     ) -> Result<Value, kube::Error> {
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::ACCEPT, accept)
-            .header(header::CONTENT_TYPE, content)
-            .body(bytes)
-            .expect("a request");
+            .header(header::CONTENT_TYPE, content);
+        if let Some(user) = user {
+            request = request.header("Impersonate-User", user);
+        }
+        let request = request.body(bytes).expect("a request");
         let client = self.client.clone();
         let (send, receive) = mpsc::channel();
         RUNTIME.spawn(async move { send.send(client.request::<Value>(request).await) });
@@ -185,11 +217,30 @@ impl Requests {
         self.collection(kind, namespace).unwrap_or_else(|| panic!("there is no CRD {kind}"))
     }
 
+    /// Returns the path of the objects of a kind that is named as in a manifest; `None` where it is not
+    /// served.
+    pub(crate) fn serving(&self, api: &str, kind: &str, namespace: &str) -> Option<String> {
+        let root = if api.contains('/') { "/apis" } else { "/api" };
+        let root = format!("{root}/{api}");
+        let name = kind.to_lowercase();
+        let (plural, namespaced) = if let Some((_, plural, namespaced)) = known(&name, &root) {
+            (plural.to_owned(), namespaced)
+        } else {
+            let all = self.send(Method::GET, &root, "application/json", None).ok()?;
+            let found = all["resources"].as_array()?.iter().find(|one| {
+                let name = one["name"].as_str().unwrap_or_default();
+                one["kind"] == kind && !name.contains('/')
+            })?;
+            (found["name"].as_str()?.to_owned(), found["namespaced"] == true)
+        };
+        let namespace = if namespaced { format!("namespaces/{namespace}/") } else { String::new() };
+        Some(format!("{root}/{namespace}{plural}"))
+    }
+
     /// Returns the path of the objects of a kind: one of [`KINDS`], or `plural.group` of a CRD.
-    fn collection(&self, kind: &str, namespace: &str) -> Option<String> {
-        let known = KINDS.iter().find(|(names, ..)| names.contains(&kind));
-        let (api, plural, namespaced) = match (known, kind.split_once('.')) {
-            (Some((_, api, plural, namespaced)), _) => ((*api).to_owned(), *plural, *namespaced),
+    pub(crate) fn collection(&self, kind: &str, namespace: &str) -> Option<String> {
+        let (api, plural, namespaced) = match (known(kind, ""), kind.split_once('.')) {
+            (Some((api, plural, namespaced)), _) => (api.to_owned(), plural, namespaced),
             (None, Some((plural, group))) => {
                 let (api, namespaced) = self.served(kind, group)?;
                 (api, plural, namespaced)

@@ -11,14 +11,15 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use olm_api::ClusterCatalog;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, ControlPlane, SYSTEM_NAMESPACE};
-use crate::extension::Extension;
+use crate::cluster::{self, Cluster, ControlPlane, SYSTEM_NAMESPACE};
+use crate::extension::{COLLECTED, Extension, ROLLOUT};
 use crate::package::{Bundle, Entry, Files, Package, chain};
-use crate::{images, paths, wait};
+use crate::{images, objects, paths, wait};
 
 /// The service account that every scene installs with.
 pub const ACCOUNT: &str = "installer";
-const SERVED: Duration = Duration::from_mins(1);
+/// Other tests have the same controller unpack what never ends.
+const SERVED: Duration = Duration::from_mins(3);
 
 /// A package, a catalog and a namespace of one test.
 pub struct Scene {
@@ -41,11 +42,46 @@ impl Scene {
         bundles: &[Bundle],
         entries: &[Entry],
     ) -> Self {
+        Self::set_with(cluster, suffix, bundles, entries, &[]).await
+    }
+
+    /// The same, with additional properties in the catalog for each version.
+    pub async fn set_with(
+        cluster: Cluster,
+        suffix: &str,
+        bundles: &[Bundle],
+        entries: &[Entry],
+        properties: &[(&str, Value)],
+    ) -> Self {
         let mut scene = Self::empty(cluster, suffix);
-        scene.publish(bundles, entries).await;
+        scene.publish_with(bundles, entries, properties).await;
         scene.create_namespace();
         scene.grant(bundles);
         scene
+    }
+
+    /// The same with plain bundles of these versions, each of which replaces the one before.
+    pub async fn of(cluster: Cluster, suffix: &str, versions: &[&str]) -> Self {
+        let bundles: Vec<_> = versions.iter().map(|version| Bundle::new(version)).collect();
+        Self::set(cluster, suffix, &bundles, &chain(versions)).await
+    }
+
+    /// The same without a namespace and an account.
+    pub async fn served(cluster: Cluster, suffix: &str, versions: &[&str]) -> Self {
+        let mut scene = Self::empty(cluster, suffix);
+        let bundles: Vec<_> = versions.iter().map(|version| Bundle::new(version)).collect();
+        scene.publish(&bundles, &chain(versions)).await;
+        scene
+    }
+
+    /// [`Self::of`] on the control plane that tests share, with its controller.
+    pub async fn shared(suffix: &str, versions: &[&str]) -> Self {
+        Self::of(cluster::with_controller().await, suffix, versions).await
+    }
+
+    /// [`Self::set`] there.
+    pub async fn shared_set(suffix: &str, bundles: &[Bundle], entries: &[Entry]) -> Self {
+        Self::set(cluster::with_controller().await, suffix, bundles, entries).await
     }
 
     /// Returns a scene without any objects.
@@ -66,8 +102,7 @@ impl Scene {
 
     /// Pushes `bundles` and a catalog with `entries`, and waits until the catalog serves it.
     pub async fn publish(&mut self, bundles: &[Bundle], entries: &[Entry]) {
-        let images = self.push(bundles).await;
-        self.publish_catalog(self.package.catalog_files(entries, &images)).await;
+        self.publish_with(bundles, entries, &[]).await;
     }
 
     /// The same, with additional properties in the catalog for each version.
@@ -90,8 +125,7 @@ impl Scene {
     pub async fn publish_files(&mut self, files: Files) {
         let image = format!("{}/{}-bundle:v1.0.0", self.cluster.registry, self.name);
         images::push_bundle(&image, files).await;
-        let pushed = BTreeMap::from([("1.0.0".to_owned(), image)]);
-        self.publish_catalog(self.package.catalog_files(&chain(&["1.0.0"]), &pushed)).await;
+        self.publish_catalog(self.package.catalog_of(&image)).await;
         self.create_namespace();
         self.grant(&[Bundle::new("1.0.0")]);
     }
@@ -153,6 +187,20 @@ impl Scene {
         Extension::create(&self.cluster.client, &self.name, &self.name, ACCOUNT, filter).await
     }
 
+    /// The same, and waits until this version is installed.
+    pub async fn installed(&self, catalog: Value, version: &str) -> Extension {
+        let extension = self.install(catalog).await;
+        extension.installed(version).await;
+        extension
+    }
+
+    /// Waits until an Event about the extension with this reason contains `part`.
+    pub async fn told(&self, reason: &str, part: &str) {
+        let what = format!("Event {reason} with {part:?}");
+        let is_told = |notes: &Vec<String>| notes.iter().any(|note| note.contains(part));
+        wait::value(&what, ROLLOUT, || self.events(reason), is_told).await;
+    }
+
     /// Returns the notes of the Events about the extension with this reason.
     pub fn events(&self, reason: &str) -> Vec<String> {
         let path = "/apis/events.k8s.io/v1/namespaces/default/events";
@@ -193,32 +241,126 @@ impl Scene {
         object["metadata"].as_object_mut()?.remove("managedFields");
         Some(object)
     }
+
+    /// Reads an object until it is as `wanted`, for as long as the garbage collector may take, and returns it;
+    /// one that is not there is null.
+    pub async fn until(
+        &self,
+        what: &str,
+        kind: &str,
+        name: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let what = format!("{kind} {name}: {what}");
+        wait::value(&what, COLLECTED, || self.get(kind, name).unwrap_or_default(), wanted).await
+    }
+
+    /// Waits until an object is there, and returns it.
+    pub async fn there(&self, kind: &str, name: &str) -> Value {
+        self.until("it is there", kind, name, |object| !object.is_null()).await
+    }
+
+    /// Deletes its `ConfigMap`, and waits until it is there again.
+    pub async fn is_repaired(&self) {
+        let name = self.package.config_map();
+        self.plane().kubectl(&["delete", "configmap", &name, "--namespace", &self.name]);
+        self.there("configmap", &name).await;
+    }
+
+    /// Waits until an object is gone.
+    pub async fn gone(&self, kind: &str, name: &str) {
+        self.until("it is gone", kind, name, Value::is_null).await;
+    }
+
+    /// Waits until the status of a revision contains `text`.
+    pub async fn reports(&self, revision: &str, text: &str) {
+        let contains = |set: &Value| set["status"].to_string().contains(text);
+        self.until(text, "clusterobjectset", revision, contains).await;
+    }
+
+    /// Returns the name of a revision of the extension.
+    pub fn revision(&self, number: u32) -> String {
+        format!("{}-{number}", self.name)
+    }
+
+    /// Has a revision deleted, and does not wait for its end.
+    pub fn delete_revision(&self, number: u32) {
+        let name = self.revision(number);
+        self.plane().kubectl(&["delete", "clusterobjectset", &name, "--wait=false"]);
+    }
+
+    /// Makes an object `one` of a CRD of [`Package`] with these finalizers, and returns its UID.
+    pub fn make_instance(&self, crd: &str, finalizers: &[&str]) -> Value {
+        let (_, group) = crd.split_once('.').expect("a CRD has a group");
+        let instance = json!({"apiVersion": format!("{group}/v1"), "kind": "Buoy",
+            "metadata": {"name": "one", "namespace": self.name, "finalizers": finalizers}});
+        let args = ["apply", "--server-side", "-f", "-"];
+        self.plane().kubectl_with_input(&args, &instance.to_string());
+        self.uid(crd, "one")
+    }
+
+    /// Removes the finalizers of an object.
+    pub fn let_go(&self, kind: &str, name: &str) {
+        let none = json!({"metadata": {"finalizers": null}});
+        self.plane().requests().merge(kind, &self.name, name, &none);
+    }
+
+    /// Has the extension deleted, and does not wait for its end.
+    pub fn delete(&self, cascade: &str) {
+        let cascade = format!("--cascade={cascade}");
+        self.plane().kubectl(&["delete", "clusterextension", &self.name, &cascade, "--wait=false"]);
+    }
+
+    /// Returns every object that a user would miss, as (kind, name).
+    pub fn parts(&self) -> [(String, String); 5] {
+        let package = &self.package;
+        [
+            ("customresourcedefinition", package.crd()),
+            (&*package.crd(), "one".to_owned()),
+            ("deployment", package.deployment()),
+            ("configmap", package.config_map()),
+            ("serviceaccount", package.deployment()),
+        ]
+        .map(|(kind, name)| (kind.to_owned(), name))
+    }
+
+    /// Fails if one of these is gone or being deleted.
+    #[track_caller]
+    pub fn is_whole(&self) {
+        for (kind, name) in self.parts() {
+            self.uid(&kind, &name);
+        }
+    }
+
+    /// Returns the UID of an object, which is there and is not being deleted.
+    #[track_caller]
+    pub fn uid(&self, kind: &str, name: &str) -> Value {
+        let found = self.get(kind, name);
+        let found = found.unwrap_or_else(|| panic!("{kind} {name} is gone"));
+        assert_eq!(found["metadata"]["deletionTimestamp"], Value::Null, "{kind} {name}");
+        found["metadata"]["uid"].clone()
+    }
 }
 
 /// Makes the ClusterCatalog `name` serve `image`, and waits until it does.
 pub async fn serve(client: &kube::Client, name: &str, image: &str) {
     let api = Api::<ClusterCatalog>::all(client.clone());
-    let source = json!({"type": "Image", "image": {"ref": image}});
     let exists = api.get_opt(name).await.expect("catalogs can be read");
     if exists.is_none() {
-        let catalog = serde_json::from_value(json!({
-            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
-            "metadata": {"name": name}, "spec": {"source": source},
-        }))
-        .expect("a ClusterCatalog");
+        let catalog = serde_json::from_value(objects::catalog(name, image));
+        let catalog = catalog.expect("a ClusterCatalog");
         api.create(&PostParams::default(), &catalog).await.expect("the catalog is admitted");
     } else {
         api.patch(
             name,
             &PatchParams::default(),
-            &Patch::Merge(json!({"spec": {"source": source}})),
+            &Patch::Merge(json!({"spec": {"source": {"image": {"ref": image}}}})),
         )
         .await
         .expect("the change is admitted");
     }
-    let what = format!("catalog {name} serves {image}");
-    wait::until(&what, SERVED, || async {
-        let catalog = api.get(name).await.map_err(|error| error.to_string())?;
+    wait::object(&api, name, &format!("catalog {name} serves {image}"), SERVED, |catalog| {
+        let catalog = catalog.ok_or("it is not there")?;
         let status = serde_json::to_value(&catalog.status).unwrap_or_default();
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         let settled = |type_: &str, reason: &str| {
@@ -256,9 +398,7 @@ pub fn grant(
         .expect("kubectl-olm runs; build it with `cargo build`");
     assert!(out.status.success(), "kubectl olm rbac: {}", String::from_utf8_lossy(&out.stderr));
     let objects = String::from_utf8_lossy(&out.stdout);
-    for object in olm_core::yaml::to_json(&objects).expect("YAML") {
-        plane.requests().apply(&object);
-    }
+    plane.grant(&olm_core::yaml::to_json(&objects).expect("YAML"));
 }
 
 /// Writes files below `folder`.

@@ -20,20 +20,29 @@ use serde_json::{Value, json};
 /// How often the Secret is read; kubelet updates the files in pods in the same way, but slower.
 const FOLLOW: Duration = Duration::from_millis(100);
 /// Longest time that a client may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
-type Config = Arc<Mutex<Option<Arc<ServerConfig>>>>;
+/// A certificate as PEM, and what is served with it.
+type Current = (String, Arc<ServerConfig>);
+type Config = Arc<Mutex<Option<Current>>>;
 
 /// The server; it stops when it is dropped.
 pub struct Webhook {
     address: SocketAddr,
+    config: Config,
     ended: Arc<AtomicBool>,
     follower: tokio::task::JoinHandle<()>,
 }
 
 impl Webhook {
-    /// Listens on `address` with the certificate in the Secret `name`, whatever it is at the time.
-    pub fn serve(address: SocketAddr, secrets: Api<Secret>, name: String) -> Self {
+    /// Listens on `address` with the certificate in the Secret `name`, whatever it is at the time, but for
+    /// a new one, which is used so long after it was read.
+    pub fn serve(
+        address: SocketAddr,
+        secrets: Api<Secret>,
+        name: String,
+        behind: Duration,
+    ) -> Self {
         let listener = TcpListener::bind(address).expect("the address of a Service is loopback");
         let ended = Arc::new(AtomicBool::new(false));
         let config = Config::default();
@@ -45,26 +54,35 @@ impl Webhook {
                     if let Ok(secret) = secrets.get(&name).await
                         && let Some(new) = server_config(&secret)
                     {
+                        let has_one =
+                            config.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+                        tokio::time::sleep(if has_one { behind } else { Duration::ZERO }).await;
                         *config.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
                     }
                     tokio::time::sleep(FOLLOW).await;
                 }
             }
         });
-        let ending = Arc::clone(&ended);
+        let (ending, serving) = (Arc::clone(&ended), Arc::clone(&config));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if ending.load(Ordering::SeqCst) {
                     return;
                 }
-                let current = config.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                if let (Ok(stream), Some(current)) = (stream, current) {
+                let current = serving.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if let (Ok(stream), Some((_, current))) = (stream, current) {
                     // A client that closes the connection is not a failure of the server.
                     std::thread::spawn(move || drop(answer(stream, current)));
                 }
             }
         });
-        Self { address, ended, follower }
+        Self { address, config, ended, follower }
+    }
+
+    /// Says whether it presents this certificate.
+    pub fn presents(&self, certificate: &str) -> bool {
+        let current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().is_some_and(|(pem, _)| pem == certificate)
     }
 }
 
@@ -77,9 +95,10 @@ impl Drop for Webhook {
     }
 }
 
-fn server_config(secret: &Secret) -> Option<Arc<ServerConfig>> {
+fn server_config(secret: &Secret) -> Option<Current> {
     let data = secret.data.as_ref()?;
-    let chain = CertificateDer::from_pem_slice(&data.get("tls.crt")?.0).ok()?;
+    let pem = &data.get("tls.crt")?.0;
+    let chain = CertificateDer::from_pem_slice(pem).ok()?;
     let key = PrivateKeyDer::from_pem_slice(&data.get("tls.key")?.0).ok()?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
@@ -88,7 +107,7 @@ fn server_config(secret: &Secret) -> Option<Arc<ServerConfig>> {
         .with_no_client_auth()
         .with_single_cert(vec![chain], key)
         .ok()?;
-    Some(Arc::new(config))
+    Some((String::from_utf8_lossy(pem).into_owned(), Arc::new(config)))
 }
 
 fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {

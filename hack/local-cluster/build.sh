@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds local-cluster into OUTPUT (default: target/local-cluster at the repository's root).
-# The first build compiles all of Kubernetes and takes several minutes; afterwards Go's cache
-# answers, in seconds when nothing changed.
+# The first build compiles all of Kubernetes and takes several minutes; later builds use Go's cache and
+# take seconds if nothing changed.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -12,7 +12,7 @@ if [[ $output == -* ]]; then
 fi
 mkdir -p "$(dirname "$output")"
 
-# Kubernetes learns its version from the linker; without it every comparison of versions is wrong.
+# The linker sets the version of Kubernetes, without which comparisons of versions fail.
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 minor=${version#v1.}
 minor=${minor%%.*}
@@ -23,5 +23,5 @@ ldflags+=" -X $package.gitTreeState=clean"
 
 echo "building $output (Kubernetes $version; minutes the first time)" >&2
 start=$SECONDS
-./go.sh build -ldflags "$ldflags" "${@:2}" -o "$output" .
+./go.sh build -buildvcs=false -ldflags "$ldflags" "${@:2}" -o "$output" .
 echo "built $output in $((SECONDS - start)) s" >&2

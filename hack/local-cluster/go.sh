@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs `go build`, `vet` or `test` with the flags that everything here is compiled with: with others
-# Go compiles Kubernetes a second time.
+# Runs `go build`, `vet` or `test` with the common flags: with others Go would compile Kubernetes a
+# second time.
 #
 # Usage: hack/local-cluster/go.sh build|vet|test [ARGUMENT...]
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
-# What is generated, or waits most of the time, is compiled without inlining, nothing with what only
-# debuggers read, and the compiler's collector is lazier: two fifths less processor time for the first
+# Generated code and code that mostly waits is compiled without inlining, everything without debug
+# information, and the compiler collects garbage less often: 40 % less processor time for the first
 # build.
 plain=(-gcflags=all=-dwarf=false)
 for packages in k8s.io/{api,client-go,kubectl,kube-scheduler,kube-controller-manager,cloud-provider,metrics}/... \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds local-cluster of another release of Kubernetes: the same sources in FOLDER, with a go.mod
-# that asks for that release and its staging modules. The first build of each takes minutes.
+# that requires that release and its staging modules. The first build of each takes minutes.
 #
 # Usage: hack/local-cluster/other.sh VERSION FOLDER    (make test-matrix; 1.35.4, for example)
 set -euo pipefail
@@ -18,11 +18,13 @@ cp -r "$here"/{main.go,build.sh,go.sh,internal} "$folder"
   sed '/^)/q' "$here/go.mod" |
     sed "s|\(k8s.io/kubernetes\) v.*|\1 v$version|; s|^\t\(k8s.io/[a-z-]*\) v0\..*|\1 $staging|"
   echo "replace ("
-  # kwok alone uses the clients of container runtimes, and of the release it was made for.
+  # Only kwok uses the clients of container runtimes, in the release that it was built for.
   sed -n "/k8s.io\/cri-/d; s|^\t\(k8s.io/[a-z-]*\) => ./staging/.*|\t\1 => \1 $staging|p" "$theirs"
-  # Before 1.34 field managers were of another type, and what others ask for has the later one.
+  # Before 1.34 field managers and nodes of YAML had other types; the other modules require the later ones.
   if grep -q 'structured-merge-diff/v4 v' "$theirs"; then
-    sed -n 's|^\t\(k8s.io/kube-openapi\) \(v[^ ]*\).*|\t\1 => \1 \2|p' "$theirs"
+    for module in k8s.io/kube-openapi github.com/google/gnostic-models go.opentelemetry.io/contrib/.*/otelgrpc; do
+      sed -n "s|^\t\($module\) \(v[^ ]*\).*|\t\1 => \1 \2|p" "$theirs"
+    done
   fi
   echo ")"
 } >"$folder/go.mod"

@@ -37,7 +37,7 @@ enum Task {
     /// Write the CRDs into config/crd, the roles of the controller into config/rbac, and the reference
     /// of commands, flags, keys and reasons into docs
     Manifests {
-        /// Write nothing; fail when a file differs from what would be written
+        /// Write nothing; fail if a file is out of date
         #[arg(long)]
         check: bool,
     },
@@ -57,22 +57,22 @@ enum Task {
     },
     /// Build the image of the controller into target/image, or check or unpack it
     Image(image::ImageArgs),
-    /// Push what `image` has built
+    /// Push the image that `image` built
     PushImage(image::PushArgs),
-    /// Gather the files of a release, of which the image and the manifests are there
+    /// Collect the files of a release; the image and the manifests must be built
     Release(release::ReleaseArgs),
     /// Print the lines of code and of tests by folder, without blanks and comments
     Size,
     /// Record a terminal session, on standard input, as an animated SVG
     Terminal(terminal::TerminalArgs),
-    /// Write a large catalog of made-up packages, the same on every machine
+    /// Write a large catalog of generated packages, the same on every machine
     GenerateCatalog {
         /// The folder
         folder: PathBuf,
-        /// How many bundles it has
+        /// Number of bundles
         #[arg(long, default_value_t = catalog::BUNDLES)]
         bundles: usize,
-        /// How many bytes each of them takes
+        /// Size of a bundle in bytes
         #[arg(long, default_value_t = catalog::BUNDLE_BYTES)]
         bundle_bytes: usize,
     },
@@ -121,7 +121,7 @@ fn generate_catalog(folder: &Path, bundles: usize, bundle_bytes: usize) -> anyho
     for package in catalog::packages(bundles, bundle_bytes) {
         let (path, text) = package.file();
         let file = folder.join(path);
-        fs::create_dir_all(file.parent().context("files stand in folders")?)?;
+        fs::create_dir_all(file.parent().context("a file has a folder")?)?;
         fs::write(&file, &text).with_context(|| file.display().to_string())?;
         written += text.len();
     }

@@ -49,7 +49,7 @@ async fn send(built: BuiltImage, image: &str) -> anyhow::Result<String> {
 fn files(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let mut found = BTreeMap::new();
     collect(folder, folder, &mut found)?;
-    anyhow::ensure!(!found.is_empty(), "{} holds no files", folder.display());
+    anyhow::ensure!(!found.is_empty(), "{} contains no files", folder.display());
     Ok(found)
 }
 

@@ -17,7 +17,7 @@ const HEAD: &str = "\
 
 /// The account that the manifests run the controller as.
 const ACCOUNT: &str = "operator-controller-controller-manager";
-/// What is done as the account of an extension (applying.md 4.3).
+/// The verbs that are used as the account of an extension (applying.md 4.3).
 const DONE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
 /// Returns the generated files: their paths from the root of the repository, and their texts.
@@ -25,8 +25,8 @@ pub(crate) fn files() -> [(String, String); 2] {
     [roles(), constrained()]
 }
 
-/// Returns what may be done as an account at all, where impersonation is constrained: on the kinds
-/// that bundles contain, without subresources (deploying.md 6.4).
+/// Returns the rules for constrained impersonation: the allowed actions on the kinds that bundles
+/// contain, without subresources (deploying.md 6.4).
 fn constrained() -> (String, String) {
     const NAME: &str = "operator-controller-impersonate-on";
     let verbs = DONE.map(|verb| format!("  - \"impersonate-on:serviceaccount:{verb}\"\n"));

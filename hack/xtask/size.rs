@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 /// Where sources are.
 const ROOTS: [&str; 3] = ["api", "src", "test"];
-/// Names of folders and files that hold nothing but tests or what they are made of.
+/// Names of folders and files that contain only tests or test data.
 const TESTS: [&str; 4] = ["test", "tests", "tests.rs", "fixture.rs"];
 
 /// Lines of the product, and of its tests.
@@ -120,7 +120,7 @@ fn stripped(source: &str) -> String {
     text
 }
 
-/// Returns what a text begins with, and where that ends.
+/// Returns the kind of token at the start of a text, and its end.
 fn token(text: &str) -> (Token, usize) {
     if text.starts_with("//") {
         return (Token::Comment, text.find('\n').unwrap_or(text.len()));
@@ -134,7 +134,7 @@ fn token(text: &str) -> (Token, usize) {
     (Token::Code, text.chars().next().map_or(0, char::len_utf8))
 }
 
-/// Returns where the block comment ends that a text begins with; there may be others inside.
+/// Returns the end of the block comment at the start of a text; comments can be nested.
 fn comment(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut open, mut at) = (0_usize, 0);
@@ -149,7 +149,7 @@ fn comment(text: &str) -> usize {
     bytes.len()
 }
 
-/// Returns where the string or character ends that a text begins with, if it does.
+/// Returns the end of the string or character at the start of a text, if there is one.
 fn literal(text: &str) -> Option<usize> {
     let after = text.trim_start_matches(['b', 'c', 'r']);
     let begin = text.len() - after.len();

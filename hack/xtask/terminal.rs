@@ -15,14 +15,14 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use olm_core::error::printable;
 
-/// What is kept in memory and written: far more than anybody watches.
+/// The most lines that are kept and written: more than anyone watches.
 const MOST_LINES: usize = 2_000;
 /// Bytes of one line, its end and its escape sequences included.
 const MOST_LINE_BYTES: u16 = 16 * 1024;
-/// How long a line waits for the next one, at least and at most.
+/// The shortest and the longest time between two lines.
 const SHORTEST: Duration = Duration::from_millis(30);
 const LONGEST: Duration = Duration::from_millis(800);
-/// How long it may take until all lines are there, and how long the last screen then stays.
+/// The longest time until the last line, and the time for which the last screen stays.
 const MOST_TIME: Duration = Duration::from_secs(45);
 const REST: Duration = Duration::from_secs(6);
 
@@ -51,7 +51,7 @@ const STYLE: &str = r#"text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas
 pub(crate) struct TerminalArgs {
     /// The SVG to write
     file: PathBuf,
-    /// What stands in the title bar
+    /// The text in the title bar
     #[arg(long, default_value = "Terminal")]
     title: String,
 }
@@ -160,7 +160,7 @@ fn svg(lines: &[Line], title: &str) -> String {
     )
 }
 
-/// Returns when each line appears, none before the one above it.
+/// Returns the time of each line, never earlier than that of the line above.
 fn times(lines: &[Line]) -> Vec<Duration> {
     let (mut before, mut shown) = (Duration::ZERO, Duration::ZERO);
     let mut times = Vec::new();
@@ -178,7 +178,7 @@ fn times(lines: &[Line]) -> Vec<Duration> {
     times
 }
 
-/// Returns the text as XML; what is wider than that many columns ends with `…`.
+/// Returns the text as XML; a text wider than that many columns ends with `…`.
 fn spans(text: &str, columns: usize) -> String {
     let mut cells = cells(text);
     if cells.len() > columns {
@@ -198,7 +198,7 @@ fn spans(text: &str, columns: usize) -> String {
     xml
 }
 
-/// Returns what of the text can be seen, a character a column.
+/// Returns the visible part of the text, one character per column.
 fn cells(text: &str) -> Vec<(Style, char)> {
     let mut cells = Vec::new();
     let mut style = Style::Plain;

@@ -1,4 +1,4 @@
-//! Where a bundle comes from: a directory on this machine, or an image.
+//! Sources of bundles: a directory on this machine, or an image.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use olm_image::reference::ImageRef;
 use crate::output::{Hinted, Outcome, during};
 use crate::puller::puller;
 
-/// What is said of an image without its registry.
+/// The hint for an image without a registry.
 const EXAMPLE: &str = "an image needs its registry, for example registry.example.com/team/quay:1.0";
 
 /// Loads the bundle that an argument names: a directory if one exists at that path, otherwise an
@@ -42,8 +42,7 @@ pub(crate) async fn load_files(source: &str) -> anyhow::Result<Files> {
 
 /// Parses a bundle on a blocking thread, because megabytes of YAML would block async tasks.
 pub(crate) async fn parse(files: Files) -> anyhow::Result<Bundle> {
-    let bundle = tokio::task::spawn_blocking(move || Bundle::from_files(&files)).await?;
-    Ok(bundle?)
+    Ok(tokio::task::spawn_blocking(move || Bundle::from_files(&files)).await??)
 }
 
 /// Pulls a bundle image with the configuration and credentials other container tools use.

@@ -46,8 +46,7 @@ impl FromStr for CatalogFlag {
     fn from_str(text: &str) -> Result<Self, String> {
         let (text, priority) = match text.rsplit_once(",priority=") {
             Some((text, priority)) => {
-                let priority = priority.parse();
-                (text, priority.map_err(|error| format!("priority: {error}"))?)
+                (text, priority.parse().map_err(|error| format!("priority: {error}"))?)
             }
             None => (text, 0),
         };
@@ -129,10 +128,8 @@ impl Catalogs {
 
     /// The same for a flag; one that could not be read is an error.
     pub(crate) fn given<'a>(&'a self, flag: &'a CatalogFlag) -> anyhow::Result<Catalog<'a>> {
-        match self.content(&flag.place) {
-            Ok(_) => Ok(self.catalog(&flag.name, &flag.place, flag.priority)),
-            Err(cause) => anyhow::bail!("{cause}"),
-        }
+        self.content(&flag.place).map_err(|cause| anyhow::anyhow!("{cause}"))?;
+        Ok(self.catalog(&flag.name, &flag.place, flag.priority))
     }
 
     /// Reads the files of a catalog; what a server has is one.
@@ -146,20 +143,10 @@ impl Catalogs {
 
     /// Reads all blobs of a catalog.
     pub(crate) async fn metas(&mut self, place: &str) -> anyhow::Result<Vec<Meta>> {
-        let files = self.files(place).await?;
-        let contents = blobs::read_catalog(borrowed(&files))
-            .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
-        Ok(contents.metas)
+        metas(&self.files(place).await?, place)
     }
 
     async fn read(&mut self, place: &str) -> anyhow::Result<Content> {
-        if is_url(place) {
-            let text = self.fetch(&format!("{}{ALL}", base_of(place))).await?;
-            let content = Content::from_lines(text.lines());
-            return content.map_err(|error| {
-                anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error))
-            });
-        }
         let metas = self.metas(place).await?;
         Ok(Content::from_blobs(metas.iter().map(Blob::from)))
     }
@@ -176,8 +163,7 @@ impl Catalogs {
         }
         let transfer = Transfer::default();
         let work = Box::pin(read(response, &transfer));
-        let read = during(&format!("reading {url}"), &transfer, work).await;
-        read.context("error performing request")
+        during(&format!("reading {url}"), &transfer, work).await.context("error performing request")
     }
 }
 
@@ -186,8 +172,7 @@ pub(crate) async fn read(
     mut response: reqwest::Response,
     transfer: &Transfer,
 ) -> reqwest::Result<String> {
-    let length = response.content_length().unwrap_or(0);
-    transfer.total.store(length, Ordering::Relaxed);
+    transfer.total.store(response.content_length().unwrap_or(0), Ordering::Relaxed);
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         let arrived = chunk.len() as u64;
@@ -216,6 +201,13 @@ pub(crate) async fn files(place: &str) -> anyhow::Result<FileList> {
     }
 }
 
+/// Reads all blobs of files; `place` is where these come from.
+pub(crate) fn metas(files: &FileList, place: &str) -> anyhow::Result<Vec<Meta>> {
+    let contents = blobs::read_catalog(borrowed(files));
+    let contents = contents.map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
+    Ok(contents.metas)
+}
+
 /// Returns files as the reader takes them.
 pub(crate) fn borrowed(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = (&str, &[u8])> + Clone {
     files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
@@ -229,18 +221,13 @@ async fn pull(image: &ImageRef) -> anyhow::Result<FileList> {
     let below = format!("{}/", catalog.directory);
     let files = catalog.files.to_map()?.into_iter();
     Ok(files
-        .map(|(path, bytes)| {
-            let relative = path.strip_prefix(&below).unwrap_or(&path);
-            (relative.to_owned(), bytes)
-        })
+        .map(|(path, bytes)| (path.strip_prefix(&below).unwrap_or(&path).to_owned(), bytes))
         .collect())
 }
 
 /// Makes the HTTP client for catalog servers.
 pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Client> {
-    let Some(path) = authorities else {
-        return trusting(Vec::new());
-    };
+    let Some(path) = authorities else { return trusting(Vec::new()) };
     let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
     let certificates =
         reqwest::Certificate::from_pem_bundle(&pem).with_context(|| path.display().to_string())?;
@@ -260,7 +247,8 @@ pub(crate) fn trusting(authorities: Vec<reqwest::Certificate>) -> anyhow::Result
     if !authorities.is_empty() {
         builder = builder.tls_certs_only(authorities);
     }
-    builder.build().context("error getting HTTP client")
+    let builder = olm_image::Proxies::default().on(builder);
+    builder.and_then(reqwest::ClientBuilder::build).context("error getting HTTP client")
 }
 
 /// Reads a file, or all files below a directory, with their paths relative to the root.
@@ -279,8 +267,7 @@ fn collect(root: &Path, path: &Path, files: &mut FileList) -> anyhow::Result<()>
     let bytes = std::fs::read(path).with_context(shown)?;
     let relative =
         if is_root { path.file_name().map(Path::new) } else { path.strip_prefix(root).ok() };
-    let relative = relative.unwrap_or(path).to_string_lossy().into_owned();
-    files.push((relative, bytes));
+    files.push((relative.unwrap_or(path).to_string_lossy().into_owned(), bytes));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What the plugin writes, as the caller.
+//! Writes of the plugin, with the rights of the caller.
 
 use std::fmt::Debug;
 use std::io::{IsTerminal as _, Write};
@@ -12,6 +12,7 @@ use olm_api::keys::manager;
 use olm_core::annotations::is_paused;
 use olm_core::object::Object;
 use olm_core::plan::differences;
+use olm_core::revision::without_refused;
 use olm_core::yaml::to_yaml;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -21,21 +22,17 @@ use crate::output::{Hinted, Written, notice};
 
 /// The field manager of what the plugin writes.
 const MANAGER: &str = "kubectl-olm";
-/// What the API server says to whoever grants more than they have.
+/// The API server's message when a user grants rights that they do not have.
 const NOT_HELD: &str = "permissions not currently held";
-/// How often a change is tried again because something else of the extension was written.
+/// The most attempts of a change that conflicts with other writes to the extension.
 pub(crate) const ATTEMPTS: usize = 5;
 /// Managers that put back what somebody else changes, by how their names begin.
 const KEEPERS: [&str; 5] =
     ["argocd", "kustomize-controller", "helm-controller", "fleet", "cluster-olm-operator"];
 
-/// How the labels begin that such a manager puts on what it keeps.
+/// Prefixes of the labels that such a manager sets on its objects.
 const LABELS: [&str; 3] =
     ["argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/"];
-
-fn of_keeper(label: &str) -> bool {
-    LABELS.iter().any(|begin| label.starts_with(begin))
-}
 
 /// Adds the members of one object to another, at every depth.
 fn add(into: &mut Value, more: &Value) {
@@ -67,10 +64,9 @@ pub(crate) async fn apply(
 ) -> anyhow::Result<()> {
     let params = PatchParams { force: true, ..PatchParams::apply(MANAGER) };
     for object in objects {
-        let wanted = Patch::Apply(&object.0);
         let api = api(client, object);
         let before = api.get_metadata_opt(object.name()).await;
-        let applied = api.patch(object.name(), &params, &wanted).await;
+        let applied = api.patch(object.name(), &params, &Patch::Apply(&object.0)).await;
         applied.with_context(|| format!("applying {}", object.identity().text()))?;
         // Who may not look is told what kubectl says of it.
         let done = match before {
@@ -100,13 +96,10 @@ pub(crate) async fn rehearse(client: &Client, objects: &[Object]) -> anyhow::Res
         let is_missing = |judged: &kube::Result<DynamicObject>| matches!(judged, Err(kube::Error::Api(status)) if status.code == 404);
         if is_missing(&judged) && object.kind() == "Role" {
             asked.0.insert("kind".to_owned(), json!("ClusterRole"));
-            if let Some(metadata) = asked.0.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.remove("namespace");
-            }
+            asked.metadata_mut().remove("namespace");
             judged = dry(client, &asked, &params).await;
             // Who may make Roles need not be allowed to make ClusterRoles.
-            let other = matches!(&judged, Err(error) if !error.to_string().contains(NOT_HELD));
-            if other {
+            if matches!(&judged, Err(error) if !error.to_string().contains(NOT_HELD)) {
                 continue;
             }
         }
@@ -123,8 +116,7 @@ async fn dry(
     object: &Object,
     params: &PatchParams,
 ) -> kube::Result<DynamicObject> {
-    let wanted = Patch::Apply(&object.0);
-    api(client, object).patch(object.name(), params, &wanted).await
+    api(client, object).patch(object.name(), params, &Patch::Apply(&object.0)).await
 }
 
 /// Returns the parameters of a patch of an object that is not the plugin's own.
@@ -139,14 +131,12 @@ where
     K: Resource<DynamicType = ()>,
 {
     let (name, kind) = (object.name_any(), K::kind(&()));
-    let Some(keeper) = kept_by(object) else {
-        return Ok(());
-    };
+    let Some(keeper) = kept_by(object) else { return Ok(()) };
     let mut edit =
         json!({"apiVersion": K::api_version(&()), "kind": kind, "metadata": {"name": name}});
     add(&mut edit, change);
     notice(&format!(
-        "warning: {kind} {name} is kept by {keeper}, which may put this back; change it there:\n{}",
+        "warning: {kind} {name} is managed by {keeper}, which may revert this; change it at the source:\n{}",
         to_yaml(&edit).trim_end()
     ));
     if is_dry || std::io::stdin().is_terminal() {
@@ -157,14 +147,14 @@ where
         Some(fields) if fields.is_empty() => format!("kubectl delete {here}"),
         _ => format!("kubectl patch {here} --type=merge -p '{change}'"),
     };
-    let text = format!("{kind} {name} is not changed: it is kept by {keeper}");
-    Err(Hinted::failed(text, format!("{command} changes it here all the same")))
+    let text = format!("{kind} {name} is not changed: it is managed by {keeper}");
+    Err(Hinted::failed(text, format!("{command} changes it anyway")))
 }
 
 /// Refuses an extension that is paused: nothing would come of a change.
 pub(crate) fn refuse_paused(extension: &ClusterExtension) -> anyhow::Result<()> {
-    let name = extension.name_any();
     if is_paused(extension.annotations()) {
+        let name = extension.name_any();
         let hint = format!("kubectl olm resume {name}");
         return Err(Hinted::failed(format!("{name} is paused"), hint));
     }
@@ -190,8 +180,7 @@ where
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             written => return written.with_context(|| format!("changing {kind} {name}")),
         }
-        let now = api.get(&name).await;
-        let now = now.with_context(|| format!("reading {kind} {name}"))?;
+        let now = api.get(&name).await.with_context(|| format!("reading {kind} {name}"))?;
         let now = now.meta();
         let same = now.generation == seen.generation && now.annotations == seen.annotations;
         if !same {
@@ -224,11 +213,12 @@ pub(crate) fn keeper<'a>(mut managers: impl Iterator<Item = &'a str>) -> Option<
     managers.find(|manager| KEEPERS.iter().any(|begin| manager.starts_with(begin)))
 }
 
-/// Returns who puts back what others change of an object, if its field managers or labels name one.
+/// Returns the tool that reverts changes of an object, if its field managers or labels name one.
 pub(crate) fn kept_by(object: &impl ResourceExt) -> Option<&str> {
     let managers = object.managed_fields().iter();
     let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
-    keeper.or_else(|| object.labels().keys().map(String::as_str).find(|key| of_keeper(key)))
+    let of_keeper = |label: &&str| LABELS.iter().any(|begin| label.starts_with(begin));
+    keeper.or_else(|| object.labels().keys().map(String::as_str).find(of_keeper))
 }
 
 /// Returns an object as it is on the cluster, if it is there.
@@ -252,8 +242,16 @@ pub(crate) async fn would_change(
     live: &Object,
 ) -> Result<Vec<String>, String> {
     let params = PatchParams { force: true, dry_run: true, ..PatchParams::apply(manager::OBJECTS) };
-    let after = api(client, object).patch(object.name(), &params, &Patch::Apply(&object.0)).await;
-    let after = after.map_err(|error| failure(&error))?;
+    let (api, mut sent) = (api(client, object), object.clone());
+    sent.remove_aggregated_rules();
+    let after = loop {
+        let error = match api.patch(object.name(), &params, &Patch::Apply(&sent.0)).await {
+            Ok(after) => break after,
+            Err(error) => error,
+        };
+        let accepted = without_refused(&sent, &olm_cluster::message(&error));
+        sent = accepted.ok_or_else(|| failure(&error))?;
+    };
     let after = serde_json::to_value(after).unwrap_or_default();
     let found = differences(&Value::Object(live.0.clone()), &after);
     Ok(found.into_iter().map(|field| field.path).collect())

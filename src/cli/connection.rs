@@ -1,5 +1,5 @@
-//! The flags of every command: which cluster is meant, as whom, and with which credentials images are
-//! pulled; and requests that store nothing.
+//! The flags of every command: which cluster is meant, as whom, and with which credentials images
+//! are pulled; and requests that store nothing.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,13 @@ use clap::{Args, ValueEnum};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request};
 use kube::client::Body;
+use kube::config::{Kubeconfig, KubeconfigError};
 
 use crate::changes::seconds;
 
 /// Groups whose objects are questions: nothing of them is stored anyway.
 const QUESTIONS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];
-/// What a deletion is asked with that deletes nothing.
+/// The body of a deletion as a dry run.
 const DRY_DELETION: &[u8] = br#"{"apiVersion":"v1","kind":"DeleteOptions","dryRun":["All"]}"#;
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.
@@ -37,7 +38,8 @@ pub(crate) struct Global {
     /// Group to impersonate; may be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP")]
     pub(crate) impersonate_groups: Vec<String>,
-    /// Time to wait for a server until its answer begins, and whenever it pauses; 0 means no limit
+    /// Time to wait for the response of a server to begin, and to continue after a pause; 0 means
+    /// no limit
     #[arg(
         long,
         global = true,
@@ -49,15 +51,26 @@ pub(crate) struct Global {
     /// Print only errors on stderr
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// File with credentials for registries; by default that of `REGISTRY_AUTH_FILE`, else those of other tools
+    /// File with credentials for registries; by default that of `REGISTRY_AUTH_FILE`, else those of
+    /// Podman and Docker
     #[arg(long, global = true, value_name = "FILE", help_heading = "Images")]
     pub(crate) auth_file: Option<PathBuf>,
-    /// Whether anything is stored, of verbs that write.
+    /// The dry run of commands that write.
     #[arg(skip)]
     pub(crate) dry_run: Option<DryRun>,
 }
 
-/// How far a command goes that stores nothing.
+impl Global {
+    /// Reads the kubeconfig, as it is.
+    pub(crate) fn read_kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
+        match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        }
+    }
+}
+
+/// The modes of a dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DryRun {
     // It writes nothing, where it can say what it would write without that
@@ -114,7 +127,6 @@ mod tests {
         let request = Request::builder().method(method).uri(uri);
         let request = dry(request.body(Body::from(b"{}".to_vec())).unwrap());
         assert_eq!(request.uri().to_string(), want);
-        let is_json = request.headers().contains_key(CONTENT_TYPE);
-        assert_eq!(is_json, method == "DELETE");
+        assert_eq!(request.headers().contains_key(CONTENT_TYPE), method == "DELETE");
     }
 }

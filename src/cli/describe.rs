@@ -1,9 +1,9 @@
-//! What a bundle is and what it requires of a cluster, as text and as data.
+//! The description of a bundle and its requirements, as text and as data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::keys::annotation;
-use olm_core::bundle::{Bundle, Csv, Permission, PolicyRule};
+use olm_core::bundle::{Bundle, Csv, PolicyRule};
 use olm_core::config::{Features, schema};
 use olm_core::error::quote;
 use olm_core::gate::max_openshift_text;
@@ -49,7 +49,7 @@ pub(crate) struct Description {
     /// certificate for them.
     certificates: BTreeMap<String, BTreeMap<String, usize>>,
     accounts: BTreeMap<String, Rights>,
-    /// What the pods can do by another way than the rules of roles, one sentence each.
+    /// Powers of the pods beyond the rules of roles, one sentence each.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     powers: BTreeSet<String>,
     /// Constraints as properties in the form of a catalog.
@@ -92,6 +92,7 @@ impl Description {
     pub(crate) fn of(bundle: &Bundle, constraints: Vec<Value>) -> Self {
         let csv = &bundle.csv;
         let summary = csv.summary.clone();
+        let properties = csv.annotations.get(annotation::PROPERTIES);
         Self {
             bundle: csv.name.clone(),
             package: bundle.package.clone(),
@@ -101,7 +102,7 @@ impl Description {
             install_modes: csv.supported_modes().iter().map(ToString::to_string).collect(),
             watch_namespace: watch_namespace(csv),
             min_kube_version: summary.min_kube_version,
-            max_open_shift_version: max_openshift(csv),
+            max_open_shift_version: properties.and_then(|it| max_openshift_text(it)),
             certificates: certificates(csv),
             accounts: accounts(csv),
             powers: powers(bundle),
@@ -129,10 +130,8 @@ impl Description {
             WatchNamespace::Required => "must be set",
         };
         sheet.line("watchNamespace", watch.to_owned());
-        let kubernetes = named("at least ", &self.min_kube_version);
-        sheet.lines("Kubernetes", kubernetes);
-        let openshift = named("at most ", &self.max_open_shift_version);
-        sheet.lines("OpenShift", openshift);
+        sheet.lines("Kubernetes", named("at least ", &self.min_kube_version));
+        sheet.lines("OpenShift", named("at most ", &self.max_open_shift_version));
         sheet.lines("Certificates", self.certificates.iter().map(certificate_line));
         let rights = self.accounts.iter().map(rights_line);
         sheet.lines("Rights", rights.chain(self.powers.iter().cloned()));
@@ -141,7 +140,11 @@ impl Description {
             "Constraints",
             constraints.map(|one| format!("{} {}", plain(&one["type"]), one["value"])),
         );
-        sheet.lines("Kinds", self.kinds.iter().map(kind_line));
+        let kind = |it: &RequiredKind| {
+            let optional = if it.optional { ", optional" } else { "" };
+            format!("{} of {}{optional}", it.kind, it.api_version)
+        };
+        sheet.lines("Kinds", self.kinds.iter().map(kind));
     }
 }
 
@@ -171,11 +174,6 @@ fn rights_line((account, rights): (&String, &Rights)) -> String {
     line
 }
 
-fn kind_line(kind: &RequiredKind) -> String {
-    let optional = if kind.optional { ", optional" } else { "" };
-    format!("{} of {}{optional}", kind.kind, kind.api_version)
-}
-
 /// Derives it from the configuration schema.
 fn watch_namespace(csv: &Csv) -> WatchNamespace {
     let schema = schema(csv, Features::default());
@@ -188,24 +186,21 @@ fn watch_namespace(csv: &Csv) -> WatchNamespace {
     }
 }
 
-fn max_openshift(csv: &Csv) -> Option<String> {
-    max_openshift_text(csv.annotations.get(annotation::PROPERTIES)?)
-}
-
 fn certificates(csv: &Csv) -> BTreeMap<String, BTreeMap<String, usize>> {
     let mut served: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     let webhooks = csv.webhooks.iter().map(|it| (&it.deployment_name, it.kind.as_str()));
     let apis = csv.api_services.iter().map(|it| (&it.deployment_name, "APIService"));
     for (deployment, kind) in webhooks.chain(apis) {
-        let deployment = served.entry(deployment.clone()).or_default();
-        *deployment.entry(kind.to_owned()).or_default() += 1;
+        *served.entry(deployment.clone()).or_default().entry(kind.to_owned()).or_default() += 1;
     }
     served
 }
 
 fn accounts(csv: &Csv) -> BTreeMap<String, Rights> {
     let mut accounts: BTreeMap<String, Rights> = BTreeMap::new();
-    let mut add = |permission: &Permission, everywhere: bool| {
+    let namespaced = csv.permissions.iter().map(|it| (it, false));
+    let everywhere = csv.cluster_permissions.iter().map(|it| (it, true));
+    for (permission, everywhere) in namespaced.chain(everywhere) {
         let account = permission.service_account().to_owned();
         let rights = accounts.entry(account).or_default();
         for rule in permission.rules.iter().flatten() {
@@ -218,12 +213,6 @@ fn accounts(csv: &Csv) -> BTreeMap<String, Rights> {
             given.insert_rule(if everywhere { "" } else { "its own" }, &of_rbac(rule));
             rights.strong.extend(given.strong());
         }
-    };
-    for permission in &csv.permissions {
-        add(permission, false);
-    }
-    for permission in &csv.cluster_permissions {
-        add(permission, true);
     }
     accounts
 }
@@ -238,15 +227,14 @@ fn of_rbac(rule: &PolicyRule) -> rbac::PolicyRule {
     }
 }
 
-/// Returns what the pods of a bundle can do by another way than the rules of roles.
+/// Returns the powers of a bundle's pods beyond the rules of roles.
 fn powers(bundle: &Bundle) -> BTreeSet<String> {
     let csv = &bundle.csv;
     let permissions = csv.permissions.iter().chain(&csv.cluster_permissions);
     let accounts = permissions
         .map(|it| json!({"kind": "ServiceAccount", "metadata": {"name": it.service_account()}}));
-    let deployments = csv
-        .deployments
-        .iter()
+    let deployments = csv.deployments.iter();
+    let deployments = deployments
         .map(|it| json!({"kind": "Deployment", "metadata": {"name": it.name}, "spec": it.spec}));
     let made: Vec<Object> = accounts.chain(deployments).filter_map(Object::from_value).collect();
     let bound = api_service_bindings(csv, "");
@@ -254,48 +242,38 @@ fn powers(bundle: &Bundle) -> BTreeSet<String> {
 }
 
 fn kinds(bundle: &Bundle) -> BTreeSet<RequiredKind> {
-    let own: BTreeSet<(&str, &str)> = bundle
-        .crds
-        .iter()
-        .filter_map(|crd| {
-            let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
-            text("/spec/group").zip(text("/spec/names/kind"))
-        })
-        .collect();
+    let defined = bundle.crds.iter().filter_map(|crd| {
+        let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
+        text("/spec/group").zip(text("/spec/names/kind"))
+    });
+    let own: BTreeSet<(&str, &str)> = defined.collect();
     let foreign = |object: &&Object| {
         !BUILT_IN_GROUPS.contains(&object.group())
             && !own.contains(&(object.group(), object.kind()))
     };
-    let others = bundle.others.iter().filter(foreign);
-    others
-        .map(|object| RequiredKind {
-            kind: object.kind().to_owned(),
-            api_version: object.api_version().to_owned(),
-            optional: is_optional_group(object.group()),
-        })
-        .collect()
+    let required = |object: &Object| RequiredKind {
+        kind: object.kind().to_owned(),
+        api_version: object.api_version().to_owned(),
+        optional: is_optional_group(object.group()),
+    };
+    bundle.others.iter().filter(foreign).map(required).collect()
 }
 
 /// Warns of pods that will not start because their service account is never created.
 pub(crate) fn missing_accounts(csv: &Csv, objects: &[Object]) -> Vec<String> {
-    let created: BTreeSet<&str> = objects
-        .iter()
-        .filter(|object| object.kind() == "ServiceAccount")
-        .map(Object::name)
-        .collect();
-    let deployments = csv.deployments.iter();
-    deployments
-        .filter_map(|deployment| {
-            let pod = deployment.template.get("spec")?;
-            let account = pod.get("serviceAccountName")?.as_str()?;
-            let missing = !matches!(account, "" | "default") && !created.contains(account);
-            missing.then(|| {
-                format!(
-                    "deployment {} runs as service account {}, which the bundle does not create",
-                    quote(&deployment.name),
-                    quote(account)
-                )
-            })
+    let created = objects.iter().filter(|object| object.kind() == "ServiceAccount");
+    let created: BTreeSet<&str> = created.map(Object::name).collect();
+    let missing = csv.deployments.iter().filter_map(|deployment| {
+        let pod = deployment.template.get("spec")?;
+        let account = pod.get("serviceAccountName")?.as_str()?;
+        let missing = !matches!(account, "" | "default") && !created.contains(account);
+        let (name, account) = (quote(&deployment.name), quote(account));
+        missing.then(|| {
+            format!(
+                "deployment {name} runs as service account {account}, which the bundle does not \
+                 create"
+            )
         })
-        .collect()
+    });
+    missing.collect()
 }

@@ -1,4 +1,4 @@
-//! The state of a cluster as given by files and flags: what is installed, which kinds are served,
+//! The state of a cluster as given by files and flags: the installed bundles, the served kinds,
 //! and the version of Kubernetes. Constraints are judged by what is given and nothing else.
 
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use serde_json::Value;
 /// Flags that tell of a cluster.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct EnvironmentFlags {
-    /// The installed bundle; or a file (.yaml, .yml or .json) of what is installed on the cluster;
-    /// may be given once for each
+    /// The installed bundle; or a file (.yaml, .yml or .json) with the bundles that are installed
+    /// on the cluster; both may be given
     ///
     /// The file is a list of objects: `extension`, `package` and `version`, and if needed
     /// `properties` and `constraints`, lists of `type` and `value` as catalogs have them, and
@@ -32,14 +32,14 @@ pub(crate) struct EnvironmentFlags {
     /// judged by it, and updates that would break a constraint in it are held.
     #[arg(long, value_name = "NAME@VERSION|FILE")]
     installed: Vec<InstalledFlag>,
-    /// File with the kinds the cluster serves, by which required APIs are judged
+    /// File with the kinds that the cluster serves, to check required APIs against
     ///
     /// A YAML or JSON list; an element is `group/version, Kind`, for the core group
     /// `version, Kind`, or an object with `group`, `version` and `kind`. Example:
     /// `["apps/v1, Deployment", "v1, ConfigMap"]`.
     #[arg(long, value_name = "FILE")]
     served_kinds: Option<PathBuf>,
-    /// Version of Kubernetes, by which `minKubeVersion` of bundles is judged
+    /// Version of Kubernetes, to check `minKubeVersion` of bundles against
     #[arg(long, value_name = "VERSION", value_parser = kube_version)]
     kube_version: Option<Version>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct EnvironmentFlags {
 enum InstalledFlag {
     /// The installed bundle of the package that is resolved.
     Bundle(Installed),
-    /// A file that lists what is installed on the cluster.
+    /// A file that lists the bundles installed on the cluster.
     File(PathBuf),
 }
 
@@ -192,8 +192,7 @@ impl FromStr for InstalledFlag {
         if extension.is_some_and(|it| it == "yaml" || it == "yml" || it == "json") {
             return Ok(Self::File(text.into()));
         }
-        let bundle = text.parse();
-        bundle.map(Self::Bundle).map_err(|error: String| {
+        text.parse().map(Self::Bundle).map_err(|error: String| {
             format!("{error}, or a file that ends with .yaml, .yml or .json")
         })
     }
@@ -226,21 +225,15 @@ fn read_list<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec<T>> {
 
 impl Entry {
     fn provider(self) -> anyhow::Result<Provider> {
-        let properties = |list: Vec<PropertyEntry>| -> Vec<_> {
-            list.into_iter().map(PropertyEntry::property).collect()
-        };
+        let property =
+            |it: PropertyEntry| Property { kind: it.r#type, value: it.value.to_string() };
+        let properties = |list: Vec<_>| list.into_iter().map(property).collect::<Vec<_>>();
         let origin = ProviderOrigin::ClusterExtension(self.extension);
         let apis = self.kinds.into_iter().map(Kind::parse).collect::<anyhow::Result<_>>()?;
         Ok(Provider::new(origin, self.package, self.version)
             .with_properties(properties(self.properties))
             .with_constraints(&properties(self.constraints))
             .with_apis(apis))
-    }
-}
-
-impl PropertyEntry {
-    fn property(self) -> Property {
-        Property { kind: self.r#type, value: self.value.to_string() }
     }
 }
 

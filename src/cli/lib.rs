@@ -17,6 +17,7 @@ mod limit;
 mod managed;
 mod offers;
 mod output;
+mod prelude;
 mod puller;
 mod requests;
 mod settings;
@@ -35,7 +36,7 @@ pub use crate::commands::documents::schemas;
 pub use crate::commands::{GROUPS, grouped as command};
 
 use crate::commands::Cli;
-use crate::output::{Failure, Outcome, Screen};
+use crate::output::{Declined, Failure, Outcome, Screen};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -85,6 +86,10 @@ fn finish(result: anyhow::Result<Outcome>) -> Outcome {
     };
     if output::is_broken_pipe(&error) {
         return Outcome::Done;
+    }
+    if error.is::<Declined>() {
+        output::notice(&error.to_string());
+        return Outcome::Failed;
     }
     let failure = Failure::of(&error);
     output::notice(&format!("error: {}", failure.text));

@@ -1,5 +1,5 @@
-//! How long an answer is waited for: until it begins, and while it stops. A watch may be silent. A
-//! read that the server asks to repeat (429 with `Retry-After`) is repeated within the same time.
+//! Time limits of answers: until they begin, and between their parts. A watch may be silent. A read
+//! that the server rejects with 429 and `Retry-After` is repeated within the same time.
 //!
 //! Source: plugin.md 1.3.
 
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How often what is waited for is asked again after a failure.
+/// The interval of retries while waiting.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Seconds; 0 means no limit.
@@ -26,9 +26,9 @@ static LIMIT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from {server} within {seconds} s")]
 pub(crate) struct Unanswered {
-    /// Who did not answer.
+    /// The server that did not answer.
     pub(crate) server: String,
-    /// How long it was waited for.
+    /// The time that was waited.
     pub(crate) seconds: u64,
 }
 
@@ -43,9 +43,7 @@ struct Unreachable {
 
 impl Unreachable {
     fn of(error: kube::Error, server: String) -> Failure {
-        let kube::Error::Service(failure) = error else {
-            return error.into();
-        };
+        let kube::Error::Service(failure) = error else { return error.into() };
         let mut cause: &dyn std::error::Error = &*failure;
         while let Some(deeper) = cause.source() {
             cause = deeper;
@@ -59,7 +57,7 @@ pub(crate) fn set(seconds: u64) {
     LIMIT.store(seconds, Ordering::Relaxed);
 }
 
-/// Returns how long an answer is waited for, if there is a limit.
+/// Returns the time limit of answers, if there is one.
 pub(crate) fn limit() -> Option<Duration> {
     let seconds = LIMIT.load(Ordering::Relaxed);
     (seconds > 0).then(|| Duration::from_secs(seconds))
@@ -67,9 +65,7 @@ pub(crate) fn limit() -> Option<Duration> {
 
 /// Returns a client whose requests end when no answer comes in time.
 pub(crate) fn limited(client: Client, api_server: &Uri) -> Client {
-    let Some(limit) = limit() else {
-        return client;
-    };
+    let Some(limit) = limit() else { return client };
     let namespace = client.default_namespace().to_owned();
     let api_server = format!("the API server {}", api_server.to_string().trim_end_matches('/'));
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -178,7 +174,7 @@ pub(crate) async fn patiently<T>(
     }
 }
 
-/// Says whether a request may succeed a moment later.
+/// Returns whether a request may succeed a moment later.
 fn may_pass(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429 || status.code >= 500,

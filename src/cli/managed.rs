@@ -1,4 +1,4 @@
-//! What extensions have on a cluster: found by its labels in every kind that is served, metadata only.
+//! Objects of extensions on a cluster, found by their labels in every served kind, metadata only.
 
 use std::collections::BTreeSet;
 
@@ -21,14 +21,19 @@ const PAGE: u32 = 500;
 pub(crate) struct Managed {
     /// Its kind.
     pub(crate) resource: ApiResource,
-    /// What is known of it.
+    /// Its metadata.
     pub(crate) object: PartialObjectMeta<DynamicObject>,
 }
 
 impl Managed {
     /// Returns the text for it: `<Kind>.<group> <namespace>/<name>`.
     pub(crate) fn text(&self) -> String {
-        text(&self.resource, &self.object)
+        let kind = match self.resource.group.as_str() {
+            "" => self.resource.kind.clone(),
+            group => format!("{}.{group}", self.resource.kind),
+        };
+        let namespace = self.object.namespace().map(|it| it + "/").unwrap_or_default();
+        format!("{kind} {namespace}{}", self.object.name_any())
     }
 
     /// Returns its name as kubectl prints it.
@@ -57,8 +62,8 @@ impl Managed {
     }
 }
 
-/// Returns what the API server said, once and on one line, else why there is no answer. The client's
-/// own text repeats it and adds what only programmers read.
+/// Returns the message of the API server on one line, or why there is no answer. The client's own
+/// text repeats the message and adds details for programmers.
 pub(crate) fn failure(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(_) => plain(&message(error)),
@@ -73,22 +78,11 @@ pub(crate) fn named(kind: &str, group: &str, name: &str) -> String {
     if group.is_empty() { format!("{kind}/{name}") } else { format!("{kind}.{group}/{name}") }
 }
 
-/// Returns the text for an object of a kind.
-pub(crate) fn text(resource: &ApiResource, object: &PartialObjectMeta<DynamicObject>) -> String {
-    let kind = match resource.group.as_str() {
-        "" => resource.kind.clone(),
-        group => format!("{}.{group}", resource.kind),
-    };
-    let namespace = object.namespace().map(|it| it + "/").unwrap_or_default();
-    format!("{kind} {namespace}{}", object.name_any())
-}
-
 /// Returns every kind that can be listed, each in its most stable version.
 pub(crate) async fn kinds(client: &Client) -> anyhow::Result<Vec<ApiResource>> {
     let discovery = Discovery::new(client.clone()).run_aggregated().await;
-    let discovery = discovery.context("reading what the cluster serves")?;
-    let groups = discovery.groups();
-    let all = groups.flat_map(kube::discovery::ApiGroup::resources_by_stability);
+    let discovery = discovery.context("reading the served APIs")?;
+    let all = discovery.groups().flat_map(kube::discovery::ApiGroup::resources_by_stability);
     let listed = all.filter(|(_, can)| can.supports_operation(verbs::LIST));
     Ok(listed.map(|(resource, _)| resource).collect())
 }
@@ -110,8 +104,9 @@ pub(crate) async fn all(
     }
 }
 
-/// Returns what extensions, or the one that is named, have installed, and which kinds could not be
-/// listed and why. Revisions and their content are left out, and what others made of these objects.
+/// Returns the objects of all extensions, or of the named one, and the kinds that could not be
+/// listed with the reasons. Without revisions, their content, and objects that others derived from
+/// these.
 pub(crate) async fn of_extensions(
     client: &Client,
     kinds: &[ApiResource],
@@ -133,16 +128,10 @@ pub(crate) async fn of_extensions(
     let (mut found, mut unread) = (Vec::new(), Vec::new());
     for (resource, listed) in listed {
         match listed {
-            Ok(objects) => {
-                let objects = objects.into_iter();
-                let content = |object: &PartialObjectMeta<DynamicObject>| {
-                    object.labels().contains_key(label::REVISION_NAME)
-                };
-                found.extend(
-                    objects
-                        .filter(|it| !content(it))
-                        .map(|object| Managed { resource: resource.clone(), object }),
-                );
+            Ok(mut objects) => {
+                objects.retain(|object| !object.labels().contains_key(label::REVISION_NAME));
+                let managed = |object| Managed { resource: resource.clone(), object };
+                found.extend(objects.into_iter().map(managed));
             }
             // Served, and gone or not to be listed.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => {}

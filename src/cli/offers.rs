@@ -1,7 +1,7 @@
-//! What catalogs offer: those of a cluster, or those named on the command line, for which no cluster is
-//! asked anything.
+//! The packages of catalogs: of those of a cluster, or of those on the command line, which need no
+//! cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use olm_api::keys::label;
-use olm_api::{CatalogFilter, ClusterCatalog, ClusterExtension};
+use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Blob, Content, Summary, schema};
 use olm_core::extension::{KnownCatalog, Policy, Question};
 use olm_core::resolve::{Environment, Options, Selector, UpdatePolicy};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::catalogs::{CatalogFlag, Catalogs};
@@ -28,15 +28,15 @@ use crate::output::one_line;
 /// Most bytes of an icon.
 const MAX_ICON: usize = 1024 * 1024;
 
-/// What to do where no catalog is served.
+/// The hint if no catalog is served.
 pub(crate) const ADD_CATALOG: &str =
     "kubectl olm catalog add operatorhubio quay.io/operatorhubio/catalog:latest";
 
-/// How many letters a name may differ from what was typed to be taken for meant.
+/// The largest edit distance of a suggested name.
 const MAX_DISTANCE: usize = 2;
 
 /// A catalog as the verbs list it.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Listed {
     /// Its name.
@@ -47,7 +47,7 @@ pub(crate) struct Listed {
     pub(crate) image: Option<String>,
     /// Which of several catalogs with a package wins: the one with the higher number.
     pub(crate) priority: i32,
-    /// How many errors and warnings its content has, or `none`; nothing where that is not known.
+    /// The number of errors and warnings of its content, or `none`; nothing if unknown.
     pub(crate) findings: Option<String>,
     /// Digest of the content that is served, without `sha256:`.
     pub(crate) digest: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Listed {
     pub(crate) last_unpacked: Option<Time>,
 }
 
-/// Where packages come from.
+/// The source of packages.
 pub(crate) enum Offers {
     /// The catalogs of a cluster.
     Cluster(Box<Cluster>),
@@ -115,8 +115,7 @@ impl Offers {
             match &catalog.metas {
                 Err(cause) => unread.push((name.clone(), cause.clone())),
                 Ok(metas) => {
-                    let heads = metas.iter().filter(|meta| meta.schema == schema::PACKAGE);
-                    for head in heads {
+                    for head in metas.iter().filter(|meta| meta.schema == schema::PACKAGE) {
                         found.push((name.clone(), serde_json::from_str(&head.json)?));
                     }
                 }
@@ -125,38 +124,26 @@ impl Offers {
         Ok((found, unread))
     }
 
-    /// Returns the priority of each catalog.
-    pub(crate) async fn priorities(&self) -> anyhow::Result<BTreeMap<String, i32>> {
-        Ok(match self {
+    /// Returns the catalogs that a selector selects, each with its priority.
+    pub(crate) async fn selected(
+        &self,
+        selector: &Selector,
+    ) -> anyhow::Result<BTreeMap<String, i32>> {
+        let all: Vec<_> = match self {
             Self::Cluster(cluster) => {
                 let catalogs = cluster.state().await?.catalogs.iter();
-                let of = |it: &ClusterCatalog| (it.name_any(), it.spec.priority);
-                catalogs.map(of).collect()
+                catalogs.map(|it| (it.name_any(), it.spec.priority, it.labels().clone())).collect()
             }
             Self::Named(named) => {
-                named.iter().map(|it| &it.flag).map(|it| (it.name.clone(), it.priority)).collect()
+                let flags = named.iter().map(|it| &it.flag);
+                flags.map(|it| (it.name.clone(), it.priority, BTreeMap::new())).collect()
             }
-        })
-    }
-
-    /// Returns the names of the catalogs that a selector selects.
-    pub(crate) async fn selected(&self, selector: &Selector) -> anyhow::Result<BTreeSet<String>> {
-        let own_label = |name: &str| (label::METADATA_NAME.to_owned(), name.to_owned());
-        Ok(match self {
-            Self::Cluster(cluster) => {
-                let catalogs = cluster.state().await?.catalogs.iter().map(|it| {
-                    let mut labels = it.labels().clone();
-                    labels.extend([own_label(&it.name_any())]);
-                    (it.name_any(), labels)
-                });
-                let selected = catalogs.filter(|(_, labels)| selector.matches(labels));
-                selected.map(|(name, _)| name).collect()
-            }
-            Self::Named(catalogs) => {
-                let names = catalogs.iter().map(|it| &it.flag.name);
-                names.filter(|name| selector.matches(&[own_label(name)].into())).cloned().collect()
-            }
-        })
+        };
+        let wanted = all.into_iter().filter_map(|(name, priority, mut labels)| {
+            labels.insert(label::METADATA_NAME.to_owned(), name.clone());
+            selector.matches(&labels).then_some((name, priority))
+        });
+        Ok(wanted.collect())
     }
 
     /// Sums up a package of a catalog; nothing if it is not there.
@@ -168,8 +155,7 @@ impl Offers {
         let metas = match self {
             Self::Cluster(cluster) => cluster.blobs(catalog, package).await?,
             Self::Named(named) => {
-                let mut named = named.iter();
-                let named = named.find(|it| it.flag.name == catalog);
+                let named = named.iter().find(|it| it.flag.name == catalog);
                 let named = named.with_context(|| format!("no --from is named {catalog:?}"))?;
                 named.of_package(package).map_err(anyhow::Error::msg)?.cloned().collect()
             }

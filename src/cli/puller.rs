@@ -1,4 +1,4 @@
-//! How the plugin pulls images: as other container tools of its user do.
+//! Pulls images with the configuration of the user's other container tools.
 
 use olm_image::auth::Credentials;
 use olm_image::pull::{PullConfig, Puller};

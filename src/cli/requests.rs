@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::output::{Outcome, write_json_line};
+use crate::output::{Ended, Outcome};
 
 /// Answers every line of a file, or of stdin for `-`; blank lines are skipped.
 ///
@@ -17,7 +17,7 @@ pub(crate) async fn answer_lines<T: DeserializeOwned>(
     source: &str,
     out: &mut dyn Write,
     mut answer: impl AsyncFnMut(T) -> Value,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let interactive = source == "-";
     let mut reader: Box<dyn BufRead> = if interactive {
         Box::new(io::stdin().lock())
@@ -43,7 +43,7 @@ pub(crate) async fn answer_lines<T: DeserializeOwned>(
                 json!({"line": number, "error": format!("line {number}: {}", reason(&error))})
             }
         };
-        write_json_line(out, &answer)?;
+        writeln!(out, "{answer}")?;
         // Another program may wait for this answer before it sends the next request.
         if interactive {
             out.flush()?;
@@ -52,7 +52,7 @@ pub(crate) async fn answer_lines<T: DeserializeOwned>(
     Ok(outcome)
 }
 
-/// Returns what is wrong with a line, without the parser's position, which would only confuse.
+/// Returns the error of a line, without the parser's position, which would be confusing.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

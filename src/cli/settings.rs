@@ -1,5 +1,4 @@
-//! What the controller of a cluster decides by: as it publishes it, as a file has it, or, where
-//! neither says it, as without flags.
+//! The settings of a cluster's controller: published by it, read from a file, or else the defaults.
 //!
 //! Source: plugin.md 5.
 
@@ -25,11 +24,11 @@ const DEPLOYMENT: &str = "app.kubernetes.io/part-of=olm,app.kubernetes.io/name=o
 /// An argument that only our Deployments have.
 const OURS: &str = "--components";
 
-/// Where the settings of the controller are.
+/// Flags for the settings of the controller.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SettingsFlags {
-    /// File with the controller's settings, as key settings.yaml of its ConfigMap
-    /// olm-controller-config has them; by default that ConfigMap
+    /// File with the controller's settings, in the format of key settings.yaml of
+    /// its ConfigMap olm-controller-config; by default that ConfigMap
     #[arg(long, value_name = "FILE", help_heading = "Controller")]
     controller_settings: Option<PathBuf>,
     /// Namespace of the controller; by default olmv1-system, else openshift-operator-controller
@@ -37,21 +36,21 @@ pub(crate) struct SettingsFlags {
     system_namespace: Option<String>,
 }
 
-/// What a controller decides by, and whether that is known.
+/// The settings of a controller, and whether they are known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     /// The settings.
     pub(crate) controller: ControllerSettings,
     /// The namespace in which it published them.
     pub(crate) namespace: Option<String>,
-    /// What was assumed because it could not be read, a sentence.
+    /// The assumption about settings that could not be read, a sentence.
     pub(crate) assumed: Option<String>,
     /// Whether the controller of the cluster is upstream's.
     pub(crate) upstream: bool,
 }
 
 impl Settings {
-    /// Says on standard error what stands in the way of an answer that is the controller's.
+    /// Warns on standard error if the answer may differ from the controller's.
     pub(crate) fn say(&self) {
         if let Some(assumed) = &self.assumed {
             output::notice(&format!("note: {assumed}"));
@@ -61,7 +60,7 @@ impl Settings {
         }
         if let Some(other) = other_minor(&self.controller.version) {
             output::notice(&format!(
-                "note: the controller is {other}, the plugin {}: shown is what the plugin's \
+                "note: the controller is {other}, the plugin {}: the output shows what the plugin's \
                  version would do",
                 env!("CARGO_PKG_VERSION")
             ));
@@ -101,7 +100,7 @@ impl SettingsFlags {
             .map_or_else(|| one_line(&error), |refused| format!("{error}: {}", failure(refused)));
         let upstream = refused.is_none() && upstream_runs(client).await;
         let assumed = if upstream {
-            "this cluster runs upstream's controller; shown is what olm-controller would do"
+            "this cluster runs upstream's controller; the output shows what olm-controller would do"
                 .to_owned()
         } else {
             format!(
@@ -113,9 +112,7 @@ impl SettingsFlags {
     }
 
     fn file(&self) -> anyhow::Result<Option<ControllerSettings>> {
-        let Some(path) = &self.controller_settings else {
-            return Ok(None);
-        };
+        let Some(path) = &self.controller_settings else { return Ok(None) };
         let shown = path.display();
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
         let settings = ControllerSettings::from_yaml(&text);
@@ -155,21 +152,18 @@ async fn published_in(client: &Client, namespace: &str) -> anyhow::Result<Option
     let place = format!("ConfigMap {namespace}/{}", name::CONTROLLER_CONFIG);
     let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let found = api.get_opt(name::CONTROLLER_CONFIG).await;
-    let Some(found) = found.with_context(|| format!("reading {place}"))? else {
-        return Ok(None);
-    };
+    let Some(found) = found.with_context(|| format!("reading {place}"))? else { return Ok(None) };
     let data = found.data.unwrap_or_default();
-    let text = data.get(KEY);
-    let text = text.with_context(|| format!("{place} has no key {KEY} yet"))?;
+    let text = data.get(KEY).with_context(|| format!("{place} has no key {KEY} yet"))?;
     let controller = ControllerSettings::from_yaml(text)
         .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
     let namespace = Some(namespace.to_owned());
     Ok(Some(Settings { controller, namespace, ..Settings::default() }))
 }
 
-/// Says whether the controller of the cluster is upstream's, where none of ours has published its
-/// settings: its Deployment has the same labels, and not the argument that ours always have. Whoever
-/// may not list Deployments is not told.
+/// Returns whether the controller of the cluster is upstream's, if none of ours has published its
+/// settings: its Deployment has the same labels, but not an argument that ours always have. Returns
+/// false if the user may not list Deployments.
 async fn upstream_runs(client: &Client) -> bool {
     let params = ListParams::default().labels(DEPLOYMENT);
     let listed = Api::<Deployment>::all(client.clone()).list(&params).await;
@@ -180,15 +174,12 @@ async fn upstream_runs(client: &Client) -> bool {
 fn is_ours(deployment: &Deployment) -> bool {
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let containers = pod.into_iter().flat_map(|pod| &pod.containers);
-    let mut args = containers.flat_map(|it| it.args.iter().flatten());
-    args.any(|arg| arg.starts_with(OURS))
+    containers.flat_map(|it| it.args.iter().flatten()).any(|arg| arg.starts_with(OURS))
 }
 
 /// Returns the version of a controller whose major or minor number is not that of the plugin.
 fn other_minor(version: &str) -> Option<&str> {
-    let minor = |version: &'_ str| -> Vec<String> {
-        version.split('.').take(2).map(str::to_owned).collect()
-    };
-    let differs = !version.is_empty() && minor(version) != minor(env!("CARGO_PKG_VERSION"));
+    let own = env!("CARGO_PKG_VERSION").split('.').take(2);
+    let differs = !version.is_empty() && own.ne(version.split('.').take(2));
     differs.then_some(version)
 }

@@ -1,4 +1,4 @@
-//! What an argument means that may be a bundle, a package or an extension.
+//! Arguments that can be a bundle, a package or an extension.
 //!
 //! Source: plugin.md 1.2.
 
@@ -14,7 +14,7 @@ use olm_api::conditions::status;
 use olm_api::keys::annotation;
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::{Bundle, Files};
-use olm_core::error::{Chain, plain, quote};
+use olm_core::error::{Chain, plain, plain_lines, quote};
 use olm_core::extension::{ValidExtension, recorded_issuer, supported};
 use olm_core::gate::MinorRelease;
 use olm_core::render::{Additions, CertificateSource};
@@ -31,7 +31,7 @@ use crate::offers::{ADD_CATALOG, Named, Offers, near};
 use crate::output::{Hinted, Outcome, notice, one_line};
 use crate::verb::OnCluster;
 
-/// What an argument means, before anything is looked up on a cluster.
+/// The meaning of an argument, before any lookup on a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A directory, or the reference of an image.
@@ -79,7 +79,7 @@ impl Target {
     }
 }
 
-/// Where packages and extensions are looked up.
+/// Flags for the lookup of packages and extensions.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Lookup {
     /// Use this catalog instead of the cluster: a directory or file of blobs, a catalog image, or
@@ -91,7 +91,7 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// Says whether catalogs are named, so that no cluster is asked.
+    /// Returns whether catalogs are named, so that no cluster is asked.
     pub(crate) fn is_offline(&self) -> bool {
         !self.catalogs.is_empty()
     }
@@ -101,18 +101,13 @@ impl Lookup {
         Target::of(text, self.is_offline())
     }
 
-    /// Says whether a cluster has to be asked what a target is.
+    /// Returns whether a cluster is needed to interpret a target.
     pub(crate) fn asks_cluster(&self, target: &Target) -> bool {
         match target {
             Target::Bundle(_) => false,
             Target::Package(_) => !self.is_offline(),
             Target::Extension(_) | Target::Word(_) => true,
         }
-    }
-
-    /// Connects to the cluster.
-    pub(crate) async fn cluster(&self, global: &Global) -> anyhow::Result<Cluster> {
-        self.on.connect(global).await
     }
 
     /// Connects to the cluster if one of the targets is looked up there.
@@ -122,7 +117,7 @@ impl Lookup {
         global: &Global,
     ) -> anyhow::Result<Option<Cluster>> {
         if targets.iter().any(|target| self.asks_cluster(target)) {
-            return self.cluster(global).await.map(Some);
+            return self.on.connect(global).await.map(Some);
         }
         self.on.settings.refuse("an extension or a package of a cluster is named")?;
         Ok(None)
@@ -142,23 +137,23 @@ impl Lookup {
         catalogs
     }
 
-    /// Returns what is offered: by the named catalogs, else by those of the cluster.
+    /// Returns the offers of the named catalogs, otherwise of those of the cluster.
     pub(crate) async fn offers(&self, global: &Global) -> anyhow::Result<Offers> {
         if self.is_offline() {
             self.on.settings.refuse("no --from is given")?;
             return Ok(Offers::Named(Arc::new(self.named().await)));
         }
-        Ok(Offers::Cluster(Box::new(self.cluster(global).await?)))
+        Ok(Offers::Cluster(Box::new(self.on.connect(global).await?)))
     }
 }
 
 /// A bundle and where it came from.
 pub(crate) struct Source {
-    /// What a person calls it.
+    /// The name for users.
     pub(crate) called: String,
     /// The bundle.
     pub(crate) bundle: Bundle,
-    /// What it was read from.
+    /// The files that it was read from.
     pub(crate) files: Files,
     /// Its image; empty for a directory.
     pub(crate) image: String,
@@ -166,22 +161,21 @@ pub(crate) struct Source {
 
 impl Source {
     async fn new(called: String, image: String, files: Files) -> anyhow::Result<Self> {
-        let bundle = parse(files.clone()).await;
-        let bundle = bundle.with_context(|| called.clone())?;
+        let bundle = parse(files.clone()).await.with_context(|| called.clone())?;
         Ok(Self { called, bundle, files, image })
     }
 }
 
-/// What an extension says about its bundles.
+/// Settings of an extension for its bundles.
 pub(crate) struct Installation {
     pub(crate) name: String,
     pub(crate) namespace: String,
     /// As whom it is installed, if that is known.
     pub(crate) account: Option<Account>,
     pub(crate) inline: Option<Value>,
-    /// Who issues the certificates of its webhooks, if that is recorded.
+    /// The issuer of the certificates of its webhooks, if recorded.
     pub(crate) certificates: Option<CertificateSource>,
-    /// What is added to its bundles.
+    /// The additions to its bundles.
     pub(crate) additions: Additions,
     /// Which of its bundles is installed, by name.
     pub(crate) installed: Option<String>,
@@ -235,9 +229,7 @@ pub(crate) async fn load(
                 add_extension(&mut loaded, cluster, &extension, upgrade).await?;
             }
             (Target::Word(word), Some(cluster)) => match cluster.find_extension(word).await? {
-                Some(extension) => {
-                    add_extension(&mut loaded, cluster, &extension, upgrade).await?;
-                }
+                Some(found) => add_extension(&mut loaded, cluster, &found, upgrade).await?,
                 None => add_package(&mut loaded, cluster, (word, true)).await?,
             },
             (Target::Package(wanted), Some(cluster)) => {
@@ -258,8 +250,7 @@ async fn add_package(
 ) -> anyhow::Result<()> {
     let found = chosen(&cluster.offers(filter(wanted)).await?);
     let found = or_near(found, (wanted, is_word), cluster).await?;
-    let called = format!("{} ({})", found.name, found.image);
-    loaded.add(called, &found.image).await
+    loaded.add(format!("{} ({})", found.name, found.image), &found.image).await
 }
 
 /// Reads `PACKAGE[@RANGE]`.
@@ -271,8 +262,8 @@ pub(crate) fn filter(wanted: &str) -> CatalogFilter {
     CatalogFilter { package_name: package.to_owned(), version, ..CatalogFilter::default() }
 }
 
-/// Where no catalog of the cluster has a package, says so instead of why nothing is chosen, with what
-/// may be meant; `is_word` where it might have been something else than a package.
+/// If no catalog of the cluster has a package, replaces the error by one with suggestions;
+/// `is_word` if the argument could be something other than a package.
 pub(crate) async fn or_near(
     found: anyhow::Result<Chosen>,
     (wanted, is_word): (&str, bool),
@@ -298,8 +289,8 @@ pub(crate) async fn or_near(
     Err(Hinted { text, hint, outcome }.into())
 }
 
-/// Returns what may help where no catalog has a package: the name of another, what catalogs lack that
-/// could not be read, or a first catalog.
+/// Returns a hint if no catalog has a package: a similar name, unread catalogs, or adding a first
+/// catalog.
 fn hint(package: &str, packages: &Packages, unread: &[(String, String)]) -> Option<String> {
     if let Some((name, catalog)) = near(package, packages).first() {
         let (name, catalog) = (quote(name), quote(catalog));
@@ -385,49 +376,38 @@ pub(crate) struct Chosen {
 
 /// Returns the bundle that an extension would get.
 pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
-    let catalogs = snapshot.catalogs();
-    let question = &snapshot.question;
-    let options = &snapshot.options;
-    let environment = question.environment(&catalogs, options, &snapshot.environment);
-    let resolution = question.resolve(&catalogs, &environment, options);
-    match resolution.result {
-        Ok(selected) => {
-            let package = &question.filter.package_name;
-            let record = BundleRecord::selected(&selected, package, options.release_support);
-            let mut catalogs = catalogs.iter();
-            let catalog = catalogs.find(|catalog| catalog.name == selected.catalog);
-            let index = catalog.and_then(|catalog| catalog.content?.package(package)?.ok());
-            let wanted = &question.filter.channels;
-            let channel = index.and_then(|index| {
-                let having = index.entries_of(&record.name).map(|(channel, _)| channel);
-                let followed =
-                    having.filter(|name| wanted.is_empty() || wanted.iter().any(|one| one == name));
-                followed.max_by_key(|name| (*name == index.default_channel, natural(name)))
-            });
-            Ok(Chosen {
-                channel: channel.map(str::to_owned),
-                name: record.name.clone(),
-                version: record.version.clone(),
-                image: selected.bundle.image.clone(),
-                catalog: selected.catalog.to_owned(),
-                record,
-            })
-        }
-        Err(error) => bail!("{}", Chain(&error)),
-    }
+    let (catalogs, question) = (snapshot.catalogs(), &snapshot.question);
+    let selected = snapshot.resolve(&catalogs).result;
+    let selected = selected.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+    let package = &question.filter.package_name;
+    let record = BundleRecord::selected(&selected, package, snapshot.options.release_support);
+    let catalog = catalogs.iter().find(|catalog| catalog.name == selected.catalog);
+    let index = catalog.and_then(|catalog| catalog.content?.package(package)?.ok());
+    let wanted = &question.filter.channels;
+    let channel = index.and_then(|index| {
+        let having = index.entries_of(&record.name).map(|(channel, _)| channel);
+        let followed =
+            having.filter(|name| wanted.is_empty() || wanted.iter().any(|one| one == name));
+        followed.max_by_key(|name| (*name == index.default_channel, natural(name)))
+    });
+    Ok(Chosen {
+        channel: channel.map(str::to_owned),
+        name: record.name.clone(),
+        version: record.version.clone(),
+        image: selected.bundle.image.clone(),
+        catalog: selected.catalog.to_owned(),
+        record,
+    })
 }
 
-/// Says, and returns, what the catalog calls deprecated of the bundle that an extension would get, and
-/// that it is not supported, any more or on this platform, which is asked for only where it counts.
+/// Prints and returns the deprecations of the bundle that an extension would get, and whether its
+/// support has ended or excludes this platform, which is read only if needed.
 pub(crate) async fn warn_of_deprecation(
     snapshot: &ExtensionSnapshot,
     platform: impl Future<Output = Option<MinorRelease>>,
 ) -> Vec<String> {
     let catalogs = snapshot.catalogs();
-    let (question, options) = (&snapshot.question, &snapshot.options);
-    let environment = question.environment(&catalogs, options, &snapshot.environment);
-    let resolution = question.resolve(&catalogs, &environment, options);
-    let Ok(selected) = &resolution.result else { return Vec::new() };
+    let Ok(selected) = snapshot.resolve(&catalogs).result else { return Vec::new() };
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
     let platform = match selected.lifecycle {
         Some(lifecycle) if !lifecycle.platform_compatibility.is_empty() => platform.await,
@@ -436,11 +416,9 @@ pub(crate) async fn warn_of_deprecation(
     let support = selected.lifecycle.and_then(|it| supported(it, today, platform));
     let over = support.filter(|found| found.status == status::FALSE);
     let over = over.map(|found| format!("{}: {}", selected.bundle.name, found.message));
-    let deprecated = |(what, message): (String, &str)| {
-        let lines: Vec<_> = message.lines().map(plain).filter(|line| !line.is_empty()).collect();
-        format!("{what} is deprecated: {}", lines.join("\n  "))
-    };
-    let found = selected.deprecations(&question.filter).into_iter().map(deprecated);
+    let deprecated =
+        |(what, message): (String, &str)| format!("{what} is deprecated: {}", plain_lines(message));
+    let found = selected.deprecations(&snapshot.question.filter).into_iter().map(deprecated);
     let found: Vec<_> = found.chain(over.as_deref().map(plain)).collect();
     for text in &found {
         notice(&format!("warning: {text}"));

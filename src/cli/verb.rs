@@ -1,4 +1,4 @@
-//! What verbs have in common: the cluster that they ask, the question before they write, and the wait
+//! The common part of commands: the cluster, the confirmation before writes, and the wait
 //! afterwards.
 
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::connection::{DryRun, Global};
 use crate::output::{Format, UsageError, Written, agreed, notice, written};
 use crate::settings::SettingsFlags;
 
-/// How catalogs of a cluster are read, and what its controller decides by.
+/// Flags for the catalogs of a cluster and the settings of its controller.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct OnCluster {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(crate) struct OnCluster {
 impl OnCluster {
     /// Connects to the cluster.
     pub(crate) async fn connect(&self, global: &Global) -> anyhow::Result<Cluster> {
-        Cluster::connect(global, &self.access, &self.settings).await
+        Cluster::over(Cluster::client(global).await?, &self.access, &self.settings)
     }
 }
 
@@ -43,7 +43,7 @@ impl InNamespace {
     }
 }
 
-/// Whether a verb that writes stores anything, and what it prints of it.
+/// The dry run and the output of a command that writes.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Rehearsal {
     /// Write nothing: print what would be written; with `server` the API server checks it
@@ -56,21 +56,30 @@ pub(crate) struct Rehearsal {
         default_missing_value = "client"
     )]
     dry_run: Option<DryRun>,
-    /// Print only objects: json and yaml instead of writing them, name once they are written
+    /// Print only objects: with json or yaml instead of writing them, with name after writing them
     #[arg(short, long, value_parser = written())]
     pub(crate) output: Option<Format>,
 }
 
 impl Rehearsal {
-    /// Returns how the verb connects.
+    /// Returns the options of the connection.
     pub(crate) fn of(self, global: &Global) -> Global {
         if self.dry_run.is_some() {
-            notice("note: a dry run, nothing is stored");
+            notice("note: dry run, nothing is written");
         }
         Global { dry_run: self.effective(), ..global.clone() }
     }
 
-    /// Returns how far the verb goes: what is printed instead of being written is not stored.
+    /// Returns the options of the connection, and the output of the verb.
+    pub(crate) fn begin<'a>(
+        self,
+        global: &Global,
+        out: &'a mut dyn Write,
+    ) -> (Global, Written<'a>) {
+        (self.of(global), self.written(out))
+    }
+
+    /// Returns the dry run: objects that are printed are not stored.
     fn effective(self) -> Option<DryRun> {
         self.dry_run.or(self.document().map(|_| DryRun::Client))
     }
@@ -97,15 +106,11 @@ pub(crate) struct Confirm {
 }
 
 impl Confirm {
-    /// Asks whether to go on, unless `--yes` is given or nothing is stored; without a terminal that is wrong usage, and
-    /// `instead` is what to do then.
-    pub(crate) fn agreed(self, question: &str, instead: &str) -> anyhow::Result<bool> {
+    /// Asks whether to go on, unless `--yes` is given or nothing is stored; a no is an error that ends the verb. Without
+    /// a terminal that is wrong usage, and `instead` is what to do then.
+    pub(crate) fn agreed(self, question: &str, instead: &str) -> anyhow::Result<()> {
         let unasked = self.yes || self.rehearsal.effective().is_some();
-        let agreed = unasked || agreed(question, instead)?;
-        if !agreed {
-            notice("nothing is changed");
-        }
-        Ok(agreed)
+        if unasked { Ok(()) } else { agreed(question, instead) }
     }
 }
 
@@ -121,7 +126,7 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Says whether there is something to wait for.
+    /// Returns whether there is something to wait for.
     pub(crate) fn is_wanted(self, global: &Global) -> bool {
         !self.no_wait && global.dry_run.is_none()
     }

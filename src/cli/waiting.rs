@@ -9,17 +9,16 @@ use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_api::conditions::{status, types};
 use olm_core::extension::holds::holder;
-use olm_core::status::find;
 use tokio::time::Instant;
 
 use crate::limit::patiently;
-use crate::output::{Outcome, notice};
+use crate::output::{Ended, Outcome, notice};
 
 /// Told until the controller has acted on a change.
 const WAITING: &str = "waiting for the controller";
-/// How often something is looked at that is waited for.
+/// The interval of checks while waiting.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
-/// How long a hold stands before it is believed: rights that were just given take a moment to count.
+/// The time until a hold is reported: new rights take a moment to become effective.
 const STANDS: Duration = Duration::from_secs(3);
 /// For so long the status that stood before a change of an annotation counts for nothing: unlike one
 /// of the spec it makes no new generation by which its effect could be told.
@@ -33,12 +32,11 @@ pub(crate) async fn ready(
     version: Option<&str>,
     timeout: u64,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let (name, before) = (written.name_any(), progress(written, version));
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut held: Option<Instant> = None;
-    let late = format!("{name} is not ready yet");
-    wait(timeout, &late, async |begun| {
+    wait(timeout, &format!("{name} is not ready yet"), async |begun| {
         let found = patiently(begun, timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == written.metadata.uid) else {
@@ -74,11 +72,11 @@ pub(crate) async fn ready(
     .await
 }
 
-/// What was found of something that is waited for.
+/// The result of a check while waiting.
 pub(crate) enum Look {
     /// It is over.
     Ended(Outcome),
-    /// What is being done, if that is known.
+    /// The current activity, if known.
     Going(Option<String>),
 }
 
@@ -88,7 +86,7 @@ pub(crate) async fn wait(
     timeout: u64,
     late: &str,
     mut look: impl AsyncFnMut(Instant) -> anyhow::Result<Look>,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let (begun, mut told) = (Instant::now(), None);
     loop {
         match look(begun).await? {
@@ -109,7 +107,7 @@ pub(crate) async fn wait(
     }
 }
 
-/// How far an extension is.
+/// The progress of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Progress {
     /// Its installed version.
@@ -118,7 +116,7 @@ enum Progress {
     Stopped(String),
     /// Why nothing more will happen until a person decides, and the command that leads on.
     Held { why: String, command: Option<String> },
-    /// What is being done or waited for.
+    /// The current activity, or the reason of the wait.
     Going(String),
 }
 
@@ -133,13 +131,11 @@ fn since(before: &Progress, now: Progress, elapsed: Duration) -> Progress {
 
 fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
     let generation = extension.metadata.generation;
-    let seen = extension.status.as_ref();
     let condition = |type_| {
-        let found = seen.and_then(|status| find(&status.conditions, type_))?;
+        let found = extension.condition(type_)?;
         (found.observed_generation == generation).then_some(found)
     };
-    let installed = seen.and_then(|status| status.install.as_ref());
-    let installed = installed.map(|install| install.bundle.version.as_str());
+    let installed = extension.installed().map(|it| it.version.as_str());
     let ready = condition(types::READY);
     let is_there = version.is_none_or(|version| installed == Some(version));
     if let (Some(ready), Some(installed), true) = (ready, installed, is_there)

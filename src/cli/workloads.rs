@@ -1,4 +1,5 @@
-//! What keeps workloads from being ready, from what they and their pods report to the caller.
+//! The reasons why workloads are not ready, from their status and their pods, as far as the caller
+//! may read them.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use crate::managed::failure;
 
-/// Returns what keeps an object from being ready, a reason each; what cannot be read is one, too.
+/// Returns the reasons why an object is not ready; an error of a read is a reason too.
 pub(crate) async fn reasons(client: &Client, live: &Object) -> Vec<String> {
     let (pods, unread) = match pods(client, live).await {
         Ok(pods) => (pods, None),
@@ -33,7 +34,7 @@ async fn refused(client: &Client, live: &Object) -> Option<String> {
     newest.message.as_deref().map(plain)
 }
 
-/// Returns what keeps the workloads of an extension from being ready, a line each.
+/// Returns the reasons why the workloads of an extension are not ready, one per line.
 pub(crate) async fn causes(client: &Client, extension: &str) -> Result<Vec<String>, String> {
     let kinds = [
         ApiResource::erase::<Deployment>(&()),
@@ -60,9 +61,7 @@ pub(crate) async fn causes(client: &Client, extension: &str) -> Result<Vec<Strin
 
 /// Lists pods of an object, if it is a workload.
 async fn pods(client: &Client, live: &Object) -> Result<Vec<Object>, String> {
-    let Some(selector) = pod_selector(live) else {
-        return Ok(Vec::new());
-    };
+    let Some(selector) = pod_selector(live) else { return Ok(Vec::new()) };
     let kind = ApiResource::erase::<Pod>(&());
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), live.namespace(), &kind);
     let params = ListParams::default().labels(&selector).limit(MAX_PODS);
@@ -71,7 +70,7 @@ async fn pods(client: &Client, live: &Object) -> Result<Vec<Object>, String> {
 }
 
 /// Returns listed objects with their kind, which stands in the list only.
-fn objects(listed: Vec<DynamicObject>, kind: &ApiResource) -> Vec<Object> {
+pub(crate) fn objects(listed: Vec<DynamicObject>, kind: &ApiResource) -> Vec<Object> {
     let objects = listed.into_iter().filter_map(|object| {
         let mut object = Object::from_value(serde_json::to_value(object).ok()?)?;
         object.0.insert("apiVersion".to_owned(), json!(kind.api_version));

@@ -47,16 +47,16 @@ pub type Secrets = BTreeMap<(String, String), Result<Secret, kube::Error>>;
 pub struct RefError {
     /// Name of the phase.
     pub phase: String,
-    /// What is wrong.
+    /// The cause.
     pub cause: RefCause,
 }
 
 /// Why content in a Secret cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefCause {
-    /// It is not there, or is not what a revision stores: asking again changes nothing.
+    /// It does not exist, or is not the content of a revision: a retry does not help.
     Lost(String),
-    /// The Secret could not be read; it may well be there.
+    /// The Secret could not be read, but may exist.
     Unread(String),
 }
 
@@ -94,7 +94,8 @@ pub async fn content(
 /// Reads every Secret a revision refers to.
 ///
 /// Secrets of the controller's namespace are read with `own`; those of others with `account`, the
-/// client of the revision's identity, so that nobody learns through us what they may not read.
+/// client of the revision's identity, so that nobody can use the controller to read what they may
+/// not read.
 pub async fn read_secrets(
     own: &Client,
     account: &Client,

@@ -76,7 +76,7 @@ pub async fn leaving(
     Ok(leaving)
 }
 
-/// Judges the first objects of a CRD by the one that is to follow.
+/// Validates the first objects of a CRD against the CRD that will replace it.
 pub async fn judged(client: &Client, (old, new): (&Value, &Object), most: usize) -> Evidence {
     match objects_of(client, old, most).await {
         Ok((version, count, objects)) => evidence((old, new), &version, count, &objects),
@@ -91,7 +91,7 @@ async fn objects_of(
     crd: &Value,
     most: usize,
 ) -> Result<(String, u64, Vec<Object>), String> {
-    let Resource { group, version, plural, .. } = Resource::of(crd)?;
+    let Resource { group, version, plural, .. } = Resource::of(&crd["spec"])?;
     let mut found = Vec::new();
     let mut page = String::new();
     loop {

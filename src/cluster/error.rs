@@ -16,7 +16,7 @@ impl fmt::Display for ApiError {
 }
 
 impl std::error::Error for ApiError {
-    /// Returns what kept a request from being answered, where [`message`] does not say it.
+    /// Returns why a request got no response, if [`message`] does not contain it.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
             kube::Error::Api(_) | kube::Error::Service(_) | kube::Error::HyperError(_) => None,
@@ -38,7 +38,7 @@ impl ApiError {
     }
 }
 
-/// Returns what the API server said, or why it said nothing.
+/// Returns the message of the API server, or why there is none.
 pub fn message(err: &kube::Error) -> String {
     match err {
         kube::Error::Api(status) if status.message.is_empty() => {

@@ -16,8 +16,8 @@ pub use content::{
     resolve, stored_object,
 };
 pub use crds::{CRDS, Unread, crds, empty, judged, leaving};
-pub use discovery::{built_in_kinds, classic_providers, installed, kinds};
+pub use discovery::{built_in_kinds, classic_providers, installed, kinds, left_version};
 pub use error::{ApiError, code, message};
-pub use platform::{operator_condition, proxies, requires_approval};
-pub use request::join_bounded;
+pub use platform::{copied_pull_secrets, operator_condition, proxies, requires_approval};
+pub use request::{get, join_bounded, read};
 pub use reviews::reviews;

@@ -1,8 +1,12 @@
-//! What of the cluster decides about a step: OpenShift's proxies, OperatorConditions, the label of the
-//! install namespace.
+//! State of the cluster that affects a step: OpenShift's proxies, OperatorConditions, the label of
+//! the install namespace, pull secrets of the controller's namespace.
 
-use k8s_openapi::api::core::v1::Namespace;
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::api::ListParams;
 use kube::{Api, Client};
+use olm_api::keys::label;
 use olm_core::extension;
 use olm_core::render::{OPERATOR_CONDITION_API, OPERATOR_CONDITIONS};
 use serde_json::Value;
@@ -29,8 +33,8 @@ pub async fn operator_condition(
     read(client, &path).await
 }
 
-/// Says whether each step of an extension in a namespace has to be approved by its plan: everywhere, or
-/// by the label of the namespace.
+/// Returns whether each step of an extension in a namespace requires approval of its plan:
+/// everywhere, or because of the label of the namespace.
 pub async fn requires_approval(
     client: &Client,
     everywhere: bool,
@@ -42,4 +46,18 @@ pub async fn requires_approval(
     let found = Api::<Namespace>::all(client.clone()).get_metadata_opt(namespace).await?;
     let labels = found.as_ref().and_then(|namespace| namespace.metadata.labels.as_ref());
     Ok(extension::requires_approval(everywhere, labels))
+}
+
+/// Returns which of these Secrets the controller copies for the pods of operators: those that are
+/// labelled for it in its namespace.
+pub async fn copied_pull_secrets(
+    client: &Client,
+    namespace: &str,
+    names: &BTreeSet<String>,
+) -> Result<BTreeSet<String>, kube::Error> {
+    let labelled = ListParams::default().labels(&format!("{}=true", label::OPERATOR_PULL_SECRET));
+    let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
+    let found = secrets.list_metadata(&labelled).await?.items.into_iter();
+    let found = found.filter_map(|secret| secret.metadata.name);
+    Ok(found.filter(|name| names.contains(name)).collect())
 }

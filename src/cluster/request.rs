@@ -18,13 +18,13 @@ pub async fn join_bounded<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
 }
 
 /// Reads what is at a path.
-pub(super) async fn get(client: &Client, path: &str) -> Result<Value, kube::Error> {
+pub async fn get(client: &Client, path: &str) -> Result<Value, kube::Error> {
     let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
     client.request(request).await
 }
 
 /// Reads what is at a path, if it is there.
-pub(super) async fn read(client: &Client, path: &str) -> Result<Option<Value>, kube::Error> {
+pub async fn read(client: &Client, path: &str) -> Result<Option<Value>, kube::Error> {
     match get(client, path).await {
         Ok(found) => Ok(Some(found)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),

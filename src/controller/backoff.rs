@@ -4,10 +4,9 @@
 //! is the key of a failing object, what comes out is how long to wait; which failures are retried
 //! at all is decided elsewhere, by [`olm_core::error::Classify`].
 
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::by_key::ByKey;
 
 /// First delay after a failure of a ClusterExtension or a ClusterObjectSet (decision 7).
 pub const FIRST_DELAY_EXTENSION: Duration = Duration::from_millis(5);
@@ -19,7 +18,7 @@ const FIRST_DELAY_WATCH: Duration = Duration::from_secs(1);
 const MAX_DELAY_WATCH: Duration = Duration::from_secs(8);
 /// No delay is longer than this, jitter aside (decision 7).
 pub const MAX_DELAY: Duration = Duration::from_mins(5);
-/// How often a settled or terminally failed object is looked at again, jitter aside.
+/// The interval of reconciles of a settled or terminally failed object, without jitter.
 pub const RESYNC: Duration = Duration::from_hours(10);
 
 /// Part of a delay that is added at random, so that objects failing together drift apart.
@@ -27,30 +26,30 @@ const JITTER: f64 = 0.1;
 
 /// Delays that double with every failure of the same object, up to a cap, with 10 % jitter.
 #[derive(Debug)]
-pub struct Backoff<K> {
+pub struct Backoff {
     first: Duration,
     cap: Duration,
-    failures: Mutex<HashMap<K, u32>>,
+    failures: ByKey<u32>,
 }
 
-impl<K: Eq + Hash> Backoff<K> {
+impl Backoff {
     /// Returns a backoff whose first delay is `first` and whose longest is `cap`.
     pub fn new(first: Duration, cap: Duration) -> Self {
-        Self { first, cap, failures: Mutex::new(HashMap::new()) }
+        Self { first, cap, failures: ByKey::default() }
     }
 
     /// Counts a failure of `key` and returns how long to wait before the next attempt.
     ///
     /// The result lies between the doubled delay and 10 % above it.
-    pub fn next(&self, key: K) -> Duration {
+    pub fn next(&self, key: &str) -> Duration {
         self.next_within(key, self.cap)
     }
 
     /// Like [`Backoff::next`], with the delay before jitter held at or below `limit`.
-    pub fn next_within(&self, key: K, limit: Duration) -> Duration {
+    pub fn next_within(&self, key: &str, limit: Duration) -> Duration {
         let failures = {
-            let mut counts = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = counts.entry(key).or_insert(0);
+            let mut counts = self.failures.lock();
+            let count = counts.entry(key.to_owned()).or_default();
             *count = count.saturating_add(1);
             *count
         };
@@ -58,8 +57,8 @@ impl<K: Eq + Hash> Backoff<K> {
     }
 
     /// Forgets the failures of `key`: its next delay is the first one again.
-    pub fn forget(&self, key: &K) {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    pub fn forget(&self, key: &str) {
+        self.failures.put(key, None);
     }
 }
 
@@ -129,7 +128,7 @@ mod tests {
         }
         assert!(backoff.next("a") >= Duration::from_secs(32));
         assert!(backoff.next("b") < Duration::from_secs(2));
-        backoff.forget(&"a");
+        backoff.forget("a");
         assert!(backoff.next("a") < Duration::from_secs(2));
     }
 
@@ -137,7 +136,7 @@ mod tests {
     fn limit_holds_before_jitter() {
         let backoff = Backoff::new(Duration::from_secs(1), MAX_DELAY);
         for _ in 0..20 {
-            let got = backoff.next_within((), Duration::from_secs(10));
+            let got = backoff.next_within("a", Duration::from_secs(10));
             assert!(got <= Duration::from_secs(11));
         }
     }

@@ -7,21 +7,24 @@
 use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use olm_core::rbac::Permission;
 use olm_core::rights::UPSTREAMS_DEPRECATION;
 use tokio::time::Instant;
 
-use crate::cluster::Sentence;
+use crate::account;
+use crate::cluster::{Sentence, code};
 use crate::rights::may;
 use crate::telemetry::Metrics;
 
-/// How often it is asked whether the excess is gone.
+/// The interval of checks whether the excess is gone.
 const ASK: Duration = Duration::from_secs(5);
-/// How often it is said again why nothing is done.
+/// The number of refusals of the question itself that count for nothing. An API server that starts
+/// refuses everything until it has read its roles, to whoever may do everything, too.
+const REFUSALS: u32 = 3;
+/// The interval of repeated messages about the excess.
 const SAY: Duration = Duration::from_mins(1);
 /// The role that upstream bound.
 const EVERYTHING: &str = "cluster-admin";
@@ -34,9 +37,9 @@ const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// Waits until the API server says that this process may not do everything.
 pub async fn gone(client: Client, metrics: Metrics) {
-    let mut said: Option<Instant> = None;
+    let (mut said, mut refused) = (None::<Instant>, 0);
     loop {
-        match may_everything(&client).await {
+        match may_everything(&client, &mut refused).await {
             Ok(false) => {
                 metrics.excessive_rights(false);
                 if said.is_some() {
@@ -77,28 +80,25 @@ pub async fn warn_of_leftovers(client: Client) {
     }
 }
 
-async fn may_everything(client: &Client) -> Result<bool, kube::Error> {
-    match may(client, "", &Permission::on("*", "*", "*", None)).await {
-        Ok(answer) => Ok(answer),
-        // Who may do everything may ask as well.
-        Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
-        Err(error) => Err(error),
+/// Asks whether this process may do everything; `refused` counts how often it may not even ask.
+async fn may_everything(client: &Client, refused: &mut u32) -> Result<bool, kube::Error> {
+    let answer = may(client, "", &Permission::on("*", "*", "*", None)).await;
+    if answer.as_ref().is_err_and(|error| code(error) == 403) {
+        *refused += 1;
+        if *refused > REFUSALS {
+            return Ok(false);
+        }
     }
+    answer
 }
 
-/// Says how to take the excess away.
+/// Returns the advice for removing the excess.
 async fn advice(client: &Client) -> String {
-    let asked = Api::<SelfSubjectReview>::all(client.clone())
-        .create(&PostParams::default(), &SelfSubjectReview::default())
-        .await;
-    let user = asked.ok().and_then(|answer| {
-        let info = answer.status?.user_info?;
-        info.username
-    });
+    let user = account::user(client).await.unwrap_or_default();
     let bindings =
         Api::<ClusterRoleBinding>::all(client.clone()).list(&ListParams::default()).await;
     let bindings = bindings.map(|list| list.items).unwrap_or_default();
-    remedy(user.as_deref().unwrap_or_default(), &bindings)
+    remedy(&user, &bindings)
 }
 
 /// Returns the command that removes the bindings of `user`, as far as they can be told.
@@ -106,7 +106,7 @@ fn remedy(user: &str, bindings: &[ClusterRoleBinding]) -> String {
     if !user.is_empty() && !user.starts_with(ACCOUNT_PREFIX) {
         return format!(
             "it runs as {user:?}; run it as its own service account, or pass \
-             --allow-excessive-rights on a cluster that may break"
+             --allow-excessive-rights on a test cluster"
         );
     }
     let found: Vec<String> = bindings
@@ -123,7 +123,7 @@ fn remedy(user: &str, bindings: &[ClusterRoleBinding]) -> String {
     format!("kubectl delete clusterrolebinding {names}{origin}")
 }
 
-/// Says whether a subject is the user alone. Groups are not looked at: others are in them too.
+/// Returns whether a subject is the user alone. Groups are not looked at: others are in them too.
 fn is_user(subject: &Subject, user: &str) -> bool {
     let name = &subject.name;
     match subject.kind.as_str() {
@@ -138,9 +138,44 @@ fn is_user(subject: &Subject, user: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use http::{Request, Response, StatusCode};
+    use kube::client::Body;
+    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
+
+    // ours: an API server that has just started knows no roles
+    #[rstest]
+    #[case::until_its_roles_are_read(REFUSALS, Some(true))]
+    #[case::for_good(u32::MAX, Some(false))]
+    #[tokio::test]
+    async fn a_refused_question_counts_once_it_is_refused_again_and_again(
+        #[case] refusals: u32,
+        #[case] want: Option<bool>,
+    ) {
+        let asked = AtomicU32::new(0);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let (code, answer) = if asked.fetch_add(1, Ordering::Relaxed) < refusals {
+                let refusal = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                    "status": "Failure", "message": "no", "reason": "Forbidden", "code": 403});
+                (StatusCode::FORBIDDEN, refusal)
+            } else {
+                (StatusCode::CREATED, json!({"spec": {}, "status": {"allowed": true}}))
+            };
+            let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
+            *response.status_mut() = code;
+            ready(Ok::<_, kube::Error>(response))
+        });
+        let (client, mut refused) = (Client::new(service, "default"), 0);
+        for _ in 0..REFUSALS {
+            assert!(may_everything(&client, &mut refused).await.is_err(), "it is not known yet");
+        }
+        assert_eq!(may_everything(&client, &mut refused).await.ok(), want);
+    }
 
     const USER: &str = "system:serviceaccount:system:manager";
 

@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | content and index of catalogs, compressed forms | disk, `catalog/store` | `--cache-limit` | the catalog or its digest goes; forms with the process too |
 //! | bundle images | disk, `olm_image::bundle` | `--cache-limit` | no revision in use was made of it |
-//! | packages of catalogs, parsed | `fetch` | 512 per catalog | the catalog changes |
+//! | packages of catalogs, parsed | `fetch` | 4,096 and 64 MiB | the catalog changes, or the oldest |
 //! | extensions that are settled: a hash of what the revision was made of, and the issuer of its certificates | `extension/settled.rs` | one per extension | the extension goes |
 //! | rendered contents | `extension/content.rs` | 8 and 64 MiB | the revision has rolled out, or the oldest |
 //! | content of revisions | `revision/kept.rs` | 32 MiB | it rolled out 10 s ago, or its Secrets change |
@@ -34,10 +34,14 @@ pub mod extension;
 pub mod fetch;
 pub mod gate;
 pub mod lease;
+pub mod live;
 pub mod manager;
 pub mod objectset;
+pub mod owned;
 pub mod parts;
+pub mod pull_secrets;
 pub mod rbac_watch;
+pub mod recent;
 pub mod reconcile;
 pub mod resources;
 pub mod revision;

@@ -33,7 +33,7 @@ struct CommandLine {
     args: Args,
 }
 
-/// What to do instead of running.
+/// Tasks other than running.
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Print the version of this build
@@ -57,23 +57,20 @@ fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = %Sentence(&*error), "the controller ends");
+            tracing::error!(error = %Sentence(&*error), "the controller exits");
             ExitCode::FAILURE
         }
     }
 }
 
 fn start(args: Args, program: &str) -> anyhow::Result<()> {
-    let format = match args.log_format {
-        LogFormat::Text => telemetry::LogFormat::Text,
-        LogFormat::Json => telemetry::LogFormat::Json,
-    };
     let level = match args.v {
         0 => "info",
         1..=3 => "info,olm_controller=debug,olm_image=debug",
         _ => "debug,olm_controller=trace,olm_image=trace",
     };
-    telemetry::init_logging(format, level).context("starting the log")?;
+    telemetry::init_logging(args.log_format == LogFormat::Json, level)
+        .context("starting the log")?;
     // A core file, and a debugger of the same user, would show credentials (deploying.md 3.4).
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         tracing::warn!(%error, "a core file may be written");

@@ -1,4 +1,4 @@
-//! What runs in this process, and how it is stopped: first what acts, then what serves.
+//! The parts of this process, and their stop: first the reconcilers, then the servers.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Parts {
     watchdog: Watchdog,
 }
 
-/// How long stopping may take (deploying.md 4.4).
+/// The time limits of stopping (deploying.md 4.4).
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     /// Reconciles under way may take so long to end.
@@ -110,7 +110,7 @@ async fn ended_by(parts: &mut JoinSet<&'static str>, deadline: Instant) {
         }
     }
     if !parts.is_empty() {
-        tracing::warn!(parts = parts.len(), "cut, because they take too long to end");
+        tracing::warn!(parts = parts.len(), "aborted, because they take too long to stop");
     }
 }
 

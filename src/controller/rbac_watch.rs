@@ -1,4 +1,4 @@
-//! What brings back to work who waits for rights: a change of a role or binding of their account.
+//! Wakes objects that wait for rights when a role or binding of their account changes.
 //!
 //! Nothing is watched while nobody waits. Then the four kinds are: of roles the metadata, of
 //! bindings their subjects. A change wakes those whose account a binding names, by itself or by a
@@ -32,10 +32,10 @@ use crate::cluster;
 
 /// Changes within this time wake once.
 const GATHER: Duration = Duration::from_secs(1);
-/// How long is watched on after nobody waits any more.
+/// The time that the watch continues after the last wait.
 const LINGER: Duration = Duration::from_mins(1);
 
-/// Who waits.
+/// An object that waits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Waiter {
     /// The extension of this name.
@@ -44,7 +44,7 @@ pub enum Waiter {
     Revision(String),
 }
 
-/// What somebody waits for.
+/// The awaited change.
 #[derive(Debug, Clone, Default)]
 pub struct Interest {
     /// Accounts that are to get rights.
@@ -56,7 +56,7 @@ pub struct Interest {
 /// Knows who waits for rights, and wakes them.
 pub struct RbacWatch {
     waiting: Mutex<Waiting>,
-    /// How many wait, and a number that grows with each.
+    /// The number of waiting objects, and a counter that grows with each.
     count: watch::Sender<(usize, u64)>,
     extensions: mpsc::UnboundedSender<String>,
     revisions: mpsc::UnboundedSender<String>,
@@ -93,7 +93,7 @@ impl RbacWatch {
     }
 
     /// Has somebody woken by changes that may give what they wait for. Who is new is woken once
-    /// without any: rights may have come between the question and this.
+    /// without any: rights may have changed between the question and this.
     pub fn wait(&self, waiter: Waiter, interest: Interest) {
         let mut waiting = self.waiting();
         if waiting.all.insert(waiter.clone(), interest).is_none() {
@@ -167,8 +167,7 @@ impl RbacWatch {
         let mut waiting = self.waiting();
         let Waiting { all, due } = &mut *waiting;
         let concerned = |subjects: &[Subject], namespace: &str, interest: &Interest| {
-            let mut accounts = interest.accounts.iter();
-            accounts.any(|account| concerns(subjects, namespace, account))
+            interest.accounts.iter().any(|account| concerns(subjects, namespace, account))
         };
         match change {
             Change::Unbound(key) => drop(bindings.remove(&key)),
@@ -194,7 +193,7 @@ impl RbacWatch {
     fn wake(&self) {
         let due = std::mem::take(&mut self.waiting().due);
         for waiter in due {
-            tracing::debug!(?waiter, "rights may have come");
+            tracing::debug!(?waiter, "rights may have changed");
             // Nobody listens when the process ends.
             let _ = match waiter {
                 Waiter::Extension(name) => self.extensions.unbounded_send(name),

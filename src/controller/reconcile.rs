@@ -1,5 +1,5 @@
-//! What the three reconcilers share: how an attempt is logged, limited and counted, when an object
-//! is reconciled again, and how objects of our own kinds and Events about them are written.
+//! The common part of the three reconcilers: logging, time limits and metrics of an attempt, the
+//! next reconcile of an object, and writes of our own kinds and Events.
 //!
 //! Nothing waits for ever: requests end (`cluster::bounded`), the parts of a reconcile have limits
 //! ([`within`]), and what took too long is reported. Unfinished work is looked at again within 30
@@ -9,14 +9,14 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PatchParams};
 use kube::core::DeserializeGuard;
 use kube::core::object::HasStatus;
 use kube::runtime::controller::Action;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource, ResourceExt as _};
 use olm_api::conditions::Reason;
-use olm_api::{ClusterCatalogStatus, ClusterExtensionStatus, ClusterObjectSetStatus};
+use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_core::error::{Chain, Classify, Disposition};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tracing::Instrument as _;
 
 use crate::backoff::{Backoff, MAX_DELAY, RESYNC, resync};
-use crate::cluster::Sentence;
+use crate::cluster::{Sentence, as_manager};
 use crate::telemetry::{Metrics, ReconcileResult};
 use crate::written::Written;
 
@@ -39,7 +39,7 @@ const MAX_AFTER_CONFLICT: Duration = Duration::from_secs(8);
 #[error("reconcile took longer than {} seconds", _0.as_secs())]
 pub struct TooLong(pub Duration);
 
-/// When a reconcile, all its parts together, has taken too long.
+/// The time limit of a whole reconcile.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     at: tokio::time::Instant,
@@ -70,47 +70,31 @@ pub async fn within<T, E: From<TooLong>>(
     Deadline::after(limit).hold(work).await
 }
 
-/// A status that says which generation of its object it is about.
-pub trait AboutGeneration {
-    /// Says that it is about this one.
-    fn observe(&mut self, generation: Option<i64>);
-}
-
-macro_rules! about_generation {
-    ($($status:ty),*) => {$(
-        impl AboutGeneration for $status {
-            fn observe(&mut self, generation: Option<i64>) {
-                self.observed_generation = generation;
-            }
-        }
-    )*};
-}
-
-about_generation!(ClusterCatalogStatus, ClusterExtensionStatus, ClusterObjectSetStatus);
-
 /// Objects of our own kinds: read, finalizers and status to be written.
 pub trait OwnKind:
     Resource<DynamicType = ()>
-    + HasStatus<Status: AboutGeneration + Serialize + PartialEq>
+    + HasStatus<Status: Serialize + PartialEq>
     + Clone
     + Serialize
     + DeserializeOwned
     + std::fmt::Debug
 {
+    /// Has a status say that it is about this generation of its object.
+    fn observe(status: &mut Self::Status, generation: Option<i64>);
 }
 
-impl<K> OwnKind for K where
-    K: Resource<DynamicType = ()>
-        + HasStatus<Status: AboutGeneration + Serialize + PartialEq>
-        + Clone
-        + Serialize
-        + DeserializeOwned
-        + std::fmt::Debug
-{
+macro_rules! own_kind {
+    ($($kind:ty),*) => {$(
+        impl OwnKind for $kind {
+            fn observe(status: &mut Self::Status, generation: Option<i64>) {
+                status.observed_generation = generation;
+            }
+        }
+    )*};
 }
+own_kind!(ClusterCatalog, ClusterExtension, ClusterObjectSet);
 
-/// What a controller of one of our own kinds is: a name, a client, and what it remembers of
-/// attempts.
+/// The controller of one of our own kinds: a name, a client, and the memory of attempts.
 pub struct Reconciler {
     /// Name in logs and metrics.
     controller: &'static str,
@@ -125,9 +109,9 @@ pub struct Reconciler {
 
 /// When objects are reconciled again, by name.
 struct Delays {
-    failures: Backoff<String>,
+    failures: Backoff,
     /// Conflicts fail nothing, and have delays of their own.
-    conflicts: Backoff<String>,
+    conflicts: Backoff,
 }
 
 impl Delays {
@@ -138,23 +122,21 @@ impl Delays {
 
     /// Returns when the object `name` is looked at again after a failure.
     fn after(&self, error: &impl Classify, name: &str) -> Duration {
-        let key = name.to_owned();
         if error.is_conflict() {
-            return self.conflicts.next(key);
+            return self.conflicts.next(name);
         }
-        self.conflicts.forget(&key);
+        self.conflicts.forget(name);
         match error.disposition() {
             Disposition::Terminal(_) => resync(),
             Disposition::Wait(delay) => delay,
-            Disposition::Retry => self.failures.next(key),
-            Disposition::RetryWithin(limit) => self.failures.next_within(key, limit),
+            Disposition::Retry => self.failures.next(name),
+            Disposition::RetryWithin(limit) => self.failures.next_within(name, limit),
         }
     }
 
     fn forget(&self, name: &str) {
-        let key = name.to_owned();
-        self.failures.forget(&key);
-        self.conflicts.forget(&key);
+        self.failures.forget(name);
+        self.conflicts.forget(name);
     }
 }
 
@@ -169,6 +151,8 @@ impl Reconciler {
         first_delay: Duration,
     ) -> Self {
         let reporter = Reporter::from("olm-controller");
+        // The series is there before the first object is.
+        metrics.active(controller, 0);
         Self {
             controller,
             manager,
@@ -203,8 +187,10 @@ impl Reconciler {
         let generation = readable.meta().generation;
         let span = tracing::info_span!("reconcile", controller, name, generation);
         let started = Instant::now();
+        self.metrics.active(controller, 1);
         let ended = work(readable).instrument(span.clone()).await;
         let result = counted(&ended);
+        self.metrics.active(controller, -1);
         self.metrics.reconciled(controller, result, started.elapsed());
         span.in_scope(|| tracing::info!(name, "reconcile ending"));
         ended.map(|next| next.map_or_else(Action::await_change, Action::requeue))
@@ -244,8 +230,7 @@ impl Reconciler {
         mut metadata: Value,
     ) -> Result<K, kube::Error> {
         metadata["resourceVersion"] = object.resource_version().into();
-        let params =
-            PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let params = PatchParams::apply(self.manager);
         Api::<K>::all(self.client.clone())
             .patch(&object.name_any(), &params, &Patch::Merge(json!({"metadata": metadata})))
             .await
@@ -276,8 +261,7 @@ impl Reconciler {
         if finalizers.len() == object.finalizers().len() {
             return Ok(());
         }
-        let patched = self.patch_metadata(object, json!({"finalizers": finalizers}));
-        match patched.await {
+        match self.patch_metadata(object, json!({"finalizers": finalizers})).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             answer => answer.map(drop),
         }
@@ -291,7 +275,7 @@ impl Reconciler {
         mut status: K::Status,
     ) -> Result<Option<K>, kube::Error> {
         // deploying.md 9.3
-        status.observe(object.meta().generation);
+        K::observe(&mut status, object.meta().generation);
         let uid = object.uid().unwrap_or_default();
         if object.status() == Some(&status) && self.written.is_current(&uid, &status) {
             return Ok(None);
@@ -299,8 +283,7 @@ impl Reconciler {
         let mut changed = object.clone();
         *changed.status_mut() = Some(status);
         changed.meta_mut().managed_fields = None;
-        let params =
-            PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
+        let params = as_manager(self.manager);
         self.written.begin(&uid);
         let api = Api::<K>::all(self.client.clone());
         match api.replace_status(&object.name_any(), &params, &changed).await {
@@ -353,8 +336,8 @@ pub fn event(type_: EventType, reason: Reason, mut note: String) -> Event {
     }
 }
 
-/// Returns how the end of a reconcile is counted. What waits for a fixed time has failed as little
-/// as what was asked to come back later.
+/// Returns the metric for the end of a reconcile. A wait for a fixed time is not a failure, like a
+/// requested later reconcile.
 fn counted<E: Classify>(ended: &Result<Option<Duration>, E>) -> ReconcileResult {
     match ended {
         Ok(Some(next)) if *next < RESYNC => ReconcileResult::RequeueAfter,

@@ -1,4 +1,4 @@
-//! What the process takes of its node: open files and threads (deploying.md 5.4).
+//! Resources of the node for this process: open files and threads (deploying.md 5.4).
 
 use std::io;
 use std::thread::available_parallelism;
@@ -29,10 +29,7 @@ pub fn raise_open_files() {
     }
     let usable = getrlimit(Resource::Nofile).current;
     if let Some(usable) = usable.filter(|usable| *usable < FEW_OPEN_FILES) {
-        tracing::warn!(
-            usable,
-            "few files can be open: raise the hard limit of open files (nofile)"
-        );
+        tracing::warn!(usable, "the limit of open files is low: raise the hard limit (nofile)");
     }
 }
 

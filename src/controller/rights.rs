@@ -1,5 +1,5 @@
-//! What the controller's own account may do, asked of the API server and compared with the table
-//! of what it needs.
+//! The rights of the controller's own account, from the API server, compared with the table of
+//! required rights.
 //!
 //! Source: deploying.md 2.8.
 
@@ -14,9 +14,6 @@ use kube::api::{Api, PostParams};
 use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_core::rbac::{Permission, Permissions, lines};
 use olm_core::rights::{Half, Reach, Right, attributes};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 
 use crate::account::held;
@@ -24,42 +21,25 @@ use crate::cluster::Sentence;
 use crate::telemetry::Metrics;
 use crate::version::{OutputFormat, say};
 
-/// How often it is asked again.
+/// The interval of checks.
 const INTERVAL: Duration = Duration::from_hours(1);
 /// The same while something is missing or not known.
 const RETRY: Duration = Duration::from_secs(30);
 /// Questions under way at the same time.
 const AT_ONCE: usize = 4;
 
-/// A right that is missing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RightLabels {
-    resource: String,
-    verb: String,
-}
-
-/// Registers the metric of missing rights.
-pub fn register_metrics(metrics: &Metrics) -> Family<RightLabels, Gauge> {
-    metrics.register(
-        "olm_missing_rights",
-        "Rights that this process needs and does not have",
-        Family::default(),
-    )
-}
-
 /// Asks for each of the `needed` rights, again and again, and says what is missing.
 pub async fn watch(client: Client, needed: Permissions, metrics: Metrics) {
-    let gauge = register_metrics(&metrics);
     let mut known = Permissions::default();
     loop {
         let pause = match missing(&client, &needed).await {
             Ok(missing) => {
-                note(&gauge, &known, &missing);
+                note(&metrics, &known, &missing);
                 known = missing;
                 if known.is_empty() { INTERVAL } else { RETRY }
             }
             Err(error) => {
-                tracing::warn!(error = %Sentence(&error), "what this process may do is not known");
+                tracing::warn!(error = %Sentence(&error), "the rights of this process are not known");
                 RETRY
             }
         };
@@ -67,21 +47,17 @@ pub async fn watch(client: Client, needed: Permissions, metrics: Metrics) {
     }
 }
 
-fn note(gauge: &Family<RightLabels, Gauge>, before: &Permissions, missing: &Permissions) {
+fn note(metrics: &Metrics, before: &Permissions, missing: &Permissions) {
     if missing == before {
         return;
     }
-    gauge.clear();
-    for (_, right) in missing.iter() {
-        let (resource, verb) = match right {
-            Permission::Resource { group, resource, verb, .. } => {
-                let parts = [resource.as_str(), group.as_str()];
-                (parts.join(".").trim_end_matches('.').to_owned(), verb.clone())
-            }
-            Permission::Url { path, verb } => (path.clone(), verb.clone()),
-        };
-        gauge.get_or_create(&RightLabels { resource, verb }).inc();
-    }
+    metrics.missing_rights(missing.iter().map(|(_, right)| match right {
+        Permission::Resource { group, resource, verb, .. } => {
+            let parts = [resource.as_str(), group.as_str()];
+            (parts.join(".").trim_end_matches('.').to_owned(), verb.clone())
+        }
+        Permission::Url { path, verb } => (path.clone(), verb.clone()),
+    }));
     if missing.is_empty() {
         tracing::info!("this process has every right it needs");
     } else {
@@ -94,8 +70,8 @@ fn note(gauge: &Family<RightLabels, Gauge>, before: &Permissions, missing: &Perm
     }
 }
 
-/// Returns what is missing: of what the API server does not list as held, all that it denies. Other
-/// authorizers than RBAC need not list what they allow.
+/// Returns the missing rights: those that the API server neither lists nor allows in a review.
+/// Authorizers other than RBAC need not list the rights that they grant.
 async fn missing(client: &Client, needed: &Permissions) -> Result<Permissions, kube::Error> {
     let held = held(client, needed.namespaces()).await;
     let questions: Vec<_> = needed
@@ -116,7 +92,7 @@ async fn missing(client: &Client, needed: &Permissions) -> Result<Permissions, k
     Ok(missing)
 }
 
-/// Says whether this process has a right, cluster-wide where `namespace` is empty.
+/// Returns whether this process has a right, cluster-wide where `namespace` is empty.
 pub(crate) async fn may(
     client: &Client,
     namespace: &str,

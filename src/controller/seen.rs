@@ -11,7 +11,7 @@ use olm_core::revision::Account;
 
 use crate::cluster::is_complete;
 
-/// What the watches have brought. A clone sees the same.
+/// The objects from the watches; clones share them.
 #[derive(Clone)]
 pub struct Seen {
     pub extensions: Store<DeserializeGuard<ClusterExtension>>,
@@ -19,7 +19,7 @@ pub struct Seen {
     pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
 }
 
-/// Where they put it.
+/// The writers for the watches.
 pub struct SeenWriters {
     pub extensions: Writer<DeserializeGuard<ClusterExtension>>,
     /// Told of every extension that has changed, by its metadata, once it is written.
@@ -29,8 +29,7 @@ pub struct SeenWriters {
 }
 
 impl Seen {
-    /// Returns what is seen, which is nothing yet; where that is put; and the extensions that have
-    /// changed.
+    /// Returns an empty state, its writers, and the extensions that have changed.
     pub fn new() -> (Self, SeenWriters, mpsc::UnboundedReceiver<ObjectMeta>) {
         let (extensions, of_extensions) = reflector::store();
         let (catalogs, of_catalogs) = reflector::store();
@@ -62,11 +61,10 @@ impl Seen {
         }
         let state = self.catalogs.state();
         // A catalog that does not follow its schema must not stop the others.
-        let readable = state.iter().filter_map(|guarded| guarded.0.as_ref().ok());
-        Some(readable.cloned().collect())
+        Some(state.iter().filter_map(|guarded| guarded.0.as_ref().ok()).cloned().collect())
     }
 
-    /// Says whether an account is known to exist. One that is not may have been made just now.
+    /// Returns whether an account is known to exist. One that is not may have been made just now.
     pub async fn has_account(&self, account: &Account) -> bool {
         is_complete(&self.accounts).await;
         let reference = ObjectRef::new(&account.name).within(&account.namespace);

@@ -1,4 +1,4 @@
-//! What the flags say, as decisions take it; and the ConfigMap in which the plugin reads it.
+//! The settings from the flags, and the ConfigMap in which the plugin reads them.
 //!
 //! Source: plugin.md 5.
 
@@ -17,12 +17,12 @@ use strum::IntoEnumIterator as _;
 use crate::args::Args;
 use crate::cluster::Sentence;
 
-/// How often the ConfigMap is compared: somebody may have changed it.
+/// The interval of comparisons of the ConfigMap, which may have been changed.
 const INTERVAL: Duration = Duration::from_hours(1);
 /// The same after a failure.
 const RETRY: Duration = Duration::from_mins(5);
 
-/// Returns what a controller with these flags, and these variables in its environment, decides by.
+/// Returns the settings of a controller with these flags and environment variables.
 pub fn of(args: &Args, variable: impl Fn(&str) -> Option<String>) -> ControllerSettings {
     let gates = FeatureGate::iter().map(|gate| (gate.name().to_owned(), args.is_on(gate)));
     ControllerSettings {
@@ -90,15 +90,11 @@ pub async fn publish(
 /// Writes the ConfigMap unless it has this text already.
 async fn publish_once(client: &Client, namespace: &str, settings: &str) -> Result<(), Error> {
     let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let found = api.get(name::CONTROLLER_CONFIG).await?;
-    let data = found.data.unwrap_or_default();
+    let data = api.get(name::CONTROLLER_CONFIG).await?.data.unwrap_or_default();
     if data.get(KEY).is_some_and(|text| text == settings) {
         return Ok(());
     }
-    let params = PatchParams {
-        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
-        ..PatchParams::default()
-    };
+    let params = PatchParams::apply(manager::OPERATOR_CONTROLLER);
     let patch = Patch::Merge(json!({ "data": { KEY: settings } }));
     api.patch(name::CONTROLLER_CONFIG, &params, &patch).await?;
     tracing::info!(namespace, "settings published");

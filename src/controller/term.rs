@@ -78,8 +78,8 @@ impl Term {
         self.0.until.store(0, Ordering::SeqCst);
     }
 
-    /// Says whether others must long have taken the lease, and this process still believes to hold
-    /// it: whoever renews it stands still.
+    /// Returns whether others must have taken the lease long ago although this process still counts
+    /// as the holder, because its renewal is stuck.
     pub fn is_overdue(&self) -> bool {
         let until = self.0.until.load(Ordering::SeqCst);
         let overdue = Duration::from_millis(until).saturating_add(OVERDUE);
@@ -111,7 +111,7 @@ impl Term {
 }
 
 impl Write {
-    /// Says whether it may still go on.
+    /// Returns whether it may continue.
     pub fn is_allowed(&self) -> bool {
         let until = self.0.0.until.load(Ordering::SeqCst);
         until == FOREVER || (self.0.0.clock)().as_millis() < u128::from(until)

@@ -23,7 +23,7 @@ pub struct VersionArgs {
     pub output: OutputFormat,
 }
 
-/// How an answer is printed.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
     /// Lines

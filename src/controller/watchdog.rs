@@ -15,7 +15,7 @@ use crate::term::Term;
 
 /// A loop that did not come round for so long stands still.
 const MAX_SILENCE: Duration = Duration::from_mins(5);
-/// How often a loop is polled although nothing happened.
+/// The interval of polls of a loop without an event.
 const TICK: Duration = Duration::from_secs(30);
 
 /// Knows when every loop of the process came round last. Clones share it.
@@ -30,7 +30,7 @@ struct Inner {
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
 }
 
-/// When one loop came round last, in milliseconds of the clock.
+/// The last iteration of a loop, in milliseconds of the clock.
 struct Beat {
     name: String,
     last: AtomicU64,
@@ -88,7 +88,7 @@ impl Watchdog {
         leases.push((format!("lease {name}"), term));
     }
 
-    /// Returns what is watched, and whether it goes on.
+    /// Returns the watched loops, and whether each of them is running.
     pub fn checks(&self) -> Vec<(String, bool)> {
         let now = self.now();
         let loops = self.0.loops.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,8 +98,7 @@ impl Watchdog {
             (beat.name.clone(), silence < MAX_SILENCE)
         });
         let leases = self.0.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        let leases = leases.iter();
-        loops.chain(leases.map(|(name, term)| (name.clone(), !term.is_overdue()))).collect()
+        loops.chain(leases.iter().map(|(name, term)| (name.clone(), !term.is_overdue()))).collect()
     }
 
     fn now(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! What this process wrote last into the status of each object.
+//! The status that this process wrote last to each object.
 //!
 //! A reconcile works on a copy that a watch brought, and that may be older than the last write: a
 //! failure that was reported a moment ago is not in it. A status that equals that of the copy would
@@ -15,8 +15,8 @@ use crate::by_key::ByKey;
 pub struct Written(ByKey<Option<u64>>);
 
 impl Written {
-    /// Says whether `status`, which equals that of the copy, is what stands on the cluster as far
-    /// as this process can know.
+    /// Returns whether `status`, which equals that of the cached copy, is the one on the cluster,
+    /// as far as this process knows.
     pub fn is_current(&self, uid: &str, status: &impl Serialize) -> bool {
         let last = self.0.get(uid);
         last.is_none_or(|last| last == Some(hash(status)))

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-/// What is said where the build did not tell.
+/// Value of fields that the build did not set.
 pub const UNKNOWN: &str = "unknown";
 
 /// The kinds of our own that a program of this version understands.

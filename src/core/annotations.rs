@@ -22,42 +22,24 @@ pub enum Carrier {
 
 impl Carrier {
     /// Returns the keys that are supported on objects of the kind.
+    #[rustfmt::skip]
     pub fn understood(self) -> &'static [&'static str] {
         match self {
             Self::Extension => &[
-                policy::ACCEPT_IMAGE,
-                policy::ADOPT,
-                policy::APPROVE,
-                policy::CATALOG_MOVE,
-                policy::CLUSTER_PROXY,
-                policy::CRD_SAFETY_ALLOW,
-                policy::CRD_SAFETY_REASON,
-                policy::CREATE_NAMESPACE,
-                policy::FORCE,
-                policy::ON_FAILURE,
-                policy::OPERATOR_CONDITIONS,
-                policy::PAUSED,
-                policy::PERMISSION_INCREASE,
-                policy::ROLLBACK_TO,
-                policy::UNINSTALL,
-                policy::UPDATE_WINDOW,
-                policy::UPGRADE,
+                policy::ACCEPT_IMAGE, policy::ADOPT, policy::APPROVE, policy::CATALOG_MOVE,
+                policy::CLUSTER_PROXY, policy::CRD_SAFETY_ALLOW, policy::CRD_SAFETY_REASON,
+                policy::CREATE_NAMESPACE, policy::FORCE, policy::ON_FAILURE,
+                policy::OPERATOR_CONDITIONS, policy::PAUSED, policy::PERMISSION_INCREASE,
+                policy::ROLLBACK_TO, policy::UNINSTALL, policy::UPDATE_WINDOW, policy::UPGRADE,
                 policy::USER_ROLES,
             ],
             Self::Catalog => &[
-                policy::ACCEPT_IMAGE,
-                policy::MINIMUM_AGE,
-                policy::PAUSED,
-                policy::PULL_SECRET,
-                policy::QUARANTINE,
-                policy::REFRESH,
+                policy::ACCEPT_IMAGE, policy::MINIMUM_AGE, policy::PAUSED, policy::PULL_SECRET,
+                policy::QUARANTINE, policy::REFRESH,
             ],
             Self::ObjectSet => &[
-                policy::CRD_SAFETY_ALLOW,
-                policy::CRD_SAFETY_REASON,
-                policy::PAUSED,
-                policy::UNINSTALL,
-                policy::WEBHOOK_CERTIFICATES,
+                policy::CRD_SAFETY_ALLOW, policy::CRD_SAFETY_REASON, policy::PAUSED,
+                policy::UNINSTALL, policy::WEBHOOK_CERTIFICATES,
             ],
         }
     }

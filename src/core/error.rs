@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use itertools::Itertools as _;
 use olm_api::conditions::Reason;
 
 /// What a reconciler does after a failure.
@@ -24,13 +25,13 @@ pub enum Disposition {
     Wait(Duration),
 }
 
-/// Says what a failure means for the reconcile that met it.
+/// Decides what follows from a failure of a reconcile.
 pub trait Classify: Error {
     /// Returns what the reconciler does next.
     fn disposition(&self) -> Disposition;
 
-    /// Says whether somebody else wrote the object first: its next version is on the way, and
-    /// nothing is wrong.
+    /// Returns whether another client wrote the object first: its next version will arrive soon,
+    /// and nothing is wrong.
     fn is_conflict(&self) -> bool {
         false
     }
@@ -130,8 +131,24 @@ pub fn printable(character: char) -> char {
 
 /// Returns text on one line, without characters that change what stands around it.
 pub fn plain(text: &str) -> String {
-    let words: Vec<_> = text.split_whitespace().collect();
-    words.join(" ").chars().map(printable).collect()
+    text.split_whitespace().join(" ").chars().map(printable).collect()
+}
+
+/// Returns the lines of a text, all but the first indented, as [`plain`] text; none that are blank.
+pub fn plain_lines(text: &str) -> String {
+    text.lines().map(plain).filter(|line| !line.is_empty()).join("\n  ")
+}
+
+/// Returns the first `most` of some names, and how many more there are.
+///
+/// Example: `a, b and 3 more`.
+pub fn first_of<T: fmt::Display>(names: impl IntoIterator<Item = T>, most: usize) -> String {
+    let mut names = names.into_iter();
+    let first = names.by_ref().take(most).join(", ");
+    match names.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
 
 /// Takes the path off an error of a temporary file.

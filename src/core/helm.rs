@@ -12,6 +12,7 @@ use std::io::{Read as _, Write as _};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use itertools::Itertools as _;
 use olm_api::CollisionProtection;
 use olm_api::keys::{annotation, label};
 use serde::Deserialize;
@@ -43,13 +44,11 @@ const MAX_CHUNK_BYTES: usize = 1_040_384;
 const MAX_CHUNKS: usize = 11;
 /// Most bytes of a release after decompression: rendered bundles take a few.
 const MAX_RELEASE_BYTES: u64 = 64 << 20;
-/// What the release says of its bundle, under the keys that a revision has for it.
+/// The annotations of the release about its bundle, under the keys of a revision.
+#[rustfmt::skip]
 const RECORDED: [&str; 5] = [
-    annotation::BUNDLE_NAME,
-    annotation::PACKAGE_NAME,
-    annotation::BUNDLE_VERSION,
-    annotation::BUNDLE_REFERENCE,
-    annotation::BUNDLE_RELEASE,
+    annotation::BUNDLE_NAME, annotation::PACKAGE_NAME, annotation::BUNDLE_VERSION,
+    annotation::BUNDLE_REFERENCE, annotation::BUNDLE_RELEASE,
 ];
 
 /// Why a release cannot be read.
@@ -57,29 +56,13 @@ const RECORDED: [&str; 5] = [
 pub enum HelmError {
     /// A Secret is not what its type says.
     #[error("Secret {secret}: {what}")]
-    Secret {
-        /// Its name.
-        secret: String,
-        /// What is wrong.
-        what: String,
-    },
-    /// The chunks together are no release.
+    Secret { secret: String, what: String },
+    /// The chunks together are not a release.
     #[error("Helm release in Secret {secret}: {what}")]
-    Release {
-        /// Name of the index Secret.
-        secret: String,
-        /// What is wrong.
-        what: String,
-    },
+    Release { secret: String, what: String },
     /// Its objects make no revision.
     #[error("Helm release in Secret {secret}")]
-    Revision {
-        /// Name of the index Secret.
-        secret: String,
-        /// What is wrong.
-        #[source]
-        cause: RevisionError,
-    },
+    Revision { secret: String, source: RevisionError },
 }
 
 /// A release as its index Secret has it.
@@ -218,7 +201,7 @@ impl Release {
         let secret = self.secret;
         Ok(Desired {
             extension: owner,
-            phases: phases(objects).map_err(|cause| HelmError::Revision { secret, cause })?,
+            phases: phases(objects).map_err(|source| HelmError::Revision { secret, source })?,
             annotations,
             probes: built_in(),
             deadline_minutes: extension.spec.progress_deadline_minutes,
@@ -256,11 +239,10 @@ pub fn secrets(
 ) -> Option<Vec<StoredSecret>> {
     let mut labels = bundle.annotations();
     labels.insert(label::MIGRATED_FROM_CLASSIC.to_owned(), "true".to_owned());
-    let manifest: Vec<String> =
-        objects.iter().map(|object| Value::Object(object.0.clone()).to_string()).collect();
+    let manifest = objects.iter().map(|object| Value::Object(object.0.clone())).join("\n");
     let properties = properties.map(|text| json!({annotation::PROPERTIES: text}));
     let release = json!({
-        "name": extension, "version": 1, "labels": labels, "manifest": manifest.join("\n"),
+        "name": extension, "version": 1, "labels": labels, "manifest": manifest,
         "chart": {"metadata": {"annotations": properties}},
     });
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());

@@ -10,6 +10,8 @@ pub mod crd_safety;
 pub mod error;
 pub mod explain;
 pub mod extension;
+#[cfg(test)]
+mod fixture;
 pub mod gate;
 pub mod go_json;
 pub mod guard;

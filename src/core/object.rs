@@ -82,11 +82,8 @@ impl Object {
     }
 
     fn metadata_text(&self, key: &str) -> &str {
-        self.0
-            .get("metadata")
-            .and_then(|metadata| metadata.get(key))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        let metadata = self.0.get("metadata").and_then(|metadata| metadata.get(key));
+        metadata.and_then(Value::as_str).unwrap_or_default()
     }
 
     /// Returns `apiVersion`, empty when absent.
@@ -138,13 +135,21 @@ impl Object {
 
     /// Returns `metadata`, created empty when it is absent or not an object.
     pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
-        let metadata = self.0.entry("metadata").or_insert(Value::Null);
-        if !metadata.is_object() {
-            *metadata = Value::Object(Map::new());
-        }
-        match metadata {
-            Value::Object(map) => map,
-            _ => unreachable!("metadata was made an object above"),
+        map_in(&mut self.0, "metadata")
+    }
+
+    /// Returns the object with another member, or another value of one.
+    #[must_use]
+    pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Returns its name, behind that of its namespace.
+    pub fn place(&self) -> String {
+        match self.namespace() {
+            "" => self.name().to_owned(),
+            namespace => format!("{namespace}/{}", self.name()),
         }
     }
 
@@ -167,6 +172,69 @@ impl Object {
             Value::Array(items) => items.get(part.parse::<usize>().ok()?),
             _ => None,
         })
+    }
+
+    /// Returns the text at a JSON pointer, empty when there is none.
+    pub fn text_at(&self, pointer: &str) -> &str {
+        self.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Returns the items of the list at a JSON pointer, none when there is no list.
+    pub fn list_at<'a>(&'a self, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+        self.pointer(pointer).into_iter().flat_map(items)
+    }
+
+    /// Says whether it is a `ClusterRole` whose rules the API server collects from others. An
+    /// `aggregationRule` without selectors selects nothing and counts as absent.
+    pub(crate) fn is_aggregated(&self) -> bool {
+        let mut selectors = self.list_at("/aggregationRule/clusterRoleSelectors");
+        self.kind() == "ClusterRole" && selectors.next().is_some()
+    }
+
+    /// Removes the rules of an aggregated `ClusterRole`, which belong to the aggregation controller.
+    pub fn remove_aggregated_rules(&mut self) {
+        if self.is_aggregated() {
+            self.0.remove("rules");
+        }
+    }
+}
+
+/// Returns the items of a list, none of any other value.
+pub fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// Returns whether a value is neither null nor an empty text, list or map.
+pub fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
+    }
+}
+
+/// Takes a map out of the metadata, empty when it is absent or not a map.
+pub(crate) fn take_map(metadata: &mut Map<String, Value>, key: &str) -> Map<String, Value> {
+    match metadata.remove(key) {
+        Some(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+/// Returns the map at a key of another, made empty when it is absent or not a map.
+pub(crate) fn map_in<'a>(
+    owner: &'a mut Map<String, Value>,
+    key: &str,
+) -> &'a mut Map<String, Value> {
+    let value = owner.entry(key).or_insert(Value::Null);
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("the value was made a map above"),
     }
 }
 

@@ -8,6 +8,7 @@ use olm_api::conditions::Reason;
 use serde_json::Value;
 
 use crate::extension::{Answer, Goal, Notice, Question};
+use crate::object::items;
 use crate::revision::BundleRecord;
 use crate::status::Note;
 use crate::version::Version;
@@ -15,16 +16,12 @@ use crate::version::Version;
 /// Holds any update.
 const UPGRADEABLE: &str = "Upgradeable";
 
-/// Why an operator is not updated.
+/// Why an operator does not allow its update.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotUpgradeable {
-    /// What it says is about an earlier state of its OperatorCondition.
+    /// The condition belongs to an earlier generation of its OperatorCondition.
     #[error("the operatorcondition status {type_:?}={status:?} is outdated")]
-    Outdated {
-        /// Type of the condition.
-        type_: String,
-        status: String,
-    },
+    Outdated { type_: String, status: String },
     /// It says no.
     #[error("the operator is not upgradeable: {0}")]
     Says(String),
@@ -41,8 +38,8 @@ impl Question {
         installed.filter(|installed| !installed.is_same_bundle(target))
     }
 
-    /// Says whether exactly one version is asked for: that it is not had is a failure then, and no
-    /// update that is held.
+    /// Returns whether exactly one version is requested: not getting it is then a failure, and not
+    /// a held update.
     pub fn asks_for_one(&self) -> bool {
         let range = self.filter.version.as_deref();
         range.is_some_and(|range| range.parse::<Version>().is_ok())
@@ -92,8 +89,7 @@ fn check(condition: &Value, from: &Version, to: &Version) -> Result<(), NotUpgra
 
 fn judge(condition: &Value, type_: &str) -> Result<(), NotUpgradeable> {
     let of = |list: &str| {
-        let mut entries = condition.pointer(list).and_then(Value::as_array).into_iter().flatten();
-        entries.find(|entry| entry["type"] == type_)
+        condition.pointer(list).and_then(|list| items(list).find(|entry| entry["type"] == type_))
     };
     let says = |entry: &Value| match entry["status"].as_str() {
         Some("False") => {
@@ -120,37 +116,21 @@ fn judge(condition: &Value, type_: &str) -> Result<(), NotUpgradeable> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::rows;
 
     // applying.md j1
-    #[rstest]
-    #[case::absent(json!({}), None)]
-    #[case::yes(json!({"status": {"conditions": [
-        {"type": "Upgradeable", "status": "True", "observedGeneration": 2}]}}), None)]
-    #[case::no(json!({"status": {"conditions": [
-        {"type": "Upgradeable", "status": "False", "message": "busy", "observedGeneration": 2}]}}),
-        Some("the operator is not upgradeable: busy"))]
-    #[case::no_in_the_spec(json!({"spec": {"conditions": [
-        {"type": "Upgradeable", "status": "False", "message": "busy"}]}}),
-        Some("the operator is not upgradeable: busy"))]
-    #[case::stale(json!({"status": {"conditions": [
-        {"type": "Upgradeable", "status": "True", "observedGeneration": 1}]}}),
-        Some("the operatorcondition status \"Upgradeable\"=\"True\" is outdated"))]
-    #[case::overridden(json!({"spec": {"overrides": [{"type": "Upgradeable", "status": "True"}]},
-        "status": {"conditions": [
-            {"type": "Upgradeable", "status": "False", "observedGeneration": 2}]}}), None)]
-    #[case::another_step(json!({"spec": {"conditions": [
-        {"type": "MajorUpgradeable", "status": "False", "message": "data"}]}}), None)]
-    #[case::this_step(json!({"spec": {"conditions": [
-        {"type": "MinorUpgradeable", "status": "False", "message": "data"}]}}),
-        Some("the operator is not upgradeable: data"))]
-    fn the_operator_decides(#[case] mut condition: Value, #[case] want: Option<&str>) {
-        condition["metadata"] = json!({"generation": 2});
+    #[test]
+    fn the_operator_decides() {
         let (from, to) = ("1.0.0".parse().unwrap(), "1.1.0".parse().unwrap());
-        let got = check(&condition, &from, &to).err();
-        assert_eq!(got.map(|error| error.to_string()).as_deref(), want);
+        for row in rows(include_str!("testdata/operator_conditions.yaml")) {
+            let mut condition = row["condition"].clone();
+            condition["metadata"] = json!({"generation": 2});
+            let got = check(&condition, &from, &to).err();
+            let got = got.map(|error| error.to_string());
+            assert_eq!(got.as_deref(), row["want"].as_str(), "{row}");
+        }
     }
 }

@@ -43,13 +43,9 @@ pub fn removed_in(api_version: &str, kind: &str) -> Option<u64> {
 /// ship, unless the group is not of Kubernetes itself.
 pub fn served_version(group: &str, kind: &str) -> Option<&'static str> {
     const RBAC: &str = "rbac.authorization.k8s.io/v1";
+    #[rustfmt::skip]
     let groups = [
-        "",
-        "apps",
-        "extensions",
-        "networking.k8s.io",
-        "policy",
-        "rbac.authorization.k8s.io",
+        "", "apps", "extensions", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
         "scheduling.k8s.io",
     ];
     let served = match kind {

@@ -199,20 +199,13 @@ pub fn attributes(
 /// controller's own rights, one watch a kind for all extensions.
 ///
 /// Source: decision 42.
+#[rustfmt::skip]
 pub const SHARED_WATCHES: [(&str, &str); 14] = [
-    ("", "Service"),
-    ("", "ServiceAccount"),
-    ("apps", "Deployment"),
-    (RBAC, "ClusterRole"),
-    (RBAC, "ClusterRoleBinding"),
-    (RBAC, "Role"),
-    (RBAC, "RoleBinding"),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"),
-    ("apiregistration.k8s.io", "APIService"),
-    (ADMISSION, "MutatingWebhookConfiguration"),
-    (ADMISSION, "ValidatingWebhookConfiguration"),
-    ("networking.k8s.io", "NetworkPolicy"),
-    ("policy", "PodDisruptionBudget"),
+    ("", "Service"), ("", "ServiceAccount"), ("apps", "Deployment"),
+    (RBAC, "ClusterRole"), (RBAC, "ClusterRoleBinding"), (RBAC, "Role"), (RBAC, "RoleBinding"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"), ("apiregistration.k8s.io", "APIService"),
+    (ADMISSION, "MutatingWebhookConfiguration"), (ADMISSION, "ValidatingWebhookConfiguration"),
+    ("networking.k8s.io", "NetworkPolicy"), ("policy", "PodDisruptionBudget"),
     ("scheduling.k8s.io", "PriorityClass"),
 ];
 

@@ -159,12 +159,7 @@ pub enum SettingsError {
     NotOneMapping,
     /// A member is not valid.
     #[error("{member}: {cause}")]
-    Member {
-        /// Path of the member.
-        member: String,
-        /// What is wrong with its value.
-        cause: String,
-    },
+    Member { member: String, cause: String },
     /// The form is another one.
     #[error("schemaVersion {0} is not supported: this version reads {SCHEMA_VERSION}")]
     Schema(String),
@@ -176,7 +171,7 @@ impl FeatureGate {
         self.into()
     }
 
-    /// Says whether the gate is on where nothing is said.
+    /// Returns whether the gate is on by default.
     pub fn is_on_by_default(self) -> bool {
         self != Self::BundleReleaseSupport
     }
@@ -309,7 +304,7 @@ impl ControllerSettings {
         if self.crd_safety_compat { Rules::Upstream } else { Rules::Loosenings }
     }
 
-    /// Says whether what OLM Classic installed meets declared dependencies.
+    /// Returns whether bundles that OLM Classic installed can meet declared dependencies.
     pub fn counts_classic(&self) -> bool {
         self.constraint_providers.contains(&ConstraintProvider::Csvs)
     }

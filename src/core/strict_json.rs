@@ -49,7 +49,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
         let mut members = BTreeMap::new();
         while let Some(name) = map.next_key::<String>()? {
             if members.contains_key(&name) {
-                return Err(A::Error::custom(format!("{} stands there twice", quote(&name))));
+                return Err(A::Error::custom(format!("{} is given twice", quote(&name))));
             }
             members.insert(name, map.next_value()?);
         }
@@ -113,9 +113,9 @@ mod tests {
 
     #[rstest]
     #[case::none(r#"{"a": 1, "b": [{"a": null}, {"a": true}], "c": "", "d": -1.5, "e": {}}"#, None)]
-    #[case::twice(r#"{"a": 1, "b": 2, "a": 1}"#, Some("\"a\" stands there twice at line 1"))]
-    #[case::escaped(r#"{"a": 1, "\u0061": 1}"#, Some("\"a\" stands there twice"))]
-    #[case::below(r#"{"b": [0, {"c": {"a": 1, "a": 1}}]}"#, Some("\"a\" stands there twice"))]
+    #[case::twice(r#"{"a": 1, "b": 2, "a": 1}"#, Some("\"a\" is given twice at line 1"))]
+    #[case::escaped(r#"{"a": 1, "\u0061": 1}"#, Some("\"a\" is given twice"))]
+    #[case::below(r#"{"b": [0, {"c": {"a": 1, "a": 1}}]}"#, Some("\"a\" is given twice"))]
     fn no_member_stands_twice(#[case] text: &str, #[case] want: Option<&str>) {
         let read = serde_json::from_str::<Members<Json>>(text).map_err(|error| error.to_string());
         match want {

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use itertools::Itertools as _;
 use olm_api::keys::policy;
-use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::error::quote;
@@ -44,9 +44,9 @@ impl UninstallPolicy {
         asked.iter().copied().fold(default, Self::stricter)
     }
 
-    /// Returns the policy for a revision whose extension is gone, by the annotations of the revision
-    /// itself and what its bundle asks for: nobody deleted it as an extension is deleted, so only an
-    /// annotation on the revision lets users' objects go.
+    /// Returns the policy for a revision whose extension is gone, or that does not name it as its owner
+    /// any longer, by the annotations of the revision itself and what its bundle asks for: nobody deleted
+    /// it as an extension is deleted, so only an annotation on the revision lets users' objects go.
     pub fn without_extension(
         annotations: &BTreeMap<String, String>,
         asked: &[Self],
@@ -75,17 +75,17 @@ impl UninstallPolicy {
     }
 }
 
-/// The annotation has a value that is no policy.
+/// The annotation has a value that is not a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "annotation {} is invalid: {} is none of {}",
+    "annotation {} is invalid: {} is not one of {}",
     quote(policy::UNINSTALL),
     quote(_0),
     UninstallPolicy::VARIANTS.join(", ")
 )]
 pub struct UnknownPolicy(String);
 
-/// Fails on an annotation whose value is no policy.
+/// Fails on an annotation whose value is not a policy.
 pub fn check_annotation(annotations: &BTreeMap<String, String>) -> Result<(), UnknownPolicy> {
     match annotations.get(policy::UNINSTALL) {
         Some(word) if word.parse::<UninstallPolicy>().is_err() => Err(UnknownPolicy(word.clone())),
@@ -136,8 +136,9 @@ pub fn blocked(extension: Option<&str>, crds: &BTreeMap<String, Instances>) -> O
     ))
 }
 
-/// Returns why an uninstall does not start of what Helm installed, and the ways out: nothing of it was
-/// taken over, so that the garbage collector would take these CRDs with all their objects.
+/// Returns why an extension does not go that Helm installed, and the ways out: no revision has taken
+/// these CRDs over and released them, so that the garbage collector would take them with all their
+/// objects.
 pub fn left_to_helm(extension: &str, crds: &[String]) -> String {
     let mut named = crds.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
     if let Some(more) = crds.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
@@ -145,10 +146,9 @@ pub fn left_to_helm(extension: &str, crds: &[String]) -> String {
     }
     let key = policy::UNINSTALL;
     format!(
-        "{BLOCKED}Helm installed it, it was deleted before it was taken over, and its CRDs would go \
-         with all their objects: {}; kubectl annotate --overwrite clusterextension {extension} \
-         {key}=Delete removes them, kubectl delete clusterextension {extension} --cascade=orphan keeps \
-         everything",
+        "{BLOCKED}Helm installed its CRDs, and they would go with all their objects: {}; kubectl \
+         annotate --overwrite clusterextension {extension} {key}=Delete removes them, kubectl delete \
+         clusterextension {extension} --cascade=orphan keeps everything",
         named.join(", ")
     )
 }
@@ -159,12 +159,8 @@ pub fn cannot_stay(crd: &Object) -> Option<String> {
     if !is_converted_by_webhook(crd) {
         return None;
     }
-    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
-    let served = versions.into_iter().flatten();
-    let served = served.filter(|version| version.get("served") == Some(&Value::Bool(true)));
-    let mut schemas = served.map(|version| version.get("schema"));
-    let first = schemas.next();
-    schemas.any(|schema| Some(schema) != first).then(|| {
+    let served = crd.list_at("/spec/versions").filter(|version| version["served"] == true);
+    (!served.map(|version| version.get("schema")).all_equal()).then(|| {
         format!(
             "{BLOCKED}{} cannot be retained: its versions differ and are converted by a webhook \
              that would go with the operator, so that its objects could no longer be read",
@@ -175,13 +171,13 @@ pub fn cannot_stay(crd: &Object) -> Option<String> {
 
 /// Says whether a webhook converts the objects of a CRD.
 pub fn is_converted_by_webhook(crd: &Object) -> bool {
-    crd.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook")
+    crd.text_at("/spec/conversion/strategy") == "Webhook"
 }
 
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -245,8 +241,8 @@ mod tests {
         let error = check_annotation(&annotated(Some("Keep"))).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "annotation \"policy.olm.operatorframework.io/uninstall\" is invalid: \"Keep\" is none \
-             of Delete, RetainCRDs, BlockIfInstances"
+            "annotation \"policy.olm.operatorframework.io/uninstall\" is invalid: \"Keep\" is not \
+             one of Delete, RetainCRDs, BlockIfInstances"
         );
     }
 

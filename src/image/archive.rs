@@ -19,26 +19,23 @@ pub enum ArchiveError {
     /// Decompression failed, a limit was exceeded, a header is bad, or an entry is cut short.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// An extension header is larger than 1 MiB.
-    #[error("extension header is larger than {MAX_EXTENSION_BYTES} bytes")]
-    ExtensionSize,
-    /// More extension headers in a row than allowed.
-    #[error("too many extension headers")]
-    Extensions,
-    /// A PAX record does not have the form `length key=value`.
-    #[error("malformed PAX record")]
-    Pax,
-    /// The PAX record and the header have different sizes.
-    #[error("header says {header} bytes and its PAX record {pax}")]
-    SizeMismatch {
-        /// Size in the header.
-        header: u64,
-        /// Size in the PAX record.
-        pax: u64,
-    },
-    /// Sparse files are not read.
-    #[error("sparse files are not supported")]
-    Sparse,
+    /// It is not read: it is malformed, or two readers could understand it differently.
+    #[error("{0}")]
+    Refused(Cow<'static, str>),
+}
+
+impl ArchiveError {
+    fn refused(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Refused(text.into())
+    }
+
+    fn pax() -> Self {
+        Self::refused("malformed PAX record")
+    }
+
+    fn sparse() -> Self {
+        Self::refused("sparse files are not supported")
+    }
 }
 
 /// Most extension headers in a row; real archives have at most one of each of the four kinds.
@@ -64,7 +61,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) content: Box<dyn Read + 'a>,
 }
 
-/// What extension headers say about the entry that follows them.
+/// Extension headers for the next entry.
 #[derive(Default)]
 struct Extensions {
     long_name: Option<Vec<u8>>,
@@ -88,9 +85,7 @@ impl<'a, R: Read + 'a> Entries<'a, R> {
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'a>>, ArchiveError> {
         let mut extensions = Extensions::default();
         for _ in 0..=MAX_EXTENSIONS {
-            let Some(raw) = self.raw.next() else {
-                return Ok(None);
-            };
+            let Some(raw) = self.raw.next() else { return Ok(None) };
             let mut raw = raw?;
             match raw.header().entry_type() {
                 EntryType::GNULongName => extensions.long_name = Some(text(&mut raw)?),
@@ -98,11 +93,11 @@ impl<'a, R: Read + 'a> Entries<'a, R> {
                 EntryType::XHeader => extensions.read_pax(&bounded(&mut raw)?)?,
                 // A global header describes the archive, for example the commit it was made from.
                 EntryType::XGlobalHeader => drop(bounded(&mut raw)?),
-                EntryType::GNUSparse => return Err(ArchiveError::Sparse),
+                EntryType::GNUSparse => return Err(ArchiveError::sparse()),
                 _ => return extensions.complete(raw).map(Some),
             }
         }
-        Err(ArchiveError::Extensions)
+        Err(ArchiveError::refused("too many extension headers"))
     }
 }
 
@@ -110,14 +105,14 @@ impl Extensions {
     fn read_pax(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (key, value, after) = pax_record(rest).ok_or(ArchiveError::Pax)?;
+            let (key, value, after) = pax_record(rest).ok_or_else(ArchiveError::pax)?;
             rest = after;
             let value = (!value.is_empty()).then(|| value.to_vec());
             match key {
                 b"path" => self.path = value,
                 b"linkpath" => self.link_path = value,
                 b"size" => self.size = value.map(|text| number(&text)).transpose()?,
-                key if key.starts_with(b"GNU.sparse.") => return Err(ArchiveError::Sparse),
+                key if key.starts_with(b"GNU.sparse.") => return Err(ArchiveError::sparse()),
                 _ => {}
             }
         }
@@ -128,7 +123,8 @@ impl Extensions {
         let header = raw.header();
         let size = header.entry_size()?;
         if let Some(pax) = self.size.filter(|pax| *pax != size) {
-            return Err(ArchiveError::SizeMismatch { header: size, pax });
+            let text = format!("header says {size} bytes and its PAX record {pax}");
+            return Err(ArchiveError::refused(text));
         }
         let name = self.path.or(self.long_name).unwrap_or_else(|| header.path_bytes().into_owned());
         let link = self.link_path.or(self.long_link);
@@ -165,17 +161,18 @@ fn pax_record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 fn number(digits: &[u8]) -> Result<u64, ArchiveError> {
-    let text = std::str::from_utf8(digits).map_err(|_| ArchiveError::Pax)?;
+    let text = std::str::from_utf8(digits).map_err(|_| ArchiveError::pax())?;
     if !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(ArchiveError::Pax);
+        return Err(ArchiveError::pax());
     }
-    text.parse().map_err(|_| ArchiveError::Pax)
+    text.parse().map_err(|_| ArchiveError::pax())
 }
 
 fn bounded<R: Read>(raw: &mut tar::Entry<'_, R>) -> Result<Vec<u8>, ArchiveError> {
     let size = raw.header().entry_size()?;
     if size > MAX_EXTENSION_BYTES {
-        return Err(ArchiveError::ExtensionSize);
+        let text = format!("extension header is larger than {MAX_EXTENSION_BYTES} bytes");
+        return Err(ArchiveError::refused(text));
     }
     let mut bytes = Vec::new();
     raw.read_to_end(&mut bytes)?;

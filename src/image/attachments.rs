@@ -8,34 +8,24 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use olm_core::error::quote;
 use olm_core::yaml;
 use serde::Deserialize;
 
+use crate::folder::{self, FileError};
 use crate::reference::ImageRef;
 
 /// Why the files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachmentsError {
     /// A file or the directory cannot be read.
-    #[error("reading {}", quote(&path.display().to_string()))]
-    Read {
-        /// Path of the file or directory.
-        path: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] FileError),
     /// A file is invalid.
-    #[error("invalid configuration of signatures {}: {reason}", quote(&path.display().to_string()))]
-    Invalid {
-        /// Path of the file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    #[error("invalid configuration of signatures {0}")]
+    Invalid(String),
 }
 
 /// The files of the directory, merged.
@@ -61,26 +51,20 @@ struct Namespace {
 impl Attachments {
     /// Reads the files of a directory, which need not exist.
     pub(crate) fn load(directory: &Path) -> Result<Self, AttachmentsError> {
-        let failed = |path: &Path, source| AttachmentsError::Read { path: path.to_owned(), source };
         let mut merged = Self::default();
-        let entries = match std::fs::read_dir(directory) {
-            Ok(entries) => entries,
-            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(merged),
-            Err(err) => return Err(failed(directory, err)),
-        };
-        for entry in entries {
-            let path = entry.map_err(|err| failed(directory, err))?.path();
+        for path in folder::paths(directory).map_err(FileError::doing("reading", directory))? {
             if !path.as_os_str().as_encoded_bytes().ends_with(b".yaml") {
                 continue;
             }
             match std::fs::read_to_string(&path) {
                 Ok(text) => {
-                    let added = merged.add(&text);
-                    added.map_err(|reason| AttachmentsError::Invalid { path, reason })?;
+                    let named = quote(&path.display().to_string());
+                    let invalid = |why| AttachmentsError::Invalid(format!("{named}: {why}"));
+                    merged.add(&text).map_err(invalid)?;
                 }
                 // It was removed after the directory was read.
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-                Err(err) => return Err(failed(&path, err)),
+                Err(err) => return Err(FileError::doing("reading", &path)(err).into()),
             }
         }
         Ok(merged)
@@ -88,12 +72,10 @@ impl Attachments {
 
     fn add(&mut self, text: &str) -> Result<(), String> {
         if let Some((key, line, _)) = yaml::repeated_keys(text).first() {
-            return Err(format!("{} stands there twice, again in line {line}", quote(key)));
+            return Err(format!("{} is given twice, again in line {line}", quote(key)));
         }
         let documents = yaml::to_json(text).map_err(|error| error.to_string())?;
-        let Some(document) = documents.into_iter().next() else {
-            return Ok(());
-        };
+        let Some(document) = documents.into_iter().next() else { return Ok(()) };
         let file: File = serde_json::from_value(document).map_err(|error| error.to_string())?;
         if let Some(default) = file.default_docker
             && self.default.replace(default).is_some()
@@ -109,8 +91,8 @@ impl Attachments {
         Ok(())
     }
 
-    /// Says whether signatures are looked for beside the images of a repository. The most specific
-    /// scope that says so or not decides.
+    /// Returns whether signatures are read beside the images of a repository. The most specific
+    /// scope with a setting decides.
     pub(crate) fn are_used(&self, image: &ImageRef) -> bool {
         let scopes = image.scopes();
         let of_scopes = scopes.iter().filter_map(|scope| self.docker.get(scope));

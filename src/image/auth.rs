@@ -12,6 +12,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 /// Text that never reaches a log, an event or a condition: `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Deserialize, Default)]
@@ -52,7 +53,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Returns what must not be shown.
+    /// Returns the secret part.
     pub(crate) fn secret(&self) -> &SecretString {
         match self {
             Self::Basic { password, .. } => password,
@@ -67,7 +68,7 @@ pub enum AuthError {
     /// Not JSON of a known shape.
     #[error("credentials are not a docker configuration: {0}")]
     Shape(&'static str),
-    /// The `auth` member of a key is not `user:password` in base64.
+    /// The members of a key are not texts, or `auth` is not `user:password` in base64.
     #[error("invalid credentials for {0}")]
     Entry(String),
 }
@@ -76,11 +77,8 @@ pub enum AuthError {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     by_prefix: BTreeMap<String, Credential>,
-}
-
-#[derive(Deserialize)]
-struct Config {
-    auths: BTreeMap<String, Entry>,
+    /// The faults of ignored entries.
+    pub(crate) faults: Vec<AuthError>,
 }
 
 #[derive(Deserialize, Default)]
@@ -96,28 +94,37 @@ struct Entry {
 impl Credentials {
     /// Reads a configuration: `{"auths": {...}}`, or the older form that is the inner map alone.
     ///
-    /// Keys without a credential are skipped; `credsStore` leaves such keys behind.
+    /// Keys without a credential are skipped; `credsStore` leaves such keys behind. An entry that cannot
+    /// be used does not keep the others from being used.
+    ///
+    /// # Errors
+    /// Fails if it is of another form, or no entry can be used because something is wrong with one.
     pub fn parse(json: &[u8]) -> Result<Self, AuthError> {
-        let value: serde_json::Value =
-            serde_json::from_slice(json).map_err(|_| AuthError::Shape("not valid JSON"))?;
-        let object = value.as_object().ok_or(AuthError::Shape("not an object"))?;
-        let helpers_only = object.contains_key("credsStore") || object.contains_key("credHelpers");
-        let entries = if object.contains_key("auths") {
-            serde_json::from_value::<Config>(value).map(|config| config.auths)
-        } else if object.is_empty() || helpers_only {
-            Ok(BTreeMap::new())
-        } else {
-            serde_json::from_value(value)
+        let value = serde_json::from_slice(json).map_err(|_| AuthError::Shape("not valid JSON"))?;
+        let Value::Object(mut object) = value else {
+            return Err(AuthError::Shape("not an object"));
         };
-        let entries: BTreeMap<String, Entry> =
-            entries.map_err(|_| AuthError::Shape("unexpected members"))?;
+        let helpers_only = object.contains_key("credsStore") || object.contains_key("credHelpers");
+        let entries = match object.remove("auths") {
+            Some(Value::Object(entries)) => entries,
+            Some(Value::Null) => Map::new(),
+            Some(_) => return Err(AuthError::Shape("unexpected members")),
+            None if helpers_only => Map::new(),
+            None => object,
+        };
         let mut credentials = Self::default();
-        for (key, entry) in entries {
-            if let Some(credential) = entry.credential(&key)? {
-                credentials.insert(&key, credential);
+        for (key, entry) in entries.into_iter().collect::<BTreeMap<_, _>>() {
+            let read = Entry::read(entry).ok_or_else(|| AuthError::Entry(without_user(&key)));
+            match read.and_then(|entry| entry.credential(&key)) {
+                Ok(Some(credential)) => credentials.insert(&key, credential),
+                Ok(None) => {}
+                Err(fault) => credentials.faults.push(fault),
             }
         }
-        Ok(credentials)
+        match credentials.faults.first() {
+            Some(fault) if credentials.is_empty() => Err(fault.clone()),
+            _ => Ok(credentials),
+        }
     }
 
     /// Adds `credential` for everything below `key`: a host, a repository prefix or a URL.
@@ -132,9 +139,10 @@ impl Credentials {
     /// Adds all of `other`; on equal keys `other` wins.
     pub fn merge(&mut self, other: Self) {
         self.by_prefix.extend(other.by_prefix);
+        self.faults.extend(other.faults);
     }
 
-    /// Says whether there are no credentials.
+    /// Returns whether there are no credentials.
     pub fn is_empty(&self) -> bool {
         self.by_prefix.is_empty()
     }
@@ -154,6 +162,14 @@ impl Credentials {
 }
 
 impl Entry {
+    /// Reads an entry; what is null counts as absent.
+    fn read(mut entry: Value) -> Option<Self> {
+        if let Value::Object(members) = &mut entry {
+            members.retain(|_, member| !member.is_null());
+        }
+        serde_json::from_value::<Option<Self>>(entry).ok().map(Option::unwrap_or_default)
+    }
+
     fn credential(self, key: &str) -> Result<Option<Credential>, AuthError> {
         if !self.identitytoken.0.is_empty() {
             return Ok(Some(Credential::IdentityToken(self.identitytoken)));
@@ -162,10 +178,8 @@ impl Entry {
             return Ok(Some(Credential::RegistryToken(self.registrytoken)));
         }
         if !self.username.is_empty() || !self.password.0.is_empty() {
-            return Ok(Some(Credential::Basic {
-                username: self.username,
-                password: self.password,
-            }));
+            let Self { username, password, .. } = self;
+            return Ok(Some(Credential::Basic { username, password }));
         }
         if self.auth.0.is_empty() {
             return Ok(None);
@@ -220,53 +234,30 @@ mod tests {
 
     // catalogs.md O7
     #[rstest]
-    #[case::auth(
-        r#"{"auths":{"h.io":{"auth":"dTpwOng="}}}"#,
-        "h.io",
-        "a/b",
-        Some(basic("u", "p:x"))
-    )]
-    #[case::plain(
-        r#"{"auths":{"h.io":{"username":"u","password":"p"}}}"#,
-        "h.io",
+    #[case::auth(r#"{"auths":{"h.io":{"auth":"dTpwOng="}}}"#, "a/b", "u:p:x")]
+    #[case::plain(r#"{"auths":{"h.io":{"username":"u","password":"p"}}}"#, "a", "u:p")]
+    #[case::dockercfg(r#"{"h.io":{"auth":"dTpw","email":"e"}}"#, "a", "u:p")]
+    #[case::namespace(r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#, "ns/r", "u:p")]
+    #[case::other_namespace(r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#, "nsx/r", "")]
+    #[case::hub(r#"{"auths":{"https://index.docker.io/v1/":{"auth":"dTpw"}}}"#, "docker.io", "u:p")]
+    #[case::port(r#"{"auths":{"h.io:5000":{"auth":"dTpw"}}}"#, "a", "")]
+    #[case::identity(r#"{"auths":{"h.io":{"auth":"dTo=","identitytoken":"t"}}}"#, "a", "t")]
+    #[case::helper(r#"{"credsStore":"x"}"#, "a", "")]
+    #[case::emptied(r#"{"auths":{"h.io":{}}}"#, "a", "")]
+    #[case::nulls(r#"{"auths":{"h.io":{"auth":"dTpw","password":null},"i.io":null}}"#, "a", "u:p")]
+    #[case::beside_what_cannot_be_used(
+        r#"{"auths":{"a.io":{"auth":"!"},"b.io":7,"h.io":{"auth":"dTpw"}}}"#,
         "a",
-        Some(basic("u", "p"))
+        "u:p"
     )]
-    #[case::dockercfg(
-        r#"{"h.io":{"auth":"dTpw","email":"e"}}"#,
-        "h.io",
-        "a",
-        Some(basic("u", "p"))
-    )]
-    #[case::namespace(
-        r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#,
-        "h.io",
-        "ns/r",
-        Some(basic("u", "p"))
-    )]
-    #[case::other_namespace(r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#, "h.io", "nsx/r", None)]
-    #[case::hub(
-        r#"{"auths":{"https://index.docker.io/v1/":{"auth":"dTpw"}}}"#,
-        "docker.io",
-        "a/b",
-        Some(basic("u", "p"))
-    )]
-    #[case::port(r#"{"auths":{"h.io:5000":{"auth":"dTpw"}}}"#, "h.io", "a", None)]
-    #[case::identity(
-        r#"{"auths":{"h.io":{"auth":"dTo=","identitytoken":"t"}}}"#,
-        "h.io",
-        "a",
-        Some(Credential::IdentityToken(SecretString::new("t")))
-    )]
-    #[case::helper(r#"{"credsStore":"x"}"#, "h.io", "a", None)]
-    #[case::emptied(r#"{"auths":{"h.io":{}}}"#, "h.io", "a", None)]
-    fn finds(
-        #[case] json: &str,
-        #[case] registry: &str,
-        #[case] repository: &str,
-        #[case] want: Option<Credential>,
-    ) {
+    fn finds(#[case] json: &str, #[case] repository: &str, #[case] want: &str) {
         let credentials = Credentials::parse(json.as_bytes()).unwrap();
+        let registry = if repository == "docker.io" { repository } else { "h.io" };
+        let want = match want.split_once(':') {
+            Some((username, password)) => Some(basic(username, password)),
+            None if want.is_empty() => None,
+            None => Some(Credential::IdentityToken(SecretString::new(want))),
+        };
         let found = credentials.lookup(registry, repository);
         assert_eq!(found.map(|(_, credential)| credential), want.as_ref());
     }

@@ -1,38 +1,25 @@
 //! The credentials container tools keep for the user who runs them.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{env, fs, io};
 
 use olm_core::error::Chain;
 
-use crate::auth::{AuthError, Credentials};
+use crate::auth::Credentials;
 use crate::keyring::Source;
 
 /// Name of the file of containers' tools, below the folders they look in.
 const CONTAINERS: &str = "containers/auth.json";
 
-/// Why the user's credentials cannot be read.
+/// A file with credentials cannot be read, or holds something else.
 #[derive(Debug, thiserror::Error)]
-pub enum AuthFileError {
-    /// A file cannot be read.
-    #[error("reading {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A file holds something else.
-    #[error("reading {}", path.display())]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: AuthError,
-    },
+#[error("reading {}", path.display())]
+pub struct AuthFileError {
+    path: PathBuf,
+    #[source]
+    source: Box<dyn Error + Send + Sync>,
 }
 
 /// The file that a flag of this process names; see [`name`].
@@ -77,22 +64,20 @@ impl AuthFiles {
     /// Reads the files that are there, each with its path.
     fn read(&self) -> impl Iterator<Item = Result<(&Path, Credentials), AuthFileError>> {
         self.paths.iter().filter_map(|path| {
-            let content = match fs::read(path) {
+            let read = match fs::read(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !self.required => {
                     return None;
                 }
-                read => read.map_err(|source| AuthFileError::Read { path: path.clone(), source }),
+                Err(error) => Err(error.into()),
+                Ok(content) => Credentials::parse(&content).map_err(Into::into),
             };
-            let parsed = content.and_then(|content| {
-                Credentials::parse(&content)
-                    .map_err(|source| AuthFileError::Parse { path: path.clone(), source })
-            });
-            Some(parsed.map(|credentials| (path.as_path(), credentials)))
+            let failed = |source| AuthFileError { path: path.clone(), source };
+            Some(read.map(|credentials| (path.as_path(), credentials)).map_err(failed))
         })
     }
 
-    /// Returns what the files hold now; one that cannot be used is said where a credential is
-    /// missed.
+    /// Returns the present content of the files; an unusable file is reported where a credential is
+    /// missing.
     pub(crate) fn source(&self) -> Source {
         let mut source = Source::default();
         for file in self.read() {

@@ -14,14 +14,7 @@ use crate::manifest::{
     IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, Platform,
 };
 
-/// Media types of layers.
-const IMAGE_LAYER_MEDIA_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
-const IMAGE_LAYER_GZIP_MEDIA_TYPE: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-const IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE: &str = "application/vnd.docker.image.rootfs.diff.tar";
-const IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE: &str =
-    "application/vnd.docker.image.rootfs.diff.tar.gzip";
-
-/// How a layer is compressed.
+/// The compression of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
     /// No compression.
@@ -73,7 +66,7 @@ pub struct BuiltImage {
 pub struct BuiltIndex {
     /// The index as JSON.
     pub manifest: Vec<u8>,
-    /// What it names.
+    /// The images that it lists.
     pub images: Vec<BuiltImage>,
 }
 
@@ -276,11 +269,11 @@ pub(crate) fn descriptor(media_type: &str, content: &[u8]) -> Value {
 
 fn layer_type(format: Format, compression: Compression) -> &'static str {
     match (format, compression) {
-        (Format::Oci, Compression::None) => IMAGE_LAYER_MEDIA_TYPE,
-        (Format::Oci, Compression::Gzip) => IMAGE_LAYER_GZIP_MEDIA_TYPE,
+        (Format::Oci, Compression::None) => "application/vnd.oci.image.layer.v1.tar",
+        (Format::Oci, Compression::Gzip) => "application/vnd.oci.image.layer.v1.tar+gzip",
         (_, Compression::Zstd) => "application/vnd.oci.image.layer.v1.tar+zstd",
-        (Format::Docker, Compression::None) => IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE,
-        (Format::Docker, Compression::Gzip) => IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE,
+        (Format::Docker, Compression::None) => "application/vnd.docker.image.rootfs.diff.tar",
+        (Format::Docker, Compression::Gzip) => "application/vnd.docker.image.rootfs.diff.tar.gzip",
     }
 }
 

@@ -16,6 +16,7 @@ use olm_core::error::without_path;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::{Algorithm, Digest, Hasher};
+use crate::folder;
 use crate::limits::MAX_BUNDLE_BYTES;
 use crate::pull::{PullError, Puller};
 use crate::reference::ImageRef;
@@ -117,7 +118,7 @@ impl BundleCache {
         Ok(read(&self.file(owner, digest)?).map(|(files, _)| files))
     }
 
-    /// Returns how many bytes a cached bundle has on disk; 0 if it is not cached.
+    /// Returns the size of a cached bundle on disk in bytes; 0 if it is not cached.
     pub fn bytes(&self, owner: &str, digest: &Digest) -> u64 {
         let metadata = self.file(owner, digest).and_then(fs::metadata);
         metadata.map_or(0, |metadata| metadata.len())
@@ -178,7 +179,7 @@ fn file_name(digest: &Digest) -> String {
 struct Head {
     sha256: String,
     files: Vec<(String, usize)>,
-    /// What its signatures satisfied.
+    /// The requirement that its signatures met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     satisfied: Option<String>,
 }
@@ -236,13 +237,8 @@ fn write(
 
 /// Returns the names in a directory, empty if it is absent.
 fn names(directory: &Path) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-        Err(err) => return Err(err),
-    };
-    let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().into_string().ok());
-    entries.filter_map(|entry| name(entry).transpose()).collect()
+    let paths = folder::paths(directory)?;
+    Ok(paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
 }
 
 fn gone(result: io::Result<()>) -> io::Result<()> {

@@ -2,8 +2,6 @@
 //!
 //! Source: catalogs.md 5.7, A11.
 
-use std::collections::BTreeMap;
-
 /// Label whose value is the directory of the catalog's content.
 pub use olm_api::keys::name::CATALOG_CONFIGS_LABEL as CONFIGS_LABEL;
 
@@ -19,13 +17,11 @@ const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 pub struct CatalogImage {
     /// Reference of the image, by digest.
     pub image: ImageRef,
-    /// Labels of the image configuration.
-    pub labels: BTreeMap<String, String>,
     /// Directory that the label names, without slashes at its ends; empty for the whole image.
     pub directory: String,
     /// The files below it, by their path from the root of the image (`configs/pkg/catalog.yaml`).
     pub files: Files,
-    /// Whether no layer has the directory: the catalog is empty, which should be reported.
+    /// Whether no layer has the directory, so that the catalog is empty, which should be reported.
     pub directory_missing: bool,
 }
 
@@ -34,22 +30,17 @@ pub async fn pull_catalog(puller: &Puller, resolved: &Resolved) -> Result<Catalo
     let limits = &puller.config().catalog;
     within(limits.pull, async {
         let image = puller.image(resolved).await?;
-        let labels = image.labels().clone();
+        let labels = image.labels();
         let Some(value) = labels.get(CONFIGS_LABEL) else {
             return Err(PullError::MissingLabel {
-                label: CONFIGS_LABEL,
                 by_digest: resolved.requested().digest().is_some(),
                 sqlite: labels.contains_key(DATABASE_LABEL),
             });
         };
-        let directory = clean(value).ok_or_else(|| PullError::LabelDirectory {
-            label: CONFIGS_LABEL,
-            value: value.clone(),
-        })?;
+        let directory = clean(value).ok_or_else(|| PullError::LabelDirectory(value.clone()))?;
         let unpacked = image.unpack(std::slice::from_ref(&directory), limits).await?;
         Ok(CatalogImage {
             image: resolved.image().clone(),
-            labels,
             directory_missing: !unpacked.missing.is_empty(),
             directory,
             files: unpacked.files,

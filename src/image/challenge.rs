@@ -51,8 +51,7 @@ fn parse(value: &str) -> Option<Challenge> {
 
 /// Splits `key=value` or `key="quoted"` off the front of a comma-separated list.
 fn parameter(text: &str) -> Option<(&str, String, &str)> {
-    let text = text.trim_start_matches([' ', '\t', ',']);
-    let (key, rest) = text.split_once('=')?;
+    let (key, rest) = text.trim_start_matches([' ', '\t', ',']).split_once('=')?;
     let Some(quoted) = rest.strip_prefix('"') else {
         let end = rest.find(',').unwrap_or(rest.len());
         return Some((key.trim(), rest[..end].trim().to_owned(), &rest[end..]));

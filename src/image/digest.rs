@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sha2::Digest as _;
+use aws_lc_rs::digest;
 
 /// A hash algorithm of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,35 +111,29 @@ impl fmt::Display for Digest {
 
 /// Hashes bytes while they are streamed.
 #[derive(Clone)]
-pub(crate) enum Hasher {
-    Sha256(sha2::Sha256),
-    Sha512(sha2::Sha512),
+pub struct Hasher {
+    algorithm: Algorithm,
+    context: digest::Context,
 }
 
 impl Hasher {
-    pub(crate) fn new(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
-            Algorithm::Sha512 => Self::Sha512(sha2::Sha512::new()),
-        }
+    /// Returns one that has seen nothing.
+    pub fn new(algorithm: Algorithm) -> Self {
+        let context = digest::Context::new(match algorithm {
+            Algorithm::Sha256 => &digest::SHA256,
+            Algorithm::Sha512 => &digest::SHA512,
+        });
+        Self { algorithm, context }
     }
 
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Sha256(hasher) => hasher.update(bytes),
-            Self::Sha512(hasher) => hasher.update(bytes),
-        }
+    /// Takes in more of the content.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.context.update(bytes);
     }
 
-    pub(crate) fn finish(self) -> Digest {
-        match self {
-            Self::Sha256(hasher) => {
-                Digest { algorithm: Algorithm::Sha256, hex: to_hex(&hasher.finalize()) }
-            }
-            Self::Sha512(hasher) => {
-                Digest { algorithm: Algorithm::Sha512, hex: to_hex(&hasher.finalize()) }
-            }
-        }
+    /// Returns the digest of what it has seen.
+    pub fn finish(self) -> Digest {
+        Digest { algorithm: self.algorithm, hex: to_hex(self.context.finish().as_ref()) }
     }
 }
 

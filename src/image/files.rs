@@ -16,6 +16,9 @@ use tempfile::{SpooledData, SpooledTempFile};
 
 use crate::limits::SPOOL_MEMORY_BYTES;
 
+/// Bytes written to the spool at once.
+const BUFFER_BYTES: usize = 128 << 10;
+
 /// Position of a file's bytes in the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -27,25 +30,26 @@ pub(crate) struct Span {
 pub(crate) struct Spool {
     file: SpooledTempFile,
     written: u64,
+    buffer: Vec<u8>,
 }
 
 impl Spool {
     pub(crate) fn new() -> Self {
-        Self { file: SpooledTempFile::new(SPOOL_MEMORY_BYTES), written: 0 }
+        let file = SpooledTempFile::new(SPOOL_MEMORY_BYTES);
+        Self { file, written: 0, buffer: vec![0; BUFFER_BYTES] }
     }
 
     /// Copies all of `reader` and returns its position in the spool.
     pub(crate) fn append(&mut self, reader: &mut dyn Read) -> io::Result<Span> {
         let start = self.written;
-        let mut buffer = vec![0; 64 << 10];
         loop {
-            let read = match reader.read(&mut buffer) {
+            let read = match reader.read(&mut self.buffer) {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => continue,
                 Err(err) => return Err(err),
             };
-            self.file.write_all(&buffer[..read])?;
+            self.file.write_all(&self.buffer[..read])?;
             self.written += read as u64;
         }
         Ok(Span { start, len: self.written - start })
@@ -54,18 +58,6 @@ impl Spool {
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
-
-    fn seal(self) -> Data {
-        match self.file.into_inner() {
-            SpooledData::InMemory(cursor) => Data::Memory(cursor.into_inner()),
-            SpooledData::OnDisk(file) => Data::File(file),
-        }
-    }
-}
-
-enum Data {
-    Memory(Vec<u8>),
-    File(File),
 }
 
 /// Files by their path in the image, in byte order, for example `configs/pkg/catalog.yaml`.
@@ -73,37 +65,17 @@ enum Data {
 /// Reading is positioned and needs no `&mut`, so several threads may read at once.
 pub struct Files {
     spans: BTreeMap<String, Span>,
-    data: Data,
+    data: SpooledData,
 }
 
 impl Files {
     pub(crate) fn new(spans: BTreeMap<String, Span>, spool: Spool) -> Self {
-        Self { spans, data: spool.seal() }
-    }
-
-    /// Returns the number of files.
-    pub fn len(&self) -> usize {
-        self.spans.len()
-    }
-
-    /// Says whether there are no files.
-    pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+        Self { spans, data: spool.file.into_inner() }
     }
 
     /// Returns the paths with the sizes in bytes, in byte order.
     pub fn paths(&self) -> impl Iterator<Item = (&str, u64)> {
         self.spans.iter().map(|(path, span)| (path.as_str(), span.len))
-    }
-
-    /// Returns the sum of all sizes in bytes.
-    pub fn total_bytes(&self) -> u64 {
-        self.spans.values().map(|span| span.len).sum()
-    }
-
-    /// Reads one file; `None` when there is no file at `path`.
-    pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
-        self.spans.get(path).map(|span| self.bytes(*span)).transpose()
     }
 
     /// Reads the files one after the other, in byte order of their paths.
@@ -134,8 +106,8 @@ impl Files {
 
 /// Reads one file of an image.
 pub struct FileReader<'a> {
-    data: &'a Data,
-    /// What is still to be read.
+    data: &'a SpooledData,
+    /// The part that is still to be read.
     span: Span,
 }
 
@@ -144,11 +116,11 @@ impl Read for FileReader<'_> {
         let wanted = buffer.len().min(usize::try_from(self.span.len).unwrap_or(usize::MAX));
         let buffer = &mut buffer[..wanted];
         let read = match &self.data {
-            Data::Memory(bytes) => {
+            SpooledData::InMemory(bytes) => {
                 let start = usize::try_from(self.span.start).unwrap_or(usize::MAX);
-                bytes.get(start..).unwrap_or_default().read(buffer)?
+                bytes.get_ref().get(start..).unwrap_or_default().read(buffer)?
             }
-            Data::File(file) => read_at(file, buffer, self.span.start)?,
+            SpooledData::OnDisk(file) => read_at(file, buffer, self.span.start)?,
         };
         if read == 0 && wanted > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -161,13 +133,13 @@ impl Read for FileReader<'_> {
 
 /// Reads at a position, whatever else reads the file.
 #[cfg(unix)]
-pub(crate) fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
     file.read_at(buffer, position)
 }
 
 /// Reads at a position, whatever else reads the file.
 #[cfg(windows)]
-pub(crate) fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
     file.seek_read(buffer, position)
 }
 
@@ -190,11 +162,11 @@ mod tests {
             spans.insert(path.to_owned(), spool.append(&mut &*content).unwrap());
         }
         let files = Files::new(spans, spool);
-        assert!(matches!(files.data, Data::File(_)));
-        assert_eq!(files.read("a").unwrap().unwrap(), b"one");
-        assert_eq!(files.read("b").unwrap().unwrap(), large);
-        assert_eq!(files.read("c").unwrap().unwrap(), b"two");
-        assert!(files.read("d").unwrap().is_none());
-        assert_eq!(files.total_bytes(), 6 + SPOOL_MEMORY_BYTES as u64);
+        assert!(matches!(files.data, SpooledData::OnDisk(_)));
+        let read = files.to_map().unwrap();
+        assert_eq!(read["a"], b"one");
+        assert_eq!(read["b"], large);
+        assert_eq!(read["c"], b"two");
+        assert_eq!(read.len(), 3);
     }
 }

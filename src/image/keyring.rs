@@ -24,25 +24,25 @@ pub struct Source {
     faults: Vec<String>,
 }
 
-/// What is sent to an endpoint, and why.
+/// The credential for an endpoint, with its origin.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     pub(crate) credential: Option<Credential>,
     pub(crate) origin: Origin,
 }
 
-/// Where a credential comes from, or why there is none; never the credential itself.
+/// The origin of a credential, or why there is none; never the credential itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// This key of this document.
     Key { key: String, document: String },
     /// No source has a key.
     Nowhere {
-        /// How many sources there are.
+        /// The number of sources.
         sources: usize,
         /// Registry and repository of the endpoint.
         name: String,
-        /// What is wrong with sources that could not be used.
+        /// The faults of unusable sources.
         faults: Vec<String>,
     },
 }
@@ -50,7 +50,10 @@ pub(crate) enum Origin {
 impl Source {
     /// Adds a document, for example `Secret a/b`; of equal keys the one that was added last counts.
     pub fn add(&mut self, document: impl Into<String>, credentials: Credentials) {
-        self.documents.push((document.into(), credentials));
+        let document = document.into();
+        let faults = credentials.faults.iter().map(|fault| format!("{document}: {fault}"));
+        self.faults.extend(faults);
+        self.documents.push((document, credentials));
     }
 
     /// Adds what is wrong with a document that cannot be used. Never its content.
@@ -58,7 +61,7 @@ impl Source {
         self.faults.push(fault.into());
     }
 
-    /// Says whether nothing is configured here, not even something that cannot be used.
+    /// Returns whether nothing is configured here, not even something that cannot be used.
     pub fn is_empty(&self) -> bool {
         self.documents.is_empty() && self.faults.is_empty()
     }
@@ -105,14 +108,10 @@ impl Keyring {
                 origin: Origin::Nowhere {
                     sources: self.sources.len(),
                     name: format!("{registry}/{repository}"),
-                    faults: self.faults(),
+                    faults: self.sources.iter().flat_map(|it| &it.faults).cloned().collect(),
                 },
             },
         }
-    }
-
-    fn faults(&self) -> Vec<String> {
-        self.sources.iter().flat_map(|source| &source.faults).cloned().collect()
     }
 }
 
@@ -201,6 +200,14 @@ mod tests {
         );
         let mut missing = Source::default();
         missing.add_fault("Secret a/b does not exist");
+        let odd = br#"{"auths":{"h.io":{"auth":"!"},"i.io":{"auth":"dTpw"}}}"#;
+        let mut partly = Source::default();
+        partly.add("Secret a/c", Credentials::parse(odd).unwrap());
+        assert_eq!(
+            said(&none.after(partly)),
+            "no credential: the only source has no key for h.io/team/x; Secret a/c: invalid \
+             credentials for h.io"
+        );
         assert_eq!(
             said(&none.after(missing)),
             "no credential: the only source has no key for h.io/team/x; Secret a/b does not exist"

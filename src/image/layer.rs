@@ -23,28 +23,12 @@ pub enum LayerError {
     /// A compression that is not supported.
     #[error("layer compression {0} is not supported")]
     Compression(&'static str),
-    /// The decompressed layer is over its limit.
-    #[error("layer is larger than {0} bytes when decompressed")]
-    LayerBytes(u64),
-    /// All decompressed layers together are over their limit.
-    #[error("image is larger than {0} bytes when decompressed")]
-    ImageBytes(u64),
-    /// A compression ratio over the limit, as in a decompression bomb; holds the limit.
-    #[error("layer expands more than {0} times when decompressed")]
-    Ratio(u64),
+    /// The layer is larger than it may be when decompressed, or all together are.
+    #[error("{0} when decompressed")]
+    TooLarge(String),
     /// The caller stopped it, for example because the pull took too long.
     #[error("unpacking was stopped")]
     Stopped,
-}
-
-impl LayerError {
-    /// Says whether the layer is larger than it may be when decompressed.
-    pub(crate) fn is_of_size(&self) -> bool {
-        match self {
-            Self::LayerBytes(_) | Self::ImageBytes(_) | Self::Ratio(_) => true,
-            Self::Compression(_) | Self::Stopped => false,
-        }
-    }
 }
 
 impl From<LayerError> for io::Error {
@@ -112,15 +96,16 @@ impl<'a> LayerReader<'a> {
 
     fn check(&self) -> Result<(), LayerError> {
         let limits = self.limits;
+        let too_large = |text| Err(LayerError::TooLarge(text));
         if self.out > limits.layer {
-            return Err(LayerError::LayerBytes(limits.layer));
+            return too_large(format!("layer is larger than {} bytes", limits.layer));
         }
         if self.before + self.out > limits.image {
-            return Err(LayerError::ImageBytes(limits.image));
+            return too_large(format!("image is larger than {} bytes", limits.image));
         }
         let compressed = self.compressed.load(Ordering::Relaxed);
         if self.out > limits.ratio_free && self.out > compressed.saturating_mul(limits.ratio) {
-            return Err(LayerError::Ratio(limits.ratio));
+            return too_large(format!("layer expands more than {} times", limits.ratio));
         }
         if self.stop.is_set() {
             return Err(LayerError::Stopped);

@@ -40,7 +40,7 @@ pub enum LayoutError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
@@ -53,7 +53,7 @@ pub struct Layout {
     entries: Vec<Value>,
 }
 
-/// What a push of a layout sends.
+/// The content of a layout for a push.
 pub(crate) struct Contents {
     /// The index that gets the tag.
     pub(crate) index: Vec<u8>,
@@ -78,8 +78,7 @@ impl Layout {
             _ => {}
         }
         let mut layout = Self { folder: folder.to_owned(), entries: Vec::new() };
-        let marker = json!({"imageLayoutVersion": "1.0.0"}).to_string();
-        layout.write(MARKER, marker.as_bytes())?;
+        layout.write(MARKER, json!({"imageLayoutVersion": "1.0.0"}).to_string().as_bytes())?;
         layout.list(None)?;
         Ok(layout)
     }
@@ -87,8 +86,7 @@ impl Layout {
     /// Opens a layout.
     pub fn open(folder: &Path) -> Result<Self, LayoutError> {
         let path = folder.join(INDEX);
-        let index: Value = serde_json::from_slice(&read(&path)?)
-            .map_err(|error| LayoutError::content(&path, &error))?;
+        let index = parsed(&path, &read(&path)?)?;
         let entries = index["manifests"].as_array().cloned().unwrap_or_default();
         Ok(Self { folder: folder.to_owned(), entries })
     }
@@ -149,8 +147,7 @@ impl Layout {
             header.set_mode(0o644);
             header.set_mtime(seconds);
             header.set_size(content.len() as u64);
-            let added = builder.append_data(&mut header, &path, content.as_slice());
-            added.map_err(failed)?;
+            builder.append_data(&mut header, &path, content.as_slice()).map_err(failed)?;
         }
         builder.into_inner().map(drop).map_err(failed)
     }
@@ -163,8 +160,7 @@ impl Layout {
     /// Returns the images of the index with their platforms.
     pub fn images(&self) -> Result<Vec<BuiltImage>, LayoutError> {
         let (path, index) = self.index()?;
-        let index: Value =
-            serde_json::from_slice(&index).map_err(|error| LayoutError::content(&path, &error))?;
+        let index = parsed(&path, &index)?;
         let entries = index["manifests"].as_array().cloned().unwrap_or_default();
         let image = |entry: &Value| {
             let platform = serde_json::from_value(entry["platform"].clone());
@@ -179,12 +175,9 @@ impl Layout {
 
     /// Returns the layers of the image for a platform as tar archives, the lowest first.
     pub fn layers(&self, platform: &Platform) -> Result<Vec<Vec<u8>>, LayoutError> {
-        let images = self.images()?;
-        let image = images.into_iter().find(|image| image.platform == *platform);
-        let image = image.ok_or_else(|| LayoutError::Content {
-            path: self.folder.clone(),
-            reason: format!("no image for {}/{}", platform.os, platform.architecture),
-        })?;
+        let image = self.images()?.into_iter().find(|image| image.platform == *platform);
+        let none = format!("no image for {}/{}", platform.os, platform.architecture);
+        let image = image.ok_or_else(|| LayoutError::content(&self.folder, &none))?;
         let open = |layer: Vec<u8>| {
             let mut tar = Vec::new();
             let read = GzDecoder::new(layer.as_slice()).read_to_end(&mut tar);
@@ -218,11 +211,8 @@ impl Layout {
     /// Returns the image that a manifest refers to, and an index of that manifest, which registries
     /// without a list of referrers have under a tag made of the image's digest.
     fn referrers(&self, manifest: &[u8]) -> Result<Option<(Digest, Vec<u8>)>, LayoutError> {
-        let content: Value = serde_json::from_slice(manifest)
-            .map_err(|error| LayoutError::content(&self.folder, &error))?;
-        let Some(subject) = content["subject"]["digest"].as_str() else {
-            return Ok(None);
-        };
+        let content = parsed(&self.folder, manifest)?;
+        let Some(subject) = content["subject"]["digest"].as_str() else { return Ok(None) };
         let subject =
             subject.parse().map_err(|error| LayoutError::content(&self.folder, &error))?;
         let mut entry = descriptor(OCI_IMAGE_MEDIA_TYPE, manifest);
@@ -240,17 +230,13 @@ impl Layout {
         let path = self.folder.join(INDEX);
         let first = self.entries.first();
         let first = first.filter(|entry| entry["mediaType"] == OCI_IMAGE_INDEX_MEDIA_TYPE);
-        let first = first.ok_or_else(|| LayoutError::Content {
-            path: path.clone(),
-            reason: "it names no image index".to_owned(),
-        })?;
+        let first = first.ok_or_else(|| LayoutError::content(&path, &"it names no image index"))?;
         Ok((path, self.entry(first)?))
     }
 
-    /// Returns what a manifest names: its configuration, then its layers.
+    /// Returns the blobs of a manifest: its configuration, then its layers.
     fn blobs(&self, manifest: &[u8]) -> Result<Vec<Vec<u8>>, LayoutError> {
-        let manifest: Value = serde_json::from_slice(manifest)
-            .map_err(|error| LayoutError::content(&self.folder, &error))?;
+        let manifest = parsed(&self.folder, manifest)?;
         let layers = manifest["layers"].as_array().into_iter().flatten();
         std::iter::once(&manifest["config"]).chain(layers).map(|entry| self.entry(entry)).collect()
     }
@@ -269,8 +255,7 @@ impl Layout {
     }
 
     fn blob(&self, content: &[u8]) -> Result<(), LayoutError> {
-        let digest = Digest::sha256(content);
-        self.write(&format!("blobs/sha256/{}", digest.hex()), content)
+        self.write(&format!("blobs/sha256/{}", Digest::sha256(content).hex()), content)
     }
 
     /// Writes `index.json` anew, with one more entry.
@@ -300,6 +285,11 @@ impl LayoutError {
     fn content(path: &Path, reason: &dyn Display) -> Self {
         Self::Content { path: path.to_owned(), reason: reason.to_string() }
     }
+}
+
+/// Parses a document; `path` is only named in errors.
+fn parsed(path: &Path, document: &[u8]) -> Result<Value, LayoutError> {
+    serde_json::from_slice(document).map_err(|error| LayoutError::content(path, &error))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, LayoutError> {

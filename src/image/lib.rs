@@ -23,6 +23,7 @@ pub mod catalog;
 mod challenge;
 pub mod digest;
 pub mod files;
+mod folder;
 pub mod keyring;
 pub mod layer;
 #[cfg(any(test, feature = "push"))]

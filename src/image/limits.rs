@@ -16,11 +16,11 @@ pub const MAX_SIGNATURES: usize = 128;
 pub const MAX_SIGNATURES_BYTES: u64 = 4 * MIB;
 /// Largest response of a token service, in bytes.
 pub const MAX_TOKEN_BYTES: u64 = MIB;
-/// How much of an error response is read, in bytes.
+/// The most bytes of an error response that are read.
 pub const MAX_ERROR_BODY_BYTES: u64 = 64 * KIB;
-/// How much of a registry's error text is shown, in bytes.
+/// The most bytes of a registry's error text that are shown.
 pub const MAX_ERROR_TEXT_BYTES: usize = 512;
-/// How much of a name from an image is shown, in characters.
+/// The most characters of a name from an image that are shown.
 pub const MAX_SHOWN_NAME: usize = 256;
 /// Most redirects of one request.
 pub const MAX_REDIRECTS: usize = 10;

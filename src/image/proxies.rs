@@ -17,7 +17,7 @@ pub struct Proxies {
     except: String,
 }
 
-/// What is given as a proxy is not the URL of one.
+/// The value is not the URL of a proxy.
 #[derive(Debug, thiserror::Error)]
 #[error("the proxy for {0} is not a URL")]
 pub struct ProxyError(&'static str);
@@ -35,24 +35,58 @@ impl Proxies {
         Ok(Self { http: given(http), https: given(https), except: except.to_owned() })
     }
 
-    /// Says whether the environment names a proxy; then nothing else counts.
+    /// Returns whether the environment sets a proxy, which takes precedence.
     pub fn in_environment() -> bool {
         let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
         let both = |name: &&str| set(name) || set(&name.to_lowercase());
         VARIABLES.iter().any(both)
     }
 
+    /// Returns those of the environment.
+    fn of_environment() -> Self {
+        let value = |name: &str| {
+            let values = [name.to_owned(), name.to_lowercase()].into_iter().map(env::var);
+            values.flatten().find(|value| !value.is_empty())
+        };
+        let of = |name| value(name).or_else(|| value("ALL_PROXY")).unwrap_or_default();
+        let except = value("NO_PROXY").unwrap_or_default();
+        Self::new(&of("HTTP_PROXY"), &of("HTTPS_PROXY"), &except).unwrap_or_default()
+    }
+
     /// Has a client take them; without any, those of the environment.
-    pub(crate) fn on(&self, mut builder: ClientBuilder) -> reqwest::Result<ClientBuilder> {
-        let except = NoProxy::from_string(&self.except);
-        if let Some(http) = &self.http {
+    ///
+    /// # Errors
+    /// Fails when one is not a URL.
+    pub fn on(&self, mut builder: ClientBuilder) -> reqwest::Result<ClientBuilder> {
+        let proxies = if *self == Self::default() { &Self::of_environment() } else { self };
+        let except = direct(&proxies.except);
+        if let Some(http) = &proxies.http {
             builder = builder.proxy(Proxy::http(http)?.no_proxy(except.clone()));
         }
-        if let Some(https) = &self.https {
+        if let Some(https) = &proxies.https {
             builder = builder.proxy(Proxy::https(https)?.no_proxy(except));
         }
         Ok(builder)
     }
+}
+
+/// Reads what is asked directly. The client knows domains and addresses; here it gets what else Go
+/// understands: `*.example.com`, a port, which then counts as any, and this machine, always.
+fn direct(except: &str) -> Option<NoProxy> {
+    let hosts = except.split(',').map(host).chain(["localhost", "127.0.0.0/8", "::1"]);
+    NoProxy::from_string(&hosts.collect::<Vec<_>>().join(","))
+}
+
+fn host(entry: &str) -> &str {
+    let entry = entry.trim();
+    let host = match entry.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => entry,
+    };
+    // Colons that are left are those of an address.
+    let host = if host.contains(':') && !host.starts_with('[') { entry } else { host };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    if host.starts_with("*.") { &host[1..] } else { host }
 }
 
 /// Their URLs may hold credentials.
@@ -84,5 +118,23 @@ mod tests {
         assert_eq!(made.is_ok(), good, "{made:?}");
         let shown = format!("{made:?}");
         assert!(!shown.contains("secret"), "{shown}");
+    }
+
+    // install.md; golang.org/x/net/http/httpproxy
+    #[rstest]
+    #[case("example.com", "example.com")]
+    #[case(" .example.com ", ".example.com")]
+    #[case("*.example.com", ".example.com")]
+    #[case("*", "*")]
+    #[case("r.example.com:5000", "r.example.com")]
+    #[case("*.example.com:5000", ".example.com")]
+    #[case("10.0.0.0/8", "10.0.0.0/8")]
+    #[case("10.0.0.1:80", "10.0.0.1")]
+    #[case("fd00::1", "fd00::1")]
+    #[case("fd00::/8", "fd00::/8")]
+    #[case("[fd00::1]:5000", "fd00::1")]
+    #[case("", "")]
+    fn exceptions_are_read_like_those_of_go_but_for_ports(#[case] entry: &str, #[case] want: &str) {
+        assert_eq!(host(entry), want);
     }
 }

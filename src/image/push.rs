@@ -24,22 +24,9 @@ pub struct PushOptions {
 /// Why a push failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// The reference has no tag and not the digest of the image.
-    #[error("image has digest {digest}, the reference is {image}")]
-    Digest {
-        /// Digest of the image.
-        digest: Digest,
-        /// Reference of the image.
-        image: String,
-    },
-    /// The tag is in use.
-    #[error("{image} is {found} already; FORCE=1 moves the tag")]
-    Tagged {
-        /// Reference of the image.
-        image: String,
-        /// Digest the tag names.
-        found: String,
-    },
+    /// The reference names another image.
+    #[error("{0}")]
+    Refused(String),
     /// The layout cannot be read.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -84,8 +71,7 @@ pub async fn push_index(
         pusher.manifest(&digest, &image.manifest, image.manifest_type()).await?;
     }
     let images = images.iter().cloned();
-    let index = images.fold(IndexBuilder::default(), IndexBuilder::image);
-    let index = index.build();
+    let index = images.fold(IndexBuilder::default(), IndexBuilder::image).build();
     pusher.named(&index.manifest, index.media_type()).await
 }
 
@@ -107,7 +93,8 @@ pub async fn push_layout(
         && found != digest
         && !replace
     {
-        return Err(PushError::Tagged { image: to.to_string(), found: found.to_string() });
+        let text = format!("{to} is {found} already; FORCE=1 moves the tag");
+        return Err(PushError::Refused(text));
     }
     for manifest in &contents.manifests {
         for blob in &manifest.blobs {
@@ -170,7 +157,8 @@ impl<'a> Pusher<'a> {
     async fn named(&self, bytes: &[u8], media_type: &str) -> Result<Digest, PushError> {
         let digest = Digest::sha256(bytes);
         if self.to.digest().is_some_and(|wanted| *wanted != digest) {
-            return Err(PushError::Digest { digest, image: self.to.to_string() });
+            let text = format!("image has digest {digest}, the reference is {}", self.to);
+            return Err(PushError::Refused(text));
         }
         self.manifest(&self.to.version(), bytes, media_type).await?;
         Ok(digest)

@@ -48,9 +48,7 @@ impl Room {
 
     /// Begins to write. Blocks.
     pub fn enter(&self) -> io::Result<Writing> {
-        let Some(shared) = &self.0 else {
-            return Ok(Writing(None));
-        };
+        let Some(shared) = &self.0 else { return Ok(Writing(None)) };
         let mut taken = shared.taken();
         if taken.writers == 0 {
             let sizes = shared.folders.iter().map(|folder| bytes_below(folder));
@@ -76,9 +74,7 @@ impl Drop for Turn {
 impl Writing {
     /// Takes room for so many bytes, or fails.
     pub fn take(&self, bytes: usize) -> io::Result<()> {
-        let Some(Turn(shared)) = self.0.as_deref() else {
-            return Ok(());
-        };
+        let Some(Turn(shared)) = self.0.as_deref() else { return Ok(()) };
         let mut taken = shared.taken();
         let all = taken.bytes.saturating_add(bytes as u64);
         if all > shared.limit {
@@ -92,13 +88,6 @@ impl Writing {
     /// Creates a file in this room.
     pub fn create(&self, path: &Path) -> io::Result<GrowingFile> {
         Ok(GrowingFile { file: File::create(path)?, writing: self.clone() })
-    }
-}
-
-impl GrowingFile {
-    /// Returns the file itself.
-    pub fn file(&self) -> &File {
-        &self.file
     }
 }
 

@@ -1,4 +1,4 @@
-//! How text from a network or an archive is displayed: printable, short, in quotes.
+//! Formats text from a network or an archive: printable, short, in quotes.
 
 use olm_core::error::{printable, quote};
 

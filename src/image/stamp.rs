@@ -1,4 +1,4 @@
-//! Whether the files that pulls are configured by have changed.
+//! Detects changes of the configuration files of pulls.
 //!
 //! Each pull reads them anew. Whoever waits for a change of them, because a pull has failed,
 //! compares their stamps: modification time, size and inode of each file, through symbolic links,
@@ -13,16 +13,12 @@ use std::time::SystemTime;
 
 use crate::pull::PullConfig;
 
-/// What is seen of each file and directory from outside.
+/// The metadata of each file and directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stamp(BTreeMap<PathBuf, Seen>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
-    modified: Option<SystemTime>,
-    size: u64,
-    inode: u64,
-}
+/// Modification time, size and inode.
+type Seen = (Option<SystemTime>, u64, u64);
 
 impl Stamp {
     /// Looks at all files that a pull with this configuration may read. Blocks.
@@ -51,21 +47,13 @@ impl Stamp {
 
     /// Notes a path, and what is so many levels below it. What cannot be read is as good as absent.
     fn look(&mut self, path: &Path, levels: u32) {
-        let Ok(metadata) = std::fs::metadata(path) else {
-            return;
-        };
-        let seen = Seen {
-            modified: metadata.modified().ok(),
-            size: metadata.len(),
-            inode: inode(&metadata),
-        };
+        let Ok(metadata) = std::fs::metadata(path) else { return };
+        let seen = (metadata.modified().ok(), metadata.len(), inode(&metadata));
         self.0.insert(path.to_owned(), seen);
         if levels == 0 || !metadata.is_dir() {
             return;
         }
-        let Ok(entries) = std::fs::read_dir(path) else {
-            return;
-        };
+        let Ok(entries) = std::fs::read_dir(path) else { return };
         for entry in entries.flatten() {
             self.look(&entry.path(), levels - 1);
         }
@@ -102,8 +90,7 @@ mod tests {
             registries: RegistriesPaths {
                 file: at("registries.conf"),
                 drop_ins: Some(at("registries.conf.d")),
-                required: false,
-                more: Vec::new(),
+                ..RegistriesPaths::default()
             },
             policy: PolicyPath::new(Some(at("policy.json"))),
             certificates: CertificateDirs { only: None, by_host: vec![at("certs.d")] },
@@ -113,9 +100,7 @@ mod tests {
         write(at("policy-1"), "1").unwrap();
         write(at("policy-2"), "2").unwrap();
         let changes: [(&str, &dyn Fn()); 8] = [
-            ("a first file", &|| {
-                write(at("registries.conf"), "1").unwrap();
-            }),
+            ("a first file", &|| write(at("registries.conf"), "1").unwrap()),
             ("renamed into place", &|| {
                 write(at("new"), "2").unwrap();
                 rename(at("new"), at("registries.conf")).unwrap();
@@ -124,9 +109,7 @@ mod tests {
                 create_dir_all(at("registries.conf.d")).unwrap();
                 write(at("registries.conf.d/1.conf"), "").unwrap();
             }),
-            ("a link", &|| {
-                symlink("policy-1", at("policy.json")).unwrap();
-            }),
+            ("a link", &|| symlink("policy-1", at("policy.json")).unwrap()),
             ("a swapped link", &|| {
                 symlink("policy-2", at("link")).unwrap();
                 rename(at("link"), at("policy.json")).unwrap();
@@ -139,9 +122,7 @@ mod tests {
                 create_dir_all(at("certs.d/h.io:5000")).unwrap();
                 write(at("certs.d/h.io:5000/ca.crt"), "").unwrap();
             }),
-            ("credentials of the user", &|| {
-                write(at("auth.json"), "{}").unwrap();
-            }),
+            ("credentials of the user", &|| write(at("auth.json"), "{}").unwrap()),
         ];
         let mut before = Stamp::of(&config);
         for (what, change) in changes {

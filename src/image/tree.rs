@@ -127,9 +127,7 @@ impl Tree {
             if left.is_empty() && !last {
                 break;
             }
-            let Some(Node::Link(target)) = self.get(&resolved) else {
-                continue;
-            };
+            let Some(Node::Link(target)) = self.get(&resolved) else { continue };
             hops += 1;
             if hops > MAX_LINK_HOPS || steps > MAX_STEPS {
                 return Err(TooManyLinks);

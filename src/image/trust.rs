@@ -2,13 +2,13 @@
 //!
 //! Source: catalogs.md 5.4 (CA certificates), 8.3.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use olm_core::error::quote;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Identity};
 
+use crate::folder::{self, FileError};
 use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
 use crate::proxies::Proxies;
 
@@ -34,14 +34,8 @@ impl Default for CertificateDirs {
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// A file or directory cannot be read.
-    #[error("reading certificates in {}", quote(&path.display().to_string()))]
-    Read {
-        /// Path of the file or directory.
-        path: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] FileError),
     /// A file does not hold a certificate or key.
     #[error("invalid certificate {}", quote(&path.display().to_string()))]
     Invalid {
@@ -51,14 +45,9 @@ pub enum TrustError {
         #[source]
         source: reqwest::Error,
     },
-    /// A client certificate without its key, or a key without its certificate.
-    #[error("missing {} for {}", quote(&missing.display().to_string()), quote(&present.display().to_string()))]
-    Pair {
-        /// The file that exists.
-        present: PathBuf,
-        /// The file that is missing.
-        missing: PathBuf,
-    },
+    /// A client certificate without its key, or a key without its certificate; holds which.
+    #[error("missing {0}")]
+    Pair(String),
     /// The HTTP client cannot be built.
     #[error("creating the HTTP client")]
     Client(#[source] reqwest::Error),
@@ -86,8 +75,7 @@ pub(crate) fn client(
             builder = builder.identity(identity);
         }
     }
-    let builder = proxies.on(builder).map_err(TrustError::Client)?;
-    builder.build().map_err(TrustError::Client)
+    proxies.on(builder).map_err(TrustError::Client)?.build().map_err(TrustError::Client)
 }
 
 /// Returns the directories with certificates for `host`.
@@ -106,28 +94,19 @@ struct Found {
 
 /// Reads `*.crt` and `*.pem` as roots, and one pair of `*.cert` and `*.key` as our own.
 fn read(directory: &Path) -> Result<Found, TrustError> {
-    let failed = |path: &Path, source| TrustError::Read { path: path.to_owned(), source };
+    let failed = |path: &Path| FileError::doing("reading certificates in", path);
     let mut found = Found::default();
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(found),
-        Err(err) => return Err(failed(directory, err)),
-    };
-    let mut paths = Vec::new();
-    for entry in entries {
-        paths.push(entry.map_err(|err| failed(directory, err))?.path());
-    }
-    paths.sort();
+    let paths = folder::paths(directory).map_err(failed(directory))?;
     for path in &paths {
         let invalid = |source| TrustError::Invalid { path: path.clone(), source };
-        let contents = |path: &Path| std::fs::read(path).map_err(|err| failed(path, err));
+        let contents = |path: &Path| std::fs::read(path).map_err(failed(path));
         let twin = |extension| {
             let other = path.with_extension(extension);
-            let present = path.clone();
-            paths
-                .contains(&other)
-                .then_some(other.clone())
-                .ok_or(TrustError::Pair { present, missing: other })
+            if paths.contains(&other) {
+                return Ok(other);
+            }
+            let [missing, present] = [&other, path].map(|it| quote(&it.display().to_string()));
+            Err(TrustError::Pair(format!("{missing} for {present}")))
         };
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("crt" | "pem") => {

@@ -3,6 +3,8 @@
 use olm_core::render::{hash, unique};
 use serde_json::{Value, json};
 
+use crate::objects;
+
 use super::objects::{Making, merged, owner, text};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -103,8 +105,8 @@ fn grant(
     permission: &Value,
 ) {
     let name = &metadata["name"];
-    let subjects = json!([{"kind": "ServiceAccount", "name": permission["serviceAccountName"],
-        "namespace": making.namespace}]);
+    let subjects =
+        json!([objects::account(&making.namespace, text(&permission["serviceAccountName"]))]);
     let reference = json!({"apiGroup": RBAC, "kind": kinds[0], "name": name});
     for (kind, content) in [
         (kinds[0], json!({"rules": permission["rules"]})),
@@ -122,8 +124,7 @@ fn grant(
 
 /// Makes a role of a namespace and its binding to an account, with this metadata.
 fn role(making: &Making<'_>, metadata: &Value, rules: &Value, account: &str) {
-    let subjects =
-        json!([{"kind": "ServiceAccount", "name": account, "namespace": making.namespace}]);
+    let subjects = json!([objects::account(&making.namespace, account)]);
     let reference = json!({"apiGroup": RBAC, "kind": "Role", "name": metadata["name"]});
     let api = format!("{RBAC}/v1");
     making.make(&json!({"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": rules}));
@@ -138,8 +139,7 @@ pub(super) fn of_a_server(making: &Making<'_>, service: &str, account: &str) {
     let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"],
         "resourceNames": [certificate]}]);
     role(making, &making.owned(&certificate, &json!({})), &rules, account);
-    let subjects =
-        json!([{"kind": "ServiceAccount", "name": account, "namespace": making.namespace}]);
+    let subjects = json!([objects::account(&making.namespace, account)]);
     let api = format!("{RBAC}/v1");
     making.make(&json!({"apiVersion": api, "kind": "ClusterRoleBinding",
         "metadata": {"name": format!("{service}-system:auth-delegator"),

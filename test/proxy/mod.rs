@@ -36,11 +36,14 @@ use tokio::sync::mpsc;
 use self::rule::Fault;
 pub use self::rule::{Asked, Rule};
 use crate::cluster::ControlPlane;
+use crate::wait;
 
 /// Largest request that is forwarded, in bytes.
 const LARGEST: usize = 16 << 20;
 /// How soon the removal of a rule releases what it delays.
 const TICK: Duration = Duration::from_millis(10);
+/// How long [`Proxy::struck`] waits.
+const STRUCK: Duration = Duration::from_secs(90);
 /// Most chunks of a watch that are queued while its events are delayed.
 const HELD_CHUNKS: usize = 4096;
 
@@ -120,6 +123,12 @@ impl Proxy {
     /// Returns how often a rule has struck, even if it was removed.
     pub fn strikes(&self, rule: RuleId) -> u64 {
         self.rules.lock().strikes.get(&rule).copied().unwrap_or(0)
+    }
+
+    /// Waits until a rule has struck so many times.
+    pub async fn struck(&self, rule: RuleId, times: u64) {
+        let what = format!("{times} strikes of the fault");
+        wait::value(&what, STRUCK, || self.strikes(rule), |strikes| *strikes >= times).await;
     }
 
     /// Returns the requests that were struck and the faults, in order.

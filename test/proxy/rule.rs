@@ -146,6 +146,18 @@ macro_rules! verbs {
     )* };
 }
 
+/// Makes methods that set a field.
+macro_rules! changes {
+    ($($(#[$doc:meta])* $name:ident($($given:ident: $type:ty),*) $field:ident = $value:expr;)*) => { $(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $($given: $type),*) -> Self {
+            self.$field = $value;
+            self
+        }
+    )* };
+}
+
 impl Rule {
     verbs! {
         get "get", list "list", watch "watch", create "create", update "update", patch "patch",
@@ -180,132 +192,45 @@ impl Rule {
         }
     }
 
-    /// Only for objects in this namespace.
-    #[must_use]
-    pub fn in_namespace(mut self, namespace: &str) -> Self {
-        self.namespace = Some(namespace.to_owned());
-        self
-    }
-
-    /// Only for the object of this name; a trailing `*` matches the rest of a name.
-    #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
-        self.name = Some(name.to_owned());
-        self
-    }
-
-    /// Only for this subresource; `""` is the object itself.
-    #[must_use]
-    pub fn subresource(mut self, subresource: &str) -> Self {
-        self.subresource = Some(subresource.to_owned());
-        self
-    }
-
-    /// Only below this path.
-    #[must_use]
-    pub fn path(mut self, path: &str) -> Self {
-        self.path = Some(path.to_owned());
-        self
-    }
-
-    /// Only with this text in the query, as it is sent (`labelSelector=a%3Db`).
-    #[must_use]
-    pub fn query(mut self, text: &str) -> Self {
-        self.query = Some(text.to_owned());
-        self
-    }
-
-    /// Only requests that impersonate this user; `""` matches the controller's own.
-    #[must_use]
-    pub fn user(mut self, user: &str) -> Self {
-        self.user = Some(user.to_owned());
-        self
-    }
-
-    /// Only requests that store something: neither dry runs nor reviews.
-    #[must_use]
-    pub fn stored(mut self) -> Self {
-        self.stored = true;
-        self
-    }
-
-    /// Responds with this status, without the API server.
-    #[must_use]
-    pub fn status(mut self, code: u16) -> Self {
-        self.fault = Fault::Status(code, (code == 429).then_some(1));
-        self
-    }
-
-    /// Responds with 429 and asks to retry after this many seconds.
-    #[must_use]
-    pub fn retry_after(mut self, seconds: u32) -> Self {
-        self.fault = Fault::Status(429, Some(seconds));
-        self
-    }
-
-    /// Responds with 403 and the words of a quota, without the API server.
-    #[must_use]
-    pub fn over_quota(mut self) -> Self {
-        self.fault = Fault::Quota;
-        self
-    }
-
-    /// Lets the API server carry the request out, and cuts the response in the middle: for a watch,
-    /// its first event.
-    #[must_use]
-    pub fn cut(mut self) -> Self {
-        self.fault = Fault::Cut;
-        self
-    }
-
-    /// Sends nothing for this long, then closes the connection; the API server gets no request.
-    #[must_use]
-    pub fn silent(mut self, time: Duration) -> Self {
-        self.fault = Fault::Silence(time);
-        self
-    }
-
-    /// The same, but the API server carries the request out.
-    #[must_use]
-    pub fn unanswered(mut self, time: Duration) -> Self {
-        self.fault = Fault::Unanswered(time);
-        self
-    }
-
-    /// Delays the response by this long.
-    #[must_use]
-    pub fn late(mut self, time: Duration) -> Self {
-        self.fault = Fault::Late(time);
-        self
-    }
-
-    /// Delays all events of watches by this long, including watches that are open already, until
-    /// the rule is removed. The order stays.
-    #[must_use]
-    pub fn late_events(mut self, time: Duration) -> Self {
-        self.fault = Fault::LateEvents(time);
-        self
-    }
-
-    /// Only the next `count` requests.
-    #[must_use]
-    pub fn times(mut self, count: u64) -> Self {
-        self.scope = Scope::Next(count);
-        self
-    }
-
-    /// Lets `skip` requests pass, then strikes only the next `count`.
-    #[must_use]
-    pub fn later(mut self, skip: u64, count: u64) -> Self {
-        self.scope = Scope::Later { skip, count };
-        self
-    }
-
-    /// Only this many of a thousand requests, chosen from `seed`.
-    #[must_use]
-    pub fn per_mille(mut self, share: u64, seed: u64) -> Self {
-        self.scope = Scope::Share(share, Random::new(seed));
-        self
+    changes! {
+        /// Only for objects in this namespace.
+        in_namespace(namespace: &str) namespace = Some(namespace.to_owned());
+        /// Only for the object of this name; a trailing `*` matches the rest of a name.
+        named(name: &str) name = Some(name.to_owned());
+        /// Only for this subresource; `""` is the object itself.
+        subresource(subresource: &str) subresource = Some(subresource.to_owned());
+        /// Only below this path.
+        path(path: &str) path = Some(path.to_owned());
+        /// Only with this text in the query, as it is sent (`labelSelector=a%3Db`).
+        query(text: &str) query = Some(text.to_owned());
+        /// Only requests that impersonate this user; `""` matches the controller's own.
+        user(user: &str) user = Some(user.to_owned());
+        /// Only requests that store something: neither dry runs nor reviews.
+        stored() stored = true;
+        /// Responds with this status, without the API server.
+        status(code: u16) fault = Fault::Status(code, (code == 429).then_some(1));
+        /// Responds with 429 and asks to retry after this many seconds.
+        retry_after(seconds: u32) fault = Fault::Status(429, Some(seconds));
+        /// Responds with 403 and the words of a quota, without the API server.
+        over_quota() fault = Fault::Quota;
+        /// Lets the API server carry the request out, and cuts the response in the middle: for a
+        /// watch, its first event.
+        cut() fault = Fault::Cut;
+        /// Sends nothing for this long, then closes the connection; the API server gets no request.
+        silent(time: Duration) fault = Fault::Silence(time);
+        /// The same, but the API server carries the request out.
+        unanswered(time: Duration) fault = Fault::Unanswered(time);
+        /// Delays the response by this long.
+        late(time: Duration) fault = Fault::Late(time);
+        /// Delays all events of watches by this long, including watches that are open already, until
+        /// the rule is removed. The order stays.
+        late_events(time: Duration) fault = Fault::LateEvents(time);
+        /// Only the next `count` requests.
+        times(count: u64) scope = Scope::Next(count);
+        /// Lets `skip` requests pass, then strikes only the next `count`.
+        later(skip: u64, count: u64) scope = Scope::Later { skip, count };
+        /// Only this many of a thousand requests, chosen from `seed`.
+        per_mille(share: u64, seed: u64) scope = Scope::Share(share, Random::new(seed));
     }
 
     pub(super) fn fault(&self) -> Fault {

@@ -295,8 +295,9 @@ fn leave_lasting(value: &mut Value) {
             fields.values_mut().for_each(leave_lasting);
         }
         Value::Array(items) => {
-            let only_hinders = |it: &Value| it["type"] == "Stalled" && it["status"] == "False";
-            items.retain(|item| !(only_hinders(item) && is_of_a_pod(&item["message"])));
+            // Reconciling repeats Ready, unless Stalled is true.
+            let of_pods = |it: &Value| it["type"] == "Stalled" && is_of_a_pod(&it["message"]);
+            items.retain(|item| item["type"] != "Reconciling" && !of_pods(item));
             items.iter_mut().for_each(leave_lasting);
             if items.iter().all(|item| item["type"].is_string()) {
                 items.sort_by_key(|item| item["type"].to_string());
@@ -459,11 +460,13 @@ mod tests {
             state(&[("ClusterObjectSet.olm.operatorframework.io /s", object)])
         };
         let early = run("Object d: got: 2", &[]);
-        let stalled =
-            json!({"type": "Stalled", "status": "False", "message": "Object d: pod p: x"});
-        let late = run("Object d: got: 2\nObject d: pod p: x", &[stalled]);
-        assert_eq!(early.differences(&late), [""; 0]);
-        let stalled = json!({"type": "Stalled", "status": "True", "message": "Object d: pod p: x"});
+        for status in ["False", "True"] {
+            let stalled =
+                json!({"type": "Stalled", "status": status, "message": "Object d: pod p: x"});
+            let late = run("Object d: got: 2\nObject d: pod p: x", &[stalled]);
+            assert_eq!(early.differences(&late), [""; 0]);
+        }
+        let stalled = json!({"type": "Stalled", "status": "True", "message": "Object d: quota"});
         assert_eq!(early.differences(&run("Object d: got: 2", &[stalled])).len(), 1);
     }
 }

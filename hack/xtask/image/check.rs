@@ -92,9 +92,7 @@ fn is_static(program: &[u8], platform: &Platform) -> anyhow::Result<()> {
     let asks = segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP);
     ensure!(!asks, "the program asks for an interpreter");
     for segment in segments {
-        let Some(entries) = segment.dynamic(endian, program)? else {
-            continue;
-        };
+        let Some(entries) = segment.dynamic(endian, program)? else { continue };
         let needs = entries.iter().any(|entry| {
             use object::read::elf::Dyn as _;
             entry.d_tag(endian) == elf::DT_NEEDED

@@ -35,7 +35,7 @@ use program::Architecture;
 /// Media type of a `CycloneDX` document.
 const CYCLONEDX: &str = "application/vnd.cyclonedx+json";
 const TITLE: &str = "olm-controller";
-/// What follows the hash of a commit where files differ from it.
+/// The suffix of the hash of a commit if files differ from it.
 const DIRTY: &str = "-dirty";
 const DESCRIPTION: &str = "Installs and upgrades Kubernetes operators from catalogs: the OLM v1 ClusterExtension controller";
 
@@ -45,12 +45,15 @@ pub(crate) struct ImageArgs {
     /// Architectures, joined by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["amd64", "arm64"])]
     arch: Vec<Architecture>,
-    /// Builds nothing; checks that the image in target/image is what it has to be
+    /// Builds nothing; checks the image in target/image
     #[arg(long)]
     check: bool,
     /// Writes the file system of the image of this machine's architecture below the folder
     #[arg(long, value_name = "FOLDER")]
     unpack: Option<PathBuf>,
+    /// Reads another layout than target/image
+    #[arg(long, value_name = "FOLDER")]
+    layout: Option<PathBuf>,
     /// Prints HOST/REPOSITORY:TAG with the digest of the image in target/image instead of the tag
     #[arg(long, value_name = "IMAGE")]
     pin: Option<String>,
@@ -59,12 +62,12 @@ pub(crate) struct ImageArgs {
 /// Flags of `xtask push-image`.
 #[derive(Debug, Args)]
 pub(crate) struct PushArgs {
-    /// Where to, as HOST/REPOSITORY:TAG
+    /// The destination, as HOST/REPOSITORY:TAG
     pub(crate) image: String,
-    /// Replaces a tag that names another image
+    /// Moves a tag that points to another image
     #[arg(long)]
     force: bool,
-    /// Talks plain HTTP to the registry
+    /// Uses plain HTTP for the registry
     #[arg(long)]
     plain_http: bool,
 }
@@ -82,6 +85,7 @@ pub(crate) fn run(root: &Path, args: &ImageArgs) -> anyhow::Result<String> {
     if !args.check && args.unpack.is_none() && args.pin.is_none() {
         return build(root, &folder, &args.arch);
     }
+    let folder = args.layout.clone().unwrap_or(folder);
     let layout = Layout::open(&folder)
         .with_context(|| format!("{}: run `make image` first", folder.display()))?;
     let mut said = String::new();
@@ -94,7 +98,7 @@ pub(crate) fn run(root: &Path, args: &ImageArgs) -> anyhow::Result<String> {
     }
     if let Some(image) = &args.pin {
         let split = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
-        let (name, _) = split.context("name a tag, as HOST/REPOSITORY:TAG")?;
+        let (name, _) = split.context("a tag is missing: HOST/REPOSITORY:TAG")?;
         let _ = writeln!(said, "{name}@{}", layout.digest()?);
     }
     Ok(said)
@@ -160,7 +164,7 @@ fn image(
     Ok(builder.build()?)
 }
 
-/// Returns what says of what the image is made, as labels and as annotations of the index.
+/// Returns the labels of the image about its origin, which are also annotations of the index.
 fn annotations(version: &str, commit: &Commit) -> [(&'static str, String); 6] {
     [
         ("org.opencontainers.image.title", TITLE.to_owned()),
@@ -172,13 +176,13 @@ fn annotations(version: &str, commit: &Commit) -> [(&'static str, String); 6] {
     ]
 }
 
-/// Pushes what `xtask image` has built, with the credentials of the user.
+/// Pushes the image that `xtask image` built, with the credentials of the user.
 pub(crate) async fn push(root: &Path, args: &PushArgs) -> anyhow::Result<Digest> {
     let folder = root.join("target/image");
     let layout = Layout::open(&folder)
         .with_context(|| format!("{}: run `make image` first", folder.display()))?;
     let to: ImageRef = args.image.parse().with_context(|| args.image.clone())?;
-    ensure!(to.tag().is_some(), "{}: name a tag, as HOST/REPOSITORY:TAG", args.image);
+    ensure!(to.tag().is_some(), "{}: a tag is missing: HOST/REPOSITORY:TAG", args.image);
     let credentials = Credentials::of_user()?;
     let options = PushOptions {
         plain_http: args.plain_http,

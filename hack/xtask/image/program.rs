@@ -10,9 +10,9 @@ use clap::ValueEnum;
 
 use super::{Commit, output};
 
-/// What separates flags in `CARGO_ENCODED_RUSTFLAGS`.
+/// The separator of flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\x1f";
-/// How many errors of a build are repeated at most, and how much of each.
+/// The most errors of a build that are repeated, and the most characters of each.
 const ERRORS: usize = 3;
 const ERROR_CHARACTERS: usize = 200;
 
@@ -84,13 +84,16 @@ pub(crate) fn build(
     let mut building = cargo.spawn().context("run cargo zigbuild")?;
     let errors = building.stderr.take().map(errors).transpose()?.unwrap_or_default();
     let status = building.wait()?;
-    ensure!(status.success(), "{program} was not built for {target}: {}", errors.join("; "));
+    // It may become part of a release, where no folder of this machine is named.
+    let said = renamed.iter().fold(errors.join("; "), |said, (from, to)| said.replace(from, to));
+    let said = said.replace(&env::var("HOME").unwrap_or_default(), "~");
+    ensure!(status.success(), "{program} was not built for {target}: {said}");
     let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let file = folder.join(target).join("release").join(file_name(program, target));
     fs::read(&file).with_context(|| file.display().to_string())
 }
 
-/// Shows what a build says, and returns the first of its errors.
+/// Shows the output of a build, and returns its first errors.
 fn errors(said: impl Read) -> io::Result<Vec<String>> {
     let mut errors = Vec::new();
     for line in BufReader::new(said).split(b'\n') {
@@ -105,8 +108,7 @@ fn errors(said: impl Read) -> io::Result<Vec<String>> {
     Ok(errors)
 }
 
-/// Returns the folders of this machine that would show in the program, and what is put in their
-/// place.
+/// Returns the folders of this machine whose paths would be in the program, with their replacements.
 fn renamed(root: &Path) -> anyhow::Result<Vec<(String, &'static str)>> {
     let home = env::var_os("HOME").context("HOME is not set")?;
     let cargo =

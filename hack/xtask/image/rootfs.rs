@@ -10,7 +10,7 @@ use olm_image::Platform;
 use olm_image::layout::Layout;
 use tar::{Builder, EntryType, Header};
 
-/// Account and group the program runs as: a number, or `runAsNonRoot` cannot be judged.
+/// User and group of the program: a number, because `runAsNonRoot` cannot be checked for a name.
 pub(super) const USER: &str = "65532:65532";
 pub(super) const ENTRY_POINT: &str = "/olm-controller";
 /// Names under which the program is started by manifests of upstream.
@@ -31,11 +31,11 @@ pub(super) struct Entry<'a> {
     pub(super) kind: Kind<'a>,
 }
 
-/// What an entry is.
+/// The type of an entry.
 pub(super) enum Kind<'a> {
     Folder,
     File(&'a [u8]),
-    /// A symbolic link and where it leads.
+    /// A symbolic link and its target.
     Link(&'a str),
 }
 

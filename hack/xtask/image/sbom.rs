@@ -43,9 +43,14 @@ fn component(package: &Package) -> Value {
         "bom-ref": purl(package),
         "name": package.name,
         "version": package.version,
-        "licenses": [{"expression": package.license}],
+        "licenses": [{"expression": expression(&package.license)}],
         "purl": purl(package),
     })
+}
+
+/// Returns a license as SPDX has it; older crates have a slash for "or".
+fn expression(license: &str) -> String {
+    license.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ")
 }
 
 /// Returns the package URL, the name of a crate in every list.

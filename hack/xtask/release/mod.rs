@@ -13,6 +13,7 @@ mod statement;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Command;
 use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::crds;
 use crate::image::packages::Packages;
-use crate::image::{Commit, sbom};
+use crate::image::{Commit, output, sbom};
 use file::File;
 use plugin::Platform;
 
@@ -30,7 +31,7 @@ const CHART: &str = "olm-controller";
 /// Flags of `xtask release`.
 #[derive(Debug, Args)]
 pub(crate) struct ReleaseArgs {
-    /// The version, as vX.Y.Z; that of Cargo.toml
+    /// The version of Cargo.toml, as vX.Y.Z
     version: String,
     /// The image with its digest, as the manifests name it
     #[arg(long)]
@@ -43,9 +44,12 @@ pub(crate) struct ReleaseArgs {
     /// Address of the repository, below which the files will be at /releases/download/VERSION
     #[arg(long)]
     source: String,
+    /// Writes nothing: only checks whether this checkout can be released as the version
+    #[arg(long)]
+    check: bool,
 }
 
-/// What the files say of the release that they belong to.
+/// The release that the files belong to.
 struct Release<'a> {
     version: &'a str,
     /// With its digest.
@@ -58,6 +62,11 @@ impl Release<'_> {
     /// Returns the version without the letter.
     fn number(&self) -> &str {
         self.version.trim_start_matches('v')
+    }
+
+    /// Returns where a page of `docs` is.
+    fn document(&self, path: &str) -> String {
+        format!("{}/blob/{}/docs/{path}", self.source, self.version)
     }
 
     /// Returns where a file of the release will be.
@@ -80,6 +89,12 @@ pub(crate) fn run(root: &Path, args: &ReleaseArgs) -> anyhow::Result<String> {
         "`git status` shows changes: commit them first, so that others can build the same"
     );
     let source = args.source.trim_end_matches('/');
+    if args.check {
+        let unnamed = source.starts_with("https://example.com/") || !args.image.contains('/');
+        let trial = "IMAGE or SOURCE is not named: these files are for a trial, they name what nobody \
+                     has published\n";
+        return Ok(if unnamed { trial.to_owned() } else { String::new() });
+    }
     let release = Release { version, image: &args.image, source, commit: &commit };
     let mut files = manifests(root, &release)?;
     files.extend(image(root, &release)?);
@@ -103,14 +118,27 @@ pub(crate) fn run(root: &Path, args: &ReleaseArgs) -> anyhow::Result<String> {
     let changelog = fs::read_to_string(root.join("CHANGELOG.md")).context("CHANGELOG.md")?;
     files.push(statement::notes(&release, &changelog, &left_out)?);
     files.sort_by(|a, b| a.name.cmp(&b.name));
-    files.push(statement::provenance(&release, &files)?);
+    files.push(statement::provenance(&release, &files, &tools()?)?);
     files.push(File::new("SHA256SUMS", file::sums(&files)));
     let folder = root.join("target/release-files").join(version);
     write(&folder, &files)?;
     Ok(said(&folder, &files, &left_out))
 }
 
-/// Returns what `make install-yaml` has written.
+/// Returns the versions of the compilers.
+fn tools() -> anyhow::Result<BTreeMap<&'static str, String>> {
+    let version = |program: &str, args: &[&str]| {
+        output(Command::new(program).args(args)).map(|text| text.trim().to_owned())
+    };
+    let zig = version("python3", &["-m", "ziglang", "version"]);
+    Ok(BTreeMap::from([
+        ("rustc", version("rustc", &["--version"])?),
+        ("cargo-zigbuild", version("cargo-zigbuild", &["--version"])?),
+        ("zig", zig.or_else(|_| version("zig", &["version"]))?),
+    ]))
+}
+
+/// Returns the files of `make install-yaml`.
 fn manifests(root: &Path, release: &Release<'_>) -> anyhow::Result<Vec<File>> {
     let folder = root.join("target/manifests");
     let entries = fs::read_dir(&folder)
@@ -165,7 +193,14 @@ fn chart(root: &Path, release: &Release<'_>) -> anyhow::Result<File> {
             let path = entry?.path();
             if path.is_file() {
                 let inside = path.strip_prefix(&folder)?.display();
-                files.push((0o644, File::new(format!("{CHART}/{inside}"), fs::read(&path)?)));
+                let mut content = fs::read(&path)?;
+                if path.ends_with("values.yaml") {
+                    // Of the repository; an alert leads to the address of a page.
+                    let runbooks = format!("runbooks: {}", release.document("runbooks"));
+                    let text = String::from_utf8(content)?;
+                    content = text.replace("runbooks: docs/runbooks", &runbooks).into_bytes();
+                }
+                files.push((0o644, File::new(format!("{CHART}/{inside}"), content)));
             }
         }
     }

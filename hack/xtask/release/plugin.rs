@@ -14,7 +14,7 @@ use crate::image::packages::Packages;
 use crate::image::{licenses, output, program, sbom};
 
 const PLUGIN: &str = "kubectl-olm";
-/// What kubectl asks for what may follow; the same that `kubectl olm completion --install` writes.
+/// The program that kubectl runs for completions, as `kubectl olm completion --install` writes it.
 const COMPLETE: &str = "#!/bin/sh\nexec kubectl-olm __complete -- \"$@\"\n";
 /// Shells, and the names of their scripts.
 const COMPLETIONS: [(&str, &str); 4] = [
@@ -32,8 +32,8 @@ pub(super) struct Platform {
     pub(super) target: &'static str,
 }
 
-/// The platforms. Only those of Linux are certain: what zig lacks for the others (a library of the
-/// system, Rust's own for the target) is reported.
+/// The platforms. Only Linux is required: the others are reported if zig lacks a library of the system
+/// or Rust's library for the target.
 const PLATFORMS: [Platform; 5] = [
     Platform { os: "linux", arch: "amd64", target: "x86_64-unknown-linux-musl" },
     Platform { os: "linux", arch: "arm64", target: "aarch64-unknown-linux-musl" },
@@ -43,7 +43,7 @@ const PLATFORMS: [Platform; 5] = [
 ];
 
 impl Platform {
-    /// Returns whether nothing is released without it.
+    /// Returns whether it is required for a release.
     pub(super) fn is_required(self) -> bool {
         self.os == "linux"
     }
@@ -112,12 +112,14 @@ pub(super) fn krew(
         .map(|(platform, sum)| {
             let Platform { os, arch, target } = platform;
             let program = program::file_name(PLUGIN, target);
+            let files = [&*program, "LICENSE", "THIRD-PARTY.txt"];
+            let files = files.map(|from| json!({"from": from, "to": "."}));
             json!({
                 "selector": {"matchLabels": {"os": os, "arch": arch}},
                 "uri": release.address(&format!("{PLUGIN}_{os}_{arch}.tar.gz")),
                 "sha256": sum,
                 "bin": program,
-                "files": [{"from": program, "to": "."}, {"from": "LICENSE", "to": "."}],
+                "files": files,
             })
         })
         .collect();

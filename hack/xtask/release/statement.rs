@@ -1,5 +1,6 @@
 //! What is told about the files: where they come from, and how to install and check them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
@@ -9,8 +10,13 @@ use super::Release;
 use super::file::File;
 
 /// Returns the provenance of the files and of the image: an in-toto statement with a predicate of SLSA
-/// v1. It has no times: the same commit gives the same statement.
-pub(super) fn provenance(release: &Release<'_>, files: &[File]) -> anyhow::Result<File> {
+/// v1. It has no times: the same commit gives the same statement. `tools` are the compilers, each with
+/// its version.
+pub(super) fn provenance(
+    release: &Release<'_>,
+    files: &[File],
+    tools: &BTreeMap<&str, String>,
+) -> anyhow::Result<File> {
     let mut subjects: Vec<Value> = files
         .iter()
         .map(|file| json!({"name": file.name, "digest": {"sha256": file.sum()}}))
@@ -25,22 +31,27 @@ pub(super) fn provenance(release: &Release<'_>, files: &[File]) -> anyhow::Resul
         "predicate": {
             "buildDefinition": {
                 "buildType": format!("{source}/blob/{version}/Makefile#release"),
-                "externalParameters": {"VERSION": version, "IMAGE": name, "SOURCE": source},
+                "externalParameters": {
+                    "VERSION": version, "IMAGE": format!("{name}:{version}"), "SOURCE": source,
+                },
                 "resolvedDependencies": [{
-                    "uri": format!("git+{source}@refs/tags/{version}"),
+                    "uri": format!("git+{source}@{}", commit.id),
                     "digest": {"gitCommit": commit.id},
                 }],
             },
             // Whoever signs it vouches for the machine.
-            "runDetails": {"builder": {"id": format!("{source}/blob/{version}/hack/xtask/release")}},
+            "runDetails": {"builder": {
+                "id": format!("{source}/blob/{version}/hack/xtask/release"),
+                "version": tools,
+            }},
         },
     });
     let text = serde_json::to_string_pretty(&statement)? + "\n";
     Ok(File::new("provenance.intoto.json", text))
 }
 
-/// Returns the notes of the release: the section of the changelog about the version, or what is not
-/// released yet, and how to install and to check. `left_out` are platforms, each with what stopped it.
+/// Returns the notes of the release: the section of the changelog for the version, or the unreleased
+/// one, and how to install and verify it. `left_out` are platforms, each with the error of its build.
 pub(super) fn notes(
     release: &Release<'_>,
     changelog: &str,
@@ -50,32 +61,43 @@ pub(super) fn notes(
     let section = section(changelog, number).or_else(|| section(changelog, "Unreleased"));
     let section = section.with_context(|| format!("CHANGELOG.md has no section {number}"))?;
     // Links of the repository lead nowhere on the page of a release.
-    let blob = format!("]({}/blob/{}/docs/", release.source, release.version);
+    let blob = format!("]({}", release.document(""));
     let section = section.trim().replace("](docs/", &blob);
-    let (install, chart) =
-        (release.address("install.yaml"), release.address(&format!("olm-controller-{number}.tgz")));
-    let (catalogs, image) = (release.address("catalogs.yaml"), release.image);
-    let tagged = image.split('@').next().unwrap_or_default();
+    let image = release.image;
+    let (name, digest) = image.split_once('@').context("an image with a digest")?;
     let mut text = format!(
         "# {version}\n\n{section}\n\n\
          ## Install\n\n\
-         The image is `{image}`. Where it is not in a registry of yours, copy it out of the archive, and \
-         name it in the manifests or as value `image` of the chart:\n\n\
+         It needs Kubernetes 1.33 or later. Download the files, and run these commands where they are. \
+         The image is `{image}`. If your nodes cannot pull it, copy it out of the archive into a \
+         registry of yours, and name that in the manifests:\n\n\
          ```sh\n\
+         IMAGE=registry.example.com/olm-controller\n\
          skopeo copy --all --preserve-digests oci-archive:olm-controller-{number}.oci.tar:{number} \
-         docker://{tagged}:{version}\n\
+         docker://$IMAGE:{version}\n\
+         sed -i \"s|{name}@|$IMAGE@|\" *.yaml\n\
          ```\n\n\
-         With manifests:\n\n\
+         Install with manifests (on OpenShift `openshift.yaml`; in place of upstream's controllers \
+         `upstream-compatible.yaml`):\n\n\
          ```sh\n\
-         kubectl apply --server-side -f {install}\n\
-         kubectl apply --server-side -f {catalogs}\n\
+         kubectl apply --server-side -f install.yaml\n\
+         kubectl wait --for=condition=Established crd/clustercatalogs.olm.operatorframework.io\n\
+         kubectl apply --server-side -f catalogs.yaml\n\
+         kubectl rollout status deployment/operator-controller-controller-manager -n olmv1-system\n\
          ```\n\n\
-         or with Helm, which adds the same catalog:\n\n\
+         or with Helm, which adds the same catalog (`--set image=$IMAGE@{digest}` for a copy of the \
+         image):\n\n\
          ```sh\n\
-         helm install olm {chart} --namespace olmv1-system --create-namespace\n\
+         helm install olm olm-controller-{number}.tgz --namespace olmv1-system --create-namespace\n\
          ```\n\n\
-         The plugin is in `kubectl-olm_OS_ARCH.tar.gz`, with completions; `kubectl krew install \
-         --manifest-url {krew}` installs it as well. Schemas for editors are in `*_v1.json`.\n",
+         The plugin is in `kubectl-olm_OS_ARCH.tar.gz`, with completions. For Linux on amd64:\n\n\
+         ```sh\n\
+         tar -xzf kubectl-olm_linux_amd64.tar.gz -C ~/.local/bin kubectl-olm\n\
+         kubectl olm search argocd\n\
+         kubectl olm install argocd-operator -n argocd --create-namespace\n\
+         ```\n\n\
+         `kubectl krew install --manifest-url {krew}` installs it as well. Schemas for editors are in \
+         `*_v1.json`.\n",
         version = release.version,
         krew = release.address("olm.yaml"),
     );
@@ -90,12 +112,12 @@ pub(super) fn notes(
         text,
         "\n## Signatures\n\n\
          `SHA256SUMS` names every file, the provenance (`provenance.intoto.json`) and the lists of parts \
-         (`*.cdx.json`) included. The release is signed with:\n\n\
+         (`*.cdx.json`) included. Whoever publishes the release signs it with:\n\n\
          ```sh\n\
          cosign sign-blob --key cosign.key --bundle SHA256SUMS.sigstore.json SHA256SUMS\n\
          cosign sign --key cosign.key --recursive {image}\n\
          ```\n\n\
-         and checked with:\n\n\
+         Where `SHA256SUMS.sigstore.json` is among the files, check it with:\n\n\
          ```sh\n\
          cosign verify-blob --key cosign.pub --bundle SHA256SUMS.sigstore.json SHA256SUMS\n\
          sha256sum --check --ignore-missing SHA256SUMS\n\
@@ -106,9 +128,9 @@ pub(super) fn notes(
 }
 
 fn section<'a>(text: &'a str, title: &str) -> Option<&'a str> {
-    let (_, after) = text.split_once(&format!("\n## {title}"))?;
-    let (_, after) = after.split_once('\n')?;
-    Some(after.find("\n## ").map_or(after, |end| &after[..=end]))
+    let mut sections = text.split("\n## ").skip(1).filter_map(|it| it.split_once('\n'));
+    let (_, body) = sections.find(|(heading, _)| heading.split(' ').next() == Some(title))?;
+    Some(body)
 }
 
 #[cfg(test)]
@@ -119,15 +141,16 @@ mod tests {
     #[test]
     fn a_section_ends_where_the_next_begins() {
         let text = "# Changelog\n\n## Unreleased\n\nnew\n\n## 0.1.0 (2026)\n\nold\n";
-        assert_eq!(section(text, "Unreleased"), Some("\nnew\n\n"));
+        assert_eq!(section(text, "Unreleased"), Some("\nnew\n"));
         assert_eq!(section(text, "0.1.0"), Some("\nold\n"));
-        assert_eq!(section(text, "9"), None);
+        assert_eq!(section(text, "0.1"), None);
     }
 
     // deploying.md P61
     #[test]
     fn the_provenance_names_each_file_the_image_and_the_commit() {
-        let file = provenance(&release(), &[File::new("LICENSE", "text")]).unwrap();
+        let tools = BTreeMap::from([("rustc", "1.95.0".to_owned())]);
+        let file = provenance(&release(), &[File::new("LICENSE", "text")], &tools).unwrap();
         let read: Value = serde_json::from_slice(&file.content).unwrap();
         let subjects = json!([
             {"name": "LICENSE", "digest": {"sha256":
@@ -136,7 +159,8 @@ mod tests {
         ]);
         assert_eq!(read["subject"], subjects);
         let source = &read["predicate"]["buildDefinition"]["resolvedDependencies"][0];
-        assert_eq!(source["uri"], "git+https://example.com/olm@refs/tags/v0.1.0");
+        assert_eq!(source["uri"], "git+https://example.com/olm@abc");
+        assert_eq!(read["predicate"]["runDetails"]["builder"]["version"]["rustc"], "1.95.0");
         assert_eq!(source["digest"]["gitCommit"], "abc");
     }
 
@@ -148,8 +172,10 @@ mod tests {
         let text = String::from_utf8(file.content).unwrap();
         for part in [
             "# v0.1.0\n\nSee [a](https://example.com/olm/blob/v0.1.0/docs/a.md).\n\n## Install",
-            "download/v0.1.0/install.yaml\n",
-            "oci-archive:olm-controller-0.1.0.oci.tar:0.1.0 docker://r.example.com/olm:v0.1.0\n",
+            "-f install.yaml\n",
+            "oci-archive:olm-controller-0.1.0.oci.tar:0.1.0 docker://$IMAGE:v0.1.0\n",
+            "s|r.example.com/olm@|$IMAGE@|",
+            "--set image=$IMAGE@sha256:12`",
             "- darwin/arm64: no framework\n",
             "cosign verify --key cosign.pub r.example.com/olm@sha256:12\n",
         ] {

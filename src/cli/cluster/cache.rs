@@ -21,7 +21,7 @@ use reqwest::Url;
 const MODE: u32 = 0o700;
 /// Most bytes and files that are kept: all are listed once by each process that adds one.
 const MOST: Size = Size { bytes: 1 << 30, files: 2000 };
-/// How many parts this process has written, so that no two are written to one file.
+/// The number of parts that this process has written, so that each gets its own file.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// A directory of the user with what was read.
@@ -168,8 +168,7 @@ mod tests {
         let directory = folder.path().join("kubectl-olm");
         fs::create_dir(&directory).unwrap();
         let cache = Cache::open(directory.clone(), Size { bytes: 10, files: 9 }).unwrap();
-        let mode = directory.metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, MODE);
+        assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o777, MODE);
         let [first, second, third] = ["a", "b", "c"].map(|it| key('1', it));
         let age = |key: &Key, seconds| {
             let file = File::open(directory.join(&key.0)).unwrap();

@@ -13,6 +13,7 @@ use clap::Args;
 use http::HeaderMap;
 use http::header::ETAG;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::client::Body;
 use kube::{Api, Client};
 use olm_api::ClusterCatalog;
 use olm_api::keys::name;
@@ -29,14 +30,14 @@ use crate::catalogs;
 use crate::managed::failure;
 use crate::output::during;
 
-/// What is said of blobs that cannot be parsed.
+/// The error for blobs that cannot be parsed.
 const UNREADABLE: &str = "error parsing catalog contents";
 
-/// How the catalog server of a cluster is reached.
+/// Access to the catalog server of a cluster.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct CatalogAccess {
     /// Address of the catalog server, for example of a forwarded port; by default the one in the
-    /// catalogs' status, by way of the API server where it is that of a Service
+    /// status of the catalogs, through the API server if it is that of a Service
     #[arg(long, value_name = "URL", help_heading = "Connection")]
     pub(crate) catalog_url: Option<String>,
     /// CA certificates of the catalog server, as a PEM file; no others are trusted then
@@ -54,7 +55,7 @@ pub(super) struct CatalogTransport {
     /// One that trusts the CA that the controller publishes, where the caller names none.
     published: Option<OnceCell<Option<reqwest::Client>>>,
     instead: Option<Url>,
-    /// Where whole catalogs are kept; without it each package is asked for.
+    /// The cache of whole catalogs; without it each package is requested.
     pub(super) whole: Option<Whole>,
     cache: Option<Cache>,
 }
@@ -108,8 +109,8 @@ impl CatalogTransport {
             return Ok(Content::from_blobs(metas.map(Blob::from)));
         }
         let text = self.package(&self.place(catalog)?, package).await?;
-        Content::from_lines(text.lines())
-            .map_err(|error| anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error)))
+        let content = Content::from_lines(text.lines());
+        content.map_err(|error| anyhow::anyhow!("{UNREADABLE}: {}", Chain(&error)))
     }
 
     /// Returns the blobs of a package, and maybe others.
@@ -127,9 +128,7 @@ impl CatalogTransport {
     /// Returns the whole catalog, if whole catalogs are to be read: as it was kept, or read anew
     /// where its status says that it changed.
     async fn shelf(&self, catalog: &ClusterCatalog) -> anyhow::Result<Option<Arc<Shelf>>> {
-        let Some(Whole(kept)) = &self.whole else {
-            return Ok(None);
-        };
+        let Some(Whole(kept)) = &self.whole else { return Ok(None) };
         let place = self.place(catalog)?;
         let image = catalog.resolved_reference().unwrap_or_default();
         let mut kept = kept.lock().await;
@@ -150,8 +149,7 @@ impl CatalogTransport {
     /// Returns the head of every package of the server.
     pub(super) async fn packages(&self, catalog: &ClusterCatalog) -> anyhow::Result<Vec<Value>> {
         if let Some(shelf) = self.shelf(catalog).await? {
-            let heads = shelf.values().flatten();
-            let heads = heads.filter(|meta| meta.schema == schema::PACKAGE);
+            let heads = shelf.values().flatten().filter(|meta| meta.schema == schema::PACKAGE);
             let heads = heads.map(|meta| serde_json::from_str(&meta.json));
             return heads.collect::<Result<_, _>>().context(UNREADABLE);
         }
@@ -163,8 +161,7 @@ impl CatalogTransport {
             (status, text) => ok(status, text)?,
         };
         let blobs = text.lines().filter(|line| !line.trim().is_empty());
-        let blobs = blobs.map(serde_json::from_str::<Value>);
-        let blobs = blobs.collect::<Result<Vec<_>, _>>();
+        let blobs = blobs.map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>();
         let blobs = blobs.context(UNREADABLE)?.into_iter();
         Ok(blobs.filter(|blob| blob["schema"] == schema::PACKAGE).collect())
     }
@@ -239,18 +236,17 @@ impl CatalogTransport {
         url: Url,
         transfer: &Transfer,
     ) -> anyhow::Result<(StatusCode, Option<String>, String)> {
-        let tag = |headers: &HeaderMap| {
-            let tag = headers.get(ETAG)?.to_str().ok()?;
-            Some(tag.to_owned())
-        };
+        let tag = |headers: &HeaderMap| Some(headers.get(ETAG)?.to_str().ok()?.to_owned());
         if let Some(service) = Service::of(&url).filter(|_| self.instead.is_none()) {
-            let response = self.through_api_server(&service).await?;
+            let request = http::Request::get(service.proxy_path()).body(Body::empty())?;
+            let response = self.client.send(request).await.context("error performing request")?;
             let (status, etag) = (response.status(), tag(response.headers()));
             let bytes = response.into_body().collect_bytes().await?;
-            let text = String::from_utf8(bytes.to_vec());
-            return Ok((status, etag, text.context(UNREADABLE)?));
+            return Ok((status, etag, String::from_utf8(bytes.to_vec()).context(UNREADABLE)?));
         }
         let mut response = self.http.get(url.clone()).send().await;
+        let is_untrusted =
+            |error: &reqwest::Error| Chain(error).to_string().contains("UnknownIssuer");
         if response.as_ref().is_err_and(is_untrusted)
             && let Some(http) = self.published().await
         {
@@ -272,15 +268,6 @@ impl CatalogTransport {
             if authorities.is_empty() { None } else { catalogs::trusting(authorities).ok() }
         };
         self.published.as_ref()?.get_or_init(read).await.as_ref()
-    }
-
-    async fn through_api_server(
-        &self,
-        service: &Service,
-    ) -> anyhow::Result<http::Response<kube::client::Body>> {
-        let request = http::Request::get(service.proxy_path()).body(kube::client::Body::empty())?;
-        let response = self.client.send(request).await;
-        response.context("error performing request")
     }
 }
 
@@ -312,11 +299,6 @@ impl Service {
     }
 }
 
-/// Says whether the certificate of a server is of an authority that is not trusted.
-fn is_untrusted(error: &reqwest::Error) -> bool {
-    Chain(error).to_string().contains("UnknownIssuer")
-}
-
 /// Asks the server of a catalog, by way of the API server, whether it answers; nothing where its
 /// address is not that of a Service, or the caller may not ask.
 pub(crate) async fn answers(
@@ -325,8 +307,7 @@ pub(crate) async fn answers(
 ) -> Option<Result<(), String>> {
     let urls = catalog.status.as_ref()?.urls.as_ref()?;
     let service = Service::of(&below(&Url::parse(&urls.base).ok()?, "all"))?;
-    let request =
-        http::Request::head(service.proxy_path()).body(kube::client::Body::empty()).ok()?;
+    let request = http::Request::head(service.proxy_path()).body(Body::empty()).ok()?;
     match client.send(request).await {
         Err(error) => Some(Err(failure(&error))),
         Ok(response) if response.status() == StatusCode::FORBIDDEN => None,
@@ -345,8 +326,7 @@ pub(crate) fn owner(meta: &Meta) -> &str {
 
 fn parse(text: &str) -> anyhow::Result<Vec<Meta>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let metas = lines.map(Meta::parse).collect::<Result<_, _>>();
-    metas.context(UNREADABLE)
+    lines.map(Meta::parse).collect::<Result<_, _>>().context(UNREADABLE)
 }
 
 /// Returns the URL of an endpoint of a catalog.

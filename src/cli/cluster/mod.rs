@@ -21,12 +21,12 @@ use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
-use olm_cluster::{built_in_kinds, classic_providers, installed, kinds};
+use olm_cluster::{built_in_kinds, classic_providers, installed, kinds, left_version};
 use olm_core::catalog::read::Meta;
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
 use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds,
+    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, Resolution,
     UpdatePolicy,
 };
 use olm_core::revision::{self, Phase};
@@ -40,7 +40,7 @@ pub(crate) use content::{CatalogAccess, Whole, answers, owner};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
-use crate::output::{self, Hinted, Outcome, one_line};
+use crate::output::{self, Hinted, one_line};
 use crate::settings::{Settings, SettingsFlags};
 
 /// Catalogs that are fetched at the same time: few of the connections that the catalog server gives
@@ -54,35 +54,26 @@ pub(crate) struct Cluster {
     flags: SettingsFlags,
     settings: OnceCell<Settings>,
     state: OnceCell<ClusterState>,
-    /// What is installed, with the kinds that it defines.
+    /// The installed bundles, with the kinds that they define.
     providers: OnceCell<Arc<Vec<Provider>>>,
 }
 
-/// What the answer about any extension depends on.
+/// The state of the cluster that is common to all extensions.
 pub(crate) struct ClusterState {
-    settings: Settings,
+    pub(crate) settings: Settings,
     /// Every catalog, by name.
     pub(crate) catalogs: Vec<ClusterCatalog>,
-    /// What the cluster runs, serves and has installed, without the kinds that this defines.
-    environment: Environment,
+    /// The version, served kinds and installed bundles of the cluster, without the kinds that these
+    /// define.
+    pub(crate) environment: Environment,
     /// The installed revisions by the names of their extensions, which are the first providers.
     installed: Vec<(String, ClusterObjectSet)>,
 }
 
 impl ClusterState {
-    /// Returns what the controller decides by.
+    /// Returns the settings of the controller.
     pub(crate) fn controller(&self) -> &ControllerSettings {
         &self.settings.controller
-    }
-
-    /// Returns the version of Kubernetes.
-    pub(crate) fn kubernetes(&self) -> Option<&Version> {
-        self.environment.kube_version.as_ref()
-    }
-
-    /// Returns the kinds that are served.
-    pub(crate) fn served(&self) -> &Knowledge<Arc<ServedKinds>> {
-        &self.environment.served
     }
 
     /// Returns the groups of optional kinds whose objects wait, because the cluster does not serve
@@ -93,23 +84,18 @@ impl ClusterState {
             MissingOptionalKinds::Defer => self.environment.unserved(revision::OPTIONAL_GROUPS),
         }
     }
-
-    /// Returns what was assumed because it could not be read, one sentence each.
-    pub(crate) fn assumed(&self) -> Vec<&str> {
-        self.settings.assumed.as_deref().into_iter().collect()
-    }
 }
 
 /// An extension with everything that its resolution depends on.
 #[derive(Debug)]
 pub(crate) struct ExtensionSnapshot {
-    /// What it asks for, what its annotations say, and what is installed.
+    /// Its spec, its annotations and the installed bundle.
     pub(crate) question: Question,
     /// Every catalog of the cluster, by name, with what it has of the package.
     pub(crate) catalogs: Vec<KnownCatalog>,
-    /// What the cluster runs, serves and has installed.
+    /// The version, served kinds and installed bundles of the cluster.
     pub(crate) environment: Environment,
-    /// How the controller resolves it.
+    /// The options with which the controller resolves it.
     pub(crate) options: Options,
 }
 
@@ -119,26 +105,23 @@ impl ExtensionSnapshot {
         self.catalogs.iter().map(KnownCatalog::as_catalog).collect()
     }
 
-    /// Says whether the answer depends on what is installed, with the kinds that this defines.
+    /// Returns whether the answer depends on the installed bundles, with the kinds that this
+    /// defines.
     fn counts_installed(&self) -> bool {
-        let (catalogs, question) = (self.catalogs(), &self.question);
-        let environment = question.environment(&catalogs, &self.options, &self.environment);
-        let needs = question.needs(&catalogs, &self.options);
-        let step = || question.resolve(&catalogs, &environment, &self.options);
-        needs.cluster && (needs.installed || question.replaces(&step()))
+        let catalogs = self.catalogs();
+        let needs = self.question.needs(&catalogs, &self.options);
+        let replaces = || self.question.replaces(&self.resolve(&catalogs));
+        needs.cluster && (needs.installed || replaces())
+    }
+
+    /// Resolves as the controller does, from catalogs that it has.
+    pub(crate) fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
+        let environment = self.question.environment(catalogs, &self.options, &self.environment);
+        self.question.resolve(catalogs, &environment, &self.options)
     }
 }
 
 impl Cluster {
-    /// Connects as kubectl would with the same flags.
-    pub(crate) async fn connect(
-        global: &Global,
-        access: &CatalogAccess,
-        settings: &SettingsFlags,
-    ) -> anyhow::Result<Self> {
-        Self::over(Self::client(global).await?, access, settings)
-    }
-
     /// Reads through a client; what was read through it before is forgotten.
     pub(crate) fn over(
         client: Client,
@@ -161,7 +144,7 @@ impl Cluster {
         self
     }
 
-    /// Says whether whole catalogs are read.
+    /// Returns whether whole catalogs are read.
     pub(crate) fn is_keeping(&self) -> bool {
         self.transport.whole.is_some()
     }
@@ -177,18 +160,18 @@ impl Cluster {
         let named = named.into_iter().any(Option::is_some);
         let mut config = match &global.kubeconfig {
             Some(path) => {
-                let kubeconfig = Kubeconfig::read_from(path)
-                    .with_context(|| format!("reading --kubeconfig {path}"))?;
-                kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-                    .await
-                    .with_context(|| format!("using --kubeconfig {path}"))?
+                let read = Kubeconfig::read_from(path);
+                let read = read.with_context(|| format!("reading --kubeconfig {path}"))?;
+                let config = kube::Config::from_custom_kubeconfig(read, &options).await;
+                config.with_context(|| format!("using --kubeconfig {path}"))?
             }
             None if named => {
                 kube::Config::from_kubeconfig(&options).await.context("reading the kubeconfig")?
             }
-            None => kube::Config::infer()
-                .await
-                .context("no cluster: set KUBECONFIG or pass --kubeconfig")?,
+            None => {
+                let inferred = kube::Config::infer().await;
+                inferred.context("no cluster: set KUBECONFIG or pass --kubeconfig")?
+            }
         };
         if let Some(user) = &global.impersonate {
             config.auth_info.impersonate = Some(user.clone());
@@ -198,10 +181,10 @@ impl Cluster {
         config.default_retry = false;
         let api_server = config.cluster_url.clone();
         let builder = ClientBuilder::try_from(config).context("making a client")?;
-        if global.dry_run.is_none() {
-            return Ok(limited(builder.build(), &api_server));
-        }
-        let client = builder.with_layer(&MapRequestLayer::new(dry)).build();
+        let client = match global.dry_run {
+            None => builder.build(),
+            Some(_) => builder.with_layer(&MapRequestLayer::new(dry)).build(),
+        };
         Ok(limited(client, &api_server))
     }
 
@@ -221,19 +204,15 @@ impl Cluster {
         &self,
         name: &str,
     ) -> anyhow::Result<Option<ClusterExtension>> {
-        Api::<ClusterExtension>::all(self.client.clone())
-            .get_opt(name)
-            .await
-            .with_context(|| format!("reading ClusterExtension {name}"))
+        let found = Api::<ClusterExtension>::all(self.client.clone()).get_opt(name).await;
+        found.with_context(|| format!("reading ClusterExtension {name}"))
     }
 
     /// Reads all extensions, by name.
     pub(crate) async fn extensions(&self) -> anyhow::Result<Vec<ClusterExtension>> {
-        let mut found = Api::<ClusterExtension>::all(self.client.clone())
-            .list(&ListParams::default())
-            .await
-            .context("listing ClusterExtensions")?
-            .items;
+        let api = Api::<ClusterExtension>::all(self.client.clone());
+        let listed = api.list(&ListParams::default()).await;
+        let mut found = listed.context("listing ClusterExtensions")?.items;
         found.sort_by_key(ClusterExtension::name_any);
         Ok(found)
     }
@@ -257,11 +236,10 @@ impl Cluster {
     /// Reads the revisions of an extension, the oldest first.
     pub(crate) async fn revisions(&self, extension: &str) -> anyhow::Result<Vec<ClusterObjectSet>> {
         let owned = ListParams::default().labels(&format!("{}={extension}", label::OWNER_NAME));
-        let mut found = Api::<ClusterObjectSet>::all(self.client.clone())
-            .list(&owned)
-            .await
-            .with_context(|| format!("listing the ClusterObjectSets of {extension}"))?
-            .items;
+        let listed = Api::<ClusterObjectSet>::all(self.client.clone()).list(&owned).await;
+        let listed =
+            listed.with_context(|| format!("listing the ClusterObjectSets of {extension}"))?;
+        let mut found = listed.items;
         found
             .retain(|set| revision::extension_of(set).is_some_and(|owner| owner.name == extension));
         revision::sort(&mut found);
@@ -285,15 +263,19 @@ impl Cluster {
         let revisions = self.revisions(name).await?;
         let (policy, now) = (Policy::of(extension.annotations(), defaults)?, Timestamp::now());
         let back = going_back(&policy, &revisions, now)?;
-        let question = Question::of(valid, policy, back.as_ref(), &revisions, now);
+        let mut question = Question::of(valid, policy, back.as_ref(), &revisions, now);
+        if question.asks_what_ran(&revisions) {
+            // What may not be read is not known.
+            let left = left_version(&self.client, name, &question.filter.package_name).await;
+            question.resume(left.unwrap_or_default());
+        }
         self.asked(name, question).await
     }
 
     /// Reads what the catalogs offer a new extension.
     pub(crate) async fn offers(&self, filter: CatalogFilter) -> anyhow::Result<ExtensionSnapshot> {
         let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?;
-        let question = Question::new(filter, policy, Timestamp::now());
-        self.asked("", question).await
+        self.asked("", Question::new(filter, policy, Timestamp::now())).await
     }
 
     async fn asked(&self, name: &str, question: Question) -> anyhow::Result<ExtensionSnapshot> {
@@ -313,7 +295,7 @@ impl Cluster {
         Ok(snapshot)
     }
 
-    /// Returns what is installed with the kinds that it defines; read once.
+    /// Returns the installed bundles with the kinds that they define; read once.
     async fn providers(&self, state: &ClusterState) -> Knowledge<Arc<Vec<Provider>>> {
         let Knowledge::Known(known) = &state.environment.providers else {
             return state.environment.providers.clone();
@@ -334,7 +316,7 @@ impl Cluster {
         Knowledge::Known(self.providers.get_or_init(read).await.clone())
     }
 
-    /// Returns what else is installed and would break without an extension.
+    /// Returns the other installed bundles that would break without an extension.
     pub(crate) async fn dependents(&self, extension: &str) -> anyhow::Result<Vec<Breakage>> {
         let state = self.state().await?;
         Ok(resolve::dependents(&Environment {
@@ -362,8 +344,7 @@ impl Cluster {
 
     /// Returns the blobs that a catalog has of a package, and maybe others.
     pub(crate) async fn blobs(&self, catalog: &str, package: &str) -> anyhow::Result<Vec<Meta>> {
-        let mut catalogs = self.state().await?.catalogs.iter();
-        let found = catalogs.find(|found| found.name_any() == catalog);
+        let found = self.state().await?.catalogs.iter().find(|found| found.name_any() == catalog);
         let found = found.with_context(|| format!("there is no ClusterCatalog {catalog:?}"))?;
         self.transport.blobs(found, package).await
     }
@@ -392,17 +373,13 @@ impl Cluster {
     /// written (plugin.md 5).
     pub(crate) async fn heeds(&self, key: &'static str) -> anyhow::Result<()> {
         if self.settings().await?.upstream {
-            return Err(Hinted {
-                text: "this cluster runs upstream's controller".to_owned(),
-                hint: Some(format!("upstream ignores {key}")),
-                outcome: Outcome::Failed,
-            }
-            .into());
+            let text = "this cluster runs upstream's controller";
+            return Err(Hinted::failed(text, format!("upstream ignores {key}")));
         }
         Ok(())
     }
 
-    /// Returns what does not depend on an extension; read once.
+    /// Returns the state that does not depend on an extension; read once.
     pub(crate) async fn state(&self) -> anyhow::Result<&ClusterState> {
         self.state.get_or_try_init(|| self.read()).await
     }
@@ -424,14 +401,13 @@ impl Cluster {
         let version = version.context("reading the version of the cluster")?;
         let client = &self.client;
         let served = async { kinds(client, built_in_kinds(client).await?).await };
-        let served = served.await.context("reading what the cluster serves")?;
+        let served = served.await.context("reading the served APIs")?;
         let installed = installed(client, &ListParams::default()).await;
         let installed = installed.context("listing ClusterExtensions and ClusterObjectSets")?;
         let providers = installed.iter();
         let providers = providers.map(|(name, set)| revision::provider(name, set, BTreeSet::new()));
         let classic = if settings.controller.counts_classic() {
-            let listed = classic_providers(client).await;
-            listed.context("listing ClusterServiceVersions")
+            classic_providers(client).await.context("listing ClusterServiceVersions")
         } else {
             Ok(Vec::new())
         };
@@ -440,7 +416,7 @@ impl Cluster {
             Ok(classic) => Knowledge::Known(providers.chain(classic).collect::<Vec<_>>().into()),
             Err(error) => {
                 output::notice(&format!(
-                    "note: what is installed is not known: {}",
+                    "note: the installed bundles are not known: {}",
                     one_line(&error)
                 ));
                 Knowledge::Unreadable

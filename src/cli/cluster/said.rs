@@ -1,11 +1,14 @@
-//! What the controller would decide about an extension now, from what the plugin can read.
+//! The present decision of the controller about an extension, computed from the state that the
+//! plugin can read.
 //!
 //! Source: plugin.md 5.
+
+use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
-use olm_cluster::{operator_condition, proxies, requires_approval};
+use olm_cluster::{copied_pull_secrets, operator_condition, proxies, requires_approval};
 use olm_core::extension::{Answer, Goal, Question, ValidExtension, reverted};
 use olm_core::operator_condition::{NotUpgradeable, held};
 use olm_core::render::{Additions, ProxyVariables};
@@ -13,6 +16,7 @@ use olm_core::revision::BundleRecord;
 use olm_core::status::Note;
 
 use super::{Cluster, ExtensionSnapshot};
+use crate::output::{notice, one_line};
 
 impl Cluster {
     /// Decides about an extension as the controller does.
@@ -36,8 +40,8 @@ impl Cluster {
         Ok(answer)
     }
 
-    /// Returns what is said of a rollout that failed and was taken back, if `target` is not tried
-    /// again because of it.
+    /// Returns the note about a failed and reverted rollout, if `target` is not retried because of
+    /// it.
     pub(crate) async fn taken_back(
         &self,
         extension: &ClusterExtension,
@@ -54,7 +58,7 @@ impl Cluster {
         Ok(back.map(|back| back.note()))
     }
 
-    /// Says whether each step of an extension has to be approved by its plan.
+    /// Returns whether each step of an extension has to be approved by its plan.
     pub(crate) async fn requires_approval(
         &self,
         extension: ValidExtension<'_>,
@@ -76,6 +80,29 @@ impl Cluster {
         Ok(ProxyVariables::of_cluster(proxy, otherwise))
     }
 
+    /// Returns which of these Secrets the controller copies for the pods of an operator; all of them where
+    /// the caller may not know.
+    pub(crate) async fn copied(&self, names: BTreeSet<String>) -> BTreeSet<String> {
+        if names.is_empty() {
+            return names;
+        }
+        let found = async {
+            let namespace = self.system_namespace().await?;
+            anyhow::Ok(copied_pull_secrets(&self.client, &namespace, &names).await?)
+        };
+        match found.await {
+            Ok(found) => found,
+            Err(error) => {
+                notice(&format!(
+                    "note: which pull secrets are copied for the operator is not known, the rights \
+                     for all of them count: {}",
+                    one_line(&error)
+                ));
+                names
+            }
+        }
+    }
+
     /// Returns why the installed operator does not let another bundle take its place, if it does not.
     pub(crate) async fn operator(
         &self,
@@ -83,9 +110,7 @@ impl Cluster {
         extension: ValidExtension<'_>,
         target: &BundleRecord,
     ) -> anyhow::Result<Option<NotUpgradeable>> {
-        let Some(installed) = question.heeds(target) else {
-            return Ok(None);
-        };
+        let Some(installed) = question.heeds(target) else { return Ok(None) };
         let namespace = &extension.spec.namespace;
         let condition = operator_condition(&self.client, namespace, &installed.name).await;
         let condition =

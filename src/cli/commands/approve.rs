@@ -2,24 +2,12 @@
 //!
 //! Source: plugin.md 1.5, decision 35.
 
-use std::io::Write;
-
-use anyhow::{Context as _, bail};
-use clap::Args;
-use kube::ResourceExt as _;
-use olm_api::ClusterExtension;
-use olm_api::keys::policy;
 use olm_core::extension::ValidExtension;
 use olm_core::extension::holds::is_approvable;
 use olm_core::plan::Plan;
-use serde_json::json;
 
-use crate::changes;
-use crate::cluster::Cluster;
 use crate::commands::plan;
-use crate::connection::Global;
-use crate::output::{Hinted, Outcome, UsageError, notice};
-use crate::verb::{Confirm, OnCluster};
+use crate::prelude::*;
 
 /// Digits of a digest that are enough to name a plan.
 const ENOUGH: usize = 8;
@@ -28,12 +16,11 @@ const ENOUGH: usize = 8;
 #[derive(Debug, Args)]
 pub(crate) struct ApproveArgs {
     /// Name of the extension
-    #[arg(value_name = "NAME")]
     name: String,
-    /// Digest of the plan, at least 8 digits of it; without it the plan is shown
+    /// Digest of the plan, or at least its first 8 digits; by default the plan is shown
     #[arg(long, value_name = "DIGEST")]
     plan: Option<String>,
-    /// Approve this version whatever its content is
+    /// Approve this version, regardless of its content
     #[arg(long, value_name = "VERSION", conflicts_with = "plan")]
     version: Option<String>,
     #[command(flatten)]
@@ -43,18 +30,12 @@ pub(crate) struct ApproveArgs {
 }
 
 /// Makes the plan anew, compares, writes.
-pub(crate) async fn run(
-    args: ApproveArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let wanted = args.plan.as_deref().map(|plan| plan.strip_prefix("sha256:").unwrap_or(plan));
     if wanted.is_some_and(|plan| plan.len() < ENOUGH) {
-        let text = format!("--plan takes at least {ENOUGH} digits of the digest");
-        return Err(UsageError(text).into());
+        return usage(format!("--plan needs at least {ENOUGH} digits of the digest"));
     }
-    let rehearsal = args.confirm.rehearsal;
-    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
+    let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
     let cluster = args.on.connect(global).await?;
     cluster.heeds(policy::APPROVE).await?;
     let extension = cluster.extension(&args.name).await?;
@@ -95,9 +76,7 @@ pub(crate) async fn run(
     if wanted.is_none() {
         plan::show(&plan, out)?;
         let question = format!("Release {} by this plan?", plan.to.version);
-        if !args.confirm.agreed(&question, "--yes does it, --plan names the plan")? {
-            return Ok(Outcome::Failed);
-        }
+        args.confirm.agreed(&question, "--yes confirms it, --plan names the plan")?;
     }
     out.object(&approve(&cluster, global, &extension, &plan.approval()).await?)?;
     writeln!(out, "{}", released(&args.name, &plan))?;

@@ -2,49 +2,35 @@
 //!
 //! Every document comes from the verb that prints it; the pages are made in `web`. Source: plugin.md 4.
 
-use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use clap::Args;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kube::config::Kubeconfig;
-use kube::{Client, ResourceExt as _};
-use olm_api::{CatalogFilter, ClusterExtension};
-use olm_core::extension::ValidExtension;
 use olm_core::rbac::Account;
 use olm_core::resolve::Selector;
-use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::tree::Tree;
 use super::{approve, catalog, graph, history, install, plan, rbac, search, show, status, why};
 use crate::catalogs::Catalogs;
-use crate::cluster::{CatalogAccess, Cluster, Packages, Whole, only};
-use crate::connection::Global;
-use crate::document::Document as _;
-use crate::graph::{Format, segment, stylesheet};
+use crate::cluster::{CatalogAccess, Packages, Whole, only};
+use crate::document::Tree;
+use crate::graph::segment;
 use crate::offers::{Named, Offers, icon};
-use crate::output::{Outcome, UsageError, notice, one_line};
-use crate::settings::SettingsFlags;
-use crate::target::{Lookup, chosen};
+use crate::prelude::*;
 use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
 
-/// Where kubectl keeps what it applied last.
+/// The annotation with kubectl's last applied configuration.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Flags of `browse`.
 #[derive(Debug, Args)]
 pub(crate) struct BrowseArgs {
-    /// Port to listen on; 0 takes a free one
+    /// Port to listen on; 0 selects a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Address to listen on, of this machine alone
+    /// Loopback address to listen on
     #[arg(long, value_name = "127.0.0.1|::1", default_value_t = Ipv4Addr::LOCALHOST.into())]
     address: IpAddr,
     /// Open the page in a browser, that of `$BROWSER` if it is set
@@ -55,25 +41,20 @@ pub(crate) struct BrowseArgs {
 }
 
 /// Serves the pages until the program is interrupted.
-pub(crate) async fn run(
-    args: BrowseArgs,
-    global: Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: BrowseArgs, global: Global, out: &mut dyn Write) -> Ended {
     if !args.address.is_loopback() {
-        return Err(UsageError("browse listens on loopback only".to_owned()).into());
+        return usage("browse listens on loopback only");
     }
     let offline = args.lookup.is_offline();
-    let verbs = if offline {
+    let source = if offline {
         args.lookup.on.settings.refuse("no --from is given")?;
         let named = args.lookup.named().await;
-        let authorities = args.lookup.on.access.catalog_ca;
-        Verbs::new(Source::Named(Arc::new(named), authorities), global)
+        Source::Named(Arc::new(named), args.lookup.on.access.catalog_ca)
     } else {
         let client = Cluster::client(&global).await?;
-        let source = Source::Cluster(client, args.lookup.on.access, args.lookup.on.settings);
-        Verbs::new(source, global)
+        Source::Cluster(client, args.lookup.on.access, args.lookup.on.settings)
     };
+    let verbs = Verbs { source, global, whole: Whole::default(), heads: Mutex::default() };
     let of = verbs.of();
     let listener = TcpListener::bind(SocketAddr::new(args.address, args.port))
         .with_context(|| format!("listening on {} port {}", args.address, args.port))?;
@@ -83,10 +64,7 @@ pub(crate) async fn run(
     if args.open {
         open(&gate.opening_url()?);
     }
-    let mut site = Site::new(gate, Arc::new(verbs), of);
-    site.offline = offline;
-    site.stylesheet = stylesheet();
-    web::serve(listener, site).await?;
+    web::serve(listener, Site::new(gate, Arc::new(verbs), (of, offline))).await?;
     Ok(Outcome::Done)
 }
 
@@ -102,7 +80,7 @@ fn open(url: &str) {
     }
 }
 
-/// Where the documents come from.
+/// The source of the documents.
 enum Source {
     Cluster(Client, CatalogAccess, SettingsFlags),
     /// With the file of CA certificates of their servers.
@@ -124,7 +102,7 @@ impl Documents for Verbs {
         async move {
             match ask {
                 Ask::Installed => status::document(&self.cluster()?.extensions().await?).value(),
-                Ask::Extension(name) => self.extension(&name).await,
+                Ask::Extension(name) => Box::pin(self.extension(&name)).await,
                 Ask::Part(part, name) => self.part(part, &name).await,
                 Ask::Packages { terms, installable } => {
                     let offers = self.offers()?;
@@ -157,23 +135,12 @@ impl Documents for Verbs {
 }
 
 impl Verbs {
-    fn new(source: Source, global: Global) -> Self {
-        Self { source, global, whole: Whole::default(), heads: Mutex::default() }
-    }
-
-    /// Says whose answers these are: `cluster lab (as admin)`.
+    /// Returns the name of the source: `cluster lab (as admin)`.
     fn of(&self) -> String {
-        let Source::Cluster(..) = self.source else {
-            return "catalogs only".to_owned();
-        };
-        let read = match &self.global.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let config = read.unwrap_or_default();
+        let Source::Cluster(..) = self.source else { return "catalogs only".to_owned() };
+        let config = self.global.read_kubeconfig().unwrap_or_default();
         let context = self.global.context.clone().or(config.current_context);
-        let mut contexts = config.contexts.into_iter();
-        let found = contexts.find(|it| Some(&it.name) == context.as_ref());
+        let found = config.contexts.into_iter().find(|it| Some(&it.name) == context.as_ref());
         let user = found.and_then(|it| it.context?.user);
         let user = self.global.impersonate.clone().or(user);
         let user = user.map_or_else(String::new, |user| format!(" (as {user})"));
@@ -210,9 +177,7 @@ impl Verbs {
 
     async fn extension(&self, name: &str) -> anyhow::Result<Value> {
         let cluster = self.cluster()?;
-        let Some(extension) = cluster.find_extension(name).await? else {
-            return Ok(Value::Null);
-        };
+        let Some(extension) = cluster.find_extension(name).await? else { return Ok(Value::Null) };
         let mut unknown = Vec::new();
         let mut or_why = |what: &str, error: &anyhow::Error| {
             unknown.push(json!({"what": what, "why": one_line(error)}));
@@ -231,7 +196,7 @@ impl Verbs {
             "manifest": olm_core::yaml::to_yaml(&for_git(&extension))});
         match why::of_extension(name, &cluster).await {
             Ok(why) => page["why"] = serde_json::to_value(why)?,
-            Err(error) => or_why("why it gets what it gets", &error),
+            Err(error) => or_why("why it gets its version", &error),
         }
         if let Some(account) = rbac::made::account_of(&extension) {
             match rbac::live::strong(cluster.own_client(), &account).await {
@@ -239,17 +204,14 @@ impl Verbs {
                 Err(error) => or_why("the strongest rights of its account", &error),
             }
         }
-        let unread = status["unknown"].as_array().into_iter().flatten();
-        unknown.extend(unread.cloned());
+        unknown.extend(status["unknown"].as_array().into_iter().flatten().cloned());
         page["unknown"] = unknown.into();
         Ok(page)
     }
 
     async fn part(&self, part: Part, name: &str) -> anyhow::Result<Value> {
         let cluster = self.cluster()?;
-        let Some(extension) = cluster.find_extension(name).await? else {
-            return Ok(Value::Null);
-        };
+        let Some(extension) = cluster.find_extension(name).await? else { return Ok(Value::Null) };
         let (member, answer) = match part {
             Part::Plan => ("plan", planned(&cluster, &extension).await),
             Part::Objects => {
@@ -278,13 +240,10 @@ impl Verbs {
         channel: Option<String>,
     ) -> anyhow::Result<Value> {
         let offers = self.offers()?;
-        let Some(summary) = offers.summary(catalog, package).await? else {
-            return Ok(Value::Null);
-        };
+        let Some(summary) = offers.summary(catalog, package).await? else { return Ok(Value::Null) };
         let mut installed_as = Vec::new();
         for extension in offers.extensions().await? {
-            let valid = ValidExtension::of(&extension);
-            if valid.is_some_and(|valid| valid.filter.package_name == package) {
+            if extension.package() == Some(package) {
                 installed_as.push(extension.name_any());
             }
         }
@@ -309,8 +268,7 @@ impl Verbs {
         };
         // Without it the package of another catalog could be installed.
         let heads = self.heads().await;
-        let is_elsewhere = heads.is_ok_and(|heads| heads.iter().any(elsewhere));
-        let selector = is_elsewhere.then_some(catalog);
+        let selector = heads.is_ok_and(|heads| heads.iter().any(elsewhere)).then_some(catalog);
         let icon = self.icon(catalog, package).await;
         let filter = CatalogFilter { selector: selector.map(only), ..filter };
         let mut bundles = summary.bundles.iter();
@@ -370,8 +328,7 @@ impl Verbs {
                 let Some(found) = named.iter().find(|it| it.flag.name == name) else {
                     return Ok(Value::Null);
                 };
-                let mut catalogs = Catalogs::new(authorities.clone());
-                catalogs.files(&found.flag.place).await?
+                Catalogs::new(authorities.clone()).files(&found.flag.place).await?
             }
         };
         catalog::lint::answer(files).await?.value()
@@ -382,15 +339,14 @@ impl Verbs {
 fn for_git(extension: &ClusterExtension) -> Value {
     let mut metadata = json!({"name": extension.name_any()});
     let annotations = extension.annotations().iter();
-    let written = annotations.filter(|(key, _)| *key != LAST_APPLIED);
-    let annotations: BTreeMap<_, _> = written.collect();
+    let annotations: BTreeMap<_, _> = annotations.filter(|(key, _)| *key != LAST_APPLIED).collect();
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);
     }
     if !extension.labels().is_empty() {
         metadata["labels"] = json!(extension.labels());
     }
-    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+    json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
         "metadata": metadata, "spec": extension.spec})
 }
 

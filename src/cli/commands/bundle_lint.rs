@@ -1,21 +1,14 @@
 //! `kubectl olm bundle lint`: what is wrong with a bundle, and what it requires of a cluster.
 
-use std::collections::BTreeSet;
-use std::io::Write;
-
-use clap::Args;
 use olm_core::bundle::{self, Bundle, Csv, Files, mode};
 use olm_core::config::Features;
-use olm_core::error::{Chain, quote};
 use olm_core::lint;
 use olm_core::render::{CertificateProvider, RenderOptions, RolePlacement, check_support, render};
 use olm_image::reference::pinned;
-use serde_json::{Value, json};
 
-use crate::bundle_source::load_files;
 use crate::describe::{Description, missing_accounts};
-use crate::output::{Format, KeyValues, Outcome, UsageError, formats, write_json, write_yaml};
-use crate::target::Target;
+use crate::output::{KeyValues, write_json, write_yaml};
+use crate::prelude::*;
 
 /// Placeholders for the namespaces of an installation; findings do not depend on them.
 const INSTALL_NAMESPACE: &str = "install-namespace";
@@ -33,27 +26,30 @@ pub(crate) struct BundleLintArgs {
 }
 
 /// The findings about a bundle.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 struct Report {
     /// Errors that prevent its installation.
     findings: Vec<String>,
     /// Warnings that do not prevent its installation.
     warnings: BTreeSet<String>,
     /// Description of the bundle, if it can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<Description>,
 }
 
 /// Examines a bundle; findings end the program with 1.
-pub(crate) async fn run(args: BundleLintArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: BundleLintArgs, out: &mut dyn Write) -> Ended {
     let Target::Bundle(place) = Target::of(&args.bundle, false) else {
-        let text = format!("{} is neither a directory nor an image reference", quote(&args.bundle));
-        return Err(UsageError(text).into());
+        return usage(format!(
+            "{} is neither a directory nor an image reference",
+            quote(&args.bundle)
+        ));
     };
     let files = load_files(&place).await?;
     let report = tokio::task::spawn_blocking(move || Report::of(&files)).await?;
     match args.output {
-        Format::Json => write_json(out, &report.as_json()?)?,
-        Format::Yaml => write_yaml(out, &report.as_json()?)?,
+        Format::Json => write_json(out, &serde_json::to_value(&report)?)?,
+        Format::Yaml => write_yaml(out, &serde_json::to_value(&report)?)?,
         _ => report.write(out)?,
     }
     Ok(if report.findings.is_empty() { Outcome::Done } else { Outcome::Failed })
@@ -122,14 +118,6 @@ impl Report {
         }
     }
 
-    fn as_json(&self) -> anyhow::Result<Value> {
-        let mut report = json!({ "findings": self.findings, "warnings": self.warnings });
-        if let Some(description) = &self.description {
-            report["description"] = serde_json::to_value(description)?;
-        }
-        Ok(report)
-    }
-
     fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut sheet = KeyValues::default();
         if let Some(description) = &self.description {
@@ -146,11 +134,8 @@ impl Report {
 fn unknown_modes(csv: &Csv) -> Vec<String> {
     let known =
         [mode::ALL_NAMESPACES, mode::MULTI_NAMESPACE, mode::OWN_NAMESPACE, mode::SINGLE_NAMESPACE];
-    let modes = csv.supported_modes().into_iter();
-    modes
-        .filter(|mode| !known.contains(mode))
-        .map(|mode| format!("install mode {} is unknown and ignored", quote(mode)))
-        .collect()
+    let unknown = csv.supported_modes().into_iter().filter(|mode| !known.contains(mode));
+    unknown.map(|mode| format!("install mode {} is unknown and ignored", quote(mode))).collect()
 }
 
 /// Returns one target for each install mode that is offered.

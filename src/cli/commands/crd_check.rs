@@ -2,28 +2,17 @@
 //!
 //! The rules are those of the controller. Source: applying.md 6.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
 
-use anyhow::Context as _;
-use clap::Args;
-use kube::Client;
 use olm_cluster::{Unread, crds, judged};
 use olm_core::bundle::Files;
 use olm_core::crd_safety::{
     Definition, Evidence, Finding, Rules, SchemaPlace, compare, error_text, first,
 };
-use olm_core::object::Object;
-use olm_core::yaml;
-use serde_json::{Value, json};
 
-use crate::bundle_source::load_files;
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::output::{Format, Outcome, UsageError, formats, notice, write_json, write_yaml};
-use crate::target::{Lookup, Source, Target, load};
+use crate::output::{write_json, write_yaml};
+use crate::prelude::*;
+use crate::target::Source;
 
 /// The word for the CRDs on the cluster.
 const CLUSTER: &str = "cluster";
@@ -42,8 +31,8 @@ pub(crate) struct CrdCheckArgs {
     new: String,
     #[command(flatten)]
     lookup: Lookup,
-    /// Judge exactly as upstream does: also changes that can make no stored object invalid are
-    /// findings
+    /// Judge exactly as upstream does: even changes that cannot make a stored object invalid
+    /// are findings
     #[arg(long)]
     crd_safety_compat: bool,
     /// Output format
@@ -55,13 +44,13 @@ pub(crate) struct CrdCheckArgs {
 struct Verdict {
     name: String,
     findings: Vec<Finding>,
-    /// What has to be done before the API server accepts it.
+    /// The action that is needed before the API server accepts it.
     first: Option<String>,
-    /// What its objects say about the findings, where a cluster is asked.
+    /// Evidence of its objects on a cluster about the findings.
     objects: Option<Evidence>,
 }
 
-/// Where CRDs are read from.
+/// A source of CRDs.
 enum Side {
     /// The cluster.
     Live,
@@ -92,19 +81,16 @@ impl Side {
 }
 
 /// Compares; findings end the program with 1.
-pub(crate) async fn run(
-    args: CrdCheckArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: CrdCheckArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let lookup = &args.lookup;
     let (old, new) = (Side::of(&args.old, lookup), Side::of(&args.new, lookup));
     if matches!(new, Side::Live) {
-        let text = "what is to follow is a bundle or a file: `cluster` can only stand first";
-        return Err(UsageError(text.to_owned()).into());
+        return usage(
+            "the second argument must be a bundle or a file: `cluster` can only be the first",
+        );
     }
     let cluster = if old.asks_cluster(lookup) || new.asks_cluster(lookup) {
-        Some(args.lookup.cluster(global).await?)
+        Some(args.lookup.on.connect(global).await?)
     } else {
         None
     };
@@ -163,8 +149,7 @@ fn write(verdicts: &[Verdict], out: &mut dyn Write) -> anyhow::Result<()> {
         let Verdict { name, findings, objects, .. } = verdict;
         match findings.len() {
             0 => writeln!(out, "{name}: ok")?,
-            1 => writeln!(out, "{name}: 1 finding")?,
-            count => writeln!(out, "{name}: {count} findings")?,
+            count => writeln!(out, "{name}: {}", counted(count, "finding"))?,
         }
         for finding in findings {
             writeln!(out, "  {finding}")?;

@@ -4,29 +4,17 @@
 //! the others are taken out of `status.storedVersions`. Begun again it writes what is stored already,
 //! which the API server takes for no change. Source: plugin.md 1.4.
 
-use std::io::Write;
-use std::time::Duration;
-
-use anyhow::{Context as _, bail};
-use clap::Args;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch};
 use kube::core::PartialObjectMeta;
-use kube::{Client, ResourceExt as _};
-use serde_json::json;
 use tokio::time::Instant;
 
-use crate::changes;
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::managed::{all, failure};
-use crate::output::{Hinted, Outcome, notice};
-use crate::verb::Confirm;
+use crate::managed::all;
+use crate::prelude::*;
 
 /// Objects that are written at the same time.
 const AT_ONCE: usize = 8;
-/// How often it is said how far it is.
+/// The interval of progress messages.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// Arguments of `crd migrate`.
@@ -35,7 +23,7 @@ pub(crate) struct CrdMigrateArgs {
     /// Name of the CRD, `<plural>.<group>`
     #[arg(value_name = "CRD")]
     name: String,
-    /// The version that all objects are to be stored in: the one that the CRD stores
+    /// Version to store all objects in; it must be the storage version of the CRD
     #[arg(value_name = "VERSION")]
     to: Option<String>,
     #[command(flatten)]
@@ -43,13 +31,8 @@ pub(crate) struct CrdMigrateArgs {
 }
 
 /// Checks, asks, writes every object and trims the stored versions.
-pub(crate) async fn run(
-    args: CrdMigrateArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let rehearsal = args.confirm.rehearsal;
-    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
+pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
     let client = Cluster::client(global).await?;
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let name = &args.name;
@@ -79,24 +62,21 @@ pub(crate) async fn run(
     let (count, old) = (objects.len(), old.join(", "));
     writeln!(out, "{name}: {count} objects, stored in {stored} or {old}")?;
     let question = format!("Write all {count} once, unchanged, and drop {old}?");
-    if !args.confirm.agreed(&question, "--yes does it")? {
-        return Ok(Outcome::Failed);
-    }
+    args.confirm.agreed(&question, "--yes confirms it")?;
     let written = rewrite(&client, &resource(&crd, &stored), objects).await?;
     trim(&crds, &crd, &stored).await?;
     out.object(&crd)?;
     if global.dry_run.is_some() {
         writeln!(out, "{name}: would write {written} objects and drop {old}")?;
-        return Ok(Outcome::Done);
+    } else {
+        writeln!(out, "{name}: {written} objects written, all are stored in {stored}")?;
     }
-    writeln!(out, "{name}: {written} objects written, all are stored in {stored}")?;
     Ok(Outcome::Done)
 }
 
 /// Returns the version that a CRD stores.
 fn storage(crd: &CustomResourceDefinition) -> Option<String> {
-    let mut versions = crd.spec.versions.iter();
-    Some(versions.find(|version| version.storage)?.name.clone())
+    Some(crd.spec.versions.iter().find(|version| version.storage)?.name.clone())
 }
 
 /// Returns the other versions that objects may be stored in.
@@ -106,14 +86,14 @@ fn others(crd: &CustomResourceDefinition, stored: &str) -> Vec<String> {
     stored_versions.filter(|it| *it != stored).cloned().collect()
 }
 
-/// Returns who keeps a CRD as it is.
+/// Returns the owner of a CRD.
 fn holder(crd: &CustomResourceDefinition) -> String {
-    let mut owners = crd.owner_references().iter();
-    let owner = owners.find(|owner| owner.controller == Some(true));
+    let owner = crd.owner_references().iter().find(|owner| owner.controller == Some(true));
     owner.map_or_else(|| "definition".to_owned(), |owner| format!("{} {}", owner.kind, owner.name))
 }
 
-fn resource(crd: &CustomResourceDefinition, version: &str) -> ApiResource {
+/// Returns the kind of a CRD in one of its versions.
+pub(super) fn resource(crd: &CustomResourceDefinition, version: &str) -> ApiResource {
     ApiResource {
         group: crd.spec.group.clone(),
         version: version.to_owned(),
@@ -123,7 +103,7 @@ fn resource(crd: &CustomResourceDefinition, version: &str) -> ApiResource {
     }
 }
 
-/// Says why objects cannot be read in a version that is served: a conversion that does not answer.
+/// Explains why objects cannot be read in a served version: the conversion webhook does not answer.
 async fn unreadable(client: &Client, crd: &CustomResourceDefinition) -> Option<String> {
     for version in crd.spec.versions.iter().filter(|version| version.served) {
         let api = Api::<DynamicObject>::all_with(client.clone(), &resource(crd, &version.name));
@@ -143,11 +123,8 @@ async fn rewrite(
 ) -> anyhow::Result<usize> {
     let (count, begun) = (objects.len(), Instant::now());
     let writes = stream::iter(objects).map(|object| async move {
-        let api = match object.namespace() {
-            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, resource),
-            None => Api::all_with(client.clone(), resource),
-        };
-        touch(&api, &object).await
+        let object = Managed { resource: resource.clone(), object };
+        touch(&object.api(client), &object.object).await
     });
     let mut writes = writes.buffer_unordered(AT_ONCE);
     let (mut done, mut written, mut told) = (0, 0, begun);

@@ -5,6 +5,7 @@ use olm_core::plan::Plan;
 
 use super::{catalog, cluster_check, doctor, history, images, lock, rbac, search, show, status};
 use crate::document::{Document, schema};
+use crate::graph::Drawn;
 
 /// Names the documents, each with its type.
 macro_rules! documents {
@@ -26,6 +27,7 @@ documents! {
     "olm.cluster-check": cluster_check::report::Verdict;
     "olm.diff": catalog::diff::Changes;
     "olm.doctor": doctor::Diagnosis;
+    "olm.graph": Drawn<'_>;
     "olm.history": history::History<'_>;
     "olm.images": images::Listed<'_>;
     "olm.lint": catalog::lint::Report;

@@ -3,24 +3,12 @@
 //!
 //! Source: plugin.md 3.
 
-use std::io::{IsTerminal as _, Read as _, Write};
-use std::path::PathBuf;
+use std::io::{IsTerminal as _, Read as _};
 
-use anyhow::Context as _;
-use clap::Args;
-use kube::Client;
 use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY};
-use olm_core::object::Object;
-use olm_core::yaml;
-use serde_json::Value;
 
-use crate::cluster::Cluster;
 use crate::commands::migrate::Moving;
-use crate::connection::Global;
-use crate::graph::plain;
-use crate::managed::failure;
-use crate::output::{Hinted, Outcome, Table, UsageError, notice, one_line};
-use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
+use crate::prelude::*;
 
 /// Flags of `migrate from-classic`.
 #[derive(Debug, Args)]
@@ -34,13 +22,13 @@ pub(crate) struct FromClassicArgs {
     filename: Vec<PathBuf>,
     #[command(flatten)]
     place: InNamespace,
-    /// Report how each field is converted; on a terminal the default
+    /// Report how each field is converted; the default on a terminal
     #[arg(long, conflicts_with_all = ["print", "follow"])]
     report: bool,
-    /// Print the objects and the steps, on a terminal too
+    /// Print the objects and the steps, even on a terminal
     #[arg(long)]
     print: bool,
-    /// Print the final extensions, which are not pinned to a version; with --apply make them so
+    /// Print the final extensions, which follow their channel; with --apply, let them follow it
     #[arg(long)]
     follow: bool,
     /// Move running operators: check, back up, hand over, and detach them from OLM Classic
@@ -49,7 +37,7 @@ pub(crate) struct FromClassicArgs {
     /// Move every Subscription that is ready
     #[arg(long, requires = "apply", conflicts_with = "subscriptions")]
     all: bool,
-    /// File for what is changed or deleted; written before anything else
+    /// Backup of everything that is changed or deleted; written first
     #[arg(long, requires = "apply", value_name = "FILE", default_value = BACKUP)]
     backup: PathBuf,
     #[command(flatten)]
@@ -64,16 +52,12 @@ pub(crate) struct FromClassicArgs {
 const BACKUP: &str = "olm-classic-backup.yaml";
 
 /// Prints what becomes of Subscriptions; changes nothing.
-pub(crate) async fn run(
-    args: FromClassicArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Write) -> Ended {
     if args.apply {
         return apply(args, global, out).await;
     }
     if args.confirm.yes || args.confirm.rehearsal.of(global).dry_run.is_some() {
-        return Err(UsageError("--yes and --dry-run belong to --apply".to_owned()).into());
+        return usage("--yes and --dry-run belong to --apply");
     }
     let (objects, unread) = if args.filename.is_empty() {
         let client = Cluster::client(global).await?;
@@ -87,12 +71,13 @@ pub(crate) async fn run(
         (files?, Vec::new())
     };
     if unread.is_empty() && objects.iter().all(|it| it.kind() != "Subscription") {
-        anyhow::bail!("no Subscriptions found");
+        let others = objects.iter().any(|it| it.group() == GROUP) && args.subscriptions.is_empty();
+        anyhow::ensure!(others, "no Subscriptions found");
+        notice("note: no Subscriptions found");
     }
     let mut answer = Classic::new(&objects).convert(&args.subscriptions);
     for name in &args.subscriptions {
-        let mut found = objects.iter().filter(|it| it.kind() == "Subscription");
-        if found.all(|it| it.name() != name) {
+        if objects.iter().filter(|it| it.kind() == "Subscription").all(|it| it.name() != name) {
             anyhow::bail!("there is no Subscription {name:?}");
         }
     }
@@ -119,14 +104,9 @@ pub(crate) async fn run(
 }
 
 /// Moves Subscriptions.
-async fn apply(
-    args: FromClassicArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+async fn apply(args: FromClassicArgs, global: &Global, out: &mut dyn Write) -> Ended {
     if args.subscriptions.is_empty() && !args.all {
-        let text = "--apply moves named Subscriptions, or --all of them";
-        return Err(UsageError(text.to_owned()).into());
+        return usage("--apply moves named Subscriptions, or --all of them");
     }
     let global = &args.confirm.rehearsal.of(global);
     let cluster = args.on.connect(global).await?;
@@ -146,15 +126,14 @@ async fn apply(
 }
 
 fn report(answer: &Answer) -> Table {
-    let mut table = Table::new(&["KIND", "OBJECT", "FIELD", "CARRIED", "WHAT BECOMES OF IT"]);
+    let mut table = Table::new(&["KIND", "OBJECT", "FIELD", "CONVERTED", "RESULT"]);
     for line in &answer.lines {
         let carried = match line.carried {
             Carried::Yes => "yes",
             Carried::NotNeeded => "-",
             Carried::No => "NO",
         };
-        let cells = [line.kind, &line.object, &line.field, carried, &line.text];
-        table.row(cells.map(plain).into());
+        table.row([line.kind, &line.object, &line.field, carried, &line.text].map(plain).into());
     }
     table
 }
@@ -163,12 +142,9 @@ fn report(answer: &Answer) -> Table {
 fn stream(answer: &Answer, out: &mut dyn Write) -> anyhow::Result<()> {
     for line in answer.lines.iter().filter(|line| line.carried == Carried::No) {
         let text = format!("{} {}  {}: {}", line.kind, line.object, line.field, line.text);
-        writeln!(out, "# not carried: {}", plain(&text))?;
+        writeln!(out, "# not converted: {}", plain(&text))?;
     }
-    let made = answer
-        .migrations
-        .iter()
-        .flat_map(|migration| migration.account.iter().chain([&migration.extension]));
+    let made = answer.migrations.iter().flat_map(|one| one.account.iter().chain([&one.extension]));
     write_stream(answer.catalogs.iter().chain(made), out)?;
     for (number, step) in steps(answer).iter().enumerate() {
         writeln!(out, "# {}. {}", number + 1, plain(step))?;
@@ -185,7 +161,7 @@ fn write_stream<'a>(
     Ok(())
 }
 
-/// Returns what is to be done, in its order, with the names of the objects.
+/// Returns the steps in order, with the names of the objects.
 fn steps(answer: &Answer) -> Vec<String> {
     let mut steps = Vec::new();
     let names: Vec<_> = answer.catalogs.iter().map(Object::name).collect();
@@ -198,16 +174,14 @@ fn steps(answer: &Answer) -> Vec<String> {
     for migration in &answer.migrations {
         steps.push(rights(migration));
         let (namespace, name) = &migration.subscription;
-        let csv = migration
-            .csv
-            .as_ref()
-            .map(|csv| format!(" && kubectl delete clusterserviceversion -n {namespace} {csv}"));
+        let csv = migration.csv.as_ref().map_or_else(String::new, |csv| {
+            format!(" && kubectl delete clusterserviceversion -n {namespace} {csv}")
+        });
         steps.push(format!(
             "Stop the operator of Classic; CRDs and their objects stay: kubectl delete \
-             subscription.{GROUP} -n {namespace} {name}{}. Where a CRD has a conversion webhook, \
+             subscription.{GROUP} -n {namespace} {name}{csv}. Where a CRD has a conversion webhook, \
              check first that its versions have the same schema, and set conversion strategy None; \
-             else stop here",
-            csv.unwrap_or_default()
+             otherwise stop here"
         ));
         let extension = migration.extension.name();
         steps.push(format!(
@@ -218,37 +192,35 @@ fn steps(answer: &Answer) -> Vec<String> {
     }
     if answer.migrations.iter().any(|migration| migration.follow.is_some()) {
         steps.push(
-            "Apply what kubectl olm migrate from-classic --follow printed before the first step: updates \
-             continue"
+            "Apply the output of kubectl olm migrate from-classic --follow from before the first \
+             step, so that updates continue"
                 .to_owned(),
         );
     }
-    steps.push(
-        "The way back: kubectl olm delete NAME --retain-crds, and apply the Subscription again"
-            .to_owned(),
-    );
+    if !answer.migrations.is_empty() {
+        steps.push(
+            "To go back: kubectl olm delete NAME --retain-crds, and apply the Subscription again"
+                .to_owned(),
+        );
+    }
     steps
 }
 
 /// Returns the step that gives an account its rights, or asks whether it has them.
 fn rights(migration: &Migration) -> String {
     let extension = &migration.extension;
-    let text = |pointer: &str| {
-        extension.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let version = text("/spec/source/catalog/version");
+    let version = extension.text_at("/spec/source/catalog/version");
     let at = if version.is_empty() { "" } else { "@" };
-    let verb = if migration.account.is_some() {
-        "Give the account exactly the rights it takes"
+    let (verb, flag) = if migration.account.is_some() {
+        ("Give the account exactly the rights it needs", "--apply")
     } else {
-        "Ask whether the account has the rights it takes (--apply gives them)"
+        ("Check whether the account has the rights it needs (--apply gives them)", "--check")
     };
-    let flag = if migration.account.is_some() { "--apply" } else { "--check" };
     format!(
         "{verb}: kubectl olm rbac package:{}{at}{version} -n {} --service-account {} {flag}",
-        text("/spec/source/catalog/packageName"),
-        text("/spec/namespace"),
-        text("/spec/serviceAccount/name"),
+        extension.text_at("/spec/source/catalog/packageName"),
+        extension.text_at("/spec/namespace"),
+        extension.text_at("/spec/serviceAccount/name"),
     )
 }
 
@@ -287,24 +259,21 @@ async fn from_cluster(
     let kinds = KINDS.map(|(kind, version, plural)| (format!("{GROUP}/{version}"), kind, plural));
     let (api, kind, plural) = PROXY;
     for (api, kind, plural) in kinds.into_iter().chain([(api.to_owned(), kind, plural)]) {
-        // A catalog is named by Subscriptions of all namespaces; proxies are in none.
-        let place = match namespace.filter(|_| !["CatalogSource", PROXY.1].contains(&kind)) {
+        // A catalog is named by Subscriptions of all namespaces; what else is left out is in none.
+        let everywhere = ["CatalogSource", "OLMConfig", PROXY.1];
+        let place = match namespace.filter(|_| !everywhere.contains(&kind)) {
             Some(namespace) => format!("namespaces/{namespace}/"),
             None => String::new(),
         };
-        let path = format!("/apis/{api}/{place}{plural}");
-        let request = http::Request::get(path).body(Vec::new())?;
-        match client.request::<Value>(request).await {
+        match olm_cluster::read(client, &format!("/apis/{api}/{place}{plural}")).await {
             Ok(list) => {
-                let items = list["items"].as_array().into_iter().flatten();
-                objects.extend(items.filter_map(|item| {
-                    let mut item = item.clone();
+                let items = list.iter().filter_map(|list| list["items"].as_array()).flatten();
+                objects.extend(items.cloned().filter_map(|mut item| {
                     item["apiVersion"] = Value::from(api.clone());
                     item["kind"] = Value::from(kind);
                     Object::from_value(item)
                 }));
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => unread.push(format!("{plural} could not be read: {}", failure(&error))),
         }
     }

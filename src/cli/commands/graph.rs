@@ -1,27 +1,20 @@
 //! `kubectl olm graph`: the update graph of a package, of catalogs named on the command line or of
 //! those of a cluster.
 
-use std::io::Write;
-
-use anyhow::Context as _;
-use clap::Args;
-use olm_api::CatalogFilter;
-
 use olm_core::resolve::{Catalog, CatalogError, Environment, Options, Request, Selector};
 
-use crate::cluster::ExtensionSnapshot;
-use crate::connection::Global;
 use crate::environment::Installed;
-use crate::graph::{self, Format, Graph};
+use crate::graph::{self, Graph};
 use crate::offers::ADD_CATALOG;
-use crate::output::{self, Hinted, Outcome, UsageError};
-use crate::target::{Lookup, Target, chosen, filter, or_near};
+use crate::output::drawn;
+use crate::prelude::*;
+use crate::target::{filter, or_near};
 
 /// Flags of `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// With `--from` a package; otherwise an extension of the cluster or, if there is none of the
-    /// name, a package of its catalogs
+    /// With `--from` a package; otherwise an extension of the cluster or, if there is none with
+    /// this name, a package of its catalogs
     #[arg(value_name = "PACKAGE|EXTENSION")]
     name: String,
     #[command(flatten)]
@@ -35,15 +28,15 @@ pub(crate) struct GraphArgs {
     /// Show the update path that OLM Classic would take
     #[arg(long)]
     classic: bool,
-    /// Draw every entry; by default long runs are drawn as one
+    /// Draw every entry, as json and yaml do; by default long runs are drawn as one
     #[arg(long)]
     all: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_parser = drawn(), default_value_t = Format::Tree)]
     output: Format,
 }
 
-/// What the highlighted path follows.
+/// The request that the highlighted path follows.
 struct Asked {
     request: Request,
     environment: Environment,
@@ -51,22 +44,20 @@ struct Asked {
 }
 
 /// Draws the graph.
-pub(crate) async fn run(
-    args: GraphArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: GraphArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let graph = match args.lookup.target(&args.name) {
         Target::Bundle(place) => {
-            let text = format!("{place} is a bundle: a graph is of an extension or a package");
-            return Err(UsageError(text).into());
+            return usage(format!("{place} is a bundle: a graph is of an extension or a package"));
         }
         Target::Package(wanted) if args.lookup.is_offline() => {
             of_package(&args, filter(&wanted)).await?
         }
         target => on_cluster(&args, target, global).await?,
     };
-    out.write_all(graph.draw(args.output).as_bytes())?;
+    match args.output {
+        format @ (Format::Json | Format::Yaml) => graph.document().write(format, out)?,
+        format => out.write_all(graph.draw(format).as_bytes())?,
+    }
     Ok(Outcome::Done)
 }
 
@@ -88,7 +79,7 @@ async fn of_package(args: &GraphArgs, filter: CatalogFilter) -> anyhow::Result<G
 /// Makes the graph of the package that an extension of the cluster requests, or of one that a new
 /// extension would.
 async fn on_cluster(args: &GraphArgs, target: Target, global: &Global) -> anyhow::Result<Graph> {
-    let cluster = args.lookup.cluster(global).await?;
+    let cluster = args.lookup.on.connect(global).await?;
     let mut snapshot = match &target {
         Target::Package(wanted) => cluster.offers(filter(wanted)).await?,
         Target::Word(word) if cluster.find_extension(word).await?.is_none() => {
@@ -160,6 +151,7 @@ fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Re
         let (drawn, others) = (catalog.name, others.join(", "));
         output::notice(&format!("note: drawn from catalog {drawn}; also in {others}"));
     }
-    let options = graph::Options { resolve: *options, classic: args.classic, all: args.all };
+    let all = args.all || matches!(args.output, Format::Json | Format::Yaml);
+    let options = graph::Options { resolve: *options, classic: args.classic, all };
     Ok(Graph::new(request, catalog, environment, options)?)
 }

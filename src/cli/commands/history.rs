@@ -2,25 +2,13 @@
 //!
 //! Source: plugin.md 1.4.
 
-use std::io::Write;
-
-use clap::Args;
-use kube::ResourceExt as _;
-use olm_api::conditions::types;
+use olm_api::LifecycleState;
 use olm_api::keys::annotation;
-use olm_api::{ClusterObjectSet, LifecycleState};
-use olm_core::revision::{BundleRecord, Origin, has_succeeded, states};
-use olm_core::status::find;
-use schemars::JsonSchema;
-use serde::Serialize;
+use olm_core::revision::{Origin, has_succeeded};
 
-use crate::connection::Global;
-use crate::document::{Document as _, Unknown};
-use crate::output::{Format, Outcome, Table, formats, notice};
-use crate::verb::OnCluster;
+use crate::document::RevisionRow;
+use crate::prelude::*;
 
-/// Text of a cell without a value.
-const NOTHING: &str = "-";
 /// Characters of a digest that are shown.
 const DIGEST: usize = 13;
 
@@ -28,7 +16,6 @@ const DIGEST: usize = 13;
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
     /// Name of the extension
-    #[arg(value_name = "NAME")]
     name: String,
     /// Output format
     #[arg(short, long, value_parser = formats(&[]), default_value_t)]
@@ -36,11 +23,7 @@ pub(crate) struct HistoryArgs {
 }
 
 /// Prints the revisions, the newest first.
-pub(crate) async fn run(
-    args: HistoryArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: HistoryArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = OnCluster::default().connect(global).await?;
     let extension = cluster.extension(&args.name).await?;
     let revisions = cluster.revisions(&extension.name_any()).await?;
@@ -64,45 +47,16 @@ pub(crate) fn state(set: &ClusterObjectSet) -> &'static str {
     }
 }
 
-/// A revision of an extension.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct Row {
-    /// Its number.
-    revision: i64,
-    /// Name of its bundle.
-    bundle: String,
-    /// Version of its bundle.
-    version: String,
-    /// `installed`, `rolled out`, `rolling out` or `archived`.
-    state: &'static str,
-    /// Since when it is so.
-    since: String,
-    /// Image of its bundle, as the catalog writes it.
-    image: String,
-    /// Digest of that image.
-    digest: Option<String>,
-    /// The catalog that it came from.
-    catalog: Option<String>,
-    /// The field manager that last wrote spec or policy when it was made.
-    by: Option<String>,
-    /// The version that it followed although no edge of the catalog allows it.
-    forced_from: Option<String>,
-    /// The earlier revision whose content it has.
-    content_of: Option<i64>,
-    /// What is to be said of it besides.
-    note: Option<String>,
-}
-
-fn rows(revisions: &[ClusterObjectSet]) -> Vec<Row> {
+fn rows(revisions: &[ClusterObjectSet]) -> Vec<RevisionRow> {
     let installed = states(revisions).installed.map(|set| set.spec.revision);
     let row = |set: &ClusterObjectSet| {
         let (bundle, origin) = (BundleRecord::of(set), Origin::of(set));
-        Row {
+        let is_installed = installed == Some(set.spec.revision);
+        RevisionRow {
             revision: set.spec.revision,
             bundle: bundle.name,
             version: bundle.version,
-            state: if installed == Some(set.spec.revision) { "installed" } else { state(set) },
+            state: if is_installed { "installed" } else { state(set) }.to_owned(),
             since: since(set),
             image: bundle.image,
             digest: set.annotations().get(annotation::BUNDLE_DIGEST).cloned(),
@@ -123,24 +77,22 @@ fn since(set: &ClusterObjectSet) -> String {
         (_, true) => Some(types::SUCCEEDED),
         (_, false) => None,
     };
-    let status = set.status.as_ref();
-    let condition = type_.and_then(|type_| find(&status?.conditions, type_));
+    let condition = type_.and_then(|type_| set.condition(type_));
     let time = condition.map(|condition| condition.last_transition_time.0);
     let time = time.or_else(|| set.creation_timestamp().map(|made| made.0));
-    time.map_or_else(|| NOTHING.to_owned(), |time| time.to_string())
+    cell(time)
 }
 
 fn table(revisions: &[ClusterObjectSet]) -> Table {
     let mut table =
         Table::new(&["REVISION", "VERSION", "STATE", "SINCE", "BUNDLE", "CATALOG", "BY", "NOTE"]);
-    let cell = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
     for row in rows(revisions) {
         let note = row.note.map(|note| note.replace('\n', " "));
-        let digest = row.digest.map(|digest| digest.chars().take(DIGEST).collect());
+        let digest = row.digest.map(|digest| digest.chars().take(DIGEST).collect::<String>());
         table.row(vec![
             row.revision.to_string(),
             row.version,
-            row.state.to_owned(),
+            row.state,
             row.since,
             cell(digest),
             cell(row.catalog),
@@ -151,14 +103,14 @@ fn table(revisions: &[ClusterObjectSet]) -> Table {
     table
 }
 
-/// What was installed when: `kubectl olm history`.
+/// The installed versions over time: `kubectl olm history`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct History<'a> {
     /// Name of the extension.
     extension: &'a str,
     /// Its revisions, the newest first.
-    revisions: Vec<Row>,
-    /// What could not be read.
+    revisions: Vec<RevisionRow>,
+    /// Data that could not be read.
     unknown: Vec<Unknown>,
 }
 
@@ -169,8 +121,6 @@ pub(crate) fn document<'a>(extension: &'a str, revisions: &[ClusterObjectSet]) -
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     // plugin.md 1.4

@@ -2,36 +2,18 @@
 //!
 //! Source: plugin.md 1.4.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
-
-use anyhow::bail;
-use clap::Args;
-use futures::stream::{self, StreamExt as _};
-use kube::Client;
+use olm_cluster::join_bounded;
 use olm_core::catalog::CatalogBundle;
 use olm_core::catalog::lint::Pinned;
-use olm_core::error::Chain;
 use olm_image::manifest::Platform;
 use olm_image::pull::{PullConfig, Puller};
-use olm_image::reference::{ImageRef, pinned};
+use olm_image::reference::pinned;
 use olm_image::registries::cluster::{KINDS, configuration};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::catalogs;
-use crate::cluster::Cluster;
 use crate::commands::catalog::lint::{missing, named_images};
-use crate::connection::Global;
-use crate::document::{Document as _, Unknown};
-use crate::managed::failure;
-use crate::output::{self, Format, Outcome, Table, UsageError, formats, notice};
+use crate::prelude::*;
 use crate::puller::puller_with;
-use crate::target::{Lookup, load};
-
-/// Manifests that are asked for at the same time.
-const AT_ONCE: usize = 8;
 
 /// Arguments of `bundle images`.
 #[derive(Debug, Args)]
@@ -39,8 +21,8 @@ pub(crate) struct ImagesArgs {
     /// Bundles, packages and extensions; with `--from` alone all packages
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// Ask for the manifest of each: through the mirrors of this machine and of the cluster, with the
-    /// credentials of this machine
+    /// Request the manifest of each, through the mirrors of this machine and of the cluster, with
+    /// the credentials of this machine
     #[arg(long)]
     check: bool,
     /// With --check: platform that each image must have, for example linux/arm64
@@ -53,17 +35,13 @@ pub(crate) struct ImagesArgs {
     output: Format,
 }
 
-/// Whether an image is there; `Err` holds why that is not known.
+/// Whether an image exists; `Err` contains the reason why this is unknown.
 type Found = Result<Result<(), String>, String>;
 
 /// Lists the images, and asks for them.
-pub(crate) async fn run(
-    args: ImagesArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: ImagesArgs, global: &Global, out: &mut dyn Write) -> Ended {
     if args.targets.is_empty() && !args.lookup.is_offline() {
-        return Err(UsageError("a target, or --from".to_owned()).into());
+        return usage("a target, or --from");
     }
     let images = named(&args, global).await?;
     let mut found = BTreeMap::new();
@@ -81,13 +59,8 @@ pub(crate) async fn run(
         _ if args.check => write_found(&found, out)?,
         _ => table(&images).write(out)?,
     }
-    Ok(if found.values().any(|found| matches!(found, Ok(Err(_)))) {
-        Outcome::Failed
-    } else if found.values().any(Result::is_err) {
-        Outcome::Unknown
-    } else {
-        Outcome::Done
-    })
+    let is_missing = found.values().any(|found| matches!(found, Ok(Err(_))));
+    Ok(Outcome::of(is_missing, found.values().any(Result::is_err)))
 }
 
 /// Images, each with the bundles that take it.
@@ -107,11 +80,9 @@ async fn named(args: &ImagesArgs, global: &Global) -> anyhow::Result<Images> {
     let cluster = args.lookup.cluster_for(&targets, global).await?;
     let loaded = load(&targets, &args.lookup, cluster.as_ref(), None).await?;
     for source in &loaded.sources {
-        let bundle = CatalogBundle::new(&source.bundle, &source.files, &source.image);
-        let bundle = bundle.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+        let bundle = CatalogBundle::new(&source.bundle, &source.files, &source.image)?;
         for image in bundle.images {
-            let bundles = images.entry(image).or_default();
-            bundles.insert(source.bundle.csv.name.clone());
+            images.entry(image).or_default().insert(source.bundle.csv.name.clone());
         }
     }
     Ok(images)
@@ -135,8 +106,7 @@ async fn check(
         let found = ask(puller, image, args.platform.is_some()).await;
         (image.clone(), found)
     });
-    let asked: Vec<_> = asked.collect();
-    Ok(stream::iter(asked).buffered(AT_ONCE).collect().await)
+    Ok(join_bounded(asked.collect()).await.into_iter().collect())
 }
 
 async fn ask(puller: &Puller, text: &str, with_platform: bool) -> Found {
@@ -159,10 +129,8 @@ async fn ask(puller: &Puller, text: &str, with_platform: bool) -> Found {
 async fn mirrors(client: &Client) -> Option<String> {
     let mut lists = Vec::new();
     for (path, key, _) in KINDS {
-        let request = http::Request::get(path).body(Vec::new()).ok()?;
-        match client.request::<Value>(request).await {
-            Ok(list) => lists.push((key, list)),
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
+        match olm_cluster::read(client, path).await {
+            Ok(list) => lists.extend(list.map(|list| (key, list))),
             Err(error) => {
                 let why = failure(&error);
                 notice(&format!("note: mirrors of the cluster are not known: {why}"));
@@ -220,7 +188,7 @@ pub(crate) struct Listed<'a> {
 struct Row<'a> {
     /// Its reference.
     image: &'a str,
-    /// Whether that names a tag, which may come to stand for another image.
+    /// Whether the reference has a tag, which may be moved to another image.
     by_tag: bool,
     /// Names of the bundles that take it.
     bundles: &'a BTreeSet<String>,
@@ -228,10 +196,10 @@ struct Row<'a> {
     asked: Option<Asked<'a>>,
 }
 
-/// Whether an image is there; absent if that was not asked, or is not known.
+/// Whether an image exists; absent if this was not checked, or is unknown.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Asked<'a> {
-    /// Whether it can be had from here; absent if that was not asked, or is not known.
+    /// Whether it can be pulled from here; absent if this was not checked, or is unknown.
     found: bool,
     /// Why it cannot.
     why: Option<&'a String>,

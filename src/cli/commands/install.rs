@@ -2,40 +2,26 @@
 //!
 //! Source: plugin.md 1.4.
 
-use std::collections::BTreeMap;
 use std::future;
-use std::io::Write;
 
-use anyhow::Context as _;
-use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::Api;
-use kube::{Client, ResourceExt as _};
-use olm_api::keys::policy;
-use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::catalog::SUGGESTED_NAMESPACE;
-use olm_core::error::quote;
-use olm_core::extension::ValidExtension;
-use olm_core::object::Object;
 use olm_core::rbac::{Account, BundleObjects, Options, Powers, manifests};
 use olm_core::resolve::UpdatePolicy;
 use olm_core::revision::{controller, is_retained_for};
 use olm_core::version::VersionRange;
-use serde_json::{Map, Value, json};
 use strum::VariantNames as _;
 
 use crate::bundle_source::load_bundle_source;
-use crate::changes;
-use crate::cluster::{Cluster, only};
+use crate::cluster::only;
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::render::{Rendering, print};
 use crate::commands::resolve::Policy;
-use crate::connection::{DryRun, Global};
-use crate::output::{Hinted, Outcome, UsageError, notice, one_line};
-use crate::target::{Chosen, chosen, or_near, warn_of_deprecation};
-use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
-use crate::waiting;
+use crate::connection::DryRun;
+use crate::output::first;
+use crate::prelude::*;
+use crate::target::{Chosen, or_near, warn_of_deprecation};
 
 /// Differences that are shown of an object.
 const DIFFERENCES: usize = 5;
@@ -74,7 +60,7 @@ pub(crate) struct InstallArgs {
     /// Scope of automatic updates
     #[arg(long, value_parser = UpdatePolicy::VARIANTS.to_vec())]
     upgrade_policy: Option<String>,
-    /// Take over existing objects of these kinds that nobody controls, or of all kinds
+    /// Take over existing objects of these kinds, or of all kinds, that have no controlling owner
     #[arg(long, value_name = "KINDS|all")]
     adopt: Option<String>,
     #[command(flatten)]
@@ -100,32 +86,24 @@ enum Rights {
     None,
 }
 
-/// What will be written, and what it installs.
+/// The objects to write, and the objects that they install.
 struct Plan {
     /// Bundle and version.
     bundle: String,
     version: String,
     /// Namespace, account, rights, extension, in this order.
     written: Vec<Object>,
-    /// What the controller will install.
+    /// The objects that the controller will install.
     installed: Vec<Object>,
-    /// What the account will be able to do.
-    rights: Rights,
 }
 
 /// Finds the bundle, shows what is to be made, asks, writes and waits.
-pub(crate) async fn run(
-    args: InstallArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write) -> Ended {
     if args.range.is_some() && args.package.contains('@') {
-        let text = "the versions are named once: PACKAGE@RANGE or --version RANGE";
-        return Err(UsageError(text.to_owned()).into());
+        return usage("the versions are named once: PACKAGE@RANGE or --version RANGE");
     }
     if args.package.contains('/') {
-        let text = "a package of a catalog is installed, not a directory or an image";
-        return Err(UsageError(text.to_owned()).into());
+        return usage("a package of a catalog is installed, not a directory or an image");
     }
     let rehearsal = args.confirm.rehearsal;
     let global = &rehearsal.of(global);
@@ -142,18 +120,18 @@ pub(crate) async fn run(
         return Ok(Outcome::Done);
     }
     let (client, out) = (cluster.own_client(), &mut rehearsal.written(out));
-    show(&plan, out)?;
+    show(&plan, args.rights(), out)?;
     let in_the_way = existing(client, &args, &plan.installed, out).await?;
     if let Some(missing) = missing_namespace(client, &args).await? {
         return Err(Hinted::failed(
             format!("namespace {missing} does not exist"),
-            "--create-namespace makes it",
+            "--create-namespace creates it",
         ));
     }
     if in_the_way {
         return Err(Hinted::failed(
-            "objects of the bundle are there already",
-            "--adopt KINDS or --adopt all takes over those that nobody controls",
+            "objects of the bundle already exist",
+            "--adopt KINDS or --adopt all takes over those without a controlling owner",
         ));
     }
     if global.dry_run == Some(DryRun::Client) {
@@ -161,9 +139,7 @@ pub(crate) async fn run(
         return Ok(Outcome::Done);
     }
     let question = format!("Create these {} objects?", plan.written.len());
-    if !args.confirm.agreed(&question, "--yes does it, -o yaml prints it")? {
-        return Ok(Outcome::Failed);
-    }
+    args.confirm.agreed(&question, "--yes confirms it, -o yaml prints it")?;
     let mut written = changes::rehearse(client, &plan.written).await;
     if written.is_ok() {
         written = changes::apply(client, &plan.written, out).await;
@@ -228,15 +204,12 @@ impl InstallArgs {
 
     /// Returns the extension.
     fn extension(&self, account: &Account) -> anyhow::Result<Object> {
-        let mut annotations = Map::new();
-        for (key, value) in self.annotations() {
-            if let Some(value) = value {
-                annotations.insert(key.to_owned(), json!(value));
-            }
-        }
+        let given = self.annotations().into_iter();
+        let annotations: BTreeMap<_, _> =
+            given.filter_map(|(key, value)| Some((key, value.as_ref()?))).collect();
         let mut object = manifest(self.name(), account, &self.filter());
         if !annotations.is_empty() {
-            object["metadata"]["annotations"] = Value::Object(annotations);
+            object["metadata"]["annotations"] = json!(annotations);
         }
         if let Some(inline) = self.rendering.configuration()? {
             object["spec"]["config"] = json!({"configType": "Inline", "inline": inline});
@@ -247,7 +220,7 @@ impl InstallArgs {
 
 /// Returns an extension that asks for a package of catalogs.
 pub(super) fn manifest(name: &str, account: &Account, filter: &CatalogFilter) -> Value {
-    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+    json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
     "metadata": {"name": name},
     "spec": {
         "namespace": account.namespace,
@@ -271,17 +244,14 @@ pub(super) fn selector(text: &str) -> LabelSelector {
     LabelSelector { match_labels: Some(labels.collect()), ..LabelSelector::default() }
 }
 
-/// Says no where the package or the name is taken.
+/// Fails if the package is installed already, or the name is taken.
 async fn refuse_taken(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<()> {
     let (package, _) = args.package();
-    let of = |extension: &ClusterExtension| {
-        ValidExtension::of(extension).is_some_and(|valid| valid.filter.package_name == package)
-    };
     for extension in cluster.extensions().await? {
         let name = extension.name_any();
-        if of(&extension) {
+        if extension.package() == Some(package) {
             let text = format!(
-                "{} is installed as extension {}; a cluster holds a package once",
+                "{} is installed as extension {}; a package can be installed only once",
                 quote(package),
                 quote(&name)
             );
@@ -302,16 +272,15 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let platform = platform(cluster).await;
     warn_of_deprecation(&snapshot, future::ready(platform)).await;
     warn_of_closing(platform, &snapshot);
-    let bundle = load_bundle_source(&image).await;
-    let bundle = bundle.with_context(|| format!("{name} ({image})"))?;
+    let bundle = load_bundle_source(&image).await.with_context(|| format!("{name} ({image})"))?;
     let Ok(namespace) = args.place.require() else {
         let suggested = bundle.csv.annotations.get(SUGGESTED_NAMESPACE);
         let example = suggested.map_or("NAMESPACE", String::as_str);
-        let text = format!("a namespace is required: -n {example}");
-        return Err(UsageError(text).into());
+        return usage(format!("a namespace is required: -n {example}"));
     };
     let account = args.account(namespace);
     let rendering = args.rendering.of_new(Some(cluster), Some(args.name())).await?;
+    let rendering = rendering.with_copies(Some(cluster)).await?;
     let installed = rendering.installed(&bundle, namespace)?;
     let objects = BundleObjects { name: &name, objects: &installed };
     let rights = args.rights();
@@ -327,10 +296,10 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     });
     let extension = args.extension(&account)?;
     let written = made.flatten().into_iter().chain(given).chain([extension]);
-    Ok(Plan { bundle: name.clone(), version, written: written.collect(), installed, rights })
+    Ok(Plan { bundle: name.clone(), version, written: written.collect(), installed })
 }
 
-fn show(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show(plan: &Plan, rights: Rights, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "{} ({})", plan.bundle, plan.version)?;
     let counted = |objects: &[Object]| {
         let mut kinds = BTreeMap::<&str, usize>::new();
@@ -341,10 +310,10 @@ fn show(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     writeln!(out, "  creates   {}", counted(&plan.written))?;
     writeln!(out, "  installs  {}", counted(&plan.installed))?;
-    let which = match plan.rights {
-        Rights::Exact => "exact: another version may take others",
+    let which = match rights {
+        Rights::Exact => "exact: another version may need others",
         Rights::Stable => "stable: without the names that change between versions",
-        Rights::None => "none: they are given by somebody else",
+        Rights::None => "none: someone else grants them",
     };
     writeln!(out, "  rights    {which}")?;
     let strong = Powers::of(plan.written.iter()).into_rights().strong();
@@ -355,16 +324,15 @@ fn show(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says what of an installation is on the cluster already, and how it would change. Returns whether
-/// something of it is in the way.
+/// Reports existing objects of an installation and their changes. Returns whether one of them
+/// conflicts.
 async fn existing(
     client: &Client,
     args: &InstallArgs,
     objects: &[Object],
     out: &mut dyn Write,
 ) -> anyhow::Result<bool> {
-    let words: Vec<&str> = args.adopt.iter().flat_map(|all| all.split(',')).collect();
-    let words: Vec<&str> = words.into_iter().map(str::trim).collect();
+    let words: Vec<_> = args.adopt.iter().flat_map(|all| all.split(',')).map(str::trim).collect();
     let mut in_the_way = false;
     for object in objects {
         let called = changes::named(object);
@@ -391,25 +359,19 @@ async fn existing(
             }
             None => {
                 in_the_way = true;
-                writeln!(out, "  is there  {called}, nobody controls it")?;
+                writeln!(out, "  exists    {called}, without a controlling owner")?;
             }
         }
     }
     Ok(in_the_way)
 }
 
-/// Says what taking an object over would change.
+/// Reports the changes of an object when it is taken over.
 async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
-    let mut found = match changes::would_change(client, object, live).await {
-        Ok(found) => found,
-        Err(why) => return format!("what would change is not known: {why}"),
-    };
-    let more = found.len().saturating_sub(DIFFERENCES);
-    found.truncate(DIFFERENCES);
-    match (found.is_empty(), more) {
-        (true, _) => "nothing changes".to_owned(),
-        (false, 0) => format!("changes {}", found.join(", ")),
-        (false, more) => format!("changes {} and {more} more", found.join(", ")),
+    match changes::would_change(client, object, live).await {
+        Ok(found) if found.is_empty() => "nothing changes".to_owned(),
+        Ok(found) => format!("changes {}", first(&found, DIFFERENCES)),
+        Err(why) => format!("the changes are not known: {why}"),
     }
 }
 
@@ -451,7 +413,6 @@ mod tests {
     #[case::as_asked_for(&["p", "--rights", "exact"], Rights::Exact)]
     #[case::none(&["p@1.0.0", "--rights", "none"], Rights::None)]
     fn rights_last_as_long_as_what_is_asked_for(#[case] line: &[&str], #[case] want: Rights) {
-        let line = Line::parse_from([&["install"], line].concat());
-        assert_eq!(line.args.rights(), want);
+        assert_eq!(Line::parse_from([&["install"], line].concat()).args.rights(), want);
     }
 }

@@ -4,34 +4,19 @@
 //! Source: plugin.md 1.4.
 
 use std::cmp::Ordering;
-use std::io::Write;
-use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
-use clap::{Args, Subcommand};
-use kube::ResourceExt as _;
-use olm_api::keys::policy;
-use olm_api::{ClusterCatalog, ClusterExtension};
+use clap::Subcommand;
 use olm_core::annotations::is_paused;
-use olm_core::extension::ValidExtension;
 use olm_core::plan::Plan;
-use olm_core::revision::{BundleRecord, states};
+use olm_core::resolve::Catalog;
 use olm_core::version::VersionRelease;
-use olm_core::yaml;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use crate::changes;
-use crate::cluster::Cluster;
 use crate::commands::plan;
-use crate::connection::Global;
-use crate::document::Document as _;
-use crate::output::{Outcome, Table, notice, one_line, write_yaml};
+use crate::output::write_yaml;
+use crate::prelude::*;
 use crate::target::pinned;
-use crate::verb::{Confirm, OnCluster};
 
-/// What is done with a lock.
+/// Subcommands of `lock`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockCommand {
     /// Print the installed versions and digests as a lock file
@@ -56,7 +41,6 @@ pub(crate) struct WriteArgs {
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
     /// File that `lock write` printed
-    #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     on: OnCluster,
@@ -71,13 +55,13 @@ pub(crate) struct ApplyArgs {
     confirm: Confirm,
 }
 
-/// What extensions run, or are to run: the file of `kubectl olm lock write`.
+/// The bundles of extensions: the file of `kubectl olm lock write`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Lock {
     extensions: Vec<Locked>,
 }
 
-/// What an extension runs, or is to run.
+/// The bundle of an extension.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 struct Locked {
     /// Its name.
@@ -107,11 +91,7 @@ struct LockedCatalog {
 }
 
 /// Writes, checks or applies.
-pub(crate) async fn run(
-    command: LockCommand,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(command: LockCommand, global: &Global, out: &mut dyn Write) -> Ended {
     match command {
         LockCommand::Write(args) => write(args, global, out).await,
         LockCommand::Check(args) => check(args, global, out).await,
@@ -119,7 +99,7 @@ pub(crate) async fn run(
     }
 }
 
-async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = args.on.connect(global).await?;
     let extensions = if args.names.is_empty() {
         cluster.extensions().await?
@@ -135,7 +115,7 @@ async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> anyhow:
                 let catalog = offering(&cluster, &found, &catalogs).await?;
                 locked.push(Locked { catalog, ..found });
             }
-            None => notice(&format!("note: {} runs nothing", extension.name_any())),
+            None => notice(&format!("note: {} has nothing installed", extension.name_any())),
         }
     }
     let lock = Lock { extensions: locked };
@@ -144,16 +124,14 @@ async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> anyhow:
     Ok(Outcome::Done)
 }
 
-/// Returns what an extension runs.
+/// Returns the installed bundle of an extension.
 async fn running(
     cluster: &Cluster,
     extension: &ClusterExtension,
 ) -> anyhow::Result<Option<Locked>> {
     let name = extension.name_any();
     let revisions = cluster.revisions(&name).await?;
-    let Some(installed) = states(&revisions).installed else {
-        return Ok(None);
-    };
+    let Some(installed) = states(&revisions).installed else { return Ok(None) };
     let record = BundleRecord::of(installed);
     Ok(Some(Locked {
         image: pinned(&record, installed)?,
@@ -166,27 +144,20 @@ async fn running(
     }))
 }
 
-/// Returns the image of a bundle in a catalog of the cluster that an extension may take it from, and
-/// the name of that catalog.
-async fn offered(cluster: &Cluster, locked: &Locked) -> anyhow::Result<Option<(String, String)>> {
-    let snapshot = cluster.snapshot(&locked.name).await?;
-    for catalog in snapshot.catalogs() {
-        let package = catalog.content.and_then(|content| content.package(&locked.package));
-        let Some(Ok(package)) = package else { continue };
-        let mut bundles = package.bundles.iter();
-        if let Some(bundle) = bundles.find(|bundle| bundle.name == locked.bundle) {
-            return Ok(Some((bundle.image.clone(), catalog.name.to_owned())));
-        }
-    }
-    Ok(None)
-}
-
+/// Returns the catalog of the cluster that an extension may take its bundle from.
 async fn offering(
     cluster: &Cluster,
     locked: &Locked,
     catalogs: &[ClusterCatalog],
 ) -> anyhow::Result<Option<LockedCatalog>> {
-    let Some((_, name)) = offered(cluster, locked).await? else {
+    let snapshot = cluster.snapshot(&locked.name).await?;
+    let offers = |catalog: &Catalog<'_>| {
+        let package = catalog.content.and_then(|content| content.package(&locked.package));
+        let Some(Ok(package)) = package else { return false };
+        package.bundles.iter().any(|bundle| bundle.name == locked.bundle)
+    };
+    let Some(name) = snapshot.catalogs().into_iter().find(offers).map(|it| it.name.to_owned())
+    else {
         return Ok(None);
     };
     let catalog = catalogs.iter().find(|catalog| catalog.name_any() == name);
@@ -200,7 +171,7 @@ fn digest(image: &str) -> &str {
     image.split_once('@').map_or("", |(_, digest)| digest)
 }
 
-/// How what runs compares with what is locked.
+/// The comparison of the installed bundle with the locked one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 enum Verdict {
@@ -213,9 +184,7 @@ enum Verdict {
 }
 
 fn verdict(locked: &Locked, now: Option<&Locked>) -> Verdict {
-    let Some(now) = now.filter(|now| now.package == locked.package) else {
-        return Verdict::Absent;
-    };
+    let Some(now) = now.filter(|now| now.package == locked.package) else { return Verdict::Absent };
     let read = |of: &Locked| match &of.release {
         Some(release) => VersionRelease::explicit(&of.version, release).ok(),
         None => VersionRelease::legacy(&of.version).ok(),
@@ -246,7 +215,7 @@ async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compa
     let text = std::fs::read_to_string(&args.file).with_context(place)?;
     let document = yaml::to_json(&text).with_context(place)?.into_iter().next().unwrap_or_default();
     if document["schema"] != Lock::SCHEMA || document["schemaVersion"] != 1 {
-        bail!("{} is nothing that lock write printed", args.file.display());
+        bail!("{} was not written by kubectl olm lock write", args.file.display());
     }
     let lock: Lock = serde_json::from_value(document).with_context(place)?;
     let mut compared = Vec::new();
@@ -261,7 +230,7 @@ async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compa
     Ok(compared)
 }
 
-async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = args.on.connect(global).await?;
     let compared = compare(&args, &cluster).await?;
     let mut table = Table::default();
@@ -281,9 +250,8 @@ async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
 }
 
 /// Moves what can be moved; what cannot is named and left.
-async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let rehearsal = args.confirm.rehearsal;
-    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
+async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
     let cluster = args.lock.on.connect(global).await?;
     cluster.heeds(policy::APPROVE).await?;
     let (mut moves, mut left) = (Vec::new(), false);
@@ -298,14 +266,14 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> anyhow:
                 moves.push((extension, one.locked, plan));
             }
             Err(why) => {
-                notice(&format!("error: {} is left: {why}", locked.name));
+                notice(&format!("error: {} is not moved: {why}", locked.name));
                 left = true;
             }
         }
     }
     let question = format!("Move these {} extensions?", moves.len());
-    if !moves.is_empty() && !args.confirm.agreed(&question, "--yes does it")? {
-        return Ok(Outcome::Failed);
+    if !moves.is_empty() {
+        args.confirm.agreed(&question, "--yes confirms it")?;
     }
     for (extension, locked, plan) in &moves {
         let change = json!({
@@ -323,7 +291,7 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> anyhow:
                 writeln!(out, "{}: version {}", locked.name, locked.version)?;
             }
             Err(error) => {
-                notice(&format!("error: {} is left: {}", locked.name, one_line(&error)));
+                notice(&format!("error: {} is not moved: {}", locked.name, one_line(&error)));
                 left = true;
             }
         }
@@ -331,12 +299,11 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> anyhow:
     Ok(if left { Outcome::Failed } else { Outcome::Done })
 }
 
-/// Says why an extension, as it is, cannot be moved to what is locked.
+/// Explains why an extension cannot be moved to its locked bundle.
 fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
     let Compared { locked, now, verdict, .. } = one;
     let (name, version) = (&locked.name, &locked.version);
-    let valid = ValidExtension::of(extension);
-    if valid.is_none_or(|valid| valid.filter.package_name != locked.package) {
+    if extension.package() != Some(locked.package.as_str()) {
         return Some(format!("it is of another package than {}", locked.package));
     }
     if is_paused(extension.annotations()) {
@@ -349,12 +316,14 @@ fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
         ));
     }
     match verdict {
-        Verdict::Ahead => Some("what it runs is newer; kubectl olm rollback goes back".to_owned()),
+        Verdict::Ahead => {
+            Some("a newer version is installed; kubectl olm rollback goes back".to_owned())
+        }
         Verdict::OtherImage => {
             let image = now.as_ref().map_or("", |now| now.image.as_str());
             Some(format!(
-                "it runs {version} from another image, {image}; another content of a version is \
-                 not a move: kubectl olm plan {name}"
+                "it runs {version} from another image, {image}; other content of the same \
+                 version is not a move: kubectl olm plan {name}"
             ))
         }
         Verdict::Same | Verdict::Behind | Verdict::Absent => None,
@@ -365,7 +334,10 @@ fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
 async fn planned(cluster: &Cluster, one: &Compared) -> Result<(ClusterExtension, Plan), String> {
     let locked = &one.locked;
     let Some(extension) = &one.extension else {
-        return Err(format!("kubectl olm install {}@{} makes it", locked.package, locked.version));
+        return Err(format!(
+            "kubectl olm install {}@{} creates it",
+            locked.package, locked.version
+        ));
     };
     if let Some(why) = of_itself(extension, one) {
         return Err(why);
@@ -379,7 +351,7 @@ async fn planned(cluster: &Cluster, one: &Compared) -> Result<(ClusterExtension,
     }
 }
 
-/// Says why a plan to a bundle of an image, by its digest, does not lead to just what is locked.
+/// Explains why a plan to a bundle image with a digest does not match the lock.
 fn otherwise(
     (bundle, image): (&str, Option<&str>),
     catalog: Option<&str>,
@@ -459,7 +431,7 @@ mod tests {
     #[case::paused(json!({policy::PAUSED: "true"}), "p", Verdict::Behind, Some("it is paused; kubectl olm resume e"))]
     #[case::back(json!({policy::ROLLBACK_TO: "e-2"}), "p", Verdict::Behind, Some("it is to go back to e-2"))]
     #[case::image(json!({}), "p", Verdict::OtherImage, Some("from another image, r.io/p@sha256:b"))]
-    #[case::ahead(json!({}), "p", Verdict::Ahead, Some("what it runs is newer"))]
+    #[case::ahead(json!({}), "p", Verdict::Ahead, Some("a newer version is installed"))]
     #[case::package(json!({}), "q", Verdict::Absent, Some("it is of another package than p"))]
     fn what_cannot_be_moved_is_left_and_said(
         #[case] annotations: serde_json::Value,

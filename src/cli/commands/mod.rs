@@ -2,7 +2,7 @@
 //! prints in one place.
 //!
 //! A new command needs a variant of [`Command`], a line in [`run`], a place in [`GROUPS`], and an
-//! example in `examples.rs`.
+//! example in `examples.txt`.
 
 pub(crate) mod approve;
 pub(crate) mod browse;
@@ -44,7 +44,7 @@ use std::io::Write;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::Global;
-use crate::output::Outcome;
+use crate::output::Ended;
 
 /// Install, upgrade and examine ClusterExtensions
 #[derive(Debug, Parser)]
@@ -53,7 +53,7 @@ pub(crate) struct Cli {
     /// Flags every command accepts.
     #[command(flatten)]
     pub(crate) global: Global,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -77,7 +77,7 @@ pub(crate) enum Command {
     Plan(Box<plan::PlanArgs>),
     /// Open a read-only web view
     Browse(browse::BrowseArgs),
-    /// Install a package, with an account that may install just that
+    /// Install a package, with an account that may install only this package
     Install(Box<install::InstallArgs>),
     /// Move an extension to another version
     Upgrade(Box<upgrade::UpgradeArgs>),
@@ -115,7 +115,7 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorArgs),
     /// Complete commands in a shell, or through kubectl
     Completion(completion::CompletionArgs),
-    /// Print the version of this build
+    /// Print the versions of this build and of the controller
     Version(version::VersionArgs),
     /// Print the bundle that a ClusterExtension would get
     #[command(hide = true)]
@@ -128,7 +128,7 @@ pub(crate) enum Command {
     Complete(completion::CompleteArgs),
 }
 
-/// What is asked of bundles.
+/// Subcommands of `bundle`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BundleCommand {
     /// Validate a bundle and list its requirements
@@ -141,7 +141,7 @@ pub(crate) enum BundleCommand {
     Images(images::ImagesArgs),
 }
 
-/// What is asked of CRDs.
+/// Subcommands of `crd`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CrdCommand {
     /// Check an upgrade of CRDs to those of a bundle
@@ -150,14 +150,14 @@ pub(crate) enum CrdCommand {
     Migrate(crd_migrate::CrdMigrateArgs),
 }
 
-/// What is asked of a cluster.
+/// Subcommands of `cluster`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
     /// Check whether the cluster may be updated, and how to lift blockers
     Check(cluster_check::ClusterCheckArgs),
 }
 
-/// Where a cluster comes from.
+/// Subcommands of `migrate`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
     /// Convert Subscriptions of OLM Classic to ClusterExtensions; move running operators
@@ -210,7 +210,7 @@ pub fn grouped() -> clap::Command {
 }
 
 /// Runs one command; data goes to `out`.
-pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> Ended {
     let global = &cli.global;
     match cli.command {
         Command::Search(args) => search::run(args, global, out).await,
@@ -252,7 +252,7 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         }
         Command::Doctor(args) => doctor::run(args, global, out).await,
         Command::Completion(args) => completion::run(&args, out),
-        Command::Version(args) => version::run(&args, out),
+        Command::Version(args) => version::run(&args, global, out).await,
         Command::Resolve(args) => resolve::run(args, out).await,
         Command::Range(args) => range::run(args, out).await,
         Command::Complete(args) => completion::complete(&args, out).await,
@@ -280,8 +280,7 @@ mod tests {
     #[test]
     fn the_long_help_is_long_only_where_it_says_more() {
         let help = |verb, flag| {
-            let asked = grouped().try_get_matches_from(["kubectl olm", verb, flag]);
-            asked.unwrap_err().to_string()
+            grouped().try_get_matches_from(["kubectl olm", verb, flag]).unwrap_err().to_string()
         };
         for verb in ["status", "plan", "upgrade", "rollback", "pause", "delete"] {
             assert_eq!(help(verb, "--help"), help(verb, "-h"), "{verb}");

@@ -1,24 +1,16 @@
 //! `kubectl olm pause` and `resume`: switch updates and drift repair off, and on again.
 
 use std::fmt::Debug;
-use std::io::Write;
 
-use clap::Args;
 use futures::future::try_join_all;
+use kube::Resource;
 use kube::core::ClusterResourceScope;
-use kube::{Client, Resource, ResourceExt as _};
-use olm_api::keys::policy;
 use olm_core::annotations::is_paused;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
-use crate::changes;
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::output::{Outcome, UsageError};
-use crate::verb::{OnCluster, Rehearsal};
+use crate::prelude::*;
+use crate::verb::Rehearsal;
 
-/// What names a catalog among extensions.
+/// The prefix of names of catalogs.
 const CATALOG: &str = "catalog/";
 
 /// Arguments of `pause` and `resume`.
@@ -40,12 +32,11 @@ pub(crate) async fn run(
     pause: bool,
     global: &Global,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     if args.names.is_empty() && !args.all {
-        let usage = "names of extensions, catalog/NAME for catalogs, or --all";
-        return Err(UsageError(usage.to_owned()).into());
+        return usage("names of extensions, catalog/NAME for catalogs, or --all");
     }
-    let (global, out) = (&args.rehearsal.of(global), &mut args.rehearsal.written(out));
+    let (global, out) = &mut args.rehearsal.begin(global, out);
     let cluster = OnCluster::default().connect(global).await?;
     if pause {
         cluster.heeds(policy::PAUSED).await?;
@@ -71,13 +62,11 @@ pub(crate) async fn run(
     for extension in &extensions {
         out.object(&set(client, extension, pause).await?)?;
         let name = extension.name_any();
-        let meanwhile = "no update and no repair";
-        say(out, &name, pause.then_some(meanwhile))?;
+        say(out, &name, pause.then_some("no update and no repair"))?;
     }
     for catalog in &catalogs {
         out.object(&set(client, catalog, pause).await?)?;
-        let name = format!("{CATALOG}{}", catalog.name_any());
-        say(out, &name, pause.then_some("serves what it serves, takes nothing newer"))?;
+        say(out, &format!("{CATALOG}{}", catalog.name_any()), pause.then_some("no newer content"))?;
     }
     Ok(Outcome::Done)
 }
@@ -112,7 +101,7 @@ fn yields<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// Says what happens from now on; while it is paused, what does not.
+/// Prints the effect: resumed, or paused with the skipped actions.
 fn say(out: &mut dyn Write, name: &str, meanwhile: Option<&str>) -> std::io::Result<()> {
     match meanwhile {
         Some(meanwhile) => {

@@ -1,14 +1,8 @@
 //! `kubectl olm range`: which versions are inside a version range.
 
-use std::io::Write;
-
-use clap::{Args, ValueEnum};
-use olm_core::error::{Chain, quote};
 use olm_core::version::{SkipRange, Version, VersionRange};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::output::{self, Format, Outcome, Table, formats};
+use crate::prelude::*;
 use crate::requests::answer_lines;
 
 /// Flags of `range`.
@@ -32,7 +26,7 @@ pub(crate) struct RangeArgs {
 }
 
 /// The two languages of version ranges.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Grammar {
     /// That of `spec.source.catalog.version`
@@ -42,6 +36,11 @@ enum Grammar {
     /// That of `skipRange` in channels and of `versionRange` in package constraints
     #[value(alias = "blang")]
     SkipRange,
+    /// Other names in requests: the answer repeats the name of its request
+    #[value(skip)]
+    Masterminds,
+    #[value(skip)]
+    Blang,
 }
 
 /// One request of a range and a version.
@@ -49,19 +48,9 @@ enum Grammar {
 struct Request {
     /// As in the input, aliases included.
     #[serde(skip_serializing_if = "Option::is_none")]
-    grammar: Option<GrammarName>,
+    grammar: Option<Grammar>,
     range: String,
     version: String,
-}
-
-/// A grammar by any of its names.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum GrammarName {
-    Version,
-    SkipRange,
-    Masterminds,
-    Blang,
 }
 
 /// A request with its answer.
@@ -76,7 +65,7 @@ struct Answer {
 }
 
 /// Answers for one range, or for many requests.
-pub(crate) async fn run(args: RangeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: RangeArgs, out: &mut dyn Write) -> Ended {
     let default = args.grammar;
     if let Some(requests) = &args.requests {
         let answer = async |request: Request| answer(request, default).to_value();
@@ -84,16 +73,17 @@ pub(crate) async fn run(args: RangeArgs, out: &mut dyn Write) -> anyhow::Result<
     }
     let range = args.range.unwrap_or_default();
     let ask = |version: String| {
-        let request = Request { grammar: Some(default.into()), range: range.clone(), version };
+        let request = Request { grammar: Some(default), range: range.clone(), version };
         answer(request, default)
     };
     let answers: Vec<Answer> = args.versions.into_iter().map(ask).collect();
     // An invalid range gives the same error for every version.
-    if let Some(error) = range_error(default, &range) {
-        output::notice(&format!("error: {error}"));
-    } else {
-        for error in answers.iter().filter_map(|answer| answer.error.as_ref()) {
-            output::notice(&format!("error: {error}"));
+    match contains(default, &range, "0.0.0") {
+        Err(error) => output::notice(&format!("error: {error}")),
+        Ok(_) => {
+            for error in answers.iter().filter_map(|answer| answer.error.as_ref()) {
+                output::notice(&format!("error: {error}"));
+            }
         }
     }
     print(args.output, &answers, out)?;
@@ -124,57 +114,31 @@ fn print(format: Format, answers: &[Answer], out: &mut dyn Write) -> anyhow::Res
 }
 
 fn answer(request: Request, default: Grammar) -> Answer {
-    let grammar = request.grammar.map_or(default, Grammar::from);
-    match contains(grammar, &request.range, &request.version) {
+    match contains(request.grammar.unwrap_or(default), &request.range, &request.version) {
         Ok(got) => Answer { request, got: Some(got), error: None },
         Err(error) => Answer { request, got: None, error: Some(error) },
     }
 }
 
-/// Says whether a range contains a version; if both are invalid, the error is that of the range.
+/// Returns whether a range contains a version; if both are invalid, the error is that of the range.
 fn contains(grammar: Grammar, range: &str, version: &str) -> Result<bool, String> {
     let parsed = version
         .parse::<Version>()
         .map_err(|error| format!("invalid version {}: {}", quote(version), Chain(&error)));
     match grammar {
-        Grammar::Version => {
-            let range = range.parse::<VersionRange>();
-            let range = range.map_err(|error| Chain(&error).to_string())?;
+        Grammar::Version | Grammar::Masterminds => {
+            let range = range.parse::<VersionRange>().map_err(|error| Chain(&error).to_string())?;
             Ok(range.contains(&parsed?))
         }
-        Grammar::SkipRange => {
-            let range = range.parse::<SkipRange>();
-            let range = range.map_err(|error| Chain(&error).to_string())?;
+        Grammar::SkipRange | Grammar::Blang => {
+            let range = range.parse::<SkipRange>().map_err(|error| Chain(&error).to_string())?;
             Ok(range.contains(&parsed?))
         }
     }
-}
-
-/// Returns why a range is invalid, or `None` if it is valid.
-fn range_error(grammar: Grammar, range: &str) -> Option<String> {
-    contains(grammar, range, "0.0.0").err()
 }
 
 impl Answer {
     fn to_value(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
-    }
-}
-
-impl From<GrammarName> for Grammar {
-    fn from(name: GrammarName) -> Self {
-        match name {
-            GrammarName::Version | GrammarName::Masterminds => Self::Version,
-            GrammarName::SkipRange | GrammarName::Blang => Self::SkipRange,
-        }
-    }
-}
-
-impl From<Grammar> for GrammarName {
-    fn from(grammar: Grammar) -> Self {
-        match grammar {
-            Grammar::Version => Self::Version,
-            Grammar::SkipRange => Self::SkipRange,
-        }
     }
 }

@@ -1,26 +1,17 @@
 //! `kubectl olm bundle render`: the objects a bundle becomes, ready for `kubectl apply -f -`.
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-use clap::{Args, ValueEnum};
 use olm_core::bundle::Bundle;
-use olm_core::config::{ConfigError, Features};
-use olm_core::object::Object;
+use olm_core::config::{ConfigError, Features, pull_secrets};
 use olm_core::render::{
     Additions, CertificateProvider, CertificateRequest, CertificateSource, ProxyVariables,
-    RenderError, Rendered, RolePlacement, Settings, render_configured,
+    RenderError, Rendered, RolePlacement, Settings, render_configured, secret_object,
 };
-use olm_core::yaml;
-use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::output::{Format, Outcome, UsageError, Written, notice, objects, write_json};
-use crate::target::{Installation, Lookup, Target, load};
-use crate::verb::InNamespace;
+use crate::output::{Written, objects, write_json};
+use crate::prelude::*;
+use crate::target::Installation;
 
 /// Flags of `bundle render`.
 #[derive(Debug, Args)]
@@ -33,7 +24,7 @@ pub(crate) struct RenderArgs {
     place: InNamespace,
     #[command(flatten)]
     lookup: Lookup,
-    /// How it is rendered.
+    /// The options of rendering.
     #[command(flatten)]
     rendering: Rendering,
     /// Output format
@@ -44,7 +35,7 @@ pub(crate) struct RenderArgs {
 /// The flags that decide what a bundle becomes; every command that renders has them.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Rendering {
-    /// Namespace the operator watches; all of them when left out
+    /// Namespace that the operator watches; by default all of them
     #[arg(long, value_name = "NAMESPACE")]
     watch_namespace: Option<String>,
     /// Issuer of the certificates of webhooks; without it `bundle render` leaves them out, and `rbac`
@@ -60,15 +51,20 @@ pub(crate) struct Rendering {
     /// The configuration of an extension, where the flags give none.
     #[arg(skip)]
     inline: Option<Value>,
-    /// What is added for an extension of a name, or, without one, of the name of its package.
+    /// The additions for the extension with this name or, without a name, with the name of the
+    /// package.
     #[arg(skip)]
     additions: (Additions, Option<String>),
     /// The proxies that are added.
     #[arg(skip)]
     proxy: ProxyVariables,
+    /// The pull secrets that the controller of the cluster copies; without a cluster, all that the
+    /// configuration names.
+    #[arg(skip)]
+    copies: Option<BTreeSet<String>>,
 }
 
-/// Who issues the certificates of webhooks.
+/// The issuer of the certificates of webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum WebhookCertificates {
     /// Nobody
@@ -81,7 +77,7 @@ enum WebhookCertificates {
     SelfSigned,
 }
 
-/// Where namespaced rights go.
+/// The placement of namespaced rights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Placement {
     /// Into the watched namespace
@@ -92,11 +88,7 @@ enum Placement {
 }
 
 /// Renders one bundle and prints its objects.
-pub(crate) async fn run(
-    args: RenderArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: RenderArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let target = args.lookup.target(&args.target);
     if let Target::Bundle(_) | Target::Package(_) = target {
         // Whatever is wrong with the flags is said before anything is pulled.
@@ -122,7 +114,7 @@ pub(crate) async fn run(
 }
 
 impl Rendering {
-    /// Returns how the bundles of an extension are rendered, where the flags do not say otherwise.
+    /// Returns the options of rendering for an extension, unless flags override them.
     pub(crate) fn of_extension(&self, extension: &Installation) -> Self {
         let recorded = extension.certificates.map(|source| match source {
             CertificateSource::CertManager => WebhookCertificates::CertManager,
@@ -142,8 +134,16 @@ impl Rendering {
         Self { proxy, ..self }
     }
 
-    /// Returns how the bundles of a new extension, by default named after its package, are rendered:
-    /// on a cluster as its controller does without annotations.
+    /// Returns the same with the pull secrets that the controller of a cluster copies.
+    pub(crate) async fn with_copies(self, cluster: Option<&Cluster>) -> anyhow::Result<Self> {
+        let Some(cluster) = cluster else { return Ok(self) };
+        let named = pull_secrets(self.configuration()?.as_ref());
+        let copies = Some(cluster.copied(named).await);
+        Ok(Self { copies, ..self })
+    }
+
+    /// Returns the options of rendering for a new extension, by default named after its package:
+    /// those of the cluster's controller without annotations.
     pub(crate) async fn of_new(
         &self,
         cluster: Option<&Cluster>,
@@ -156,9 +156,30 @@ impl Rendering {
         Ok(Self { additions: (additions, extension.map(str::to_owned)), ..self.clone() })
     }
 
-    /// Returns the configuration that the flags give.
+    /// Returns the configuration of the file, with the value of the flag `--watch-namespace`.
     pub(crate) fn configuration(&self) -> anyhow::Result<Option<Value>> {
-        configuration(self)
+        let file = match &self.config {
+            Some(path) => read_configuration(path)?,
+            None => self.inline.clone(),
+        };
+        let Some(namespace) = self.watch_namespace.as_deref().filter(|name| !name.is_empty())
+        else {
+            return Ok(file);
+        };
+        match file {
+            None => Ok(Some(json!({ "watchNamespace": namespace }))),
+            Some(Value::Object(mut map)) => {
+                if map.contains_key("watchNamespace") {
+                    return usage(
+                        "--watch-namespace is given and --config sets `watchNamespace` too",
+                    );
+                }
+                map.insert("watchNamespace".to_owned(), namespace.into());
+                Ok(Some(Value::Object(map)))
+            }
+            // A value of the wrong type is reported with the other errors of the configuration.
+            other => Ok(other),
+        }
     }
 
     /// Renders a bundle for a namespace; warnings go to stderr.
@@ -190,12 +211,17 @@ impl Rendering {
                 .map(provider)
                 .into(),
         };
+        let copies = match &self.copies {
+            Some(copies) => copies.clone(),
+            None => pull_secrets(self.configuration()?.as_ref()),
+        };
         let mut objects: Vec<Object> = Vec::new();
         for provider in providers {
             let rendered = self.render_with(bundle, namespace, provider)?;
             let requests = rendered.certificate_requests.iter();
             let secrets = requests.map(CertificateRequest::secret_object);
-            for object in rendered.objects.into_iter().chain(secrets) {
+            let copies = copies.iter().map(|name| secret_object(name, namespace));
+            for object in rendered.objects.into_iter().chain(secrets).chain(copies) {
                 if !objects.iter().any(|known| known.identity() == object.identity()) {
                     objects.push(object);
                 }
@@ -210,7 +236,7 @@ impl Rendering {
         namespace: &str,
         certificates: Option<CertificateProvider>,
     ) -> anyhow::Result<Rendered> {
-        let inline = configuration(self)?;
+        let inline = self.configuration()?;
         let settings = Settings {
             install_namespace: namespace,
             inline: inline.as_ref(),
@@ -241,38 +267,13 @@ fn provider(certificates: WebhookCertificates) -> Option<CertificateProvider> {
     }
 }
 
-/// Returns the configuration of the file, with the value of the flag `--watch-namespace`.
-fn configuration(args: &Rendering) -> anyhow::Result<Option<Value>> {
-    let file = match &args.config {
-        Some(path) => read_configuration(path)?,
-        None => args.inline.clone(),
-    };
-    let Some(namespace) = args.watch_namespace.as_deref().filter(|name| !name.is_empty()) else {
-        return Ok(file);
-    };
-    match file {
-        None => Ok(Some(json!({ "watchNamespace": namespace }))),
-        Some(Value::Object(mut map)) => {
-            if map.contains_key("watchNamespace") {
-                let text = "--watch-namespace is given and --config sets `watchNamespace` too";
-                return Err(UsageError(text.to_owned()).into());
-            }
-            map.insert("watchNamespace".to_owned(), namespace.into());
-            Ok(Some(Value::Object(map)))
-        }
-        // A value of the wrong type is reported with the other errors of the configuration.
-        other => Ok(other),
-    }
-}
-
 fn read_configuration(path: &Path) -> anyhow::Result<Option<Value>> {
     let shown = path.display();
     let text = fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
     let documents = yaml::to_json(&text)
         .map_err(|error| RenderError::Config(ConfigError::Invalid(vec![error.to_string()])))?;
     if documents.len() > 1 {
-        let text = format!("{shown} holds more than one document");
-        return Err(UsageError(text).into());
+        return usage(format!("{shown} holds more than one document"));
     }
     Ok(documents.into_iter().next())
 }
@@ -288,12 +289,8 @@ pub(crate) fn print(
         return objects.iter().try_for_each(|object| written.object(&object.0));
     }
     let items: Vec<Value> = objects.into_iter().map(Object::into_value).collect();
-    match output {
-        Format::Json => {
-            let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-            write_json(out, &list)?;
-        }
-        _ => out.write_all(yaml::to_yaml_stream(&items).as_bytes())?,
+    if output == Format::Json {
+        return write_json(out, &json!({ "apiVersion": "v1", "kind": "List", "items": items }));
     }
-    Ok(())
+    Ok(out.write_all(yaml::to_yaml_stream(&items).as_bytes())?)
 }

@@ -3,24 +3,16 @@
 //! There is no update policy here, and the state of the cluster is only what the flags give:
 //! requirements beyond that are listed and exclude nothing.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::PathBuf;
-
-use clap::{Args, ValueEnum};
-use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
+use olm_api::UpgradeConstraintPolicy;
 use olm_core::catalog::Bundle;
-use olm_core::error::Chain;
 use olm_core::resolve::{
     self, Catalog, Dependencies, Environment, Options, Reason, Resolution, Selected,
     Unavailability, UpdatePolicy,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::environment::{EnvironmentFlags, Installed, resolving};
-use crate::output::{self, Format, Outcome, Table, UsageError, formats};
+use crate::prelude::*;
 use crate::requests::answer_lines;
 
 /// Flags of `resolve`.
@@ -100,18 +92,16 @@ struct Request {
 }
 
 /// Answers one request, or many.
-pub(crate) async fn run(args: ResolveArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: ResolveArgs, out: &mut dyn Write) -> Ended {
     let mut catalogs = Catalogs::new(args.catalog_ca.clone());
     let environment = args.environment.read()?;
     if let Some(source) = &args.requests {
         if args.environment.bundle().is_some() {
-            let text = "--installed NAME@VERSION cannot be used with --requests";
-            return Err(UsageError(text.to_owned()).into());
+            return usage("--installed NAME@VERSION cannot be used with --requests");
         }
         let answer = async |request: Request| {
             request.load(&mut catalogs).await;
-            let given = request.catalogs(&catalogs);
-            request.answer(&request.resolve(&given, &environment))
+            request.answer(&request.resolve(&request.catalogs(&catalogs), &environment))
         };
         return answer_lines(source, out, answer).await;
     }
@@ -195,8 +185,7 @@ impl Request {
             dependencies: Dependencies::Check,
             pins_releases: true,
         };
-        let environment = resolving(environment, &self.package);
-        resolve::resolve(&request, catalogs, &environment, &options)
+        resolve::resolve(&request, catalogs, &resolving(environment, &self.package), &options)
     }
 
     /// Returns the request with the members of the answer added.

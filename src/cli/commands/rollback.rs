@@ -2,33 +2,19 @@
 //!
 //! Source: plugin.md 1.4, applying.md 10 (F10).
 
-use std::io::Write;
-
-use clap::Args;
-use olm_api::ClusterObjectSet;
-use olm_api::keys::policy;
-use olm_core::plan::Plan;
-use olm_core::revision::{BundleRecord, Origin, has_succeeded, states};
-use serde_json::json;
+use olm_core::plan::{CrdVerdict, Plan};
+use olm_core::revision::{Origin, has_succeeded};
 use tokio::time::{Instant, sleep};
 
-use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::{approve, plan};
-use crate::connection::Global;
-use crate::output::{Hinted, Outcome, notice};
-use crate::settings::SettingsFlags;
-use crate::verb::{Confirm, Wait};
-use crate::waiting;
+use crate::prelude::*;
 
 /// Arguments of `rollback`.
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
     /// Name of the extension
-    #[arg(value_name = "NAME")]
     name: String,
     /// Revision to roll back to, by its number in `history`; by default the one before
-    #[arg(value_name = "REVISION")]
     revision: Option<i64>,
     #[command(flatten)]
     confirm: Confirm,
@@ -39,14 +25,10 @@ pub(crate) struct RollbackArgs {
 }
 
 /// Finds the revision, shows what would change, asks, writes and waits.
-pub(crate) async fn run(
-    args: RollbackArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let rehearsal = args.confirm.rehearsal;
-    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
-    let cluster = Cluster::connect(global, &CatalogAccess::default(), &args.settings).await?;
+pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
+    let on = OnCluster { settings: args.settings, ..OnCluster::default() };
+    let cluster = on.connect(global).await?;
     cluster.heeds(policy::ROLLBACK_TO).await?;
     let extension = cluster.extension(&args.name).await?;
     let name = &args.name;
@@ -77,7 +59,7 @@ pub(crate) async fn run(
                     }
                 } else if !allow.is_empty() {
                     notice(&format!(
-                        "hint: kubectl annotate clusterextension {name} {}={} {}=WHY lets that pass",
+                        "hint: kubectl annotate clusterextension {name} {}={} {}=WHY allows that",
                         policy::CRD_SAFETY_ALLOW,
                         allow.join(","),
                         policy::CRD_SAFETY_REASON
@@ -94,13 +76,11 @@ pub(crate) async fn run(
     let change = json!({"metadata": {"annotations": {policy::ROLLBACK_TO: back}}});
     changes::yields(&extension, &change, global.dry_run.is_some())?;
     let question = format!("Go back to revision {number} ({version})?");
-    if !args.confirm.agreed(&question, "--yes does it")? {
-        return Ok(Outcome::Failed);
-    }
+    args.confirm.agreed(&question, "--yes confirms it")?;
     let client = cluster.own_client();
     let written = changes::merge(client, &extension, change).await?;
     out.object(&written)?;
-    writeln!(out, "{name}: updates stand still until: kubectl olm upgrade {name}")?;
+    writeln!(out, "{name}: updates are held until: kubectl olm upgrade {name}")?;
     if let Some(command) = awaits {
         notice(&format!("hint: nothing is applied before its approval: {command}"));
     }
@@ -117,19 +97,17 @@ pub(crate) async fn run(
     waiting::ready(client, &written, Some(&version), args.wait.timeout, out).await
 }
 
-/// Says whether the newest revision has the content of this one.
+/// Returns whether the newest revision has the content of this one.
 fn is_made(revisions: &[ClusterObjectSet], number: i64) -> bool {
-    let newest = revisions.last();
-    newest.is_some_and(|set| {
+    revisions.last().is_some_and(|set| {
         set.spec.revision == number || Origin::of(set).content_of == Some(number)
     })
 }
 
-/// Returns the revision of this number, or the one before what is installed, if it was rolled out.
+/// Returns the revision of this number, or the one before the installed one, if it was rolled out.
 fn chosen(revisions: &[ClusterObjectSet], to: Option<i64>) -> Option<&ClusterObjectSet> {
     let installed = states(revisions).installed?.spec.revision;
-    let mut newest_first = revisions.iter().rev().filter(|set| has_succeeded(set));
-    newest_first.find(|set| match to {
+    revisions.iter().rev().filter(|set| has_succeeded(set)).find(|set| match to {
         Some(number) => set.spec.revision == number,
         None => set.spec.revision < installed,
     })
@@ -138,17 +116,13 @@ fn chosen(revisions: &[ClusterObjectSet], to: Option<i64>) -> Option<&ClusterObj
 /// Returns why the controller would not write it.
 fn refused(plan: &Plan) -> Option<String> {
     let held = |word: &str| plan.held_by.contains(word);
-    let findings = plan
-        .crds
-        .iter()
-        .flat_map(|crd| crd.findings.iter().map(|finding| format!("CRD {}: {finding}", crd.name)));
-    match () {
-        () if held("crds") => Some(findings.collect::<Vec<_>>().join("; ")),
-        () if held("rights") => {
-            Some(format!("the account lacks {}", plan.account.missing.join("; ")))
-        }
-        () => None,
+    if held("crds") {
+        let of_crd = |crd: &CrdVerdict| {
+            crd.findings.iter().map(|it| format!("CRD {}: {it}", crd.name)).collect::<Vec<_>>()
+        };
+        return Some(plan.crds.iter().flat_map(of_crd).collect::<Vec<_>>().join("; "));
     }
+    held("rights").then(|| format!("the account lacks {}", plan.account.missing.join("; ")))
 }
 
 #[cfg(test)]
@@ -178,7 +152,6 @@ mod tests {
             (4, "Archived", "False"),
             (5, "Active", "True"),
         ];
-        let all = all.map(revision);
-        assert_eq!(chosen(&all, to).map(|set| set.spec.revision), want);
+        assert_eq!(chosen(&all.map(revision), to).map(|set| set.spec.revision), want);
     }
 }

@@ -2,37 +2,22 @@
 //!
 //! Source: plugin.md 1.4.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-
-use clap::Args;
 use futures::stream::{self, StreamExt as _};
-use kube::ResourceExt as _;
-use olm_api::CatalogFilter;
 use olm_core::catalog::Summary;
-use olm_core::error::quote;
-use olm_core::extension::ValidExtension;
 use olm_core::resolve::Selector;
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::cluster::{Whole, only};
 use crate::commands::install::selector;
-use crate::connection::Global;
-use crate::document::{Document as _, Unknown};
-use crate::graph::plain;
+use crate::document::{Deprecated, Package};
 use crate::offers::{ADD_CATALOG, Offers, icon, near};
-use crate::output::{Format, Outcome, Table, UsageError, formats, notice, one_line};
-use crate::target::{Lookup, chosen};
+use crate::output::UsageError;
+use crate::prelude::*;
 
-/// Text of a cell without a value.
-const NOTHING: &str = "-";
 /// Packages whose version is looked up where that takes requests for each.
 const VERSIONS: usize = 30;
 /// Names that are suggested.
 const MOST_NEAR: usize = 5;
-/// What a term begins with that names a kind.
+/// The prefix of terms that are kinds.
 const KIND: &str = "kind:";
 /// Packages that are looked up at the same time.
 const AT_ONCE: usize = 4;
@@ -40,8 +25,8 @@ const AT_ONCE: usize = 4;
 /// Flags of `search`.
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
-    /// Words that name or description contain, all of them, or `kind:NAME` for a kind that it
-    /// provides; without one every package is listed
+    /// Words that name or description must all contain, or `kind:NAME` for a kind that the
+    /// package provides; by default every package is listed
     #[arg(value_name = "TERM")]
     terms: Vec<String>,
     /// Show every version instead of the one that a new extension would get
@@ -63,68 +48,13 @@ pub(crate) struct SearchArgs {
     output: Format,
 }
 
-/// A package of a catalog. Members that are null were not looked up.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct Package {
-    /// Name of the package.
-    name: String,
-    /// Name of the catalog that offers it.
-    catalog: String,
-    /// Which of several catalogs with the package wins: the one with the higher number.
-    priority: i32,
-    /// The version that a new extension would get.
-    version: Option<String>,
-    /// A channel that has this version: the default one, else the last by name.
-    channel: Option<String>,
-    /// Whether there is such a version.
-    installable: Option<bool>,
-    /// Why there is none.
-    reasons: Vec<String>,
-    /// The channel that its author suggests.
-    default_channel: String,
-    /// Its channels, the default one first, then by name with numbers in their order.
-    channels: Option<Vec<String>>,
-    /// Versions of its bundles, the highest first.
-    versions: Option<Vec<String>>,
-    /// What its author calls it.
-    display_name: Option<String>,
-    /// Who provides it.
-    provider: Option<String>,
-    /// One sentence about it.
-    description: String,
-    /// Media type of its icon.
-    icon: Option<&'static str>,
-    /// What kinds of things it is, in the author's words.
-    categories: Option<Vec<String>>,
-    /// What of it is deprecated.
-    deprecated: Option<Vec<Deprecated>>,
-    /// Names of the extensions that install it.
-    installed_as: Vec<String>,
-    /// Words to find it by.
-    #[serde(skip)]
-    keywords: String,
-    /// The kinds that it provides, in small letters.
-    #[serde(skip)]
-    kinds: Vec<String>,
-}
-
-/// The package, its default channel or the head of that, and the message that deprecates it.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-struct Deprecated {
-    /// `package`, `channel` or `bundle`.
-    what: &'static str,
-    /// The message.
-    message: String,
-}
-
 /// Which packages catalogs offer, the best match first: `kubectl olm search`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Found {
     packages: Vec<Package>,
     /// The catalogs that were searched.
     catalogs: Vec<String>,
-    /// Where there is none: names like the terms.
+    /// If there is no result: similar names.
     #[serde(skip)]
     near: Vec<String>,
     /// Catalogs that could not be read.
@@ -135,11 +65,7 @@ pub(crate) struct Found {
 }
 
 /// Prints the packages that match.
-pub(crate) async fn run(
-    args: SearchArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: SearchArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let of_kinds = args.terms.iter().any(|term| term.starts_with(KIND));
     let whole = args.installable || args.versions || args.channels || of_kinds;
     let offers = match args.lookup.offers(global).await? {
@@ -198,16 +124,16 @@ pub(crate) async fn find(
 ) -> anyhow::Result<Found> {
     let (mut blobs, mut unread) = offers.heads().await?;
     let selected = offers.selected(wanted).await?;
-    blobs.retain(|(catalog, _)| selected.contains(catalog));
-    unread.retain(|(catalog, _)| selected.contains(catalog));
+    blobs.retain(|(catalog, _)| selected.contains_key(catalog));
+    unread.retain(|(catalog, _)| selected.contains_key(catalog));
     let all_read = match offers {
         Offers::Cluster(cluster) => cluster.is_keeping(),
         Offers::Named(_) => true,
     };
-    let (priorities, mut found) = (offers.priorities().await?, Vec::new());
+    let mut found = Vec::new();
     for (catalog, blob) in &blobs {
         let mut package = Package::of(catalog, blob);
-        package.priority = priorities.get(catalog).copied().unwrap_or_default();
+        package.priority = selected.get(catalog).copied().unwrap_or_default();
         if all_read {
             // One that cannot be read is listed all the same, and its own page says why.
             let name = blob["name"].as_str().unwrap_or_default();
@@ -233,7 +159,7 @@ pub(crate) async fn find(
         let names = terms.iter().flat_map(|term| near(term, &blobs));
         meant.extend(names.map(|(name, _)| quote(name)).take(MOST_NEAR));
     }
-    let catalogs = selected.into_iter().collect();
+    let catalogs = selected.into_keys().collect();
     Ok(Found { packages, catalogs, near: meant, unknown: unknown.collect(), unread })
 }
 
@@ -245,7 +171,7 @@ impl Package {
             catalog: catalog.to_owned(),
             default_channel: text("defaultChannel"),
             description: text("description"),
-            icon: icon(blob).map(|(media_type, _)| media_type),
+            icon: icon(blob).map(|(media_type, _)| media_type.to_owned()),
             ..Self::default()
         }
     }
@@ -266,32 +192,30 @@ impl Package {
         let kinds = summary.bundles.iter().flat_map(|it| &it.kinds);
         self.kinds = kinds.map(|it| it.kind.to_lowercase()).collect();
         let channel = summary.channels.iter().find(|it| it.default);
-        let head = channel.and_then(|channel| {
-            let mut bundles = summary.bundles.iter();
-            bundles.find(|it| it.version == channel.head)
-        });
+        let head = channel
+            .and_then(|channel| summary.bundles.iter().find(|it| it.version == channel.head));
         let messages = [
             ("package", &summary.deprecated),
             ("channel", channel.map_or(&None, |it| &it.deprecated)),
             ("bundle", head.map_or(&None, |it| &it.deprecated)),
         ];
         let told = messages.into_iter().filter_map(|(what, message)| {
-            let message = plain(message.as_ref()?);
-            Some(Deprecated { what, message })
+            Some(Deprecated { what: what.to_owned(), message: message.clone()? })
         });
         self.deprecated = Some(told.collect());
     }
 
-    /// Returns what it is, and first what of it is deprecated.
+    /// Returns its description, after its deprecations.
     fn about(&self) -> String {
-        let deprecated: Vec<_> = self.deprecated.iter().flatten().map(|it| it.what).collect();
+        let deprecated: Vec<_> =
+            self.deprecated.iter().flatten().map(|it| it.what.as_str()).collect();
         match deprecated.as_slice() {
             [] => self.description.clone(),
             what => format!("({} deprecated) {}", what.join(" and "), self.description),
         }
     }
 
-    /// Returns how well the package matches, the best first; nothing if a term is nowhere.
+    /// Returns the rank of a match, the best being lowest; nothing if a term does not match.
     fn rank(&self, terms: &[String]) -> Option<u8> {
         let name = self.name.to_lowercase();
         let others =
@@ -324,9 +248,8 @@ impl Package {
 async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow::Result<()> {
     let mut installed = BTreeMap::<String, Vec<String>>::new();
     for extension in offers.extensions().await? {
-        if let Some(valid) = ValidExtension::of(&extension) {
-            let package = valid.filter.package_name.clone();
-            installed.entry(package).or_default().push(extension.name_any());
+        if let Some(package) = extension.package() {
+            installed.entry(package.to_owned()).or_default().push(extension.name_any());
         }
     }
     for package in found.iter_mut() {
@@ -341,10 +264,7 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
             selector: Some(only(&package.catalog)),
             ..CatalogFilter::default()
         };
-        async move {
-            let snapshot = offers.offered(filter).await?;
-            chosen(&snapshot)
-        }
+        async move { chosen(&offers.offered(filter).await?) }
     });
     let offered = offered.collect::<Vec<_>>();
     let offered: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
@@ -374,20 +294,14 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
         "INSTALLED AS",
         "DESCRIPTION",
     ]);
-    let cell = |text: &str| if text.is_empty() { NOTHING } else { text }.to_owned();
+    let cell = |text: &str| cell(Some(text).filter(|text| !text.is_empty()));
     for package in found {
+        let version = package.version.as_deref().unwrap_or_default();
+        let channel = package.channel.as_ref().unwrap_or(&package.default_channel);
         table.row(vec![
             package.name.clone(),
-            cell(&all(
-                args.versions,
-                package.version.as_deref().unwrap_or_default(),
-                &package.versions,
-            )),
-            cell(&all(
-                args.channels,
-                package.channel.as_ref().unwrap_or(&package.default_channel),
-                &package.channels,
-            )),
+            cell(&all(args.versions, version, &package.versions)),
+            cell(&all(args.channels, channel, &package.channels)),
             package.catalog.clone(),
             cell(&package.installed_as.join(",")),
             cell(&package.about()),
@@ -397,14 +311,16 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
 }
 
 impl Found {
-    /// Says why nothing was found, and what may help.
+    /// Explains why nothing was found, with suggestions.
     fn nothing(&self, is_selected: bool) -> Vec<String> {
         if self.catalogs.is_empty() && !is_selected {
             return vec!["no catalog is served".to_owned(), format!("hint: {ADD_CATALOG}")];
         }
-        let near = format!("hint: near are {}", self.near.join(", "));
-        let near = Some(near).filter(|_| !self.near.is_empty());
-        std::iter::once("no package matches".to_owned()).chain(near).collect()
+        let mut lines = vec!["no package matches".to_owned()];
+        if !self.near.is_empty() {
+            lines.push(format!("hint: similar packages: {}", self.near.join(", ")));
+        }
+        lines
     }
 
     /// Leaves out what was not looked up, and what no version can be installed of.
@@ -419,7 +335,6 @@ impl Found {
 mod tests {
     use clap::FromArgMatches as _;
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
 
@@ -443,7 +358,7 @@ mod tests {
         operatorhubio quay.io/operatorhubio/catalog:latest"])]
     #[case::none_selected(&[], &[], true, &["no package matches"])]
     #[case::none_like_it(&["c"], &[], false, &["no package matches"])]
-    #[case::near(&["c"], &["pot"], false, &["no package matches", "hint: near are pot"])]
+    #[case::near(&["c"], &["pot"], false, &["no package matches", "hint: similar packages: pot"])]
     fn nothing_found_has_a_reason(
         #[case] catalogs: &[&str],
         #[case] near: &[&str],
@@ -483,8 +398,7 @@ mod tests {
         let mut out = Vec::new();
         let args = <SearchArgs as Args>::augment_args(clap::Command::new("search"));
         let args = SearchArgs::from_arg_matches(&args.get_matches_from(["search"])).unwrap();
-        let rows = table(&[Package::of("c", &blob)], &args);
-        rows.write(&mut out).unwrap();
+        table(&[Package::of("c", &blob)], &args).write(&mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 }

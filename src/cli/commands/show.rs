@@ -1,32 +1,17 @@
 //! `kubectl olm show`: what a bundle is, and which `spec.config` it takes.
 
-use std::io::Write;
-
-use anyhow::Context as _;
-use clap::Args;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use olm_core::bundle::{Bundle, constraints};
 use olm_core::catalog::{BundleSummary, ChannelSummary, Summary};
 use olm_core::config::{Features, example, schema};
-use olm_core::revision::{BundleRecord, states};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::{Value, json};
+use olm_core::error::plain_lines;
 
-use crate::bundle_source::load_files;
-use crate::cluster::Cluster;
-use crate::connection::Global;
 use crate::describe::Description;
-use crate::document::{Document as _, Unknown};
-use crate::graph::{plain, visible};
+use crate::graph::visible;
 use crate::offers::Offers;
-use crate::output::{
-    Format, KeyValues, Outcome, Table, UsageError, formats, notice, one_line, write_json,
-    write_yaml,
-};
-use crate::target::{Chosen, Lookup, Target, chosen, filter, or_near, pinned};
-use crate::verb::InNamespace;
+use crate::output::{KeyValues, UsageError, write_json, write_yaml};
+use crate::prelude::*;
+use crate::target::{Chosen, filter, or_near, pinned};
 
 /// Bundles that are listed of a package.
 const NEWEST: usize = 10;
@@ -42,7 +27,7 @@ pub(crate) struct ShowArgs {
     place: InNamespace,
     #[command(flatten)]
     lookup: Lookup,
-    /// Show what the catalogs know of a package; pull no image
+    /// Show only what the catalogs contain about a package; pull no image
     #[arg(long, conflicts_with = "schema")]
     no_pull: bool,
     /// List every bundle of a package
@@ -56,7 +41,7 @@ pub(crate) struct ShowArgs {
     output: Format,
 }
 
-/// What is shown.
+/// The subject.
 struct Subject {
     /// Directory or image, or why there is none.
     place: anyhow::Result<String>,
@@ -86,8 +71,9 @@ impl Subject {
                 (word, true)
             }
             (Target::Extension(name), Offers::Named(_)) => {
-                let text = format!("extension {name} is of a cluster, which --from does not ask");
-                return Err(UsageError(text).into());
+                return usage(format!(
+                    "extension {name} is on a cluster, which --from does not read"
+                ));
             }
             (Target::Package(wanted) | Target::Word(wanted) | Target::Bundle(wanted), _) => {
                 (wanted, false)
@@ -135,11 +121,7 @@ fn no_package() -> anyhow::Error {
 }
 
 /// Shows one bundle.
-pub(crate) async fn run(
-    args: ShowArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let Subject { place, known } = Subject::of(&args, global).await?;
     let files = match (&known, args.no_pull) {
         (Some(known), true) => return write_known(&args, known, None, out),
@@ -201,7 +183,7 @@ fn write_known(
     (catalog, summary): &(String, Summary),
     unpulled: Option<&str>,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let unknown = unpulled.map(|why| Unknown::new("configuration", why));
     match args.output {
         Format::Table => sheet(args, catalog, summary).write(out)?,
@@ -227,49 +209,46 @@ fn sheet(args: &ShowArgs, catalog: &str, summary: &Summary) -> KeyValues {
     let channel = |it: &ChannelSummary| {
         let default = if it.default { " (default)" } else { "" };
         let head = it.head.as_deref().unwrap_or("none");
-        let deprecated = it.deprecated.as_ref();
-        let deprecated = deprecated.map_or_else(String::new, |why| format!("; deprecated: {why}"));
-        let text =
-            format!("{}{default}: head {head}, entries: {}{deprecated}", it.name, it.entries);
-        plain(&text)
+        let text = format!("{}{default}: head {head}, entries: {}", it.name, it.entries);
+        plain(&text) + &why(it.deprecated.as_deref())
     };
     sheet.lines("Channels", summary.channels.iter().map(channel));
     let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
     let support = summary.lifecycle.iter().rev().map(|it| plain(&it.text(today)));
     sheet.lines("Support", support);
     let bundle = |it: &BundleSummary| {
-        let name = it.version.as_ref().unwrap_or(&it.name);
-        let mut text = format!("{name} in {}", it.channels.join(", "));
+        let mut text = format!("{} in {}", it.version(), it.channels.join(", "));
         for need in &it.needs {
             text = text + "; needs " + need;
         }
-        if let Some(why) = &it.deprecated {
-            text = text + "; deprecated: " + why;
-        }
-        plain(&text)
+        plain(&text) + &why(it.deprecated.as_deref())
     };
     let all = &summary.bundles;
     let shown = if args.long { all.len() } else { NEWEST };
     let more = all.len().saturating_sub(shown);
     let more = (more > 0).then(|| format!("and {more} more (--long)"));
-    let bundles = all.iter().take(shown).map(bundle).chain(more);
-    sheet.lines("Bundles", bundles);
+    sheet.lines("Bundles", all.iter().take(shown).map(bundle).chain(more));
     sheet
 }
 
-/// What a catalog says about a package, its image left aside: `kubectl olm show`.
+/// Returns why something is deprecated, if it is.
+fn why(deprecated: Option<&str>) -> String {
+    deprecated.map_or_else(String::new, |why| format!("; deprecated: {}", plain_lines(why)))
+}
+
+/// The data of a catalog about a package, without its image: `kubectl olm show`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Known<'a> {
     /// The catalog.
     catalog: &'a str,
     #[serde(flatten)]
     summary: Summary,
-    /// What only the image says, where that could not be pulled.
+    /// Data that only the image has, if it could not be pulled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unknown: Vec<Unknown>,
 }
 
-/// Returns what a catalog knows of a package, for programs.
+/// Returns the data of a catalog about a package, for programs.
 pub(crate) fn document(catalog: &str, summary: Summary) -> Known<'_> {
     Known { catalog, summary, unknown: Vec::new() }
 }
@@ -308,8 +287,7 @@ fn keys(schema: &Value) -> Table {
 /// Returns the words for a type of the schema.
 fn type_of(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
-        let name = reference.rsplit('/').next().unwrap_or_default();
-        return name.to_owned();
+        return reference.rsplit('/').next().unwrap_or_default().to_owned();
     }
     if let Some(branches) = schema["anyOf"].as_array() {
         let branches: Vec<String> = branches.iter().map(type_of).collect();

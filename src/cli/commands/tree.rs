@@ -2,62 +2,23 @@
 //!
 //! Contents are compared, never shown. Source: plugin.md 1.4.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
-
 use futures::stream::{self, StreamExt as _};
-use kube::{Client, ResourceExt};
-use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::object::{Identity, Object};
+use kube::ResourceExt;
+use olm_core::object::Identity;
 use olm_core::revision::{
-    BundleRecord, Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
-    states,
+    Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
 };
-use serde::Serialize;
 
-use crate::changes;
-use crate::cluster::Cluster;
-use crate::managed::{failure, kinds, of_extensions};
-use crate::output::{Table, notice, one_line};
+use crate::document::{Leaf, Tree, TreeRevision};
+use crate::managed::{kinds, of_extensions};
+use crate::output::first;
+use crate::prelude::*;
 use crate::workloads::reasons;
 
 /// Objects that are looked at together.
 const AT_ONCE: usize = 8;
 /// Fields that are named of an object that is not as it was applied.
 const FIELDS: usize = 3;
-
-/// What an extension consists of, for people and for pages.
-#[derive(Serialize)]
-pub(crate) struct Tree {
-    revisions: Vec<Revision>,
-    unknown: Vec<Unknown>,
-}
-
-/// A revision that is installed or rolls out.
-#[derive(Serialize)]
-struct Revision {
-    name: String,
-    version: String,
-    /// Whether it is not installed yet.
-    rolling: bool,
-    objects: Vec<Leaf>,
-}
-
-/// Something that could not be read.
-#[derive(Serialize)]
-struct Unknown {
-    what: &'static str,
-    why: String,
-}
-
-/// An object in the tree.
-#[derive(Serialize)]
-struct Leaf {
-    phase: String,
-    what: String,
-    health: String,
-    drift: String,
-}
 
 /// Writes the tree of an extension.
 pub(crate) async fn write(
@@ -106,17 +67,15 @@ impl Tree {
                     stream::iter(leaves).buffered(AT_ONCE).collect().await
                 }
                 Err(error) => {
-                    let why = one_line(&error);
-                    unknown.push(Unknown { what: "drift", why });
+                    unknown.push(Unknown::new("drift", one_line(&error)));
                     let (found, unread) = found(client, set, &name).await?;
                     if !unread.is_empty() {
-                        let (what, why) = ("some objects", unread.join("; "));
-                        unknown.push(Unknown { what, why });
+                        unknown.push(Unknown::new("some objects", unread.join("; ")));
                     }
                     found
                 }
             };
-            revisions.push(Revision {
+            revisions.push(TreeRevision {
                 name: set.name_any(),
                 version: BundleRecord::of(set).version,
                 rolling: now.installed.is_none_or(|installed| installed.uid() != set.uid()),
@@ -169,7 +128,7 @@ async fn health(client: &Client, set: &ClusterObjectSet, live: &Object) -> Strin
     format!("not ready: {}", reasons.join("; "))
 }
 
-/// Says how an object differs from what its revision applied, in names of fields only.
+/// Returns the fields in which an object differs from its revision.
 async fn drift(
     client: &Client,
     (set, own): (&ClusterObjectSet, &BTreeSet<String>),
@@ -193,18 +152,13 @@ async fn drift(
     let wanted = olm_core::revision::desired_object(object, &owner, Some(live));
     match changes::would_change(client, &wanted, live).await {
         Ok(fields) if fields.is_empty() => String::new(),
-        Ok(mut fields) => {
-            let more = fields.len().saturating_sub(FIELDS);
-            fields.truncate(FIELDS);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("changed: {}{more}", fields.join(", "))
-        }
+        Ok(fields) => format!("changed: {}", first(&fields, FIELDS)),
         Err(why) => format!("drift not known: {why}"),
     }
 }
 
-/// Says who controls an object that its revision does not: nothing where another revision of the
-/// extension does, which had it before or has it now.
+/// Returns the controller of an object that its revision does not control: nothing if it is another
+/// revision of the extension.
 fn foreign(live: &Object, own: &BTreeSet<String>) -> String {
     match controller(live) {
         Some(owner) if own.contains(&owner.uid) => String::new(),
@@ -251,7 +205,6 @@ async fn found(
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, json};
 
     use super::*;
 

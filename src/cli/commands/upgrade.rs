@@ -2,38 +2,22 @@
 //!
 //! Source: plugin.md 1.4.
 
-use std::io::Write;
-
-use anyhow::Context as _;
-use clap::Args;
-use kube::ResourceExt as _;
+use olm_api::UpgradeConstraintPolicy;
 use olm_api::conditions::Reason;
-use olm_api::keys::policy;
-use olm_api::{CatalogFilter, ClusterExtension, UpgradeConstraintPolicy};
-use olm_core::error::quote;
 use olm_core::extension::holds::{Hold, holder};
 use olm_core::extension::{CatalogMove, ValidExtension};
 use olm_core::rbac::{Permissions, lines, missing_manifests};
-use serde_json::{Value, json};
 
-use crate::changes;
-use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::plan;
-use crate::connection::Global;
-use crate::output::{Hinted, Outcome, notice, one_line};
-use crate::target::chosen;
-use crate::verb::{Confirm, OnCluster, Wait};
-use crate::waiting;
+use crate::prelude::*;
 
 /// Arguments of `upgrade`.
 #[derive(Debug, Args)]
 pub(crate) struct UpgradeArgs {
     /// Name of the extension
-    #[arg(value_name = "NAME")]
     name: String,
     /// Version, or range of versions, to move to; by default the held update of `status`
-    #[arg(value_name = "VERSION")]
     version: Option<String>,
     /// The same as VERSION
     #[arg(long, value_name = "RANGE", conflicts_with = "version")]
@@ -57,7 +41,7 @@ pub(crate) struct UpgradeArgs {
 
 /// The edit that makes the move.
 struct Edit {
-    /// What a person reads.
+    /// The text for the user.
     text: String,
     change: Value,
     /// The version it leads to.
@@ -71,13 +55,8 @@ impl UpgradeArgs {
 }
 
 /// Finds the edit, shows it, asks, writes it and waits.
-pub(crate) async fn run(
-    args: UpgradeArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let rehearsal = args.confirm.rehearsal;
-    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
+pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
     let cluster = args.on.connect(global).await?;
     let extension = cluster.extension(&args.name).await?;
     let name = &args.name;
@@ -85,20 +64,14 @@ pub(crate) async fn run(
     let is_back = extension.annotations().contains_key(policy::ROLLBACK_TO);
     let wanted = args.to().is_some() || !args.channels.is_empty() || args.force || is_back;
     let edit = if wanted { moved(&args, &cluster, &extension).await } else { released(&extension) };
-    let edit = match edit {
-        Ok(edit) => edit,
-        Err(error) => {
-            return Err(Hinted::failed(
-                format!("{name}: {}", one_line(&error)),
-                format!("kubectl olm why {name} says what leads where"),
-            ));
-        }
-    };
+    let edit = edit.map_err(|error| {
+        let hint = format!("kubectl olm why {name} explains which versions can be reached");
+        Hinted::failed(format!("{name}: {}", one_line(&error)), hint)
+    })?;
     if edit.change["metadata"]["annotations"][policy::APPROVE].is_string() {
         cluster.heeds(policy::APPROVE).await?;
     }
-    let installed = extension.status.as_ref().and_then(|status| status.install.as_ref());
-    let installed = installed.map_or("nothing", |install| install.bundle.version.as_str());
+    let installed = extension.installed().map_or("nothing", |it| it.version.as_str());
     writeln!(out, "{name}: {installed} -> {}, by {}", edit.version, edit.text)?;
     if let Ok(mut snapshot) = cluster.snapshot(name).await {
         let question = &mut snapshot.question;
@@ -114,10 +87,7 @@ pub(crate) async fn run(
     for line in lines(&grants) {
         writeln!(out, "  grants    {line}")?;
     }
-    let question = format!("Upgrade {name}?");
-    if !args.confirm.agreed(&question, "--yes does it")? {
-        return Ok(Outcome::Failed);
-    }
+    args.confirm.agreed(&format!("Upgrade {name}?"), "--yes confirms it")?;
     let client = cluster.own_client();
     if !grants.is_empty() {
         let account = cluster.state().await?.controller().accounts().of_extension(&extension);
@@ -153,7 +123,7 @@ async fn checked(
     let plan = match plan::make(cluster, &edited, None).await {
         Ok(plan) => plan,
         Err(missing) => {
-            notice(&format!("note: what holds it is not known: {}", missing.why));
+            notice(&format!("note: the holds are not known: {}", missing.why));
             return Ok(Some(Permissions::default()));
         }
     };
@@ -201,9 +171,7 @@ fn merge(into: &mut Value, change: &Value) {
     if !into.is_object() {
         *into = json!({});
     }
-    let Some(into) = into.as_object_mut() else {
-        return;
-    };
+    let Some(into) = into.as_object_mut() else { return };
     for (key, value) in members {
         if value.is_null() {
             into.remove(key);
@@ -242,9 +210,8 @@ fn catalog(change: &Value) -> Value {
 /// Returns the edit that releases what is held.
 fn released(extension: &ClusterExtension) -> anyhow::Result<Edit> {
     let update = extension.status.as_ref().and_then(|status| status.update.as_ref());
-    let Some(update) = update else {
-        anyhow::bail!("no update to release: none is available, or it is applied automatically");
-    };
+    let update = update
+        .context("no update to release: none is available, or it is applied automatically")?;
     let Some(version) = update.version.clone() else {
         anyhow::bail!("{}", update.message);
     };
@@ -258,11 +225,8 @@ fn released(extension: &ClusterExtension) -> anyhow::Result<Edit> {
         });
     }
     if update.reason == Reason::PermissionsMissing.as_str() {
-        return Ok(Edit {
-            text: "what is asked for already".to_owned(),
-            change: json!({}),
-            version,
-        });
+        let text = "already requested".to_owned();
+        return Ok(Edit { text, change: json!({}), version });
     }
     if update.reason.ends_with("Held") {
         return Ok(Edit {
@@ -304,9 +268,8 @@ async fn moved(
         change["upgradeConstraintPolicy"] = json!(forced);
         filter.upgrade_constraint_policy = Some(forced);
     }
-    let installed = extension.status.as_ref().and_then(|status| status.install.as_ref());
     let is_installed =
-        |version: &String| installed.is_some_and(|install| install.bundle.version == *version);
+        |version: &String| extension.installed().is_some_and(|it| it.version == *version);
     let leads = |snapshot: &ExtensionSnapshot| {
         let version = chosen(snapshot).ok()?.version;
         (!is_installed(&version)).then_some(version)
@@ -321,7 +284,7 @@ async fn moved(
     if is_installed(&version) {
         let CatalogFilter { package_name, .. } = &snapshot.question.filter;
         anyhow::bail!(
-            "{package_name} {version} is installed, and what is asked for leads nowhere else"
+            "{package_name} {version} is installed, and the request leads to no other version"
         );
     }
     let mut change = catalog(&change);
@@ -334,7 +297,7 @@ async fn moved(
         change["metadata"]["annotations"][policy::ROLLBACK_TO] = json!(null);
     }
     if parts.is_empty() {
-        parts.push("what is asked for already".to_owned());
+        parts.push("already requested".to_owned());
     }
     Ok(Edit { text: parts.join(", "), change, version })
 }
@@ -348,7 +311,7 @@ mod tests {
     // plugin.md 1.4: which edit releases what is held
     #[rstest]
     #[case::pinned("Pinned", "version \"1.0.0\" -> \"2.0.0\"")]
-    #[case::rights("PermissionsMissing", "what is asked for already")]
+    #[case::rights("PermissionsMissing", "already requested")]
     #[case::major("NextMajorHeld", "annotation policy.olm.operatorframework.io/approve=2.0.0")]
     fn the_edit_that_releases(#[case] reason: &str, #[case] want: &str) {
         assert_eq!(released(&extension(reason, Some("2.0.0"))).unwrap().text, want);
@@ -362,8 +325,7 @@ mod tests {
         #[case] version: Option<&str>,
         #[case] want: &str,
     ) {
-        let error = released(&extension(reason, version)).err().unwrap();
-        assert_eq!(error.to_string(), want);
+        assert_eq!(released(&extension(reason, version)).err().unwrap().to_string(), want);
     }
 
     // plugin.md 1.4: what would be is planned before it is written

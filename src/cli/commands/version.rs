@@ -1,11 +1,11 @@
-//! `kubectl olm version`: which build this is.
+//! `kubectl olm version`: which build this is, and which version the controller of the cluster has.
 
-use std::io::Write;
-
-use clap::Args;
 use olm_core::about::Build;
 
-use crate::output::{self, Format, Outcome, formats};
+use crate::prelude::*;
+
+/// For so long the cluster is asked.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 const BUILD: Build = Build {
     version: concat!("v", env!("CARGO_PKG_VERSION")),
@@ -25,11 +25,29 @@ pub(crate) struct VersionArgs {
 }
 
 /// Prints the version.
-pub(crate) fn run(args: &VersionArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: &VersionArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let controller = tokio::time::timeout(PATIENCE, controller(global)).await.ok().flatten();
+    let mut build = BUILD.to_json();
+    if let Some(version) = &controller {
+        build["controller"] = version.as_str().into();
+    }
     match args.output {
-        Format::Json => output::write_json(out, &BUILD.to_json())?,
-        Format::Yaml => output::write_yaml(out, &BUILD.to_json())?,
-        _ => writeln!(out, "{BUILD}")?,
+        Format::Json => output::write_json(out, &build)?,
+        Format::Yaml => output::write_yaml(out, &build)?,
+        _ => {
+            writeln!(out, "{BUILD}")?;
+            if let Some(version) = controller {
+                writeln!(out, "controller: {version:?}")?;
+            }
+        }
     }
     Ok(Outcome::Done)
+}
+
+/// Returns the version of the cluster's controller, if there is one that says it.
+async fn controller(global: &Global) -> Option<String> {
+    let client = Cluster::client(global).await.ok()?;
+    let settings = SettingsFlags::default().on_cluster(&client).await.ok()?;
+    let version = settings.controller.version;
+    (!version.is_empty()).then(|| format!("v{version}"))
 }

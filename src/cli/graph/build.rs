@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::edge::{Entries, kind, named_edges, range_edges, taken};
 use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::path::{Step, path};
-use super::text::{MAX_DETAIL, MAX_LABEL, named, plain, shown};
+use super::text::{MAX_DETAIL, MAX_LABEL, named, shown};
 use super::{GraphError, Options, fold};
 use olm_core::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
-use olm_core::error::Chain;
+use olm_core::error::{Chain, plain_lines};
 use olm_core::resolve::{
     self, Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic,
 };
@@ -17,51 +17,52 @@ use olm_core::version::{VersionRelease, natural};
 /// The most channels drawn unless all are asked for.
 const MAX_CHANNELS: usize = 64;
 
-/// Makes the graph of a package.
-pub(super) fn graph(
-    request: &Request,
-    catalog: &Catalog<'_>,
-    environment: &Environment,
-    options: Options,
-) -> Result<Graph, GraphError> {
-    let package = package(request, catalog)?;
-    let mut names = channel_names(package, request)?;
-    let left_out = if options.all { 0 } else { names.len().saturating_sub(MAX_CHANNELS) };
-    names.truncate(names.len() - left_out);
-    let resolve = |request: &Request| {
-        let catalogs = std::slice::from_ref(catalog);
-        resolve::resolve(request, catalogs, environment, &options.resolve)
-    };
-    let resolution = resolve(request);
-    let steps = path(request, &resolution, resolve);
-    let classic = if options.classic && !names.is_empty() {
-        let mut request = request.clone();
-        request.filter.channels.clone_from(&names);
-        classic(package, &request, &resolution)
-    } else {
-        Vec::new()
-    };
-    let scene = Scene {
-        package,
-        bundles: package.bundles.iter().map(|it| (it.name.as_str(), it)).collect(),
-        request,
-        options,
-        steps: &steps,
-        classic: classic.iter().map(|it| (it.channel.as_str(), it)).collect(),
-    };
-    let mut lanes: Vec<Lane> = names.iter().filter_map(|name| scene.lane(name)).collect();
-    lanes.extend(scene.stray());
-    let before: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
-    if !options.all {
-        lanes = lanes.into_iter().map(fold::fold).collect();
+impl Graph {
+    /// Makes the graph of the requested package in one catalog: of the requested channels, or of all.
+    pub(crate) fn new(
+        request: &Request,
+        catalog: &Catalog<'_>,
+        environment: &Environment,
+        options: Options,
+    ) -> Result<Self, GraphError> {
+        let package = package(request, catalog)?;
+        let mut names = channel_names(package, request)?;
+        let left_out = if options.all { 0 } else { names.len().saturating_sub(MAX_CHANNELS) };
+        names.truncate(names.len() - left_out);
+        let resolve = |request: &Request| {
+            resolve::resolve(request, std::slice::from_ref(catalog), environment, &options.resolve)
+        };
+        let resolution = resolve(request);
+        let steps = path(request, &resolution, resolve);
+        let classic = if options.classic && !names.is_empty() {
+            let mut request = request.clone();
+            request.filter.channels.clone_from(&names);
+            classic(package, &request, &resolution)
+        } else {
+            Vec::new()
+        };
+        let scene = Scene {
+            package,
+            bundles: package.bundles.iter().map(|it| (it.name.as_str(), it)).collect(),
+            request,
+            options,
+            steps: &steps,
+            classic: classic.iter().map(|it| (it.channel.as_str(), it)).collect(),
+        };
+        let mut lanes: Vec<Lane> = names.iter().filter_map(|name| scene.lane(name)).collect();
+        lanes.extend(scene.stray());
+        let before: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
+        if !options.all {
+            lanes = lanes.into_iter().map(fold::fold).collect();
+        }
+        let after: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
+        Ok(Self {
+            package: shown(&package.name, MAX_LABEL),
+            facts: scene.facts(&resolution, left_out),
+            channels: lanes,
+            folded: after < before,
+        })
     }
-    let after: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
-    Ok(Graph {
-        package: shown(&package.name, MAX_LABEL),
-        facts: scene.facts(&resolution, left_out),
-        channels: lanes,
-        folded: after < before,
-    })
 }
 
 fn package<'a>(request: &Request, catalog: &Catalog<'a>) -> Result<&'a PackageIndex, GraphError> {
@@ -88,7 +89,7 @@ fn channel_names(package: &PackageIndex, request: &Request) -> Result<Vec<String
     Ok(names)
 }
 
-/// What the nodes and edges are built from.
+/// The input for nodes and edges.
 struct Scene<'a> {
     package: &'a PackageIndex,
     bundles: BTreeMap<&'a str, &'a Bundle>,
@@ -171,8 +172,7 @@ impl<'a> Scene<'a> {
 
     /// Returns the bundle OLM Classic would take in a channel.
     fn classic_next(&self, channel: &str) -> Option<&'a str> {
-        let step = self.classic.get(channel)?;
-        step.next.as_ref().ok().copied().flatten()
+        self.classic.get(channel)?.next.as_ref().ok().copied().flatten()
     }
 
     fn sorted_nodes(&self, names: BTreeSet<&str>) -> Vec<Node> {
@@ -201,8 +201,7 @@ impl<'a> Scene<'a> {
         let version = bundle.and_then(|bundle| self.version(bundle));
         let version = version.or_else(|| step.and_then(|step| step.version.clone()));
         let mut marks = BTreeSet::new();
-        let installed = self.installed();
-        if installed.is_some_and(|step| step.name == name) {
+        if self.installed().is_some_and(|step| step.name == name) {
             marks.insert(Mark::Installed);
         }
         if self.next().is_some_and(|step| step.name == name) {
@@ -242,10 +241,15 @@ impl<'a> Scene<'a> {
         if !channels.is_empty() {
             details.push(format!("channels {}", channels.join(", ")));
         }
-        let deprecations = self.package.deprecations.iter();
-        let messages = deprecations.flat_map(|it| it.messages(schema::BUNDLE, name));
-        details.extend(messages.map(|message| format!("deprecated: {}", plain(message))));
+        details.extend(self.deprecated(schema::BUNDLE, name));
         details.iter().map(|line| shown(line, MAX_DETAIL)).collect()
+    }
+
+    /// Returns the messages that deprecate something.
+    fn deprecated(&self, schema: &str, name: &str) -> Vec<String> {
+        let messages = self.package.deprecations.iter().flat_map(|it| it.messages(schema, name));
+        let told = messages.map(|message| format!("deprecated: {}", plain_lines(message)));
+        told.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
     fn installed(&self) -> Option<&'a Step> {
@@ -280,10 +284,9 @@ impl<'a> Scene<'a> {
         {
             edge.classic = true;
         }
-        let is_skipped = |edge: &Edge| nodes.get(edge.to).is_some_and(|it| it.has(Mark::Skipped));
         let mut edges: Vec<Edge> = edges.into_values().collect();
         for edge in &mut edges {
-            edge.superseded = self.options.classic && is_skipped(edge);
+            edge.superseded = self.options.classic && nodes[edge.to].has(Mark::Skipped);
         }
         edges
     }
@@ -311,9 +314,7 @@ impl<'a> Scene<'a> {
         if name == self.package.default_channel {
             facts.push("default channel".to_owned());
         }
-        let deprecations = self.package.deprecations.iter();
-        let messages = deprecations.flat_map(|it| it.messages(schema::CHANNEL, name));
-        facts.extend(messages.map(|message| format!("deprecated: {}", plain(message))));
+        facts.extend(self.deprecated(schema::CHANNEL, name));
         if let Some(step) = self.classic.get(name) {
             let differs = match (&step.next, step.difference) {
                 (Err(_), _) | (Ok(_), Difference::SameTarget) => String::new(),
@@ -334,10 +335,7 @@ impl<'a> Scene<'a> {
 
     /// Returns the facts about the package as a whole.
     fn facts(&self, resolution: &Resolution<'_>, left_out: usize) -> Vec<String> {
-        let mut facts = Vec::new();
-        let deprecations = self.package.deprecations.iter();
-        let messages = deprecations.flat_map(|it| it.messages(schema::PACKAGE, ""));
-        facts.extend(messages.map(|message| format!("deprecated: {}", plain(message))));
+        let mut facts = self.deprecated(schema::PACKAGE, "");
         let installed = self.installed().map_or("nothing", |step| &step.name);
         facts.push(format!("installed: {installed}"));
         facts.push(self.outlook(resolution));
@@ -369,7 +367,7 @@ fn range_note(entry: &Entry) -> Option<String> {
     Some(format!("skipRange {text}{invalid}"))
 }
 
-/// Returns what an entry may follow, a line each.
+/// Returns the bundles that an entry may follow, one per line.
 fn follows(entry: &Entry) -> Vec<String> {
     let mut lines = Vec::new();
     if !entry.replaces.is_empty() {

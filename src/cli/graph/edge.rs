@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Edge, Kind, Node};
+use super::model::{Edge, Node};
 use super::path::Step;
 use super::text::{MAX_LABEL, shown};
 use olm_core::catalog::Entry;
-use olm_core::resolve::{self, edges};
+use olm_core::explain::EdgeKind;
+use olm_core::resolve::edges;
 use olm_core::version::Version;
 
 /// The most ranges of a channel that are considered, from the highest entry down.
@@ -30,11 +31,11 @@ pub(super) fn named_edges(
     };
     let all = || entries.values().flatten();
     for entry in all() {
-        add(&entry.replaces, &entry.name, Kind::Replaces);
+        add(&entry.replaces, &entry.name, EdgeKind::Replaces);
     }
     for entry in all() {
         for skipped in &entry.skips {
-            add(skipped, &entry.name, Kind::Skips);
+            add(skipped, &entry.name, EdgeKind::Skips);
         }
     }
     edges
@@ -80,7 +81,7 @@ pub(super) fn taken<'e>(
     let kind = kind(entries, from)?;
     let range = || entries.iter().find(|entry| entry.skip_range.is_some());
     let make = || match (kind, range()) {
-        (Kind::SkipRange, Some(entry)) => range_edge(from_at, to_at, entry),
+        (EdgeKind::SkipRange, Some(entry)) => range_edge(from_at, to_at, entry),
         (kind, _) => Edge::new(from_at, to_at, kind),
     };
     Some(edges.entry((from_at, to_at)).or_insert_with(make))
@@ -90,21 +91,15 @@ fn range_edge(from: usize, to: usize, entry: &Entry) -> Edge {
     let text = entry.skip_range.as_ref().map(|range| range.text.as_str());
     Edge {
         range: shown(text.unwrap_or_default(), MAX_LABEL),
-        ..Edge::new(from, to, Kind::SkipRange)
+        ..Edge::new(from, to, EdgeKind::SkipRange)
     }
 }
 
 /// Returns the strongest reason for which entries may follow a bundle, if any.
-pub(super) fn kind(entries: &[&Entry], from: &Step) -> Option<Kind> {
+pub(super) fn kind(entries: &[&Entry], from: &Step) -> Option<EdgeKind> {
     let version = &from.version.as_ref()?.version;
     let edges = entries.iter().flat_map(|entry| edges(entry));
-    let leading = edges.filter(|edge| edge.leads_from(&from.name, version));
-    let kinds = leading.map(|edge| match edge {
-        resolve::Edge::Replaces(_) => Kind::Replaces,
-        resolve::Edge::Skips(_) => Kind::Skips,
-        resolve::Edge::SkipRange(_) => Kind::SkipRange,
-    });
-    kinds.min()
+    edges.filter(|edge| edge.leads_from(&from.name, version)).map(EdgeKind::from).min()
 }
 
 fn contains(entry: &Entry, version: &Version) -> bool {

@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Edge, Kind, Lane, Mark, Node};
+use olm_core::explain::EdgeKind;
+
+use super::model::{Edge, Lane, Mark, Node};
 use super::text::named;
 
 /// The fewest entries worth drawing together.
@@ -19,14 +21,14 @@ const MAX_NODES: usize = 12;
 const MAX_SKIP_LINES: usize = 40;
 /// The most nodes of a channel.
 const MAX_DRAWN: usize = 200;
-/// What is always drawn, and by itself.
+/// Marks of nodes that are always drawn separately.
 const ALONE: [Mark; 5] = [Mark::Installed, Mark::Next, Mark::Head, Mark::Outside, Mark::Classic];
 /// The most names listed in the details of a group.
 const MAX_LISTED: usize = 20;
 
 /// Folds a channel.
 pub(super) fn fold(mut lane: Lane) -> Lane {
-    let is_skip = |edge: &Edge| edge.kind == Kind::Skips && !edge.path && !edge.classic;
+    let is_skip = |edge: &Edge| edge.kind == EdgeKind::Skips && !edge.path && !edge.classic;
     if lane.edges.iter().filter(|edge| is_skip(edge)).count() > MAX_SKIP_LINES {
         write_skips_beside(&mut lane, is_skip);
     }
@@ -48,8 +50,7 @@ fn cut(mut lane: Lane) -> Lane {
     if left_out.is_empty() {
         return lane;
     }
-    let fact = format!("{} more entries are not drawn", left_out.len());
-    lane.facts.push(fact);
+    lane.facts.push(format!("{} more entries are not drawn", left_out.len()));
     let mut position = BTreeMap::new();
     let mut nodes = Vec::new();
     for (at, node) in lane.nodes.into_iter().enumerate() {
@@ -75,23 +76,20 @@ fn write_skips_beside(lane: &mut Lane, is_skip: impl Fn(&Edge) -> bool) {
     }
     lane.edges.retain(|edge| !is_skip(edge));
     for (to, from) in skipped {
-        let labels = from.iter().filter_map(|at| lane.nodes.get(*at));
-        let labels: Vec<String> = labels.map(|node| node.label.clone()).collect();
-        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-        if let Some(node) = lane.nodes.get_mut(to) {
-            node.notes.extend(named("skips", &labels));
-        }
+        let labels: Vec<_> = from.iter().map(|at| lane.nodes[*at].label.as_str()).collect();
+        let note = named("skips", &labels);
+        lane.nodes[to].notes.extend(note);
     }
 }
 
-/// What entries of one group have in common.
+/// The common properties of a group of entries.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Clone)]
 struct Likeness {
     marks: BTreeSet<Mark>,
     minor: Option<(u64, u64)>,
 }
 
-/// Returns what a node has in common with those it may be drawn together with.
+/// Returns the properties that a node shares with the nodes of its group.
 fn likeness(node: &Node, by_minor: bool) -> Option<Likeness> {
     if ALONE.iter().any(|mark| node.has(*mark)) {
         return None;
@@ -120,14 +118,14 @@ fn folded(lane: &Lane, by_minor: bool) -> Lane {
 fn runs(lane: &Lane, likeness: &[Option<Likeness>]) -> Vec<Vec<usize>> {
     let (mut ways_in, mut ways_out) = (vec![0; lane.nodes.len()], vec![0; lane.nodes.len()]);
     for edge in &lane.edges {
-        count(&mut ways_in, edge.to);
-        count(&mut ways_out, edge.from);
+        ways_in[edge.to] += 1;
+        ways_out[edge.from] += 1;
     }
     let is_link = |edge: &&Edge| {
-        let like = |at: usize| likeness.get(at).and_then(Option::as_ref);
-        let alike = like(edge.from).is_some() && like(edge.from) == like(edge.to);
-        let single = ways_out.get(edge.from) == Some(&1) && ways_in.get(edge.to) == Some(&1);
-        edge.kind == Kind::Replaces && alike && single
+        let (from, to) = (&likeness[edge.from], &likeness[edge.to]);
+        let alike = from.is_some() && from == to;
+        let single = ways_out[edge.from] == 1 && ways_in[edge.to] == 1;
+        edge.kind == EdgeKind::Replaces && alike && single
     };
     let links: BTreeMap<usize, usize> =
         lane.edges.iter().filter(is_link).map(|edge| (edge.from, edge.to)).collect();
@@ -145,22 +143,14 @@ fn runs(lane: &Lane, likeness: &[Option<Likeness>]) -> Vec<Vec<usize>> {
     starts.map(run).collect()
 }
 
-fn count(ways: &mut [usize], at: usize) {
-    if let Some(way) = ways.get_mut(at) {
-        *way += 1;
-    }
-}
-
 /// Returns groups of entries that nothing leads to and that lead to the same others in the same
 /// way, if anywhere.
 fn alike(lane: &Lane, likeness: &[Option<Likeness>]) -> Vec<Vec<usize>> {
-    type Ways = BTreeSet<(usize, Kind, bool)>;
+    type Ways = BTreeSet<(usize, EdgeKind, bool)>;
     let mut ways_out: Vec<Ways> = vec![Ways::new(); lane.nodes.len()];
     let mut entered = BTreeSet::new();
     for edge in &lane.edges {
-        if let Some(ways) = ways_out.get_mut(edge.from) {
-            ways.insert((edge.to, edge.kind, edge.superseded));
-        }
+        ways_out[edge.from].insert((edge.to, edge.kind, edge.superseded));
         entered.insert(edge.to);
     }
     let mut groups: BTreeMap<(&Likeness, Ways), Vec<usize>> = BTreeMap::new();
@@ -178,16 +168,12 @@ fn alike(lane: &Lane, likeness: &[Option<Likeness>]) -> Vec<Vec<usize>> {
 fn merge(lane: &Lane, target: &BTreeMap<usize, usize>) -> Lane {
     let mut members: BTreeMap<usize, Vec<&Node>> = BTreeMap::new();
     for (at, node) in lane.nodes.iter().enumerate() {
-        let at = target.get(&at).copied().unwrap_or(at);
-        members.entry(at).or_default().push(node);
+        members.entry(target.get(&at).copied().unwrap_or(at)).or_default().push(node);
     }
     let position: BTreeMap<usize, usize> =
         members.keys().enumerate().map(|(new, old)| (*old, new)).collect();
-    let moved = |at: usize| {
-        let at = target.get(&at).copied().unwrap_or(at);
-        position.get(&at).copied().unwrap_or_default()
-    };
-    let mut edges: BTreeMap<(usize, usize, Kind), Edge> = BTreeMap::new();
+    let moved = |at: usize| position[target.get(&at).unwrap_or(&at)];
+    let mut edges: BTreeMap<(usize, usize, EdgeKind), Edge> = BTreeMap::new();
     for edge in &lane.edges {
         let (from, to) = (moved(edge.from), moved(edge.to));
         if from == to {
@@ -222,13 +208,13 @@ fn group(members: &[&Node]) -> Node {
         details.push(format!("and {} more", members.len() - MAX_LISTED));
     }
     let mut notes = vec![format!("{} versions", members.len())];
-    for kind in [Kind::Skips, Kind::SkipRange] {
+    for kind in [EdgeKind::Skips, EdgeKind::SkipRange] {
         let has_kind = |node: &&&Node| {
-            node.notes.iter().any(|note| note.split(' ').next() == Some(kind.word()))
+            node.notes.iter().any(|note| note.split(' ').next() == Some(kind.into()))
         };
         let count = members.iter().filter(has_kind).count();
         if count > 0 {
-            notes.push(format!("{count} with {}", kind.word()));
+            notes.push(format!("{count} with {kind}"));
         }
     }
     Node {

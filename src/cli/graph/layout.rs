@@ -13,7 +13,7 @@ use super::model::{Edge, Lane};
 const MAX_LAYER: usize = 4;
 /// The most bends in a channel; edges after that are straight, whatever they cross.
 const MAX_BENDS: usize = 4000;
-/// How often layers are sorted, and straightened.
+/// The number of passes that sort and straighten layers.
 const SWEEPS: usize = 6;
 const GAP_X: i64 = 26;
 const GAP_Y: i64 = 34;
@@ -23,7 +23,7 @@ const PORT: i64 = 12;
 /// Precision of a mean.
 const SCALE: i64 = 1000;
 
-/// Where everything of a channel is, from its upper left corner.
+/// The positions in a channel, from its upper left corner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     /// The nodes, in their order.
@@ -65,54 +65,39 @@ pub(super) fn layers(lane: &Lane) -> Layers {
     for (at, edge) in lane.edges.iter().enumerate() {
         let (lower, upper) =
             if turned.contains(&at) { (edge.to, edge.from) } else { (edge.from, edge.to) };
-        push(&mut above, lower, upper);
-        push(&mut below, upper, lower);
+        above[lower].push(upper);
+        below[upper].push(lower);
     }
     let mut waiting: Vec<usize> = above.iter().map(Vec::len).collect();
-    let is_free = |at: &usize| waiting.get(*at) == Some(&0);
-    let mut free: BTreeSet<usize> = (0..count).filter(is_free).collect();
-    let (mut layer, mut order, mut filled) = (vec![0; count], Vec::new(), Vec::new());
+    let mut free: BTreeSet<usize> = (0..count).filter(|at| waiting[*at] == 0).collect();
+    let (mut layer, mut order, mut filled) = (vec![0; count], Vec::new(), Vec::<usize>::new());
     // Nodes are in the order of their versions, so the last one is the highest.
     while let Some(at) = free.pop_last() {
-        let upper = above.get(at).into_iter().flatten();
-        let lowest = upper.filter_map(|upper| layer.get(*upper)).max();
-        let mut row = lowest.map_or(0, |lowest| lowest + 1);
+        let mut row = above[at].iter().map(|upper| layer[*upper] + 1).max().unwrap_or(0);
         while filled.get(row).is_some_and(|filled| *filled >= MAX_LAYER) {
             row += 1;
         }
         if filled.len() <= row {
             filled.resize(row + 1, 0);
         }
-        if let (Some(filled), Some(layer)) = (filled.get_mut(row), layer.get_mut(at)) {
-            *filled += 1;
-            *layer = row;
-        }
+        filled[row] += 1;
+        layer[at] = row;
         order.push(at);
-        for lower in below.get(at).into_iter().flatten() {
-            if let Some(waiting) = waiting.get_mut(*lower) {
-                *waiting = waiting.saturating_sub(1);
-                if *waiting == 0 {
-                    free.insert(*lower);
-                }
+        for &lower in &below[at] {
+            waiting[lower] -= 1;
+            if waiting[lower] == 0 {
+                free.insert(lower);
             }
         }
     }
     Layers { layer, order }
 }
 
-fn push(lists: &mut [Vec<usize>], at: usize, value: usize) {
-    if let Some(list) = lists.get_mut(at) {
-        list.push(value);
-    }
-}
-
 /// Returns the edges that close a cycle when edges are followed from the lowest version on.
 fn turned(count: usize, edges: &[Edge]) -> BTreeSet<usize> {
     let mut ways: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
     for (at, edge) in edges.iter().enumerate() {
-        if let Some(ways) = ways.get_mut(edge.from) {
-            ways.push((at, edge.to));
-        }
+        ways[edge.from].push((at, edge.to));
     }
     let mut turned = BTreeSet::new();
     let (mut open, mut done) = (vec![false; count], vec![false; count]);
@@ -120,30 +105,24 @@ fn turned(count: usize, edges: &[Edge]) -> BTreeSet<usize> {
         // Each node with how many of its ways were followed; no recursion, chains are long.
         let mut pending = vec![(start, 0)];
         while let Some((node, next)) = pending.pop() {
-            if next == 0 && done.get(node) == Some(&true) {
+            if next == 0 && done[node] {
                 continue;
             }
-            set(&mut open, node, true);
-            let Some((edge, to)) = ways.get(node).and_then(|ways| ways.get(next)) else {
-                set(&mut open, node, false);
-                set(&mut done, node, true);
+            open[node] = true;
+            let Some(&(edge, to)) = ways[node].get(next) else {
+                open[node] = false;
+                done[node] = true;
                 continue;
             };
             pending.push((node, next + 1));
-            if open.get(*to) == Some(&true) {
-                turned.insert(*edge);
+            if open[to] {
+                turned.insert(edge);
             } else {
-                pending.push((*to, 0));
+                pending.push((to, 0));
             }
         }
     }
     turned
-}
-
-fn set(flags: &mut [bool], at: usize, value: bool) {
-    if let Some(flag) = flags.get_mut(at) {
-        *flag = value;
-    }
 }
 
 /// Places everything; `sizes` are width and height of each node.
@@ -197,7 +176,7 @@ impl Grid {
         let height = layers.layer.iter().max().map_or(0, |layer| layer + 1);
         let mut rows = vec![Vec::new(); height];
         for at in layers.order {
-            push(&mut rows, vertices.get(at).map_or(0, |vertex| vertex.layer), at);
+            rows[vertices[at].layer].push(at);
         }
         let mut grid = Self { vertices, centers: Vec::new(), rows, bends: Vec::new() };
         let nodes = grid.vertices.len();
@@ -212,7 +191,7 @@ impl Grid {
 
     /// Adds the bends of an edge, unless there are too many.
     fn add_edge(&mut self, edge: &Edge, left: usize) -> Vec<usize> {
-        let layer = |at: usize| self.vertices.get(at).map_or(0, |vertex| vertex.layer);
+        let layer = |at: usize| self.vertices[at].layer;
         let (upper, lower) = if layer(edge.to) <= layer(edge.from) {
             (edge.to, edge.from)
         } else {
@@ -226,7 +205,7 @@ impl Grid {
         for layer in (top + 1..bottom).rev() {
             let bend = self.vertices.len();
             self.vertices.push(Vertex { layer, width: BEND_WIDTH, ..Vertex::default() });
-            push(&mut self.rows, layer, bend);
+            self.rows[layer].push(bend);
             self.join(last, bend);
             bends.push(bend);
             last = bend;
@@ -236,12 +215,8 @@ impl Grid {
     }
 
     fn join(&mut self, lower: usize, upper: usize) {
-        if let Some(vertex) = self.vertices.get_mut(lower) {
-            vertex.above.push(upper);
-        }
-        if let Some(vertex) = self.vertices.get_mut(upper) {
-            vertex.below.push(lower);
-        }
+        self.vertices[lower].above.push(upper);
+        self.vertices[upper].below.push(lower);
     }
 
     /// Orders each layer by the mean position of the neighbors, going down and up in turn.
@@ -252,17 +227,12 @@ impl Grid {
         }
         for sweep in 0..SWEEPS {
             for (index, side) in self.sweep(sweep) {
-                let Some(mut row) = self.rows.get(index).cloned() else {
-                    continue;
-                };
+                let mut row = std::mem::take(&mut self.rows[index]);
                 row.sort_by_cached_key(|at| {
-                    let own = position.get(*at).copied().unwrap_or_default();
-                    self.mean(*at, side, &position).unwrap_or(own * SCALE)
+                    self.mean(*at, side, &position).unwrap_or(position[*at] * SCALE)
                 });
                 number(&mut position, &row);
-                if let Some(old) = self.rows.get_mut(index) {
-                    *old = row;
-                }
+                self.rows[index] = row;
             }
         }
     }
@@ -278,14 +248,12 @@ impl Grid {
     }
 
     fn mean(&self, at: usize, side: Side, values: &[i64]) -> Option<i64> {
-        let vertex = self.vertices.get(at)?;
         let neighbors = match side {
-            Side::Above => &vertex.above,
-            Side::Below => &vertex.below,
+            Side::Above => &self.vertices[at].above,
+            Side::Below => &self.vertices[at].below,
         };
-        let values: Vec<i64> = neighbors.iter().filter_map(|it| values.get(*it).copied()).collect();
-        let count = i64::try_from(values.len()).ok().filter(|count| *count > 0)?;
-        Some(values.iter().sum::<i64>() * SCALE / count)
+        let count = i64::try_from(neighbors.len()).ok().filter(|count| *count > 0)?;
+        Some(neighbors.iter().map(|it| values[*it]).sum::<i64>() * SCALE / count)
     }
 
     /// Pulls each node towards its neighbors without changing the order of its layer.
@@ -307,35 +275,27 @@ impl Grid {
 
     /// Places one layer as near to its neighbors as the widths allow.
     fn pull(&mut self, index: usize, side: Option<Side>) {
-        let row = self.rows.get(index).cloned().unwrap_or_default();
+        let row = &self.rows[index];
         let (mut right, mut drift, mut placed) = (i64::MIN / 2, 0, Vec::new());
-        for at in &row {
-            let mean = side.and_then(|side| self.mean(*at, side, &self.centers));
-            let wanted = mean.map_or(self.center(*at), |mean| mean / SCALE);
-            let width = self.vertices.get(*at).map_or(0, |vertex| vertex.width);
+        for &at in row {
+            let mean = side.and_then(|side| self.mean(at, side, &self.centers));
+            let wanted = mean.map_or(self.centers[at], |mean| mean / SCALE);
+            let width = self.vertices[at].width;
             let center = wanted.max(right + GAP_X + width / 2);
             right = center + width / 2;
             drift += wanted - center;
-            placed.push((*at, center));
+            placed.push((at, center));
         }
         let drift = drift / i64::try_from(row.len().max(1)).unwrap_or(1);
         for (at, center) in placed {
-            if let Some(old) = self.centers.get_mut(at) {
-                *old = center + drift;
-            }
+            self.centers[at] = center + drift;
         }
-    }
-
-    fn center(&self, at: usize) -> i64 {
-        self.centers.get(at).copied().unwrap_or_default()
     }
 
     fn layout(&self, lane: &Lane, sizes: &[(i64, i64)]) -> Layout {
         let mut heights = vec![0; self.rows.len()];
         for (vertex, (_, height)) in self.vertices.iter().zip(sizes) {
-            if let Some(row) = heights.get_mut(vertex.layer) {
-                *row = (*row).max(*height);
-            }
+            heights[vertex.layer] = (*height).max(heights[vertex.layer]);
         }
         let mut top = 0;
         let mut bands: Vec<(i64, i64)> = Vec::new();
@@ -343,38 +303,26 @@ impl Grid {
             bands.push((top, height));
             top += height + GAP_Y;
         }
-        let band = |layer: usize| bands.get(layer).copied().unwrap_or_default();
         let place = |(at, (vertex, (width, height))): (usize, (&Vertex, &(i64, i64)))| {
-            let (top, room) = band(vertex.layer);
-            Place {
-                center: self.center(at),
-                top: top + (room - height) / 2,
-                width: *width,
-                height: *height,
-            }
+            let (top, room) = bands[vertex.layer];
+            let top = top + (room - height) / 2;
+            Place { center: self.centers[at], top, width: *width, height: *height }
         };
-        let nodes = self.vertices.iter().zip(sizes).enumerate();
-        let places: Vec<Place> = nodes.map(place).collect();
+        let places: Vec<Place> = self.vertices.iter().zip(sizes).enumerate().map(place).collect();
         let rights = self.centers.iter().zip(&self.vertices);
         let right = rights.map(|(center, it)| center + it.width / 2).max();
-        let routes = self.routes(lane, &places, band);
+        let routes = self.routes(lane, &places, &bands);
         Layout { places, routes, width: right.unwrap_or_default(), height: (top - GAP_Y).max(0) }
     }
 
-    fn routes(
-        &self,
-        lane: &Lane,
-        places: &[Place],
-        band: impl Fn(usize) -> (i64, i64),
-    ) -> Vec<Vec<Point>> {
+    fn routes(&self, lane: &Lane, places: &[Place], bands: &[(i64, i64)]) -> Vec<Vec<Point>> {
         let ports = self.ports(lane, places);
         let route = |((edge, bends), (start, end)): ((&Edge, &Vec<usize>), (i64, i64))| {
-            let place = |at: usize| places.get(at).copied().unwrap_or_default();
-            let (from, to) = (place(edge.from), place(edge.to));
+            let (from, to) = (places[edge.from], places[edge.to]);
             let rises = to.top <= from.top;
             let through = bends.iter().flat_map(|bend| {
-                let layer = self.vertices.get(*bend).map_or(0, |vertex| vertex.layer);
-                let ((top, height), center) = (band(layer), self.center(*bend));
+                let ((top, height), center) =
+                    (bands[self.vertices[*bend].layer], self.centers[*bend]);
                 [(center, top + height), (center, top)]
             });
             let mut points: Vec<Point> = through.collect();
@@ -395,12 +343,11 @@ impl Grid {
     fn ports(&self, lane: &Lane, places: &[Place]) -> Vec<(i64, i64)> {
         let mut ports = vec![(0, 0); lane.edges.len()];
         let mut sides: BTreeMap<(usize, bool), Vec<EdgeEnd>> = BTreeMap::new();
-        let place = |at: usize| places.get(at).copied().unwrap_or_default();
         for (at, (edge, bends)) in lane.edges.iter().zip(&self.bends).enumerate() {
-            let (from, to) = (place(edge.from), place(edge.to));
+            let (from, to) = (places[edge.from], places[edge.to]);
             let rises = to.top <= from.top;
             let center = |bend: Option<&usize>, otherwise: i64| {
-                bend.map_or(otherwise, |bend| self.center(*bend))
+                bend.map_or(otherwise, |bend| self.centers[*bend])
             };
             let (near_from, near_to) =
                 if rises { (bends.first(), bends.last()) } else { (bends.last(), bends.first()) };
@@ -411,14 +358,13 @@ impl Grid {
         }
         for ((node, _), mut edges) in sides {
             edges.sort_unstable();
-            let place = place(node);
+            let place = places[node];
             let count = i64::try_from(edges.len()).unwrap_or(i64::MAX);
             let step = PORT.min((place.width - 16).max(0) / count.max(1));
             let mut port = place.center - step * (count - 1) / 2;
             for (_, at, starts) in edges {
-                if let Some((start, end)) = ports.get_mut(at) {
-                    *(if starts { start } else { end }) = port;
-                }
+                let (start, end) = &mut ports[at];
+                *(if starts { start } else { end }) = port;
                 port += step;
             }
         }
@@ -429,8 +375,6 @@ impl Grid {
 /// Numbers the vertices of a layer from left to right.
 fn number(position: &mut [i64], row: &[usize]) {
     for (at, vertex) in (0..).zip(row) {
-        if let Some(position) = position.get_mut(*vertex) {
-            *position = at;
-        }
+        position[*vertex] = at;
     }
 }

@@ -1,14 +1,16 @@
 //! The update graph of a package as a picture.
 //!
-//! In: a request, one catalog and what is installed. Out: a terminal drawing, Mermaid, SVG or
-//! HTML. What the catalog author wrote only ever appears as text: names are cut, control characters
-//! are replaced, and every drawing escapes for its own language. The picture is a function of its
-//! input and does not depend on the order of blobs, channels or entries.
+//! In: a request, one catalog and the installed bundle. Out: a terminal drawing, Mermaid, SVG, HTML,
+//! or a document for programs. What the catalog author wrote only ever appears as text: names are
+//! cut, control characters are replaced, and every drawing escapes for its own language. The
+//! picture is a function of its input and does not depend on the order of blobs, channels or
+//! entries.
 //!
 //! The parts, in the order of the data: [`build`] makes the nodes and edges of each channel,
 //! [`fold`] draws long runs together, [`layout`] places them, and the drawings print them.
 
 mod build;
+mod document;
 mod edge;
 mod fold;
 mod html;
@@ -23,27 +25,15 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use document::Drawn;
 pub(crate) use html::{file, stylesheet};
 pub(crate) use model::Graph;
 pub(crate) use text::{plain, segment, visible, xml};
 
-use clap::ValueEnum;
 use olm_core::error::quote;
-use olm_core::resolve::{self, Catalog, Environment, Request};
+use olm_core::resolve;
 
-/// How a graph is drawn.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Rows for the terminal, the newest first
-    #[default]
-    Tree,
-    /// A Mermaid flow chart
-    Mermaid,
-    /// A picture without external resources
-    Svg,
-    /// A page with the picture and the rows, complete in itself
-    Html,
-}
+use crate::output::Format;
 
 /// Options for the content of a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,24 +76,14 @@ fn named(channels: &[String]) -> String {
 }
 
 impl Graph {
-    /// Makes the graph of the requested package in one catalog: of the requested channels, or of
-    /// all.
-    pub(crate) fn new(
-        request: &Request,
-        catalog: &Catalog<'_>,
-        environment: &Environment,
-        options: Options,
-    ) -> Result<Self, GraphError> {
-        build::graph(request, catalog, environment, options)
-    }
-
-    /// Draws the graph; the text ends with a line break.
+    /// Draws the graph, in rows for the terminal unless the format is one of a picture; the text ends
+    /// with a line break.
     pub(crate) fn draw(&self, format: Format) -> String {
         match format {
-            Format::Tree => tree::draw(self),
             Format::Mermaid => mermaid::draw(self),
             Format::Svg => svg::alone(self),
             Format::Html => html::draw(self),
+            _ => tree::draw(self),
         }
     }
 

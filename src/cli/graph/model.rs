@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use olm_core::explain::EdgeKind;
 use olm_core::version::VersionRelease;
 
 /// The update graph of a package.
@@ -9,7 +10,7 @@ use olm_core::version::VersionRelease;
 pub(crate) struct Graph {
     /// Name of the package.
     pub(super) package: String,
-    /// Facts about the package: deprecation, what is installed, what comes next.
+    /// Facts about the package: deprecation, the installed bundle, the next update.
     pub(super) facts: Vec<String>,
     /// The channels, the default channel first, then by name with numbers in their order.
     pub(super) channels: Vec<Lane>,
@@ -36,7 +37,7 @@ pub(super) struct Lane {
 pub(super) struct Node {
     /// Name of the bundle.
     pub(super) name: String,
-    /// What identifies it in the channel: its version, or its name.
+    /// Its identity in the channel: the version, or the name.
     pub(super) label: String,
     pub(super) version: Option<VersionRelease>,
     pub(super) marks: BTreeSet<Mark>,
@@ -44,11 +45,11 @@ pub(super) struct Node {
     pub(super) notes: Vec<String>,
     /// Everything known about it, one line each.
     pub(super) details: Vec<String>,
-    /// How many entries it stands for, if for several.
+    /// The number of entries that it represents.
     pub(super) count: usize,
 }
 
-/// What distinguishes a node.
+/// The marks of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
     /// It is the installed bundle.
@@ -78,8 +79,9 @@ pub(super) struct Edge {
     pub(super) from: usize,
     /// Position of the bundle that replaces it.
     pub(super) to: usize,
-    pub(super) kind: Kind,
-    /// The range of [`Kind::SkipRange`].
+    /// The kind of edge; of several the first one is drawn.
+    pub(super) kind: EdgeKind,
+    /// The range of [`EdgeKind::SkipRange`].
     pub(super) range: String,
     /// Whether automatic updates follow it.
     pub(super) path: bool,
@@ -87,14 +89,6 @@ pub(super) struct Edge {
     pub(super) classic: bool,
     /// Whether OLM Classic would never follow it, because its end is skipped.
     pub(super) superseded: bool,
-}
-
-/// What makes an edge; of several the first one is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
-    Replaces,
-    Skips,
-    SkipRange,
 }
 
 impl Mark {
@@ -114,17 +108,6 @@ impl Mark {
     }
 }
 
-impl Kind {
-    /// Returns the name of the field that makes the edge.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Replaces => "replaces",
-            Self::Skips => "skips",
-            Self::SkipRange => "skipRange",
-        }
-    }
-}
-
 impl Node {
     pub(super) fn has(&self, mark: Mark) -> bool {
         self.marks.contains(&mark)
@@ -137,7 +120,7 @@ impl Node {
 }
 
 impl Edge {
-    pub(super) fn new(from: usize, to: usize, kind: Kind) -> Self {
+    pub(super) fn new(from: usize, to: usize, kind: EdgeKind) -> Self {
         Self {
             from,
             to,
@@ -152,8 +135,8 @@ impl Edge {
     /// Returns `replaces`, `skips` or `skipRange(<text>)`.
     pub(super) fn label(&self) -> String {
         match self.kind {
-            Kind::Replaces | Kind::Skips => self.kind.word().to_owned(),
-            Kind::SkipRange => format!("skipRange({})", self.range),
+            EdgeKind::Replaces | EdgeKind::Skips => self.kind.to_string(),
+            EdgeKind::SkipRange => format!("skipRange({})", self.range),
         }
     }
 }

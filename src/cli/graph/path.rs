@@ -1,4 +1,4 @@
-//! The path of automatic updates from what is installed, one resolution per step.
+//! The path of automatic updates from the installed bundle, one resolution per step.
 
 use olm_core::resolve::{Installed, Request, Resolution};
 use olm_core::version::VersionRelease;
@@ -48,7 +48,7 @@ fn chosen(resolution: &Resolution<'_>) -> Option<Step> {
     Some(Step { name: selected.bundle.name.clone(), version: Some(selected.version.clone()) })
 }
 
-/// Says whether a bundle differs from all those before, by name and by version.
+/// Returns whether a bundle differs from all those before, by name and by version.
 fn is_new(steps: &[Step], step: &Step) -> bool {
     let same = |earlier: &Step| {
         let versions = earlier.version.as_ref().zip(step.version.as_ref());

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use olm_core::explain::EdgeKind;
+
 use super::layout::{Layout, Place, Point, layout};
-use super::model::{Edge, Graph, Kind, Lane, Mark, Node};
+use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::text::{segment, xml};
 
 const MARGIN: i64 = 20;
@@ -17,52 +19,7 @@ const LINE: i64 = 15;
 const LABEL_CHARACTER: i64 = 8;
 const SMALL_CHARACTER: i64 = 7;
 
-pub(super) const STYLE: &str = "\
-text{font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:11px;fill:#59636e}
-.page{fill:#ffffff}
-.title{font-size:18px;font-weight:600;fill:#1f2328}
-.name{font-size:13px;font-weight:600;fill:#1f2328}
-.lane{fill:#f6f8fa;stroke:#d1d9e0}
-.node rect{fill:#ffffff;stroke:#818b98}
-.node .label{font-size:13px;font-weight:600;fill:#1f2328}
-.way rect{stroke:#0969da;stroke-width:2px}
-.deprecated rect{fill:#fff8c5;stroke:#9a6700}
-.installed rect{fill:#dafbe1;stroke:#1a7f37;stroke-width:2.5px}
-.virtual rect,.outside rect{stroke-dasharray:4 3;fill:#f6f8fa}
-.edge path{fill:none;stroke-width:1.5px}
-.replaces path{stroke:#59636e}
-.skips path{stroke:#8250df}
-.skip-range path{stroke:#1b7c83}
-.taken path{stroke:#0969da;stroke-width:3px}
-.classic path{stroke:#bc4c00;stroke-width:3px}
-.superseded path{stroke-dasharray:6 4}
-.head-replaces{fill:#59636e}
-.head-skips{fill:#8250df}
-.head-skip-range{fill:#1b7c83}
-.head-taken{fill:#0969da}
-.head-classic{fill:#bc4c00}
-@media (prefers-color-scheme:dark){
-text{fill:#9198a1}
-.page{fill:#0d1117}
-.title,.name,.node .label{fill:#e6edf3}
-.lane{fill:#151b23;stroke:#3d444d}
-.node rect{fill:#0d1117;stroke:#9198a1}
-.way rect{stroke:#4493f8}
-.deprecated rect{fill:#332b00;stroke:#d29922}
-.installed rect{fill:#12301b;stroke:#3fb950}
-.virtual rect,.outside rect{fill:#151b23}
-.replaces path{stroke:#9198a1}
-.skips path{stroke:#ab7df8}
-.skip-range path{stroke:#39c5cf}
-.taken path{stroke:#4493f8}
-.classic path{stroke:#f0883e}
-.head-replaces{fill:#9198a1}
-.head-skips{fill:#ab7df8}
-.head-skip-range{fill:#39c5cf}
-.head-taken{fill:#4493f8}
-.head-classic{fill:#f0883e}
-}
-";
+pub(super) const STYLE: &str = include_str!("picture.css");
 
 /// A channel with its place on the page.
 struct Panel<'a> {
@@ -78,8 +35,7 @@ struct Panel<'a> {
 pub(super) fn alone(graph: &Graph) -> String {
     let style = format!("<style>\n{STYLE}</style>\n");
     let name = xml(&graph.package);
-    let about = format!("role=\"img\" aria-label=\"Update graph of {name}\"");
-    draw(graph, &about, &style, None)
+    draw(graph, &format!("role=\"img\" aria-label=\"Update graph of {name}\""), &style, None)
 }
 
 /// Draws a graph for a page that has [`STYLE`]; each bundle leads to its name below `links`.
@@ -214,8 +170,8 @@ impl<'a> Panel<'a> {
     fn write_edge(&self, text: &mut String, edge: &Edge, route: &[Point]) {
         let class = class(edge);
         let superseded = if edge.superseded { " superseded" } else { "" };
-        let label = |at: usize| self.lane.nodes.get(at).map_or("", |node| node.label.as_str());
-        let (from, to) = (label(edge.from), label(edge.to));
+        let nodes = &self.lane.nodes;
+        let (from, to) = (&nodes[edge.from].label, &nodes[edge.to].label);
         let title = xml(&format!("{to} follows {from}: {}", edge.label()));
         let path = curve(route);
         let _ = writeln!(
@@ -234,9 +190,9 @@ fn class(edge: &Edge) -> &'static str {
         "classic"
     } else {
         match edge.kind {
-            Kind::Replaces => "replaces",
-            Kind::Skips => "skips",
-            Kind::SkipRange => "skip-range",
+            EdgeKind::Replaces => "replaces",
+            EdgeKind::Skips => "skips",
+            EdgeKind::SkipRange => "skip-range",
         }
     }
 }
@@ -245,9 +201,7 @@ fn class(edge: &Edge) -> &'static str {
 fn curve(route: &[Point]) -> String {
     let mut path = String::new();
     for (at, points) in route.windows(2).enumerate() {
-        let [(from_x, from_y), (to_x, to_y)] = points else {
-            continue;
-        };
+        let [(from_x, from_y), (to_x, to_y)] = points else { continue };
         if at == 0 {
             let _ = write!(path, "M{from_x} {from_y}");
         }
@@ -296,27 +250,19 @@ fn write_node(text: &mut String, node: &Node, place: Place) {
         (Mark::Outside, "outside"),
         (Mark::Installed, "installed"),
     ];
-    let classes = marks.into_iter().filter(|(mark, _)| node.has(*mark));
-    let mut class = String::from("node");
-    for (_, name) in classes {
-        class.push(' ');
-        class.push_str(name);
-    }
+    let classes = marks.into_iter().filter(|(mark, _)| node.has(*mark)).map(|(_, name)| name);
+    let class = std::iter::once("node").chain(classes).collect::<Vec<_>>().join(" ");
     let (left, top) = (place.center - place.width / 2, place.top);
     let (width, height) = (place.width, place.height);
     let details = xml(&node.details.join("\n"));
     let _ = write!(text, "<g class=\"{class}\"><title>{details}</title>");
+    let rect = |left: i64, top: i64| {
+        format!("<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>")
+    };
     if node.count > 1 {
-        let (left, top) = (left + 4, top - 4);
-        let _ = write!(
-            text,
-            "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>"
-        );
+        text.push_str(&rect(left + 4, top - 4));
     }
-    let _ = writeln!(
-        text,
-        "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>"
-    );
+    let _ = writeln!(text, "{}", rect(left, top));
     write_text(text, "label", (left + 10, top + 18), &node.label);
     let words = node.words().join(" · ");
     let words = Some(&words).filter(|words| !words.is_empty());

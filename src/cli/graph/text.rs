@@ -31,19 +31,8 @@ pub(crate) fn visible(line: &str) -> String {
 
 /// Returns text as one segment of the path of an address.
 pub(crate) fn segment(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(byte.into());
-            }
-            // Writing to a String cannot fail.
-            other => {
-                let _ = write!(out, "%{other:02X}");
-            }
-        }
-    }
-    out
+    let Ok(encoded) = askama::filters::urlencode_strict(text);
+    encoded.to_string()
 }
 
 /// Returns `<verb> a, b and 3 more`.

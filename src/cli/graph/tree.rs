@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use olm_core::explain::EdgeKind;
+
 use super::layout::layers;
-use super::model::{Graph, Kind, Lane, Mark, Node};
+use super::model::{Graph, Lane, Mark, Node};
 use super::text::named;
 
 /// The most columns of lines; a channel with more has its rows without them.
@@ -62,11 +64,9 @@ fn rows(lane: &Lane, lines: &mut Vec<String>) {
     let mut above = BTreeSet::new();
     for at in layers(lane).order {
         above.insert(at);
-        let Some(node) = lane.nodes.get(at) else {
-            continue;
-        };
+        let node = &lane.nodes[at];
         let waiting: Vec<usize> =
-            (0..columns.len()).filter(|column| columns.get(*column) == Some(&Some(at))).collect();
+            (0..columns.len()).filter(|column| columns[*column] == Some(at)).collect();
         let column = match waiting.first() {
             Some(first) => *first,
             None => free(&mut columns),
@@ -75,13 +75,13 @@ fn rows(lane: &Lane, lines: &mut Vec<String>) {
             lines.push(format!("  {}", joint(&columns, &waiting)));
         }
         for column in waiting {
-            set(&mut columns, column, None);
+            columns[column] = None;
         }
-        set(&mut columns, column, Some(at));
+        columns[column] = Some(at);
         trim(&mut columns);
         let gutter = gutter(&columns, Some((column, sign(node))));
         lines.push(format!("  {gutter} {}", text(lane, at, node, &above)));
-        set(&mut columns, column, replaced(lane, at).filter(|it| !above.contains(it)));
+        columns[column] = replaced(lane, at).filter(|it| !above.contains(it));
         trim(&mut columns);
         let gutter = self::gutter(&columns, None);
         for note in &node.notes {
@@ -92,8 +92,7 @@ fn rows(lane: &Lane, lines: &mut Vec<String>) {
 
 /// Returns a column that is not reserved.
 fn free(columns: &mut Vec<Option<usize>>) -> usize {
-    let found = columns.iter().position(Option::is_none);
-    found.unwrap_or_else(|| {
+    columns.iter().position(Option::is_none).unwrap_or_else(|| {
         columns.push(None);
         columns.len() - 1
     })
@@ -106,16 +105,9 @@ fn trim(columns: &mut Vec<Option<usize>>) {
     }
 }
 
-fn set(columns: &mut [Option<usize>], at: usize, value: Option<usize>) {
-    if let Some(column) = columns.get_mut(at) {
-        *column = value;
-    }
-}
-
 /// Returns the first node that a node replaces.
 fn replaced(lane: &Lane, at: usize) -> Option<usize> {
-    let mut edges = lane.edges.iter();
-    let edge = edges.find(|edge| edge.to == at && edge.kind == Kind::Replaces)?;
+    let edge = lane.edges.iter().find(|edge| edge.to == at && edge.kind == EdgeKind::Replaces)?;
     Some(edge.from)
 }
 
@@ -125,20 +117,16 @@ fn gutter(columns: &[Option<usize>], node: Option<(usize, char)>) -> String {
         return node.map_or(' ', |(_, sign)| sign).to_string();
     }
     let cell = |(column, waits): (usize, &Option<usize>)| match node {
-        Some((at, sign)) if at == column => sign,
-        _ if waits.is_some() => '│',
-        _ => ' ',
+        Some((at, sign)) if at == column => sign.to_string(),
+        _ if waits.is_some() => "│".to_owned(),
+        _ => " ".to_owned(),
     };
-    let cells: Vec<String> =
-        columns.iter().enumerate().map(|column| cell(column).to_string()).collect();
-    cells.join(" ")
+    columns.iter().enumerate().map(cell).collect::<Vec<_>>().join(" ")
 }
 
 /// Draws how several columns join in the first of them.
 fn joint(columns: &[Option<usize>], waiting: &[usize]) -> String {
-    let (Some(first), Some(last)) = (waiting.first(), waiting.last()) else {
-        return String::new();
-    };
+    let (Some(first), Some(last)) = (waiting.first(), waiting.last()) else { return String::new() };
     if columns.len() > MAX_COLUMNS {
         return String::new();
     }
@@ -169,13 +157,12 @@ fn text(lane: &Lane, at: usize, node: &Node, above: &BTreeSet<usize>) -> String 
         let _ = write!(text, "  {}", words.join(", "));
     }
     let below = replaced(lane, at).filter(|replaced| !above.contains(replaced));
-    let followed = |kind: Kind| {
+    let followed = |kind: EdgeKind| {
         let edges = lane.edges.iter().filter(move |edge| edge.to == at && edge.kind == kind);
-        let others = edges.filter(|edge| kind != Kind::Replaces || Some(edge.from) != below);
-        let nodes = others.filter_map(|edge| lane.nodes.get(edge.from));
-        nodes.map(|node| node.label.as_str()).collect::<Vec<_>>()
+        let others = edges.filter(|edge| kind != EdgeKind::Replaces || Some(edge.from) != below);
+        others.map(|edge| lane.nodes[edge.from].label.as_str()).collect::<Vec<_>>()
     };
-    text.extend(named("  replaces", &followed(Kind::Replaces)));
-    text.extend(named("  skips", &followed(Kind::Skips)));
+    text.extend(named("  replaces", &followed(EdgeKind::Replaces)));
+    text.extend(named("  skips", &followed(EdgeKind::Skips)));
     text
 }

@@ -1,4 +1,4 @@
-//! What a failure is to whoever typed the command: a text, how the program ends, and what may help.
+//! A failure as the user sees it: a text, the exit code and a hint.
 //!
 //! Source: plugin.md 1.3.
 
@@ -17,7 +17,7 @@ const EDITOR: &str = "ClusterRole operator-controller-clusterextension-editor-ro
 const ACCOUNT: &str = "kubectl olm rbac --for-user lets a user name the account";
 const LIMIT: &str = "--request-timeout sets how long an answer is waited for";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
-/// How begins what the API server says about kinds it does not serve.
+/// Prefixes of the API server's messages about kinds that it does not serve.
 const NOT_SERVED: [&str; 2] =
     ["404 page not found", "the server could not find the requested resource"];
 
@@ -44,11 +44,11 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
 /// A failure, judged.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What is said of it.
+    /// The text.
     pub(crate) text: String,
-    /// How the program ends.
+    /// The outcome of the program.
     pub(crate) outcome: Outcome,
-    /// What may help.
+    /// A hint.
     pub(crate) hint: Option<String>,
 }
 

@@ -4,7 +4,7 @@ use super::columns;
 
 /// The narrowest terminal that lines are broken for.
 const LEAST: usize = 60;
-/// How a command begins: it stays whole, so that it can be copied.
+/// The beginning of a command, which is not broken, so that it can be copied.
 const COMMAND: &str = "kubectl ";
 
 /// Breaks a line between words where it is wider than the terminal; what follows begins below column

@@ -3,7 +3,8 @@
 use clap::ValueEnum as _;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-/// How an answer is printed. Words with help of their own would make `--help` of every verb its long form.
+/// The format of the output. Values with their own help would make `--help` of every command its
+/// long form.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum Format {
@@ -18,8 +19,12 @@ pub(crate) enum Format {
     Json,
     // For programs, as YAML
     Yaml,
-    // Phases and objects, with health and drift
+    // Phases and objects, with health and drift; rows of a graph
     Tree,
+    // A Mermaid flow chart
+    Mermaid,
+    // A picture without external resources
+    Svg,
     // A page in one file
     Html,
     // The configuration file of oc-mirror v2
@@ -36,6 +41,11 @@ pub(crate) fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> 
 /// Parses `-o` of a verb that prints objects.
 pub(crate) fn objects() -> impl TypedValueParser<Value = Format> {
     only(&[Format::Json, Format::Yaml])
+}
+
+/// Parses `-o` of a verb that draws.
+pub(crate) fn drawn() -> impl TypedValueParser<Value = Format> {
+    only(&[Format::Tree, Format::Mermaid, Format::Svg, Format::Html, Format::Json, Format::Yaml])
 }
 
 /// Parses `-o` of a verb that writes.

@@ -32,8 +32,7 @@ impl KeyValues {
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let width = self.rows.iter().map(|(label, _)| label.len()).max().unwrap_or(0) + 2;
         for (label, text) in &self.rows {
-            let line = format!("{label:width$}{text}");
-            writeln!(out, "{}", folded(line.trim_end(), width))?;
+            writeln!(out, "{}", folded(format!("{label:width$}{text}").trim_end(), width))?;
         }
         Ok(())
     }

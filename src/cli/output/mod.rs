@@ -12,66 +12,74 @@ mod styles;
 mod table;
 mod written;
 
-use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use ask::agreed;
+pub(crate) use ask::{Declined, agreed};
 pub(crate) use failure::{Failure, one_line};
 pub(crate) use fold::folded;
-pub(crate) use format::{Format, formats, objects, written};
+pub(crate) use format::{Format, drawn, formats, objects, written};
 pub(crate) use key_values::KeyValues;
 pub(crate) use progress::{during, during_blocking};
 pub(crate) use screen::Screen;
 pub(crate) use styles::{Paint, Painted, Styles};
-pub(crate) use table::Table;
+pub(crate) use table::{Table, cell};
 pub(crate) use written::Written;
 
-/// How a command ended.
+/// The outcome of a command, by its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Outcome {
-    /// It succeeded: exit code 0.
-    Done,
-    /// The answer is no, or the request failed: exit code 1.
-    Failed,
-    /// Wrong usage: exit code 2.
-    Usage,
-    /// The answer is not known: exit code 3.
-    Unknown,
-    /// The time to wait was over: exit code 4.
-    TimedOut,
+    /// It succeeded.
+    Done = 0,
+    /// The answer is no, or the request failed.
+    Failed = 1,
+    /// Wrong usage.
+    Usage = 2,
+    /// The answer is not known.
+    Unknown = 3,
+    /// The time to wait was over.
+    TimedOut = 4,
 }
 
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Done => Self::SUCCESS,
-            Outcome::Failed => Self::from(1),
-            Outcome::Usage => Self::from(2),
-            Outcome::Unknown => Self::from(3),
-            Outcome::TimedOut => Self::from(4),
+impl Outcome {
+    /// Returns the outcome: no, or else unknown, or else yes.
+    pub(crate) fn of(is_no: bool, is_unknown: bool) -> Self {
+        match (is_no, is_unknown) {
+            (true, _) => Self::Failed,
+            (false, true) => Self::Unknown,
+            (false, false) => Self::Done,
         }
     }
 }
 
-/// Wrong usage that clap cannot detect; the exit code is 2.
-#[derive(Debug)]
-pub(crate) struct UsageError(pub(crate) String);
+/// The outcome of a command, or its error.
+pub(crate) type Ended = anyhow::Result<Outcome>;
 
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(outcome as u8)
     }
 }
 
-impl std::error::Error for UsageError {}
+/// Wrong usage that clap cannot detect; the exit code is 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
+
+/// Ends a verb for wrong usage.
+pub(crate) fn usage<T>(text: impl Into<String>) -> anyhow::Result<T> {
+    Err(UsageError(text.into()).into())
+}
 
 /// A failure that knows its way out.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 pub(crate) struct Hinted {
     pub(crate) text: String,
     pub(crate) hint: Option<String>,
@@ -81,24 +89,18 @@ pub(crate) struct Hinted {
 impl Hinted {
     /// Returns the error that the answer is no.
     pub(crate) fn failed(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        let (text, hint) = (text.into(), Some(hint.into()));
-        Self { text, hint, outcome: Outcome::Failed }.into()
+        Self::error(text.into(), hint.into(), Outcome::Failed)
     }
 
     /// Returns the error that the answer is not known.
     pub(crate) fn unknown(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        let (text, hint) = (text.into(), Some(hint.into()));
-        Self { text, hint, outcome: Outcome::Unknown }.into()
+        Self::error(text.into(), hint.into(), Outcome::Unknown)
+    }
+
+    fn error(text: String, hint: String, outcome: Outcome) -> anyhow::Error {
+        Self { text, hint: Some(hint), outcome }.into()
     }
 }
-
-impl fmt::Display for Hinted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Hinted {}
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 
@@ -131,7 +133,33 @@ pub(crate) fn notice(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", escape::escaped(line));
 }
 
-/// Says whether a failure is a write to a closed pipe.
+/// Returns how many there are: `1 object`, `2 objects`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{s}")
+}
+
+/// Returns the first of some names, and how many there are besides: `a, b and 3 more`.
+pub(crate) fn first(names: &[String], most: usize) -> String {
+    let (first, more) = names.split_at(names.len().min(most));
+    match more.len() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+/// Returns how long ago something was, as kubectl prints ages: in its largest unit.
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(since).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Returns whether a failure is a write to a closed pipe.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|layer| {
         let io = layer.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -148,19 +176,7 @@ pub(crate) fn write_json(out: &mut dyn Write, value: &impl Serialize) -> anyhow:
     Ok(())
 }
 
-/// Writes a value as one line of JSON.
-pub(crate) fn write_json_line(out: &mut dyn Write, value: &Value) -> anyhow::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    writeln!(out)?;
-    Ok(())
-}
-
 /// Writes a value as one YAML document.
 pub(crate) fn write_yaml(out: &mut dyn Write, value: &Value) -> anyhow::Result<()> {
-    let text = olm_core::yaml::to_yaml(value);
-    out.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        writeln!(out)?;
-    }
-    Ok(())
+    Ok(out.write_all(olm_core::yaml::to_yaml(value).as_bytes())?)
 }

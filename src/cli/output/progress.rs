@@ -1,4 +1,4 @@
-//! What is said while something takes long: a bar on a terminal, lines otherwise, on stderr.
+//! Progress of long operations, on stderr: a bar on a terminal, otherwise lines.
 //!
 //! Source: plugin.md 1.3.
 
@@ -12,11 +12,11 @@ use olm_image::pull::Transfer;
 use super::escape::escaped;
 use super::{is_quiet, notice};
 
-/// What ends earlier is not spoken of.
+/// Shorter operations are not reported.
 const BEGIN: Duration = Duration::from_millis(500);
-/// How often the bar moves.
+/// The interval of the bar.
 const MOVE: Duration = Duration::from_millis(100);
-/// How often a line is written.
+/// The interval of lines.
 const LINE: Duration = Duration::from_secs(10);
 const WITH_END: &str = "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
 const WITHOUT_END: &str = "{msg}: {bytes}, {elapsed}";
@@ -27,8 +27,7 @@ pub(crate) async fn during_blocking<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
-    let work = tokio::task::spawn_blocking(work);
-    during(what, &Transfer::default(), work).await?
+    during(what, &Transfer::default(), tokio::task::spawn_blocking(work)).await?
 }
 
 /// Does work, and shows how far it is by what was transferred.
@@ -82,7 +81,7 @@ pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future
     }
 }
 
-/// How far it is, for example `pulling a/b:1: 12.3 of 45.1 MB`.
+/// Returns the progress, for example `pulling a/b:1: 12.3 of 45.1 MB`.
 fn line(what: &str, done: u64, total: u64) -> String {
     let megabytes = |bytes: u64| format!("{}.{}", bytes / 1_000_000, bytes / 100_000 % 10);
     match (done, total) {

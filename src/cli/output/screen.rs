@@ -39,8 +39,7 @@ impl<W: Write> Screen<W> {
         match byte {
             LEAD => self.led = true,
             0..=0x1f | 0x7f if !matches!(byte, b'\n' | b'\t') => {
-                let own = styles::sequence(byte).map(String::into_bytes);
-                clean.extend(own.unwrap_or_else(escape));
+                clean.extend(styles::sequence(byte).map_or_else(escape, String::into_bytes));
             }
             _ => clean.push(byte),
         }

@@ -17,11 +17,12 @@ const END: char = '\u{5}';
 
 static PAINTING: AtomicBool = AtomicBool::new(false);
 
-/// How a line stands out.
+/// The styles of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Paint {
     /// Bold, for what should be found at a glance.
-    Strong,
+    Strong = 1,
     /// Green, for something good.
     Good,
     /// Red, for something wrong.
@@ -34,12 +35,7 @@ impl Paint {
     const ALL: [Self; 4] = [Self::Strong, Self::Good, Self::Bad, Self::Faint];
 
     fn mark(self) -> char {
-        match self {
-            Self::Strong => '\u{1}',
-            Self::Good => '\u{2}',
-            Self::Bad => '\u{3}',
-            Self::Faint => '\u{4}',
-        }
+        char::from(self as u8)
     }
 
     fn style(self) -> Style {
@@ -52,7 +48,7 @@ impl Paint {
     }
 }
 
-/// Returns what a terminal understands instead of a mark, where something is painted.
+/// Returns the escape sequence for a mark, if there is one.
 pub(super) fn sequence(mark: u8) -> Option<String> {
     if !PAINTING.load(Ordering::Relaxed) {
         return None;

@@ -69,6 +69,11 @@ impl Table {
     }
 }
 
+/// Returns the text of a cell: a dash if there is none.
+pub(crate) fn cell(text: Option<impl ToString>) -> String {
+    text.map_or_else(|| "-".to_owned(), |text| text.to_string())
+}
+
 /// Returns the parts of a text that stay on one line.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive([' ', ','])

@@ -6,12 +6,11 @@ use std::io::{self, Stderr, Write};
 use anyhow::Context as _;
 use olm_core::object::Object;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{Format, Screen, is_quiet, write_json, write_yaml};
 use crate::managed::named;
 
-/// Where a verb writes its text, and the objects.
+/// The output of a command, for its text and the objects.
 pub(crate) struct Written<'a> {
     out: &'a mut dyn Write,
     format: Option<Format>,
@@ -27,18 +26,14 @@ impl<'a> Written<'a> {
 
     /// Prints an object that was written, if objects are printed.
     pub(crate) fn object(&mut self, object: &impl Serialize) -> anyhow::Result<()> {
-        let Some(format) = self.format else {
-            return Ok(());
-        };
+        let Some(format) = self.format else { return Ok(()) };
         let object = Object::from_value(serde_json::to_value(object)?);
         let mut object = object.context("an object of Kubernetes is a JSON object")?;
         if format == Format::Name {
             writeln!(self.out, "{}", named(object.kind(), object.group(), object.name()))?;
             return Ok(());
         }
-        if let Some(metadata) = object.0.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
+        object.metadata_mut().remove("managedFields");
         if format == Format::Json {
             return write_json(self.out, &object.0);
         }

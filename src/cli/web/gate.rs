@@ -1,4 +1,4 @@
-//! Who is let in: requests of this machine to this address that know the secret.
+//! Admits only requests from this machine to this address that know the secret.
 //!
 //! There are no cookies, which all ports of a host share. Source: plugin.md 4, table.
 
@@ -16,9 +16,9 @@ use http::{Method, StatusCode};
 
 use super::Site;
 
-/// How long the opening code can be used.
+/// The lifetime of the opening code.
 const OPENING: Duration = Duration::from_secs(30);
-/// How long a request may take.
+/// The time limit of a request.
 const REQUEST: Duration = Duration::from_secs(10);
 
 /// Headers of every answer.
@@ -68,7 +68,7 @@ impl Gate {
         Ok(url)
     }
 
-    /// Says whether a path is the opening code, which is used up then.
+    /// Returns whether a path is the opening code, which is used up then.
     fn opens(&self, path: &str) -> bool {
         let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let is_code = |(code, _): &mut (String, Instant)| path.strip_prefix('/') == Some(code);
@@ -98,8 +98,7 @@ impl Gate {
             let to = [(header::LOCATION, format!("{}/", self.base()))];
             return Some((StatusCode::SEE_OTHER, to).into_response());
         }
-        let below = path.strip_prefix(&self.base());
-        let inside = below.is_some_and(|rest| rest.starts_with('/'));
+        let inside = path.strip_prefix(&self.base()).is_some_and(|rest| rest.starts_with('/'));
         (!inside).then(|| StatusCode::NOT_FOUND.into_response())
     }
 }
@@ -113,8 +112,7 @@ pub(super) async fn guard(State(site): State<Arc<Site>>, request: Request, next:
             .unwrap_or_else(|_| StatusCode::GATEWAY_TIMEOUT.into_response()),
     };
     for (name, value) in HEADERS {
-        let headers = response.headers_mut();
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }
@@ -124,7 +122,7 @@ fn random() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let filled = provider.secure_random.fill(&mut bytes);
-    filled.map_err(|_| anyhow::anyhow!("this machine gives no random numbers"))?;
+    filled.map_err(|_| anyhow::anyhow!("this machine provides no random numbers"))?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 

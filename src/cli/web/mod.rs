@@ -26,7 +26,7 @@ use crate::graph::file;
 pub(crate) use gate::Gate;
 use slow::Slow;
 
-/// What a page is about.
+/// The subject of a page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ask {
     /// The extensions: the document of `status`.
@@ -43,17 +43,17 @@ pub(crate) enum Ask {
     Package { catalog: String, package: String, channel: Option<String> },
     /// The catalogs: the document of `catalog list`.
     Catalogs,
-    /// What is wrong with a catalog: the document of `catalog lint`.
+    /// The findings of a catalog: the document of `catalog lint`.
     Findings(String),
 }
 
-/// What an extension is looked at for, besides its state.
+/// A part of an extension besides its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum Part {
-    /// What `plan NAME` says.
+    /// The output of `plan NAME`.
     Plan,
-    /// What `status NAME -o tree` shows.
+    /// The output of `status NAME -o tree`.
     Objects,
     /// The document of `history NAME`.
     History,
@@ -62,7 +62,7 @@ pub(crate) enum Part {
 /// An icon: its media type and its bytes.
 pub(crate) type Icon = (&'static str, Vec<u8>);
 
-/// Who answers what pages are about.
+/// The source of the documents for pages.
 pub(crate) trait Documents: Send + Sync + 'static {
     /// Returns a document; null if what is asked about is not there.
     fn answer(&self, ask: Ask) -> BoxFuture<'_, anyhow::Result<Value>>;
@@ -71,28 +71,24 @@ pub(crate) trait Documents: Send + Sync + 'static {
     fn icon<'a>(&'a self, catalog: &'a str, package: &'a str) -> BoxFuture<'a, Option<Icon>>;
 }
 
-/// What every page is made from.
+/// The data of all pages.
 pub(crate) struct Site {
-    pub(crate) gate: Gate,
-    pub(crate) documents: Arc<dyn Documents>,
+    gate: Gate,
+    documents: Arc<dyn Documents>,
     /// Whose answers these are, for example `cluster lab (as admin)`.
-    pub(crate) of: String,
+    of: String,
     /// Whether there is no cluster, only catalogs.
-    pub(crate) offline: bool,
-    pub(crate) stylesheet: String,
+    offline: bool,
     slow: Slow,
 }
 
 impl Site {
-    pub(crate) fn new(gate: Gate, documents: Arc<dyn Documents>, of: String) -> Self {
-        Self {
-            gate,
-            documents,
-            of,
-            offline: false,
-            stylesheet: String::new(),
-            slow: Slow::default(),
-        }
+    pub(crate) fn new(
+        gate: Gate,
+        documents: Arc<dyn Documents>,
+        (of, offline): (String, bool),
+    ) -> Self {
+        Self { gate, documents, of, offline, slow: Slow::default() }
     }
 }
 

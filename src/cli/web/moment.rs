@@ -18,9 +18,7 @@ pub(super) fn exact(time: &str) -> String {
 }
 
 fn before(time: &str, now: Timestamp) -> String {
-    let Ok(then) = time.parse::<Timestamp>() else {
-        return time.to_owned();
-    };
+    let Ok(then) = time.parse::<Timestamp>() else { return time.to_owned() };
     let seconds = now.as_second().saturating_sub(then.as_second());
     let (count, unit) = match seconds {
         ..60 => return "just now".to_owned(),

@@ -21,7 +21,7 @@ use crate::output::one_line;
 const AGAIN: &str = "2";
 /// Seconds between two readings of a page that is watched.
 const WATCH: &str = "10";
-/// What an icon may do: nothing, but have styles of its own.
+/// The content security policy of icons: nothing but their own styles.
 const ICON_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 const FAVICON: &str = include_str!("favicon.svg");
 
@@ -56,31 +56,23 @@ async fn installed(State(site): Here, Query(words): Words) -> Response {
         return Redirect::to(&format!("{}/packages", site.gate.base())).into_response();
     }
     let shell = site.shell("installed", &words);
-    let show = |shell, mut view: view::Installed| {
-        view.shell = shell;
-        Some(view)
-    };
-    site.page(shell, Ask::Installed, show).await
+    site.page(shell, Ask::Installed, |view: &mut view::Installed, shell| view.shell = shell).await
 }
 
 async fn extension(State(site): Here, Path(name): Path<String>, Query(words): Words) -> Response {
     let shell = site.shell("installed", &words);
-    let show = |shell, mut view: view::ExtensionPage| {
-        view.shell = shell;
-        Some(view)
-    };
-    site.page(shell, Ask::Extension(name), show).await
+    let fill = |view: &mut view::ExtensionPage, shell| view.shell = shell;
+    site.page(shell, Ask::Extension(name), fill).await
 }
 
 /// Shows one of the views of an extension.
 fn part(part: Part) -> MethodRouter<Arc<Site>> {
     let answer = async move |State(site): Here, Path(name): Path<String>, Query(words): Words| {
         let shell = site.shell("installed", &words);
-        let show = |shell, mut view: view::PartPage| {
+        let fill = |view: &mut view::PartPage, shell| {
             (view.shell, view.part) = (shell, part.into());
-            Some(view)
         };
-        site.page(shell, Ask::Part(part, name), show).await
+        site.page(shell, Ask::Part(part, name), fill).await
     };
     get(answer)
 }
@@ -89,13 +81,8 @@ async fn packages(State(site): Here, Query(words): Words) -> Response {
     let wanted = view::Wanted::of(&words);
     let terms = wanted.q.split_whitespace().map(str::to_owned).collect();
     let installable = wanted.installable;
-    let show = |shell, mut view: view::Packages| {
-        (view.shell, view.wanted) = (shell, wanted);
-        Some(view)
-    };
-    let shell = site.shell("packages", &words);
-    let ask = Ask::Packages { terms, installable };
-    site.page(shell, ask, show).await
+    let fill = |view: &mut view::Packages, shell| (view.shell, view.wanted) = (shell, wanted);
+    site.page(site.shell("packages", &words), Ask::Packages { terms, installable }, fill).await
 }
 
 async fn package(
@@ -104,12 +91,9 @@ async fn package(
     Query(words): Words,
 ) -> Response {
     let shell = site.shell("packages", &words);
-    let show = |shell, mut view: view::PackagePage| {
-        view.shell = shell;
-        Some(view)
-    };
+    let fill = |view: &mut view::PackagePage, shell| view.shell = shell;
     let channel = words.get("channel").filter(|name| !name.is_empty()).cloned();
-    site.page(shell, Ask::Package { catalog, package, channel }, show).await
+    site.page(shell, Ask::Package { catalog, package, channel }, fill).await
 }
 
 async fn bundle(
@@ -121,7 +105,7 @@ async fn bundle(
         view.shell = shell;
         view.bundle(&bundle)
     };
-    site.page(shell, Ask::Package { catalog, package, channel: None }, show).await
+    site.page_within(shell, Ask::Package { catalog, package, channel: None }, show).await
 }
 
 async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)>) -> Response {
@@ -136,21 +120,14 @@ async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)
 
 async fn catalogs(State(site): Here) -> Response {
     let shell = site.shell("catalogs", &BTreeMap::new());
-    let show = |shell, mut view: view::Catalogs| {
-        view.shell = shell;
-        Some(view)
-    };
-    site.page(shell, Ask::Catalogs, show).await
+    site.page(shell, Ask::Catalogs, |view: &mut view::Catalogs, shell| view.shell = shell).await
 }
 
 async fn findings(State(site): Here, Path(name): Path<String>) -> Response {
     let shell = site.shell("catalogs", &BTreeMap::new());
     let shown = name.clone();
-    let show = |shell, mut view: view::Findings| {
-        (view.shell, view.name) = (shell, shown);
-        Some(view)
-    };
-    site.page(shell, Ask::Findings(name), show).await
+    let fill = |view: &mut view::Findings, shell| (view.shell, view.name) = (shell, shown);
+    site.page(shell, Ask::Findings(name), fill).await
 }
 
 async fn nowhere(State(site): Here) -> Response {
@@ -158,9 +135,9 @@ async fn nowhere(State(site): Here) -> Response {
     failed(StatusCode::NOT_FOUND, shell, "There is no page at this address.")
 }
 
-async fn stylesheet(State(site): Here) -> Response {
+async fn stylesheet() -> Response {
     let css = [(header::CONTENT_TYPE, "text/css; charset=utf-8")];
-    (css, site.stylesheet.clone()).into_response()
+    (css, crate::graph::stylesheet()).into_response()
 }
 
 fn picture(svg: &'static str) -> Response {
@@ -180,8 +157,22 @@ impl Site {
         }
     }
 
-    /// Asks for a document and shows it; `show` says that what was asked for is not in it by nothing.
-    async fn page<V: DeserializeOwned, T: Template>(
+    /// Asks for a document and shows it; `fill` adds what is not in it.
+    async fn page<V: DeserializeOwned + Template>(
+        &self,
+        shell: Shell,
+        ask: Ask,
+        fill: impl FnOnce(&mut V, Shell),
+    ) -> Response {
+        let show = |shell, mut view| {
+            fill(&mut view, shell);
+            Some(view)
+        };
+        self.page_within(shell, ask, show).await
+    }
+
+    /// Asks for a document and shows what `show` takes from it; nothing if that is not in it.
+    async fn page_within<V: DeserializeOwned, T: Template>(
         &self,
         shell: Shell,
         ask: Ask,
@@ -189,8 +180,7 @@ impl Site {
     ) -> Response {
         let Some(answer) = self.slow.ask(&self.documents, &ask).await else {
             let what = ask.to_string();
-            let page = html(StatusCode::OK, &view::Wait { shell, what });
-            return refreshing(page, AGAIN);
+            return refreshing(html(StatusCode::OK, &view::Wait { shell, what }), AGAIN);
         };
         let watch = shell.watch;
         let read = match &*answer {
@@ -232,12 +222,11 @@ fn html(status: StatusCode, page: &impl Template) -> Response {
 }
 
 fn refreshing(mut response: Response, seconds: &'static str) -> Response {
-    let every = HeaderValue::from_static(seconds);
-    response.headers_mut().insert(header::REFRESH, every);
+    response.headers_mut().insert(header::REFRESH, HeaderValue::from_static(seconds));
     response
 }
 
-/// What is asked for, in words.
+/// The description of a request.
 impl std::fmt::Display for Ask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 /// Connections at the same time: a browser opens six.
 const CONNECTIONS: usize = 64;
-/// How long a client may take for the head of a request.
+/// The time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
 
 /// Serves pages for ever.

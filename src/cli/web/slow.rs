@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::{Ask, Documents};
 
-/// How long a request waits before it says what it waits for.
+/// The time until a request is answered with a progress page.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How long an answer waits for the page that asked for it, which comes again every two seconds.
+/// The time that an answer is kept for its page, which is requested again every two seconds.
 const KEPT: Duration = Duration::from_secs(30);
 /// Answers that are kept, under way or not asked for again.
 const MOST: usize = 64;
@@ -52,8 +52,7 @@ impl Slow {
             tasks.entry(ask.clone()).or_insert_with(begin).1.clone()
         };
         let answer = tokio::time::timeout(PATIENCE, shared).await.ok()?;
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.remove(ask);
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).remove(ask);
         Some(answer)
     }
 }
@@ -115,12 +114,10 @@ mod tests {
             let documents: Arc<dyn Documents> = Arc::new(Counted::default());
             let slow = Slow { kept, ..Slow::default() };
             // Looked at once: this begins it and waits for nothing.
-            let first = slow.ask(&documents, &Ask::Catalogs).now_or_never();
-            assert!(first.is_none());
+            assert!(slow.ask(&documents, &Ask::Catalogs).now_or_never().is_none());
             finished(&slow).await;
             let answer = slow.ask(&documents, &Ask::Catalogs).await.unwrap();
-            let answer = answer.as_ref().as_ref().unwrap();
-            assert_eq!(answer, &Value::from(want), "kept for {kept:?}");
+            assert_eq!(answer.as_ref().as_ref().unwrap(), &Value::from(want), "kept for {kept:?}");
         }
     }
 

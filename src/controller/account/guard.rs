@@ -26,21 +26,18 @@ use olm_api::conditions::Reason;
 use olm_core::error::{Classify, Disposition};
 use olm_core::guard::{AccountPolicy, Policy, Reserved, ReservedAccount, in_force, waits};
 use olm_core::revision::Account;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OnceCell, watch};
 
 use crate::cluster::{self, ApiError, Sentence};
 use crate::telemetry::Metrics;
 
-/// How often the policies are looked at although nothing changed.
+/// The interval of checks of the policies without a change.
 const RESYNC: Duration = Duration::from_mins(10);
 /// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(10);
-/// How long others are waited for when something changed.
+/// The time in which changes are collected before a check.
 const TOGETHER: Duration = Duration::from_millis(200);
-/// How often something that waits for a policy looks again.
+/// The interval of checks while waiting for a policy.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Why an account is not acted as.
@@ -70,41 +67,17 @@ impl Classify for GuardError {
     }
 }
 
-/// Which policy.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PolicyLabels {
-    policy: &'static str,
-}
-
 /// Whether each policy is in force; `None` until somebody looked.
 type Enforced = Option<BTreeMap<Policy, bool>>;
 
-/// Says whether an account may be acted as.
+/// Decides whether an account may be impersonated.
 pub struct Guard {
     client: Client,
     reserved: Reserved,
     decided: AccountPolicy,
     own: OnceCell<Option<Account>>,
     enforced: watch::Sender<Enforced>,
-    gauge: Family<PolicyLabels, Gauge>,
-}
-
-impl fmt::Debug for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard")
-            .field("reserved", &self.reserved)
-            .field("decided", &self.decided)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Registers what the guard shows.
-pub fn register_metrics(metrics: &Metrics) -> Family<PolicyLabels, Gauge> {
-    metrics.register(
-        "olm_account_policy_enforced",
-        "Whether an admission policy on who may name an account is in force",
-        Family::default(),
-    )
+    metrics: Metrics,
 }
 
 impl Guard {
@@ -113,24 +86,22 @@ impl Guard {
         client: Client,
         reserved: Reserved,
         decided: AccountPolicy,
-        metrics: &Metrics,
+        metrics: Metrics,
     ) -> Self {
-        let gauge = register_metrics(metrics);
         Self {
             client,
             reserved,
             decided,
             own: OnceCell::new(),
             enforced: watch::Sender::new(None),
-            gauge,
+            metrics,
         }
     }
 
     /// Returns the controller's own account, if it has one.
     pub async fn own(&self) -> Result<Option<&Account>, GuardError> {
         let own = self.own.get_or_try_init(|| super::own(&self.client)).await;
-        let own = own.map_err(|error| GuardError::Own(ApiError(error)))?;
-        Ok(own.as_ref())
+        Ok(own.map_err(|error| GuardError::Own(ApiError(error)))?.as_ref())
     }
 
     /// Fails when nothing may be installed with `account`, whoever named it.
@@ -146,8 +117,7 @@ impl Guard {
         }
         let mut enforced = self.enforced.subscribe();
         // The sender lives as long as we do, so that somebody will have looked.
-        let known = enforced.wait_for(Option::is_some).await;
-        let known = known.ok().and_then(|known| known.clone());
+        let known = enforced.wait_for(Option::is_some).await.ok().and_then(|known| known.clone());
         let in_force = known.is_some_and(|known| known.get(&policy) == Some(&true));
         if waits(self.decided, in_force, was_admitted) {
             return Err(GuardError::NotInForce(policy));
@@ -155,15 +125,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Keeps what is known about the policies current, until `shutdown` resolves.
-    pub async fn run(&self, shutdown: impl Future<Output = ()>) {
-        tokio::select! {
-            () = self.watch() => {}
-            () = shutdown => {}
-        }
-    }
-
-    async fn watch(&self) {
+    /// Keeps what is known about the policies current. Never returns.
+    pub async fn run(&self) {
         if self.decided == AccountPolicy::Off {
             return std::future::pending().await;
         }
@@ -236,7 +199,7 @@ impl Guard {
                 ),
                 (Some(false), false) | (None | Some(true), true) => {}
             }
-            self.gauge.get_or_create(&PolicyLabels { policy: name }).set((*enforced).into());
+            self.metrics.policy_enforced(name, *enforced);
         }
         self.enforced.send_replace(Some(found));
     }

@@ -23,7 +23,7 @@ use olm_core::revision::Account;
 
 use crate::cluster::{ApiError, MAX_RIGHTS_DELAY};
 
-pub use guard::{Guard, GuardError, register_metrics};
+pub use guard::{Guard, GuardError};
 pub use review::{Known, Reviews, held};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
@@ -89,8 +89,7 @@ impl Accounts {
         let client = impersonating(&self.controller, account)?;
         if clients.len() >= MAX_CLIENTS {
             let unused = clients.iter().min_by_key(|(_, kept)| kept.used);
-            let unused = unused.map(|(account, _)| account.clone());
-            unused.and_then(|account| clients.remove(&account));
+            unused.map(|(account, _)| account.clone()).and_then(|account| clients.remove(&account));
         }
         let kept = Kept { client: client.clone(), used };
         clients.insert(account.clone(), kept);
@@ -108,13 +107,18 @@ impl Accounts {
     }
 }
 
-/// Asks the API server whom it takes us for; nothing if that is not a service account.
-pub async fn own(client: &Client) -> Result<Option<Account>, kube::Error> {
+/// Asks the API server whom it takes us for; empty if it does not say.
+pub async fn user(client: &Client) -> Result<String, kube::Error> {
     let review = Api::<SelfSubjectReview>::all(client.clone())
         .create(&PostParams::default(), &SelfSubjectReview::default())
         .await?;
     let user = review.status.and_then(|status| status.user_info);
-    let name = user.and_then(|user| user.username).unwrap_or_default();
+    Ok(user.and_then(|user| user.username).unwrap_or_default())
+}
+
+/// Returns the account that we are; nothing if that is not a service account.
+pub async fn own(client: &Client) -> Result<Option<Account>, kube::Error> {
+    let name = user(client).await?;
     tracing::debug!(user = name, "known to the API server as");
     Ok(Account::of_user(&name))
 }

@@ -1,5 +1,5 @@
-//! What was applied last, so that a reconcile of a settled revision writes nothing, and reads
-//! nothing that a watch knows to be unchanged.
+//! A cache of the applied objects, so that a reconcile of a settled revision writes nothing, and
+//! does not read objects that a watch reports as unchanged.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub struct AppliedCache {
 struct Entry {
     live: String,
     content: [u8; 32],
-    /// How it was when it was last probed.
+    /// The result of the last probe.
     probed: Option<Probed>,
 }
 
@@ -41,10 +41,12 @@ struct Probed {
 /// Why an object is not ready.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Unready {
-    /// What it lacks.
+    /// The failure.
     pub why: String,
     /// Why it cannot progress, if it says so.
     pub stalled: Option<String>,
+    /// Which pods are missing that nothing waits for.
+    pub missing: Option<String>,
 }
 
 /// The objects of a revision, all of them applied and ready, each as it was then.
@@ -82,11 +84,10 @@ impl AppliedCache {
     /// Takes over what an earlier process knew of a revision, if this one knows nothing of it yet.
     pub fn restore(&self, revision: &str, record: Record) {
         let mut entries = self.entries.lock();
-        let known = entries.entry(revision.to_owned());
-        known.or_insert_with(|| record.0.into_iter().collect());
+        entries.entry(revision.to_owned()).or_insert_with(|| record.0.into_iter().collect());
     }
 
-    /// Says whether `live` is as it was left after `content` was applied.
+    /// Returns whether `live` is unchanged since `content` was applied.
     pub fn is_current(&self, revision: &str, content: &Object, live: &Object) -> bool {
         let entries = self.entries.lock();
         let known = entries.get(revision).and_then(|known| known.get(&content.identity()));
@@ -126,7 +127,7 @@ impl AppliedCache {
         }
     }
 
-    /// Says whether the object of `content` was applied.
+    /// Returns whether the object of `content` was applied.
     pub fn knows(&self, revision: &str, content: &Object) -> bool {
         let entries = self.entries.lock();
         let known = entries.get(revision);
@@ -138,8 +139,7 @@ impl AppliedCache {
         let entry =
             Entry { live: fingerprint(content, live), content: digest(content), probed: None };
         let mut entries = self.entries.lock();
-        let known = entries.entry(revision.to_owned()).or_default();
-        known.insert(content.identity(), entry);
+        entries.entry(revision.to_owned()).or_default().insert(content.identity(), entry);
     }
 
     /// Forgets everything about a revision, given by the UID of its ClusterObjectSet.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn unready(why: &str) -> Unready {
-        Unready { why: why.to_owned(), stalled: None }
+        Unready { why: why.to_owned(), stalled: None, missing: None }
     }
 
     // ours: only what is ready as a whole is written down, and comes back as it was

@@ -13,9 +13,14 @@ use kube::api::{
 use kube::core::Resource;
 use olm_api::keys::manager;
 use olm_core::object::Object;
+use olm_core::revision::without_refused;
 use serde_json::{Value, json};
 
 use crate::cluster::{Kind, code};
+
+/// The most attempts to apply an object without refused fields: an answer names one unknown field
+/// per map.
+const MAX_ROUNDS: usize = 8;
 
 /// Requests for objects of one kind in one namespace, as one account.
 #[derive(Clone)]
@@ -59,47 +64,49 @@ impl Endpoint {
         object: &Object,
         dry_run: bool,
     ) -> Result<Object, kube::Error> {
-        let params = PostParams { dry_run, field_manager: Some(field_manager(dry_run).to_owned()) };
+        let field_manager = if dry_run { manager::DRY_RUN } else { manager::OBJECTS };
+        let params = PostParams { dry_run, field_manager: Some(field_manager.to_owned()) };
         let body = serde_json::to_vec(&self.sent(object).0).map_err(kube::Error::SerdeError)?;
         self.send(self.request.create(&params, body)).await
     }
 
     /// Server-side apply.
     pub(super) async fn apply(&self, object: &Object, force: bool) -> Result<Object, kube::Error> {
-        let mut params = PatchParams::apply(manager::OBJECTS);
-        params.force = force;
-        let patch = Patch::Apply(&self.sent(object).0);
-        let request = self.request.patch(object.name(), &params, &patch);
-        self.send(request).await
+        let params = PatchParams { force, ..PatchParams::apply(manager::OBJECTS) };
+        self.patch(object, &params).await
     }
 
     /// Asks whether a forced apply would be accepted.
     pub(super) async fn try_apply(&self, object: &Object) -> Result<Object, kube::Error> {
-        let params = PatchParams::apply(manager::DRY_RUN).force().dry_run();
-        let patch = Patch::Apply(&self.sent(object).0);
-        let request = self.request.patch(object.name(), &params, &patch);
-        self.send(request).await
+        self.patch(object, &PatchParams::apply(manager::DRY_RUN).force().dry_run()).await
     }
 
-    /// Replaces parts of the metadata, provided nobody wrote since `live` was read.
-    pub(super) async fn replace_metadata(
-        &self,
-        live: &Object,
-        parts: &[(&str, Value)],
-    ) -> Result<Object, kube::Error> {
-        let parts: Vec<_> =
-            parts.iter().map(|(key, value)| (format!("/metadata/{key}"), value.clone())).collect();
-        self.replace(live, &parts).await
+    async fn patch(&self, object: &Object, params: &PatchParams) -> Result<Object, kube::Error> {
+        let mut sent = self.sent(object);
+        let mut rounds = 0..MAX_ROUNDS;
+        loop {
+            let request = self.request.patch(object.name(), params, &Patch::Apply(&sent.0));
+            let answer = self.send(request).await;
+            let Err(kube::Error::Api(refusal)) = &answer else { return answer };
+            // A create ignores what an apply refuses: the object may be there already.
+            let Some(accepted) =
+                rounds.next().and_then(|_| without_refused(&sent, &refusal.message))
+            else {
+                return answer;
+            };
+            tracing::debug!(object = object.identity().text(), refusal = %refusal.message, "left out");
+            sent = Cow::Owned(accepted);
+        }
     }
 
     /// Replaces parts by their paths, provided nobody wrote since `live` was read.
     pub(super) async fn replace(
         &self,
         live: &Object,
-        parts: &[(String, Value)],
+        parts: &[(&str, Value)],
     ) -> Result<Object, kube::Error> {
         let version = live.pointer("/metadata/resourceVersion").cloned();
-        let guard = ("/metadata/resourceVersion".to_owned(), version.unwrap_or_default());
+        let guard = ("/metadata/resourceVersion", version.unwrap_or_default());
         let operations: Vec<Value> = parts
             .iter()
             .chain([&guard])
@@ -108,10 +115,7 @@ impl Endpoint {
             .collect();
         let patch = serde_json::from_value(Value::Array(operations));
         let patch = Patch::<()>::Json(patch.map_err(kube::Error::SerdeError)?);
-        let params = PatchParams {
-            field_manager: Some(manager::OBJECTS.to_owned()),
-            ..PatchParams::default()
-        };
+        let params = PatchParams::apply(manager::OBJECTS);
         self.send(self.request.patch(live.name(), &params, &patch)).await
     }
 
@@ -128,13 +132,8 @@ impl Endpoint {
         self.client.request::<Value>(request).await.map(|_| ())
     }
 
-    /// Lists at most `limit` objects.
-    pub(super) async fn list(&self, limit: u32) -> Result<Vec<Object>, kube::Error> {
-        self.list_with(&ListParams::default().limit(limit)).await
-    }
-
     /// Lists objects. Kind and version stand in the list only, not in each object.
-    pub(super) async fn list_with(&self, params: &ListParams) -> Result<Vec<Object>, kube::Error> {
+    pub(super) async fn list(&self, params: &ListParams) -> Result<Vec<Object>, kube::Error> {
         Ok(self.page(params).await?.0)
     }
 
@@ -163,10 +162,6 @@ impl Endpoint {
     }
 }
 
-fn field_manager(dry_run: bool) -> &'static str {
-    if dry_run { manager::DRY_RUN } else { manager::OBJECTS }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -178,7 +173,8 @@ mod tests {
 
     use super::*;
 
-    /// A client whose requests are kept and answered with an object.
+    /// A client whose requests are kept and answered with an object, as long as they have no field
+    /// `odd`.
     fn recording() -> (Client, Arc<Mutex<Vec<Value>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&seen);
@@ -186,11 +182,47 @@ mod tests {
             let kept = Arc::clone(&kept);
             async move {
                 let bytes = request.into_body().collect_bytes().await?;
-                kept.lock().unwrap().push(serde_json::from_slice(&bytes).unwrap());
-                Ok::<_, kube::Error>(Response::new(Body::from(b"{}".to_vec())))
+                let sent: Value = serde_json::from_slice(&bytes).unwrap();
+                let (code, answer) = match sent.get("odd") {
+                    None => (200, json!({})),
+                    Some(_) => (
+                        500,
+                        json!({"kind": "Status", "status": "Failure", "code": 500,
+                        "message": "failed to create typed patch object (n/o; g/v1, Kind=K): \
+                            .odd: field not declared in schema"}),
+                    ),
+                };
+                kept.lock().unwrap().push(sent);
+                let answer = Body::from(answer.to_string().into_bytes());
+                let answer = Response::builder().status(code).body(answer).unwrap();
+                Ok::<_, kube::Error>(answer)
             }
         });
         (Client::new(service, "default"), seen)
+    }
+
+    fn kind(namespaced: bool) -> Kind {
+        let resource = ApiResource {
+            group: "g".to_owned(),
+            version: "v1".to_owned(),
+            api_version: "g/v1".to_owned(),
+            kind: "K".to_owned(),
+            plural: "ks".to_owned(),
+        };
+        Kind { resource, namespaced }
+    }
+
+    // applying.md 3.6
+    #[tokio::test]
+    async fn what_a_create_ignores_does_not_fail_an_apply() {
+        let (client, seen) = recording();
+        let object =
+            json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "n"}, "odd": 1});
+        let object = Object::from_value(object).unwrap();
+        Endpoint::new(client, &kind(false), "").apply(&object, true).await.unwrap();
+        let seen = seen.lock().unwrap();
+        let odd: Vec<_> = seen.iter().map(|sent| sent.get("odd").is_some()).collect();
+        assert_eq!(odd, [true, false]);
     }
 
     // rendering.md R10, 1.5: upstream sends the namespace, which the API server ignores
@@ -203,20 +235,10 @@ mod tests {
         #[case] want: Option<&str>,
     ) {
         let (client, seen) = recording();
-        let kind = Kind {
-            resource: ApiResource {
-                group: "g".to_owned(),
-                version: "v1".to_owned(),
-                api_version: "g/v1".to_owned(),
-                kind: "K".to_owned(),
-                plural: "ks".to_owned(),
-            },
-            namespaced,
-        };
         let object = json!({"apiVersion": "g/v1", "kind": "K",
             "metadata": {"name": "n", "namespace": "ops"}});
         let object = Object::from_value(object).unwrap();
-        let endpoint = Endpoint::new(client, &kind, "ops");
+        let endpoint = Endpoint::new(client, &kind(namespaced), "ops");
         endpoint.create(&object, false).await.unwrap();
         endpoint.apply(&object, true).await.unwrap();
         endpoint.try_apply(&object).await.unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong while objects are applied.
+//! Errors of applying objects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const FLAT_DELAY: Duration = Duration::from_secs(10);
 /// Objects that are named of those that failed with the same text.
 const NAMED: usize = 3;
 
-/// What can go wrong while objects are applied.
+/// Errors of applying objects.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// Content that no revision may have; the complaints.
@@ -25,7 +25,7 @@ pub enum ApplyError {
     InvalidPhase {
         /// Index of the phase.
         phase: usize,
-        /// What the API server says, per object.
+        /// The messages of the API server, per object.
         text: String,
     },
     /// Objects of a phase belong to somebody else; the whole text.
@@ -39,26 +39,22 @@ pub enum ApplyError {
         kind: String,
         group: String,
     },
+    /// The revision that would own the objects does not exist any more; its name.
+    #[error("ClusterObjectSet {0} no longer exists: nothing is applied for it")]
+    Gone(String),
     /// The API server refused or could not be asked; its messages, each once.
     #[error("{text}")]
     Api {
-        /// What the API server said.
+        /// The message of the API server.
         text: String,
         /// The shortest of the causes' delays.
         disposition: Disposition,
-        /// What of the cluster said no.
-        refused: Refused,
+        /// Whether authorization refused any request: the account lacks a right, or does not exist.
+        forbidden: bool,
+        /// Whether admission refused any request, by a webhook or a policy. That concerns the
+        /// request, not the account: it may succeed later, and more rights do not help.
+        denied: bool,
     },
-}
-
-/// What of the cluster refused requests. A refusal of admission is one of these requests, not of the
-/// account: it may pass by itself, and more rights do not help.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Refused {
-    /// Authorization: the account lacks a right, or is not known.
-    rights: bool,
-    /// Admission: a webhook or a policy.
-    admission: bool,
 }
 
 impl ApplyError {
@@ -69,8 +65,7 @@ impl ApplyError {
         for (object, err) in &failed {
             let text = message(err);
             let named = is_named(object, err, &text);
-            let objects = texts.entry(text).or_default();
-            objects.extend((!named).then(|| object.text()));
+            texts.entry(text).or_default().extend((!named).then(|| object.text()));
         }
         let texts = texts.into_iter().map(|(text, objects)| match objects.len() {
             0 => text,
@@ -85,13 +80,20 @@ impl ApplyError {
             }
         });
         let texts: Vec<String> = texts.collect();
-        let errors = failed.into_iter().map(|(_, err)| err);
-        Self::joined(&texts, &errors.collect::<Vec<_>>())
+        Self::joined(&texts, &failed.into_iter().map(|(_, err)| err).collect::<Vec<_>>())
+    }
+
+    /// Returns the answers of requests; fails with [`Self::of`] if one of them failed.
+    pub(super) fn unless_failed<T>(
+        doing: &str,
+        answers: Vec<Result<T, (Identity, kube::Error)>>,
+    ) -> Result<Vec<T>, Self> {
+        let (values, failed) = split(answers);
+        if failed.is_empty() { Ok(values) } else { Err(Self::of(doing, failed)) }
     }
 
     fn joined(texts: &[String], errors: &[kube::Error]) -> Self {
-        let dispositions = errors.iter().map(disposition);
-        let disposition = dispositions.min_by_key(|it| match it {
+        let disposition = errors.iter().map(disposition).min_by_key(|it| match it {
             Disposition::Wait(delay) => (0, *delay),
             Disposition::RetryWithin(limit) => (1, *limit),
             Disposition::Retry => (2, Duration::ZERO),
@@ -99,21 +101,22 @@ impl ApplyError {
         });
         let disposition = disposition.unwrap_or(Disposition::Retry);
         let lacks_right = |err: &kube::Error| matches!(code(err), 401 | 403) && !is_denied(err);
-        let refused = Refused {
-            rights: errors.iter().any(lacks_right),
-            admission: errors.iter().any(is_denied),
-        };
-        Self::Api { text: texts.join("\n"), disposition, refused }
+        Self::Api {
+            text: texts.join("\n"),
+            disposition,
+            forbidden: errors.iter().any(lacks_right),
+            denied: errors.iter().any(is_denied),
+        }
     }
 
-    /// Says whether it was a lack of rights, or of the account itself; more rights may help.
+    /// Returns whether the account lacks rights or does not exist, so that more rights may help.
     pub fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Api { refused: Refused { rights: true, .. }, .. })
+        matches!(self, Self::Api { forbidden: true, .. })
     }
 
-    /// Says whether admission refused any of it.
+    /// Returns whether admission refused any request.
     pub fn is_denied(&self) -> bool {
-        matches!(self, Self::Api { refused: Refused { admission: true, .. }, .. })
+        matches!(self, Self::Api { denied: true, .. })
     }
 }
 
@@ -123,7 +126,8 @@ impl Classify for ApplyError {
             Self::InvalidRevision(_)
             | Self::InvalidPhase { .. }
             | Self::Collisions(_)
-            | Self::Unserved { .. } => Disposition::Wait(FLAT_DELAY),
+            | Self::Unserved { .. }
+            | Self::Gone(_) => Disposition::Wait(FLAT_DELAY),
             Self::Api { disposition, .. } => *disposition,
         }
     }
@@ -135,8 +139,20 @@ impl From<kube::Error> for ApplyError {
     }
 }
 
-/// Says whether a failure names its object, or its namespace which is absent. Without an answer, and
-/// where the account is not known, it is not about one object.
+/// Separates what succeeded from what failed.
+pub(super) fn split<T, E>(results: Vec<Result<T, E>>) -> (Vec<T>, Vec<E>) {
+    let (mut values, mut errors) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
+            Err(err) => errors.push(err),
+        }
+    }
+    (values, errors)
+}
+
+/// Returns whether a failure names its object, or its missing namespace. Without an answer, or if
+/// the account does not exist, it does not concern a single object.
 fn is_named(object: &Identity, err: &kube::Error, text: &str) -> bool {
     let names = |name: &str| !name.is_empty() && text.contains(&format!("\"{name}\""));
     match code(err) {
@@ -147,9 +163,7 @@ fn is_named(object: &Identity, err: &kube::Error, text: &str) -> bool {
 }
 
 fn disposition(err: &kube::Error) -> Disposition {
-    let kube::Error::Api(status) = err else {
-        return Disposition::Retry;
-    };
+    let kube::Error::Api(status) = err else { return Disposition::Retry };
     match status.code {
         401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
         // On a write this is the namespace, which may appear at any time.

@@ -16,4 +16,4 @@ pub use error::ApplyError;
 pub(crate) use phase::check_content;
 pub use phase::{Applier, PhaseReport};
 pub use remove::{Crds, Removed, Remover};
-pub use revision::Revision;
+pub use revision::{Existence, Revision};

@@ -15,44 +15,47 @@ use super::endpoint::Endpoint;
 use super::revision::Revision;
 use crate::cluster::code;
 
-/// How often a write that met a concurrent one is decided anew within one reconcile.
+/// The most attempts of a write within one reconcile when it conflicts with others.
 const MAX_ATTEMPTS: usize = 3;
 /// Managers whose fields a takeover makes ours: those a Helm installation left behind.
 const EARLIER_MANAGERS: [&str; 4] = [manager::OPERATOR_CONTROLLER, "helm", "olm", "catalog"];
 
 /// An object beside what is on the cluster.
 pub(super) struct Observed<'a> {
+    pub(super) revision: &'a Revision,
+    pub(super) applied: &'a AppliedCache,
     /// Where it stands in its phase.
     pub(super) position: usize,
     pub(super) wanted: &'a ResolvedObject,
     pub(super) endpoint: Endpoint,
     pub(super) live: Option<Object>,
-    /// Whether nobody looked for it.
+    /// Whether it was not read.
     pub(super) presumed: bool,
     pub(super) decision: Decision,
-    /// Whether it is deleted and made anew, because it cannot be changed.
+    /// Whether it is deleted and created again, because it cannot be changed.
     pub(super) replaces: bool,
 }
 
 impl Observed<'_> {
-    /// Says whether the object is there and on its way out; nothing is written to it then.
+    /// Returns whether the object is being deleted; nothing is written to it then.
     pub(super) fn is_terminating(&self) -> bool {
         let live = self.live.as_ref();
         live.is_some_and(|live| live.pointer("/metadata/deletionTimestamp").is_some())
     }
 
     /// Says whether the object has to be written.
-    pub(super) fn needs_write(&self, revision: &Revision, applied: &AppliedCache) -> bool {
+    pub(super) fn needs_write(&self) -> bool {
         match (&self.decision, &self.live) {
             (Decision::Create | Decision::Adopt, _) => !self.is_terminating(),
             (Decision::Update, Some(live)) => {
                 let content = &self.wanted.object;
-                !self.is_terminating() && !applied.is_current(&revision.owner.uid, content, live)
+                !self.is_terminating()
+                    && !self.applied.is_current(&self.revision.owner.uid, content, live)
             }
             // The newer revision may have made the object anew, after somebody deleted it. If that
             // revision is deleted, the object goes back to this one, and must not go with it.
             (Decision::Superseded, Some(live)) => {
-                !self.is_terminating() && !has_owner(live, &revision.owner.uid)
+                !self.is_terminating() && !has_owner(live, &self.revision.owner.uid)
             }
             (Decision::Update | Decision::Superseded, None) | (Decision::Collide(_), _) => false,
         }
@@ -60,44 +63,34 @@ impl Observed<'_> {
 
     /// Asks the API server whether it would take the object. When that would change nothing, the
     /// object counts as applied, so that a controller that has just started writes nothing.
-    pub(super) async fn dry_run(
-        &mut self,
-        revision: &Revision,
-        applied: &AppliedCache,
-    ) -> Result<(), kube::Error> {
-        let answer = self.try_write(revision, applied).await;
+    pub(super) async fn dry_run(&mut self) -> Result<(), kube::Error> {
+        let answer = self.try_write().await;
         let refused = match answer {
             Err(err) if self.presumed || code(&err) == 409 => err,
-            answer => return self.judge(revision, answer).await,
+            answer => return self.judge(answer).await,
         };
         // Somebody wrote meanwhile; or it is there already, or its create is refused for another
         // reason: then that is the verdict.
-        self.refetch(revision).await?;
+        self.refetch().await?;
         if self.live.is_none() {
             return verdict(Err(refused));
         }
-        if !self.needs_write(revision, applied) {
+        if !self.needs_write() {
             return Ok(());
         }
-        let answer = self.try_write(revision, applied).await;
-        self.judge(revision, answer).await
+        let answer = self.try_write().await;
+        self.judge(answer).await
     }
 
     /// Returns what a dry run says of the object. One of this extension that would be taken if it were
     /// made anew, and holds no state, is replaced.
-    async fn judge(
-        &mut self,
-        revision: &Revision,
-        answer: Result<(), kube::Error>,
-    ) -> Result<(), kube::Error> {
-        let Err(refused) = verdict(answer) else {
-            return Ok(());
-        };
-        let ours = self.live.as_ref().is_some_and(|live| revision.controls(live));
+    async fn judge(&mut self, answer: Result<(), kube::Error>) -> Result<(), kube::Error> {
+        let Err(refused) = verdict(answer) else { return Ok(()) };
+        let ours = self.live.as_ref().is_some_and(|live| self.revision.controls(live));
         if !ours || !self.fixed(&refused).is_some_and(|fixed| fixed.is_replaced()) {
             return Err(refused);
         }
-        let desired = desired_object(&self.wanted.object, &revision.owner, None);
+        let desired = desired_object(&self.wanted.object, &self.revision.owner, None);
         match self.endpoint.create(&desired, true).await {
             // Nothing is wrong with it but that it is there.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
@@ -120,63 +113,49 @@ impl Observed<'_> {
         self.fixed(refused).filter(|fixed| !fixed.is_replaced())
     }
 
-    async fn try_write(
-        &self,
-        revision: &Revision,
-        applied: &AppliedCache,
-    ) -> Result<(), kube::Error> {
+    async fn try_write(&self) -> Result<(), kube::Error> {
         if self.decision == Decision::Superseded {
             return Ok(());
         }
         // The resource version stays in: without it the question would be put to whatever is there
         // by now, and two revisions that take an object from a third would both be its controller.
-        let desired = desired_object(&self.wanted.object, &revision.owner, self.live.as_ref());
+        let desired = desired_object(&self.wanted.object, &self.revision.owner, self.live.as_ref());
         let Some(live) = &self.live else {
             return self.endpoint.create(&desired, true).await.map(drop);
         };
         let tried = self.endpoint.try_apply(&desired).await?;
         // A write of ours that was late may have brought it back; only what folds our managed fields
         // takes it off, which a dry run does not do.
-        let archived = &revision.owner.archived;
-        let stale = archived.iter().any(|uid| has_owner(live, uid));
+        let stale = self.revision.owner.archived.iter().any(|uid| has_owner(live, uid));
         if self.decision == Decision::Update && !stale && is_unchanged(live, &tried) {
-            applied.record(&revision.owner.uid, &self.wanted.object, live);
+            self.applied.record(&self.revision.owner.uid, &self.wanted.object, live);
         }
         Ok(())
     }
 
     /// Remembers whether an object is ready as it is, if it was applied so.
-    pub(super) fn record_probed(
-        &self,
-        revision: &Revision,
-        applied: &AppliedCache,
-        failing: Option<Unready>,
-    ) {
-        let (uid, content) = (&revision.owner.uid, &self.wanted.object);
+    pub(super) fn record_probed(&self, failing: Option<Unready>) {
+        let (uid, content) = (&self.revision.owner.uid, &self.wanted.object);
         let ours = match self.decision {
             Decision::Create | Decision::Update | Decision::Adopt => true,
             Decision::Superseded | Decision::Collide(_) => false,
         };
         if let Some(live) = &self.live
             && ours
-            && applied.is_current(uid, content, live)
+            && self.applied.is_current(uid, content, live)
         {
-            applied.record_probed((uid, revision.generation), content, live, failing);
+            self.applied.record_probed((uid, self.revision.generation), content, live, failing);
         }
     }
 
     /// Writes the object and keeps what the API server returned. A write that met a concurrent one
     /// is decided anew on what is there now.
-    pub(super) async fn write(
-        &mut self,
-        revision: &Revision,
-        applied: &AppliedCache,
-    ) -> Result<(), kube::Error> {
+    pub(super) async fn write(&mut self) -> Result<(), kube::Error> {
         let mut attempt = 1;
         loop {
-            match self.write_once(revision).await {
+            match self.write_once().await {
                 Ok(Some(live)) => {
-                    applied.record(&revision.owner.uid, &self.wanted.object, &live);
+                    self.applied.record(&self.revision.owner.uid, &self.wanted.object, &live);
                     self.live = Some(live);
                     return Ok(());
                 }
@@ -184,7 +163,7 @@ impl Observed<'_> {
                 // Nobody has looked for it: it may be there already.
                 Err(err) if (self.presumed || code(&err) == 409) && attempt < MAX_ATTEMPTS => {
                     attempt += 1;
-                    self.refetch(revision).await?;
+                    self.refetch().await?;
                     if self.live.is_none() && code(&err) != 409 {
                         return Err(err);
                     }
@@ -197,35 +176,35 @@ impl Observed<'_> {
         }
     }
 
-    async fn refetch(&mut self, revision: &Revision) -> Result<(), kube::Error> {
+    async fn refetch(&mut self) -> Result<(), kube::Error> {
         let live = self.endpoint.get(self.wanted.object.name()).await?;
         self.replaces &= uid(live.as_ref()) == uid(self.live.as_ref());
         self.live = live;
         self.presumed = false;
-        self.decision = revision.decide(self.live.as_ref(), self.wanted.protection);
+        self.decision = self.revision.decide(self.live.as_ref(), self.wanted.protection);
         Ok(())
     }
 
     /// Returns the object after the write, or `None` when nothing may be written any more.
-    async fn write_once(&self, revision: &Revision) -> Result<Option<Object>, kube::Error> {
+    async fn write_once(&self) -> Result<Option<Object>, kube::Error> {
         let content = &self.wanted.object;
         match (&self.decision, &self.live) {
             (Decision::Create, _) => {
-                let desired = desired_object(content, &revision.owner, None);
+                let desired = desired_object(content, &self.revision.owner, None);
                 self.endpoint.create(&desired, false).await.map(Some)
             }
             (Decision::Update | Decision::Adopt, Some(live)) if self.replaces => {
                 tracing::info!(
                     object = content.identity().text(),
-                    "replacing what cannot be changed"
+                    "replacing an object with immutable fields"
                 );
                 self.endpoint.delete(live).await?;
-                let desired = desired_object(content, &revision.owner, None);
+                let desired = desired_object(content, &self.revision.owner, None);
                 self.endpoint.create(&desired, false).await.map(Some)
             }
             (Decision::Update, Some(live)) => {
                 let live = self.upgrade_managed_fields(live.clone(), &[]).await?;
-                let desired = desired_object(content, &revision.owner, Some(&live));
+                let desired = desired_object(content, &self.revision.owner, Some(&live));
                 match self.endpoint.apply(&desired, false).await {
                     Err(err) if is_field_conflict(&err) => {
                         self.endpoint.apply(&desired, true).await.map(Some)
@@ -235,13 +214,13 @@ impl Observed<'_> {
             }
             (Decision::Adopt, Some(live)) => {
                 let live = self.upgrade_managed_fields(live.clone(), &EARLIER_MANAGERS).await?;
-                let desired = desired_object(content, &revision.owner, Some(&live));
+                let desired = desired_object(content, &self.revision.owner, Some(&live));
                 self.endpoint.apply(&desired, true).await.map(Some)
             }
-            (Decision::Superseded, Some(live)) if !has_owner(live, &revision.owner.uid) => {
-                let references = with_owner(live, &revision.owner);
-                let parts = [("ownerReferences", references)];
-                self.endpoint.replace_metadata(live, &parts).await?;
+            (Decision::Superseded, Some(live)) if !has_owner(live, &self.revision.owner.uid) => {
+                let references = with_owner(live, &self.revision.owner);
+                let parts = [("/metadata/ownerReferences", references)];
+                self.endpoint.replace(live, &parts).await?;
                 Ok(None)
             }
             (Decision::Update | Decision::Adopt, None)
@@ -258,8 +237,8 @@ impl Observed<'_> {
     ) -> Result<Object, kube::Error> {
         match upgrade_managed_fields(&live, manager::OBJECTS, others) {
             Some(fields) => {
-                let parts = [("managedFields", fields)];
-                self.endpoint.replace_metadata(&live, &parts).await
+                let parts = [("/metadata/managedFields", fields)];
+                self.endpoint.replace(&live, &parts).await
             }
             None => Ok(live),
         }
@@ -270,17 +249,15 @@ fn uid(live: Option<&Object>) -> Option<&Value> {
     live?.pointer("/metadata/uid")
 }
 
-/// Says whether an apply was refused because other managers own fields of ours. A concurrent write
-/// has the same status, but no causes.
+/// Returns whether an apply was refused because other managers own fields of ours. A concurrent
+/// write has the same status, but no causes.
 fn is_field_conflict(err: &kube::Error) -> bool {
-    let kube::Error::Api(status) = err else {
-        return false;
-    };
+    let kube::Error::Api(status) = err else { return false };
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.code == 409 && causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
 }
 
-/// Returns what a dry run says.
+/// Returns the result of a dry run.
 fn verdict(answer: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match answer {
         Err(err) if !is_no_verdict(&err) => Err(err),

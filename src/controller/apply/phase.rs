@@ -8,21 +8,21 @@ use olm_cluster::{Content, ResolvedObject, ResolvedPhase};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
     Decision, Fixed, MAX_PODS, Readiness, evaluate, forbidden_metadata, is_applied,
-    is_optional_group, pod_selector, reject_duplicates, stalled,
+    is_optional_group, missing_pods, pod_selector, reject_duplicates, stalled,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line, stalled_line};
 
 use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
-use super::error::ApplyError;
+use super::error::{ApplyError, split};
 use super::object::{Observed, storage_class};
-use super::revision::Revision;
+use super::revision::{Existence, Revision};
 use crate::cluster::{Kinds, Seen, code, join_bounded, message};
 
 /// An object that was refused, the immutable field that it keeps, and the answer.
 type Refused<'a> = (&'a Object, Option<Fixed>, kube::Error);
 
-/// How far a phase is.
+/// The state of a phase.
 #[derive(Debug, Clone, Default)]
 pub struct PhaseReport {
     /// Whether every object is applied and ready.
@@ -33,6 +33,8 @@ pub struct PhaseReport {
     pub unready: Option<usize>,
     /// The same as text, and why.
     pub failing: Option<String>,
+    /// Which pods of that object are missing that nothing waits for.
+    pub missing: Option<String>,
     /// Which object says that it cannot progress, and why.
     pub stalled: Option<String>,
     /// Whether a newer revision controls objects of the phase.
@@ -41,18 +43,22 @@ pub struct PhaseReport {
     pub deferred: Vec<Identity>,
 }
 
-/// Applies phases as one account.
+/// Applies the phases of a revision as one account.
 pub struct Applier {
+    /// Whose phases they are.
+    pub revision: Revision,
     /// Client of the account.
     pub client: Client,
     /// Kinds the cluster serves.
     pub kinds: Arc<Kinds>,
-    /// What was applied before.
+    /// The objects that were applied before.
     pub applied: Arc<AppliedCache>,
     /// Whether objects of optional kinds that are not served are left out instead of failing.
     pub defer_optional: bool,
-    /// What the watches know of the objects.
+    /// The objects as the watches report them.
     pub seen: Seen,
+    /// Whether the revision still exists.
+    pub existence: Existence,
 }
 
 /// An object of a phase as it was found.
@@ -68,9 +74,9 @@ enum Found {
     Read(Endpoint, Option<Object>),
 }
 
-/// What was found of a phase.
+/// The observed objects of a phase.
 struct Observation<'a> {
-    /// What has to be looked into.
+    /// The objects that have to be processed.
     observed: Vec<Observed<'a>>,
     /// Objects that are known not to be ready, by their position, and why.
     failing: Vec<(usize, Unready)>,
@@ -82,39 +88,38 @@ impl Applier {
     /// owner that another revision left out is not asked about before.
     pub async fn apply_phase(
         &self,
-        revision: &Revision,
         index: usize,
         phase: &ResolvedPhase,
     ) -> Result<PhaseReport, ApplyError> {
-        let Observation { mut observed, failing, deferred } =
-            self.observe(revision, index, phase).await?;
+        let Observation { mut observed, failing, deferred } = self.observe(index, phase).await?;
         reject_collisions(index, &observed)?;
-        let mut writing: Vec<_> =
-            observed.iter_mut().filter(|one| one.needs_write(revision, &self.applied)).collect();
+        let mut writing: Vec<_> = observed.iter_mut().filter(|one| one.needs_write()).collect();
         // One object that is to be made is asked about by making it.
         let alone = matches!(&writing[..], [one] if one.decision == Decision::Create);
         if !alone {
-            self.dry_run(revision, index, &mut writing).await?;
+            self.dry_run(index, &mut writing).await?;
         }
         reject_collisions(index, &observed)?;
-        let writing = observed.iter_mut().filter(|one| one.needs_write(revision, &self.applied));
-        let writing: Vec<_> = writing.collect();
+        let writing: Vec<_> = observed.iter_mut().filter(|one| one.needs_write()).collect();
         let wrote = !writing.is_empty();
-        self.write(revision, index, writing).await?;
+        if wrote {
+            self.existence.confirm(&self.revision.owner).await?;
+        }
+        self.write(index, writing).await?;
         reject_collisions(index, &observed)?;
         let mut unready = failing;
-        unready.extend(self.probe(revision, &observed).await);
+        unready.extend(self.probe(&observed).await);
         // Of several, the first in the order of the phase.
         unready.sort();
-        let mut stalled = unready.iter().filter_map(|(_, unready)| unready.stalled.clone());
-        let stalled = stalled.next();
-        let first = unready.into_iter().next();
-        let (unready, failing) = first.map(|(position, unready)| (position, unready.why)).unzip();
+        let stalled = unready.iter().find_map(|(_, unready)| unready.stalled.clone());
+        let (unready, first) = unready.into_iter().next().unzip();
+        let (failing, missing) = first.map(|first| (first.why, first.missing)).unzip();
         Ok(PhaseReport {
             complete: failing.is_none(),
             wrote,
             unready,
             failing,
+            missing: missing.flatten(),
             stalled,
             superseded: observed.iter().any(|one| one.decision == Decision::Superseded),
             deferred,
@@ -123,13 +128,9 @@ impl Applier {
 
     /// Fails if an object of any phase belongs to somebody else, as far as the watches know it: before
     /// the first phase is applied. Where nothing is to be expected, only what they know is read.
-    pub async fn refuse_collisions(
-        &self,
-        revision: &Revision,
-        phases: &[ResolvedPhase],
-    ) -> Result<(), ApplyError> {
-        let uid = &revision.owner.uid;
-        for (index, phase) in phases.iter().enumerate().filter(|_| revision.first) {
+    pub async fn refuse_collisions(&self, phases: &[ResolvedPhase]) -> Result<(), ApplyError> {
+        let uid = &self.revision.owner.uid;
+        for (index, phase) in phases.iter().enumerate().filter(|_| self.revision.first) {
             let mut collisions = Vec::new();
             for ResolvedObject { object, protection } in &phase.objects {
                 let identity = object.identity();
@@ -137,8 +138,9 @@ impl Applier {
                     continue;
                 }
                 // What cannot be read now is judged in its phase.
-                if let Ok(Found::Read(_, live)) = self.find(revision, object).await
-                    && let Decision::Collide(owner) = revision.decide(live.as_ref(), *protection)
+                if let Ok(Found::Read(_, live)) = self.find(object).await
+                    && let Decision::Collide(owner) =
+                        self.revision.decide(live.as_ref(), *protection)
                 {
                     collisions.push(Collision { object: identity, owner });
                 }
@@ -149,21 +151,16 @@ impl Applier {
     }
 
     async fn observe<'a>(
-        &self,
-        revision: &Revision,
+        &'a self,
         index: usize,
         phase: &'a ResolvedPhase,
     ) -> Result<Observation<'a>, ApplyError> {
         let looking = phase.objects.iter().map(|wanted| async move {
-            let found = self.find(revision, &wanted.object).await;
+            let found = self.find(&wanted.object).await;
             let found = found.map_err(|err| (wanted.object.identity(), err))?;
             Ok((wanted, found))
         });
-        let found: Vec<Result<_, (Identity, kube::Error)>> = join_bounded(looking.collect()).await;
-        let (found, errors) = split(found);
-        if !errors.is_empty() {
-            return Err(ApplyError::of("reading", errors));
-        }
+        let found = ApplyError::unless_failed("reading", join_bounded(looking.collect()).await)?;
         let (mut observed, mut deferred) = (Vec::new(), Vec::new());
         let mut failing = Vec::new();
         for (position, (wanted, found)) in found.into_iter().enumerate() {
@@ -188,19 +185,20 @@ impl Applier {
                     continue;
                 }
             };
-            let decision = revision.decide(live.as_ref(), wanted.protection);
+            let decision = self.revision.decide(live.as_ref(), wanted.protection);
             if let (Decision::Update, Some(live)) = (&decision, &live) {
-                self.recognize(revision, &wanted.object, live);
+                self.recognize(&wanted.object, live);
             }
-            let replaces = false;
             observed.push(Observed {
+                revision: &self.revision,
+                applied: &self.applied,
                 position,
                 wanted,
                 endpoint,
                 live,
                 presumed,
                 decision,
-                replaces,
+                replaces: false,
             });
         }
         Ok(Observation { observed, failing, deferred })
@@ -208,27 +206,25 @@ impl Applier {
 
     /// Takes an object for applied that is as its revision applied it before this process began, so
     /// that nobody has to be asked.
-    fn recognize(&self, revision: &Revision, content: &Object, live: &Object) {
-        let owner = &revision.owner;
+    fn recognize(&self, content: &Object, live: &Object) {
+        let owner = &self.revision.owner;
         if !self.applied.knows(&owner.uid, content) && is_applied(content, owner, live) {
             self.applied.record(&owner.uid, content, live);
         }
     }
 
     /// Looks at one object, as far as that is needed.
-    async fn find(&self, revision: &Revision, object: &Object) -> Result<Found, kube::Error> {
+    async fn find(&self, object: &Object) -> Result<Found, kube::Error> {
         let identity = object.identity();
-        let Some(kind) = self.kinds.find(&identity).await? else {
-            return Ok(Found::Unserved);
-        };
-        let (seen, uid) = (self.seen.version(&kind, &identity), &revision.owner.uid);
-        let known = (uid.as_str(), revision.generation);
+        let Some(kind) = self.kinds.find(&identity).await? else { return Ok(Found::Unserved) };
+        let (seen, uid) = (self.seen.version(&kind, &identity), &self.revision.owner.uid);
+        let known = (uid.as_str(), self.revision.generation);
         let probed = seen.and_then(|version| self.applied.probed(known, object, version));
         if let Some(failing) = probed {
             return Ok(Found::Known(failing));
         }
         let endpoint = Endpoint::new(self.client.clone(), &kind, object.namespace());
-        if revision.first && seen.is_none() && !self.applied.knows(uid, object) {
+        if self.revision.first && seen.is_none() && !self.applied.knows(uid, object) {
             return Ok(Found::Presumed(endpoint));
         }
         let live = endpoint.get(object.name()).await?;
@@ -237,13 +233,11 @@ impl Applier {
 
     async fn dry_run(
         &self,
-        revision: &Revision,
         index: usize,
         writing: &mut [&mut Observed<'_>],
     ) -> Result<(), ApplyError> {
         let asking = writing.iter_mut().map(|one| async move {
-            let answer = one.dry_run(revision, &self.applied).await;
-            answer.map_err(|err| (&one.wanted.object, one.kept(&err), err))
+            one.dry_run().await.map_err(|err| (&one.wanted.object, one.kept(&err), err))
         });
         self.judge(index, join_bounded(asking.collect()).await)
     }
@@ -286,34 +280,24 @@ impl Applier {
             name: String::new(),
         };
         let (kind, selector) = (self.kinds.find(&pod).await?, pod_selector(workload));
-        let (Some(kind), Some(selector)) = (kind, selector) else {
-            return Ok(Vec::new());
-        };
+        let (Some(kind), Some(selector)) = (kind, selector) else { return Ok(Vec::new()) };
         let endpoint = Endpoint::new(self.client.clone(), &kind, workload.namespace());
-        endpoint.list_with(&ListParams::default().labels(&selector).limit(MAX_PODS)).await
+        endpoint.list(&ListParams::default().labels(&selector).limit(MAX_PODS)).await
     }
 
-    async fn write(
-        &self,
-        revision: &Revision,
-        index: usize,
-        writing: Vec<&mut Observed<'_>>,
-    ) -> Result<(), ApplyError> {
+    async fn write(&self, index: usize, writing: Vec<&mut Observed<'_>>) -> Result<(), ApplyError> {
         let writes = writing.into_iter().map(|one| async move {
-            let answer = one.write(revision, &self.applied).await;
-            answer.map_err(|err| (&one.wanted.object, one.kept(&err), err))
+            one.write().await.map_err(|err| (&one.wanted.object, one.kept(&err), err))
         });
         self.judge(index, join_bounded(writes.collect()).await)
     }
 
     /// Returns the objects that are not ready, by their position in the phase, and why. What is found
     /// is remembered.
-    async fn probe(&self, revision: &Revision, observed: &[Observed<'_>]) -> Vec<(usize, Unready)> {
+    async fn probe(&self, observed: &[Observed<'_>]) -> Vec<(usize, Unready)> {
         let mut unready = Vec::new();
         for one in observed {
-            let Some(live) = &one.live else {
-                continue;
-            };
+            let Some(live) = &one.live else { continue };
             let object = one.wanted.object.identity();
             let mut stalled = stalled(live);
             if stalled.is_some()
@@ -325,11 +309,12 @@ impl Applier {
             let say = |why: &str| Unready {
                 why: probe_line(&object, why),
                 stalled: stalled.as_ref().map(|why| stalled_line(&object, why)),
+                missing: missing_pods(live),
             };
             let failing = if one.is_terminating() {
                 Some(say("object is being deleted"))
             } else {
-                let failing = match evaluate(live, &revision.probes) {
+                let failing = match evaluate(live, &self.revision.probes) {
                     Readiness::Ready => None,
                     Readiness::NotReady(_) | Readiness::Unknown(_)
                         if self.binds_later(live).await =>
@@ -338,7 +323,7 @@ impl Applier {
                     }
                     Readiness::NotReady(why) | Readiness::Unknown(why) => Some(say(&why)),
                 };
-                one.record_probed(revision, &self.applied, failing.clone());
+                one.record_probed(failing.clone());
                 failing
             };
             unready.extend(failing.map(|failing| (one.position, failing)));
@@ -402,9 +387,7 @@ fn reject_collisions(index: usize, observed: &[Observed<'_>]) -> Result<(), Appl
     let collisions: Vec<Collision> = observed
         .iter()
         .filter_map(|one| {
-            let Decision::Collide(owner) = &one.decision else {
-                return None;
-            };
+            let Decision::Collide(owner) = &one.decision else { return None };
             Some(Collision { object: one.wanted.object.identity(), owner: owner.clone() })
         })
         .collect();
@@ -418,19 +401,7 @@ fn reject(index: usize, collisions: &[Collision]) -> Result<(), ApplyError> {
     Err(ApplyError::Collisions(status::collisions(index, collisions)))
 }
 
-/// Says whether the API server refused the object itself, rather than the one who sent it.
+/// Returns whether the API server refused the object itself, and not the sender.
 fn is_invalid(err: &kube::Error) -> bool {
     matches!(code(err), 400 | 405 | 406 | 413 | 415 | 422)
-}
-
-fn split<T, E>(results: Vec<Result<T, E>>) -> (Vec<T>, Vec<E>) {
-    let mut values = Vec::new();
-    let mut errors = Vec::new();
-    for result in results {
-        match result {
-            Ok(value) => values.push(value),
-            Err(err) => errors.push(err),
-        }
-    }
-    (values, errors)
 }

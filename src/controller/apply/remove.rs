@@ -8,6 +8,7 @@ use kube::api::ListParams;
 use kube::{Client, Resource as _};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{annotation, label};
+use olm_core::crd_safety::Resource;
 use olm_core::object::Object;
 use olm_core::revision::{
     Removal, controller, orphaned, released, removal, removal_kinds, retained,
@@ -19,9 +20,9 @@ use super::endpoint::Endpoint;
 use super::error::ApplyError;
 use crate::cluster::{Kinds, code, join_bounded, message};
 
-/// How often a removal that met a concurrent write is decided anew within one reconcile.
+/// The most attempts of a removal within one reconcile when it conflicts with writes.
 const MAX_ATTEMPTS: usize = 3;
-/// How long a CRD is left alone after its clean-up failed before it is touched.
+/// The time after a failed clean-up of a CRD before it is touched.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(3);
 /// Shortest time between two touches.
 const TOUCH_EVERY: SignedDuration = SignedDuration::from_secs(5);
@@ -38,11 +39,11 @@ pub struct Remover {
     pub client: Client,
     /// Kinds the cluster serves.
     pub kinds: Arc<Kinds>,
-    /// What becomes of CRDs.
+    /// The policy for CRDs.
     pub crds: Crds,
 }
 
-/// What becomes of the CRDs of a revision that goes away.
+/// Policies for the CRDs of a removed revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Crds {
     /// They are removed, and with them their instances.
@@ -54,7 +55,7 @@ pub enum Crds {
     KeptWithInstances(Option<String>),
 }
 
-/// What is left of a group of objects.
+/// The remaining objects of a group.
 #[derive(Debug, Default)]
 pub struct Removed {
     /// Objects that are on their way out, as they are now.
@@ -63,7 +64,7 @@ pub struct Removed {
     pub kept: Vec<String>,
 }
 
-/// What carries the label of an extension.
+/// Objects with the label of an extension.
 #[derive(Debug, Default)]
 pub struct Labelled {
     /// The objects, in the order of an uninstall.
@@ -72,74 +73,52 @@ pub struct Labelled {
     pub unlisted: Vec<&'static str>,
 }
 
-/// What became of one object.
+/// The result for one object.
 enum End {
     Gone,
     Remains(Object),
     Kept(String),
 }
 
-impl Removed {
-    /// Says whether nothing is left.
-    pub fn is_done(&self) -> bool {
-        self.remaining.is_empty()
-    }
-}
-
 impl Remover {
     /// Deletes those objects of `group` that the revision with this UID controls, and lets go of
     /// the others.
     pub async fn remove(&self, uid: &str, group: &[&Object]) -> Result<Removed, ApplyError> {
-        let removals = group.iter().map(|content| self.remove_one(uid, content));
+        let removals = group.iter().map(|content| async move {
+            self.remove_one(uid, content).await.map_err(|err| (content.identity(), err))
+        });
         let answers = join_bounded(removals.collect()).await;
         let mut removed = Removed::default();
-        let mut errors = Vec::new();
-        for (content, answer) in group.iter().zip(answers) {
-            match answer {
-                Ok(End::Gone) => {}
-                Ok(End::Remains(object)) => removed.remaining.push(object),
-                Ok(End::Kept(crd)) => removed.kept.push(crd),
-                Err(err) => errors.push((content.identity(), err)),
+        for end in ApplyError::unless_failed("removing", answers)? {
+            match end {
+                End::Gone => {}
+                End::Remains(object) => removed.remaining.push(object),
+                End::Kept(crd) => removed.kept.push(crd),
             }
         }
-        if errors.is_empty() {
-            return Ok(removed);
-        }
-        Err(ApplyError::of("removing", errors))
+        Ok(removed)
     }
 
     /// Lets go of those of `crds` that the revision with this UID controls and that [`Self::crds`]
     /// keeps, for itself and all other revisions: none that owns one lives on. Leaves the others
     /// alone. Returns the names of those it let go of.
     pub async fn keep_data(&self, uid: &str, crds: &[Object]) -> Result<Vec<String>, ApplyError> {
-        let keeping = crds.iter().map(|crd| self.keep_one(uid, crd));
+        let keeping = crds.iter().map(|crd| async move {
+            self.keep_one(uid, crd).await.map_err(|err| (crd.identity(), err))
+        });
         let answers = join_bounded(keeping.collect()).await;
-        let (mut kept, mut errors) = (Vec::new(), Vec::new());
-        for (crd, answer) in crds.iter().zip(answers) {
-            match answer {
-                Ok(name) => kept.extend(name),
-                Err(err) => errors.push((crd.identity(), err)),
-            }
-        }
-        if errors.is_empty() {
-            return Ok(kept);
-        }
-        Err(ApplyError::of("releasing", errors))
+        Ok(ApplyError::unless_failed("releasing", answers)?.into_iter().flatten().collect())
     }
 
     async fn keep_one(&self, uid: &str, crd: &Object) -> Result<Option<String>, kube::Error> {
-        let Some(endpoint) = self.endpoint(crd).await? else {
-            return Ok(None);
-        };
+        let Some(endpoint) = self.endpoint(crd).await? else { return Ok(None) };
         let mut attempt = 1;
         loop {
             let live = endpoint.get(crd.name()).await?;
             let (Removal::Delete, Some(found)) = (removal(live.as_ref(), uid), &live) else {
                 return Ok(None);
             };
-            let Some(owner) = self.reason_to_keep(found).await? else {
-                return Ok(None);
-            };
+            let Some(owner) = self.reason_to_keep(found).await? else { return Ok(None) };
             let metadata = without_revisions(retained(found, uid, owner));
             match endpoint.replace(found, &let_stay(found, &metadata)).await {
                 Ok(_) => return Ok(Some(found.name().to_owned())),
@@ -177,13 +156,9 @@ impl Remover {
                     api_group => format!("{api_group}/v1"),
                 };
                 let sample = json!({"apiVersion": api_version, "kind": kind});
-                let Some(sample) = Object::from_value(sample.clone()) else {
-                    continue;
-                };
-                let Some(endpoint) = self.endpoint(&sample).await? else {
-                    continue;
-                };
-                match endpoint.list_with(&params).await {
+                let Some(sample) = Object::from_value(sample) else { continue };
+                let Some(endpoint) = self.endpoint(&sample).await? else { continue };
+                match endpoint.list(&params).await {
                     Ok(found) => group.extend(found.into_iter().map(|mut one| {
                         one.0.insert("apiVersion".to_owned(), json!(api_version));
                         one.0.insert("kind".to_owned(), json!(kind));
@@ -206,9 +181,7 @@ impl Remover {
     /// Removes one object, if it is still there and ours.
     async fn remove_one(&self, uid: &str, content: &Object) -> Result<End, kube::Error> {
         // A kind that is not served has no objects.
-        let Some(endpoint) = self.endpoint(content).await? else {
-            return Ok(End::Gone);
-        };
+        let Some(endpoint) = self.endpoint(content).await? else { return Ok(End::Gone) };
         let mut live = endpoint.get(content.name()).await?;
         for _ in 0..MAX_ATTEMPTS {
             let answer = match (removal(live.as_ref(), uid), &live) {
@@ -225,8 +198,8 @@ impl Remover {
                     None => endpoint.delete(found).await,
                 },
                 (Removal::Release, Some(found)) => {
-                    let parts = [("ownerReferences", released(found, uid).into())];
-                    endpoint.replace_metadata(found, &parts).await.map(|_| ())
+                    let parts = [("/metadata/ownerReferences", released(found, uid).into())];
+                    endpoint.replace(found, &parts).await.map(|_| ())
                 }
             };
             match answer {
@@ -248,47 +221,41 @@ impl Remover {
             Crds::Kept(owner) => return Ok(Some(owner.as_deref())),
             Crds::KeptWithInstances(owner) => owner,
         };
-        let keep = Ok(Some(owner.as_deref()));
-        let Some(instance) = instance_of(found) else {
-            return keep;
-        };
-        let Some(endpoint) = self.endpoint(&instance).await? else {
-            return keep;
-        };
-        match endpoint.list(1).await {
-            Ok(found) if found.is_empty() => Ok(None),
-            Ok(_) => keep,
-            Err(err) if matches!(code(&err), 403 | 404) => keep,
-            Err(err) => Err(err),
-        }
+        let (counted, _) = self.count(found, &BTreeSet::new()).await?;
+        Ok((counted != Instances::Counted(0)).then_some(owner.as_deref()))
     }
 
-    /// Counts the objects of a CRD that none of these owners controls.
+    /// Counts the objects of a CRD that none of these owners controls, and those that one does.
     pub async fn count(
         &self,
         crd: &Object,
         owners: &BTreeSet<String>,
-    ) -> Result<Instances, kube::Error> {
-        let unknown = |why: &str| Ok(Instances::Unknown(why.to_owned()));
-        let Some(instance) = instance_of(crd) else {
-            return unknown("no version is served");
-        };
+    ) -> Result<(Instances, u64), kube::Error> {
+        let unknown = |why: &str| Ok((Instances::Unknown(why.to_owned()), 0));
+        let Some(instance) = instance_of(crd) else { return unknown("no version is served") };
         let Some(endpoint) = self.endpoint(&instance).await? else {
             return unknown("it is not served");
         };
         let (found, more) = match endpoint.page(&ListParams::default().limit(LOOKED_AT)).await {
             Ok(page) => page,
             // A webhook that converts them and does not answer is a refusal, too.
-            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 500) => {
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 500) => {
                 return unknown(&message(&kube::Error::Api(status)));
             }
             Err(err) => return Err(err),
         };
-        let theirs = |object: &&Object| {
-            controller(object).is_none_or(|controller| !owners.contains(&controller.uid))
-        };
-        let found = found.iter().filter(theirs).count();
-        Ok(Instances::Counted(u64::try_from(found).unwrap_or(u64::MAX).saturating_add(more)))
+        let own = found.iter().filter(|object| is_controlled(object, owners)).count();
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let theirs = number(found.len() - own).saturating_add(more);
+        Ok((Instances::Counted(theirs), number(own)))
+    }
+
+    /// Returns whether an object exists and is controlled by one of these owners, as far as the
+    /// account may read it.
+    pub async fn has(&self, content: &Object, owners: &BTreeSet<String>) -> bool {
+        let Ok(Some(endpoint)) = self.endpoint(content).await else { return false };
+        let live = endpoint.get(content.name()).await;
+        live.is_ok_and(|live| live.is_some_and(|live| is_controlled(&live, owners)))
     }
 
     async fn orphan_one(
@@ -297,20 +264,16 @@ impl Remover {
         owner: Option<&str>,
         content: &Object,
     ) -> Result<(), kube::Error> {
-        let Some(endpoint) = self.endpoint(content).await? else {
-            return Ok(());
-        };
+        let Some(endpoint) = self.endpoint(content).await? else { return Ok(()) };
         let mut attempt = 1;
         loop {
-            let Some(live) = endpoint.get(content.name()).await? else {
-                return Ok(());
-            };
+            let Some(live) = endpoint.get(content.name()).await? else { return Ok(()) };
             let ours = !matches!(removal(Some(&live), uid), Removal::Gone);
             if !ours && !is_left_by(&live, owner) {
                 return Ok(());
             }
             let metadata = orphaned(&live, uid);
-            match endpoint.replace_metadata(&live, &let_go(&metadata)).await {
+            match endpoint.replace(&live, &let_go(&metadata)).await {
                 Ok(_) => return Ok(()),
                 Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => attempt += 1,
                 Err(err) if code(&err) == 404 => return Ok(()),
@@ -329,18 +292,16 @@ impl Remover {
         if recently || !is_stuck(crd, now) {
             return Ok(());
         }
-        let Some(endpoint) = self.endpoint(crd).await? else {
-            return Ok(());
-        };
+        let Some(endpoint) = self.endpoint(crd).await? else { return Ok(()) };
         let mut annotations = match crd.pointer("/metadata/annotations") {
             Some(Value::Object(annotations)) => annotations.clone(),
             _ => serde_json::Map::new(),
         };
         annotations.insert(annotation::WOKEN_AT.to_owned(), json!(now.to_string()));
-        let mut parts = vec![("/metadata/annotations".to_owned(), Value::Object(annotations))];
+        let mut parts = vec![("/metadata/annotations", Value::Object(annotations))];
         if is_converted_by_webhook(crd) && self.is_not_converted(crd).await {
             // Nobody will read these objects any more, in whatever version.
-            parts.push(("/spec/conversion".to_owned(), json!({"strategy": "None"})));
+            parts.push(("/spec/conversion", json!({"strategy": "None"})));
         }
         match endpoint.replace(crd, &parts).await {
             Err(err) if !matches!(code(&err), 404 | 409) => Err(err),
@@ -348,8 +309,8 @@ impl Remover {
         }
     }
 
-    /// Says whether the objects of a CRD that is being deleted cannot be read because the webhook that
-    /// converts them does not answer.
+    /// Returns whether the objects of a CRD that is being deleted cannot be read because the
+    /// webhook that converts them does not answer.
     ///
     /// The API server may only say that its cache of them is not filled, as it cannot be: a page in the
     /// version that is stored, which its clean-up reads too, does not come from there.
@@ -357,12 +318,8 @@ impl Remover {
         if terminating(crd).is_some_and(is_of_conversion) {
             return true;
         }
-        let Some(instance) = instance_in(crd, &["served", "storage"]) else {
-            return false;
-        };
-        let Ok(Some(endpoint)) = self.endpoint(&instance).await else {
-            return false;
-        };
+        let Some(instance) = instance_of(crd) else { return false };
+        let Ok(Some(endpoint)) = self.endpoint(&instance).await else { return false };
         let page = endpoint.page(&ListParams::default().limit(LOOKED_AT)).await;
         matches!(page, Err(kube::Error::Api(status)) if is_of_conversion(&status.message))
     }
@@ -375,13 +332,9 @@ impl Remover {
             Some(text) => format!("waiting for {name}: {text}"),
             None => format!("waiting for {name}"),
         };
-        let Some(instance) = instance_of(crd) else {
-            return unknown;
-        };
-        let Ok(Some(endpoint)) = self.endpoint(&instance).await else {
-            return unknown;
-        };
-        match endpoint.list(MAX_NAMED).await {
+        let Some(instance) = instance_of(crd) else { return unknown };
+        let Ok(Some(endpoint)) = self.endpoint(&instance).await else { return unknown };
+        match endpoint.list(&ListParams::default().limit(MAX_NAMED)).await {
             Ok(found) if !found.is_empty() => {
                 let named: Vec<String> = found.iter().map(with_finalizers).collect();
                 format!("waiting for {} {name}: {}", found.len(), named.join(", "))
@@ -391,7 +344,7 @@ impl Remover {
     }
 }
 
-/// Says whether an object that nobody controls carries the marks of an extension.
+/// Returns whether an object without a controller has the labels of an extension.
 fn is_left_by(live: &Object, owner: Option<&str>) -> bool {
     let label = live.pointer("/metadata/labels").and_then(Value::as_object);
     let label = label.and_then(|labels| labels.get(label::OWNER_NAME));
@@ -400,13 +353,12 @@ fn is_left_by(live: &Object, owner: Option<&str>) -> bool {
         && label.and_then(Value::as_str) == owner
 }
 
-/// What is written on a CRD that stays without the revision that made it, and without the webhook
-/// that converts its objects.
-fn let_stay(found: &Object, metadata: &Map<String, Value>) -> Vec<(String, Value)> {
-    let parts = let_go(metadata).into_iter();
-    let mut parts: Vec<_> = parts.map(|(key, value)| (format!("/metadata/{key}"), value)).collect();
+/// Returns the change of a CRD that stays without its revision and without the webhook that
+/// converts its objects.
+fn let_stay(found: &Object, metadata: &Map<String, Value>) -> Vec<(&'static str, Value)> {
+    let mut parts = let_go(metadata);
     if is_converted_by_webhook(found) && cannot_stay(found).is_none() {
-        parts.push(("/spec/conversion".to_owned(), json!({"strategy": "None"})));
+        parts.push(("/spec/conversion", json!({"strategy": "None"})));
     }
     parts
 }
@@ -421,27 +373,29 @@ fn without_revisions(mut metadata: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// The parts of the metadata that say whose an object is.
-fn let_go(metadata: &Map<String, Value>) -> [(&'static str, Value); 3] {
-    ["ownerReferences", "labels", "annotations"]
-        .map(|key| (key, metadata.get(key).cloned().unwrap_or_default()))
+fn let_go(metadata: &Map<String, Value>) -> Vec<(&'static str, Value)> {
+    let part = |key: &str| metadata.get(key).cloned().unwrap_or_default();
+    vec![
+        ("/metadata/ownerReferences", part("ownerReferences")),
+        ("/metadata/labels", part("labels")),
+        ("/metadata/annotations", part("annotations")),
+    ]
 }
 
 fn is_stuck(crd: &Object, now: Timestamp) -> bool {
-    let Some(condition) = terminating_condition(crd) else {
-        return false;
-    };
+    let Some(condition) = terminating_condition(crd) else { return false };
     let text = |key: &str| condition.get(key).and_then(Value::as_str);
     let since = text("lastTransitionTime").and_then(|since| since.parse::<Timestamp>().ok());
     text("reason") == Some("InstanceDeletionFailed")
         && since.is_some_and(|since| now.duration_since(since) >= STUCK_AFTER)
 }
 
-/// Says whether a request failed because the webhook that converts the objects did not answer.
+/// Returns whether a request failed because the webhook that converts the objects did not answer.
 fn is_of_conversion(message: &str) -> bool {
     message.contains("conversion webhook")
 }
 
-/// What the API server says about the clean-up of a CRD's instances.
+/// Returns the API server's message about the clean-up of a CRD's instances.
 fn terminating(crd: &Object) -> Option<&str> {
     let message = terminating_condition(crd)?.get("message")?.as_str()?;
     (!message.is_empty()).then_some(message)
@@ -454,33 +408,21 @@ fn terminating_condition(crd: &Object) -> Option<&Value> {
         .find(|condition| condition.get("type").and_then(Value::as_str) == Some("Terminating"))
 }
 
-/// An empty instance of the first served version of a CRD, to look its kind up with.
-fn instance_of(crd: &Object) -> Option<Object> {
-    instance_in(crd, &["served"])
+/// Returns whether one of these owners controls an object.
+fn is_controlled(object: &Object, owners: &BTreeSet<String>) -> bool {
+    controller(object).is_some_and(|controller| owners.contains(&controller.uid))
 }
 
-/// An empty instance of the first version of a CRD of which all these flags are set.
-fn instance_in(crd: &Object, flags: &[&str]) -> Option<Object> {
-    let group = crd.pointer("/spec/group")?.as_str()?;
-    let kind = crd.pointer("/spec/names/kind")?.as_str()?;
-    let versions = crd.pointer("/spec/versions")?.as_array()?;
-    let set = |version: &&Value| flags.iter().all(|flag| version[flag] == true);
-    let version = versions.iter().find(set)?.get("name")?.as_str()?;
+/// An empty instance of a CRD, in the version that its objects are read in, to look its kind up with.
+fn instance_of(crd: &Object) -> Option<Object> {
+    let Resource { group, version, kind, .. } = Resource::of(crd.pointer("/spec")?).ok()?;
     Object::from_value(json!({"apiVersion": format!("{group}/{version}"), "kind": kind}))
 }
 
 fn with_finalizers(object: &Object) -> String {
-    let finalizers: Vec<&str> = object
-        .pointer("/metadata/finalizers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let place = match object.namespace() {
-        "" => object.name().to_owned(),
-        namespace => format!("{namespace}/{}", object.name()),
-    };
+    let finalizers = object.list_at("/metadata/finalizers").filter_map(Value::as_str);
+    let finalizers: Vec<&str> = finalizers.collect();
+    let place = object.place();
     if finalizers.is_empty() {
         return place;
     }

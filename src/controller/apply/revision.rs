@@ -1,26 +1,57 @@
 //! The revision whose objects are applied.
 
+use kube::Client;
 use olm_api::keys::annotation;
-use olm_api::{CollisionProtection, ProgressionProbe};
+use olm_api::{ClusterObjectSet, CollisionProtection, ProgressionProbe};
 use olm_core::object::Object;
 use olm_core::revision::{Adoption, Claim, Decision, RevisionOwner, Sibling, controller, decide};
+use tokio::sync::OnceCell;
+
+use super::ApplyError;
+use crate::live::live_metadata;
 
 /// The revision whose phases are applied.
 #[derive(Debug, Clone)]
 pub struct Revision {
-    /// What its objects are marked with.
+    /// The labels and owner of its objects.
     pub owner: RevisionOwner,
     /// `metadata.generation`.
     pub generation: i64,
     /// Other owners of the same extension.
     pub siblings: Vec<Sibling>,
-    /// What the user has it take over.
+    /// The objects that the user lets it take over.
     pub adoption: Adoption,
     /// `spec.progressionProbes`.
     pub probes: Vec<ProgressionProbe>,
     /// Whether it is the first of its extension, and never was complete: its objects are not
     /// expected to be there.
     pub first: bool,
+}
+
+/// Asks the API server once in a reconcile, before the first write, whether the revision still exists,
+/// unless the reconcile has written the revision itself.
+///
+/// The garbage collector deletes objects whose owner does not exist, a CRD with every user's object among
+/// them.
+pub struct Existence {
+    client: Client,
+    confirmed: OnceCell<()>,
+}
+
+impl Existence {
+    /// `client` is the controller's own; `written` says that the revision has just been written.
+    pub fn new(client: Client, written: bool) -> Self {
+        Self { client, confirmed: OnceCell::new_with(written.then_some(())) }
+    }
+
+    pub(super) async fn confirm(&self, owner: &RevisionOwner) -> Result<(), ApplyError> {
+        let ask = async || {
+            let (name, uid) = (&owner.name, Some(owner.uid.as_str()));
+            let live = live_metadata::<ClusterObjectSet>(&self.client, name, uid).await?;
+            live.map(drop).ok_or_else(|| ApplyError::Gone(name.clone()))
+        };
+        self.confirmed.get_or_try_init(ask).await.copied()
+    }
 }
 
 impl Revision {
@@ -34,7 +65,8 @@ impl Revision {
         }
     }
 
-    /// Says whether an object is controlled by this revision, or by another owner of its extension.
+    /// Returns whether an object is controlled by this revision, or by another owner of its
+    /// extension.
     pub(super) fn controls(&self, live: &Object) -> bool {
         controller(live).is_some_and(|controller| {
             let mut siblings = self.siblings.iter();
@@ -50,5 +82,53 @@ impl Revision {
     ) -> Decision {
         let claim = self.claim(protection);
         decide(live, &claim, &self.siblings, annotation::REVISION)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::Request;
+    use kube::client::Body;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::live::answer;
+
+    // deploying.md 4.1; ours: an install does not ask for what it has just written
+    #[rstest]
+    #[case::exists(false, "u", true, 1)]
+    #[case::of_a_backup(false, "another", false, 2)]
+    #[case::just_written(true, "u", true, 0)]
+    #[tokio::test]
+    async fn a_revision_is_asked_for_once_unless_it_was_just_written(
+        #[case] written: bool,
+        #[case] uid: &str,
+        #[case] exists: bool,
+        #[case] requests: usize,
+    ) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let service = tower::service_fn({
+            let asked = Arc::clone(&asked);
+            move |_: Request<Body>| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                let live = serde_json::json!({"name": "e-1", "uid": "u"});
+                std::future::ready(Ok::<_, kube::Error>(answer::found(&live)))
+            }
+        });
+        let existence = Existence::new(Client::new(service, "default"), written);
+        let owner = RevisionOwner {
+            name: "e-1".to_owned(),
+            uid: uid.to_owned(),
+            revision: 1,
+            owner_name: None,
+            archived: Vec::new(),
+        };
+        for _ in 0..2 {
+            assert_eq!(existence.confirm(&owner).await.is_ok(), exists);
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), requests);
     }
 }

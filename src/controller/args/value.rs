@@ -1,4 +1,4 @@
-//! What the flags take, each parsed into a type of its own.
+//! Types of the values of flags.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -10,7 +10,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::SignedDuration;
 use olm_core::guard::AccountPattern;
 use olm_core::revision::{NotNamespaced, namespaced};
-use strum::VariantNames;
+use olm_core::settings::FeatureGate;
+use strum::{IntoEnumIterator as _, VariantNames};
 
 /// A part of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,9 +44,9 @@ pub enum TlsProfile {
     Intermediate,
     /// The same here: what else it has is not supported.
     Old,
-    /// What other flags say.
+    /// The settings of other flags.
     Custom,
-    /// What OpenShift's `APIServer` `cluster` says.
+    /// The settings of OpenShift's `APIServer` `cluster`.
     Cluster,
 }
 
@@ -67,7 +68,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Where a server listens, or that it does not.
+/// The address of a server, or that it does not listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listen {
     /// The server is not started.
@@ -76,19 +77,10 @@ pub enum Listen {
     At(SocketAddr),
 }
 
-/// A Lease, written `<namespace>/<name>`.
+/// A Lease or a ConfigMap, written `<namespace>/<name>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeaseName {
-    /// Namespace of the Lease.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-/// A ConfigMap, written `<namespace>/<name>`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigMapName {
-    /// Namespace of the ConfigMap.
+pub struct ObjectName {
+    /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
@@ -107,23 +99,10 @@ pub struct GateSetting {
     pub on: bool,
 }
 
-/// Gates of upstream and of OpenShift, both halves.
-const GATES: [&str; 14] = [
-    "APIV1MetasHandler",
-    "AllAlpha",
-    "AllBeta",
-    "BoxcutterRuntime",
-    "BundleReleaseSupport",
-    "ConstraintChecking",
-    "DeploymentConfig",
-    "GraphQLCatalogQueries",
-    "HelmChartSupport",
-    "PreflightPermissions",
-    "SingleOwnNamespaceInstallSupport",
-    "SyntheticPermissions",
-    "WebhookProviderCertManager",
-    "WebhookProviderOpenshiftServiceCA",
-];
+/// Gates of upstream that are settings here.
+pub(super) const BOXCUTTER_GATE: &str = "BoxcutterRuntime";
+pub(super) const CERT_MANAGER_GATE: &str = "WebhookProviderCertManager";
+pub(super) const SERVICE_CA_GATE: &str = "WebhookProviderOpenshiftServiceCA";
 
 /// Gates of upstream that switch on what does not exist here.
 pub(super) const GATES_WITHOUT_EFFECT: [(&str, &str); 6] = [
@@ -155,16 +134,7 @@ pub(super) const KLOG: [&str; 13] = [
     "vmodule",
 ];
 
-impl FromStr for LeaseName {
-    type Err = NotNamespaced;
-
-    fn from_str(text: &str) -> Result<Self, NotNamespaced> {
-        let (namespace, name) = namespaced(text)?;
-        Ok(Self { namespace, name })
-    }
-}
-
-impl FromStr for ConfigMapName {
+impl FromStr for ObjectName {
     type Err = NotNamespaced;
 
     fn from_str(text: &str) -> Result<Self, NotNamespaced> {
@@ -178,8 +148,16 @@ impl FromStr for AccountPatterns {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split(',').map(str::trim);
-        let patterns = parts.filter(|part| !part.is_empty()).map(str::parse);
-        Ok(Self(patterns.collect::<Result<_, _>>()?))
+        Ok(Self(parts.filter(|part| !part.is_empty()).map(str::parse).collect::<Result<_, _>>()?))
+    }
+}
+
+impl GateSetting {
+    /// Returns whether upstream or OpenShift had the gate when this was written.
+    pub(super) fn is_known(&self) -> bool {
+        let others = GATES_WITHOUT_EFFECT.map(|(name, _)| name);
+        let others = others.into_iter().chain([BOXCUTTER_GATE, CERT_MANAGER_GATE, SERVICE_CA_GATE]);
+        FeatureGate::iter().map(FeatureGate::name).chain(others).any(|name| name == self.name)
     }
 }
 
@@ -192,9 +170,6 @@ impl FromStr for GateSetting {
         let on: bool = value
             .parse()
             .map_err(|_| format!("{name}: expected true or false, found {value:?}"))?;
-        if !GATES.contains(&name) {
-            return Err(format!("unknown feature gate {name:?}; known are {}", GATES.join(", ")));
-        }
         Ok(Self { name: name.to_owned(), on })
     }
 }
@@ -239,7 +214,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
         _ => None,
     };
     let read = number.parse::<u64>().ok().zip(unit);
-    let read = read.and_then(|(number, unit)| number.checked_mul(unit));
-    read.filter(|bytes| *bytes > 0)
+    read.and_then(|(number, unit)| number.checked_mul(unit))
+        .filter(|bytes| *bytes > 0)
         .ok_or_else(|| format!("expected a size such as 8GiB or 512MiB, found {text:?}"))
 }

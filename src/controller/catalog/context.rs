@@ -1,9 +1,9 @@
-//! What reconciles of ClusterCatalogs share.
+//! The shared state of reconciles of ClusterCatalogs.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::{Client, ResourceExt as _};
+use kube::Client;
 use olm_api::ClusterCatalog;
 use olm_api::keys::manager;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -19,7 +19,7 @@ use crate::telemetry::{CONTROLLER_CATALOG, Metrics};
 /// Contents written on disk at the same time.
 const MAX_WRITES: u32 = 8;
 
-/// What reconciles of ClusterCatalogs share.
+/// The shared state of reconciles of ClusterCatalogs.
 pub struct Context {
     pub(super) client: Client,
     pub(super) store: Arc<Store>,
@@ -27,11 +27,11 @@ pub struct Context {
     pub(super) base: String,
     pub(super) metrics: Metrics,
     pub(super) reconciler: Reconciler,
-    /// When this process began.
+    /// The start of this process.
     pub(super) began: Timestamp,
     /// A permit for each write on disk that is under way.
     writes: Arc<Semaphore>,
-    /// What is remembered of catalogs, by name.
+    /// The memory of catalogs, by name.
     pub(super) memories: ByKey<Memory>,
     /// Failures of catalogs, by name.
     pub(super) failures: ByKey<CatalogFailure>,
@@ -103,12 +103,10 @@ impl Context {
 
     /// Returns the stored content of this very object, not of an older one of the same name.
     pub(super) fn content(&self, catalog: &ClusterCatalog) -> Option<Arc<Content>> {
-        let uid = catalog.metadata.uid.as_deref().unwrap_or_default();
-        let content = self.store.content(&catalog.name_any())?;
-        (content.origin().uid == uid).then_some(content)
+        self.store.content_of(catalog)
     }
 
-    /// Says whether the content of an image is stored as that of this very object.
+    /// Returns whether the content of an image is stored for exactly this object.
     pub(super) fn holds(&self, catalog: &ClusterCatalog, image: &str) -> bool {
         let content = self.content(catalog);
         content.is_some_and(|content| content.origin().reference == image)

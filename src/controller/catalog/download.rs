@@ -6,73 +6,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow, bail};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use olm_core::catalog::read::{MAX_BLOB_BYTES, Meta, Reason};
 use olm_core::error::quote;
+use olm_image::Proxies;
 use reqwest::StatusCode;
 use reqwest::header::{ETAG, LAST_MODIFIED};
 use rustls::RootCertStore;
 use rustls_platform_verifier::Verifier;
 
 use super::store::StoreError;
-use super::trust::{Trust, TrustError};
+use super::trust::Trust;
 use crate::tls::CurrentProfile;
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// A download ends when no byte comes for so long, however large it is (catalogs.md 4.3).
+/// A download fails when no byte comes for so long (catalogs.md 4.3),
 const IDLE: Duration = Duration::from_mins(1);
+/// or when all of it takes so long.
 const WHOLE: Duration = Duration::from_mins(15);
 const MAX_BODY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Why a catalog could not be downloaded. The texts are upstream's where it has them.
-#[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// The status names no address.
-    #[error("error: catalog {} has a nil status.urls value", quote(.0))]
-    NoUrl(String),
-    /// The certificates to trust cannot be read.
-    #[error("error getting HTTP client")]
-    Trust(#[from] TrustError),
-    /// A certificate to trust is not one, or there is none.
-    #[error("error getting HTTP client")]
-    Certificates(#[source] rustls::Error),
-    /// No client can be made.
-    #[error("error getting HTTP client")]
-    Client(#[source] reqwest::Error),
-    /// Nobody answers.
-    #[error("error performing request: Get {}: {cause}", quote(url))]
-    Request {
-        /// The address.
-        url: String,
-        /// Why, with every layer.
-        cause: String,
-    },
-    /// The answer is not a catalog.
-    #[error("error: received unexpected response status code {}", .0.as_u16())]
-    Status(StatusCode),
-    /// The server has other content than the status says.
-    #[error("error: catalog server does not serve {wanted} yet")]
-    OtherDigest {
-        /// The digest that was wanted.
-        wanted: String,
-    },
-    /// The body ended early or is too large.
-    #[error("error performing request: reading the catalog")]
-    Body(#[source] io::Error),
-    /// The body is not a catalog, or cannot be stored.
-    #[error("error parsing catalog contents")]
-    Content(#[from] StoreError),
-    /// The disk cannot be used.
-    #[error("error preparing the catalog cache")]
-    Cache(#[source] StoreError),
-    /// The process stops.
-    #[error("the download was interrupted")]
-    Interrupted,
-}
+/// Why nothing came of a download when the process stops.
+pub const INTERRUPTED: &str = "the download was interrupted";
+/// Upstream's text.
+const CLIENT: &str = "error getting HTTP client";
 
-/// Who serves catalogs, and whom it is believed to be.
+/// The catalog server, and the CAs that are trusted for it.
 #[derive(Debug, Clone)]
 pub struct CatalogServer {
     spool: PathBuf,
@@ -81,7 +43,7 @@ pub struct CatalogServer {
     kind: Kind,
 }
 
-/// What answers.
+/// The kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The server of another process, upstream's maybe: the system's CAs count as well, and an
@@ -97,71 +59,55 @@ impl CatalogServer {
     /// Blocks.
     ///
     /// A folder to trust without any certificate is an error.
-    pub fn other(folder: &Path, trust: Trust, profile: CurrentProfile) -> Result<Self, FetchError> {
-        trust.certificates()?;
-        Self::new(folder, trust, profile, Kind::Other)
+    pub fn other(folder: &Path, trust: Trust, profile: CurrentProfile) -> anyhow::Result<Self> {
+        trust.certificates().context(CLIENT)?;
+        Ok(Self { kind: Kind::Other, ..Self::replica(folder, trust, profile)? })
     }
 
     /// Returns another replica of this program. Blocks.
-    pub fn replica(
-        folder: &Path,
-        trust: Trust,
-        profile: CurrentProfile,
-    ) -> Result<Self, FetchError> {
-        Self::new(folder, trust, profile, Kind::Replica)
-    }
-
-    fn new(
-        folder: &Path,
-        trust: Trust,
-        profile: CurrentProfile,
-        kind: Kind,
-    ) -> Result<Self, FetchError> {
+    pub fn replica(folder: &Path, trust: Trust, profile: CurrentProfile) -> anyhow::Result<Self> {
         let spool = folder.join("downloads");
-        let prepare = StoreError::disk("error creating the catalog cache");
-        std::fs::create_dir_all(&spool).map_err(|error| FetchError::Cache(prepare(error)))?;
-        Ok(Self { spool, trust, profile, kind })
+        std::fs::create_dir_all(&spool)
+            .map_err(StoreError::disk("error creating the catalog cache"))
+            .context("error preparing the catalog cache")?;
+        Ok(Self { spool, trust, profile, kind: Kind::Replica })
     }
 
     pub fn trust(&self) -> &Trust {
         &self.trust
     }
 
-    /// Downloads the content of `reference` from the server at `base`.
-    pub async fn get(&self, base: &str, reference: &str) -> Result<Lines, FetchError> {
+    /// Downloads the content of `reference` from the server at `base`. The texts of errors are
+    /// upstream's where it has them.
+    pub async fn get(&self, base: &str, reference: &str) -> anyhow::Result<Lines> {
         let url = format!("{}/api/v1/all", base.trim_end_matches('/'));
-        let client = {
-            let server = self.clone();
-            tokio::task::spawn_blocking(move || server.client())
-                .await
-                .map_err(|_| FetchError::Interrupted)??
-        };
-        let response = client
-            .get(&url)
-            .send()
-            .await
-            .map_err(|error| FetchError::Request { url, cause: cause(&error) })?;
-        if response.status() != StatusCode::OK {
-            return Err(FetchError::Status(response.status()));
+        let server = self.clone();
+        let client = tokio::task::spawn_blocking(move || server.client()).await;
+        let client = client.ok().context(INTERRUPTED)?.context(CLIENT)?;
+        let response = client.get(&url).send().await.map_err(|error| {
+            anyhow!("error performing request: Get {}: {}", quote(&url), cause(&error))
+        })?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            bail!("error: received unexpected response status code {}", status.as_u16());
         }
         let wanted = reference.rsplit_once('@').map_or("", |(_, digest)| digest);
-        let tag = response.headers().get(ETAG);
-        let tag = tag.and_then(|tag| tag.to_str().ok());
+        let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
         let same = tag.map(|tag| tag.trim_start_matches("W/").trim_matches('"') == wanted);
         if !same.unwrap_or(self.kind == Kind::Other) {
-            let wanted = wanted.to_owned();
-            return Err(FetchError::OtherDigest { wanted });
+            bail!("error: catalog server does not serve {wanted} yet");
         }
         let modified = response.headers().get(LAST_MODIFIED).and_then(|time| time.to_str().ok());
         let modified = modified.and_then(|time| rfc2822::parse(time).ok());
         let modified = modified.map(|time| time.timestamp());
-        let body = self.spool(response).await.map_err(FetchError::Body)?;
-        Ok(Lines { modified, ..Lines::new(body) })
+        let body = self.spool(response).await;
+        let body = body.context("error performing request: reading the catalog")?;
+        Ok(Lines { body: io::BufReader::new(body), line: 0, modified })
     }
 
     /// Makes a client that trusts the certificates, and obeys the TLS profile, as they are now.
     /// Blocks.
-    fn client(&self) -> Result<reqwest::Client, FetchError> {
+    fn client(&self) -> anyhow::Result<reqwest::Client> {
         let builder =
             reqwest::Client::builder().connect_timeout(CONNECT).read_timeout(IDLE).timeout(WHOLE);
         let certificates = self.trust.certificates()?;
@@ -169,24 +115,21 @@ impl CatalogServer {
         let mut tls = match self.kind {
             Kind::Other => {
                 let provider = Arc::clone(tls.crypto_provider());
-                let verifier = Verifier::new_with_extra_roots(certificates, provider);
-                let verifier = Arc::new(verifier.map_err(FetchError::Certificates)?);
-                let tls = tls.dangerous();
-                tls.with_custom_certificate_verifier(verifier)
+                let verifier = Verifier::new_with_extra_roots(certificates, provider)?;
+                tls.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }
             Kind::Replica => {
                 let mut roots = RootCertStore::empty();
                 for certificate in certificates {
-                    roots.add(certificate).map_err(FetchError::Certificates)?;
+                    roots.add(certificate)?;
                 }
                 tls.with_root_certificates(roots)
             }
         }
         .with_no_client_auth();
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let builder = builder.https_only(self.kind == Kind::Replica);
-        let builder = builder.tls_backend_preconfigured(tls);
-        builder.build().map_err(FetchError::Client)
+        let builder = builder.https_only(self.kind == Kind::Replica).tls_backend_preconfigured(tls);
+        Ok(Proxies::default().on(builder)?.build()?)
     }
 
     /// Writes a body to a file without a name.
@@ -236,10 +179,6 @@ pub struct Lines {
 }
 
 impl Lines {
-    fn new(body: File) -> Self {
-        Self { body: io::BufReader::new(body), line: 0, modified: None }
-    }
-
     /// Returns when the server says that the content was modified.
     pub fn modified(&self) -> Option<Timestamp> {
         self.modified
@@ -263,7 +202,7 @@ impl Lines {
                 continue;
             }
             let line = self.line;
-            let wrong = |source| StoreError::Line { line, source };
+            let wrong = |source| StoreError::Line(line, source);
             if bytes.len() > MAX_BLOB_BYTES + 1 {
                 return Err(wrong(Reason::BlobTooLarge));
             }

@@ -13,9 +13,12 @@ use super::context::Context;
 use super::error::CatalogError;
 use super::newer::{newest, wanted};
 use super::plan::{Memory, Plan, has_finalizer, refresh, waiting};
-use super::registry::{Registry, blocking};
+use super::registry::blocking;
 use super::store::{StoreError, whole_seconds};
 use super::taken::Looked;
+use crate::cluster::RequestError;
+
+const METADATA: &str = "error updating metadata";
 
 /// Carries the plan out. Returns what was taken, and the newer content that is held back.
 pub(super) async fn enact(
@@ -40,11 +43,11 @@ pub(super) async fn enact(
         Plan::Fetch => {
             let (polled_at, refreshed) =
                 (whole_seconds(Timestamp::now()), refresh(catalog).cloned());
-            let image = wanted(ctx, catalog).await?;
-            let looked = newest(ctx, catalog, &image).await?;
+            let wanted = wanted(ctx, catalog).await?;
+            let looked = newest(ctx, catalog, &wanted).await?;
             let memory = Memory {
                 uid: catalog.metadata.uid.clone(),
-                image,
+                wanted,
                 taken: looked.taken.clone(),
                 generation: catalog.metadata.generation,
                 polled: Instant::now(),
@@ -57,18 +60,6 @@ pub(super) async fn enact(
         }
     }
     Ok(Looked::default())
-}
-
-/// Stores the content of an image as that of the catalog, if it is not what is stored already.
-pub(super) async fn copy(
-    ctx: &Arc<Context>,
-    catalog: &ClusterCatalog,
-    image: &str,
-    unpacked: Timestamp,
-) -> Result<(), CatalogError> {
-    let registry = Registry::of(ctx, catalog).await?;
-    let resolved = registry.resolve(image).await?;
-    registry.take(&resolved, unpacked).await
 }
 
 /// Removes the content; the outer error is that the process stops.
@@ -95,7 +86,7 @@ async fn add_metadata(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), Cat
     });
     match ctx.reconciler.patch_metadata(catalog, metadata).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        patched => patched.map(drop).map_err(|error| CatalogError::Metadata(error.into())),
+        patched => Ok(patched.map(drop).map_err(RequestError::doing(METADATA))?),
     }
 }
 
@@ -103,5 +94,5 @@ async fn add_metadata(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), Cat
 pub(super) async fn release(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
     let ours = [finalizer::DELETE_SERVER_CACHE];
     let removed = ctx.reconciler.remove_finalizers(catalog, &ours).await;
-    removed.map_err(|error| CatalogError::Metadata(error.into()))
+    Ok(removed.map_err(RequestError::doing(METADATA))?)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a ClusterCatalog, and what then.
+//! Errors of ClusterCatalogs, and how they are handled.
 
 use olm_api::conditions::Reason;
 use olm_api::keys;
@@ -7,9 +7,8 @@ use olm_core::catalog::template::TemplateError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
 
-use super::download::FetchError;
 use super::store::StoreError;
-use crate::cluster::{ApiError, MAX_RIGHTS_DELAY};
+use crate::cluster::{MAX_RIGHTS_DELAY, RequestError};
 use crate::credentials::PullSecretError;
 
 /// Why a ClusterCatalog is not as its spec wants it. The texts are upstream's.
@@ -27,50 +26,41 @@ pub enum CatalogError {
     /// The template of the image cannot be filled in.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// What the template gives is unusable.
+    /// The result of the template is not a valid image.
     #[error(
         "annotation {} gives no image, correct or remove it",
         keys::annotation::CATALOG_IMAGE_TEMPLATE
     )]
     Filled(#[source] ReferenceError),
-    /// The version that is filled in cannot be read.
-    #[error("error reading the version of the API server")]
-    Version(#[source] ApiError),
+    /// A request to the API server failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// The image cannot be had.
     #[error("source catalog content")]
     Pull(#[source] Box<PullError>),
-    /// What is served is neither stored nor in the registry any more, and newer content is held.
-    #[error("what was served is gone, and newer content {newer} is held: to take it, {way_out}")]
-    Lost {
-        /// Digest of the newer content.
-        newer: String,
-        /// What has to be done for it to be taken.
-        way_out: String,
-        /// Why it cannot be had.
-        #[source]
-        source: Box<PullError>,
-    },
-    /// What is served is not stored any more, and another repository is wanted, whose content is held.
+    /// The served content is missing in the store and in the registry, and newer content is held.
+    /// Holds the digest of the newer content, and the action that serves it.
+    #[error("the served content is missing, and newer content {0} is held: to serve it, {1}")]
+    Lost(String, String, #[source] Box<PullError>),
+    /// The served content is missing in the store, and the content of the new repository is held. Holds
+    /// the reference that is wanted, quoted, and the action that serves its content.
     #[error(
-        "what was served is gone and was of another repository than {}, whose content is held: to \
-         take it, {way_out}",
-        quote(wanted)
+        "the served content is missing and was of another repository than {0}, whose content is held: \
+         to serve it, {1}"
     )]
-    Elsewhere {
-        /// The reference that is wanted.
-        wanted: String,
-        /// What has to be done for its content to be taken.
-        way_out: String,
-    },
+    Elsewhere(String, String),
     /// Content that newer content is to be compared with was removed by somebody else.
-    #[error("what is served was removed while newer content was compared with it")]
+    #[error("the served content was removed while newer content was compared with it")]
     Removed,
+    /// The object was changed or deleted meanwhile.
+    #[error("the ClusterCatalog has changed while its image was pulled")]
+    Changed,
     /// The Secret with the credentials for it may not be used.
     #[error("source catalog content")]
     PullSecret(#[source] PullSecretError),
     /// No other replica has it either.
     #[error("error copying from another replica")]
-    Replica(#[source] FetchError),
+    Replica(#[source] anyhow::Error),
     /// The content cannot be read or stored.
     #[error("error storing fbc")]
     Store(#[source] StoreError),
@@ -83,18 +73,12 @@ pub enum CatalogError {
     /// Work on a thread of its own was cut short, as happens when the process stops.
     #[error("catalog work was interrupted")]
     Interrupted(#[source] tokio::task::JoinError),
-    /// The status cannot be written.
-    #[error("error updating status")]
-    Status(#[source] ApiError),
-    /// Label or finalizers cannot be written.
-    #[error("error updating metadata")]
-    Metadata(#[source] ApiError),
 }
 
 impl CatalogError {
-    /// Says whether other credentials or files may help.
+    /// Returns whether other credentials or files may help.
     pub(super) fn is_of_pull(&self) -> bool {
-        matches!(self, Self::Pull(_) | Self::PullSecret(_) | Self::Lost { .. })
+        matches!(self, Self::Pull(_) | Self::PullSecret(_) | Self::Lost(..))
     }
 }
 
@@ -111,38 +95,23 @@ impl Classify for CatalogError {
             // The Secret may be labelled at any time.
             Self::PullSecret(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
             Self::Replica(_)
-            | Self::Lost { .. }
-            | Self::Elsewhere { .. }
+            | Self::Lost(..)
+            | Self::Elsewhere(..)
             | Self::Removed
-            | Self::Version(_)
+            | Self::Changed
+            | Self::Request(_)
             | Self::Store(_)
             | Self::Remove(_)
             | Self::Finalizer(_)
-            | Self::Interrupted(_)
-            | Self::Status(_)
-            | Self::Metadata(_) => Disposition::Retry,
+            | Self::Interrupted(_) => Disposition::Retry,
         }
     }
 
     fn is_conflict(&self) -> bool {
         match self {
-            Self::Status(error) | Self::Metadata(error) => error.code() == 409,
+            Self::Changed => true,
+            Self::Request(error) => error.is_conflict(),
             _ => false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::refusal::{assert_is_said_once, refused};
-
-    #[test]
-    fn a_refusal_is_said_once() {
-        let errors: [fn(ApiError) -> CatalogError; 3] =
-            [CatalogError::Version, CatalogError::Status, CatalogError::Metadata];
-        for error in errors {
-            assert_is_said_once(&error(refused().into()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a process does that does not lead: it fetches what the leader serves, and serves it too.
+//! The work of a process without the lease: it fetches the leader's content, and serves it too.
 //!
 //! Content comes from its own disk, else from the registry by digest, else from a replica that
 //! serves it, so that a rollout keeps it while the registry is away (deploying.md 4.3). Nothing is
@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
-use jiff::Timestamp;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::{self, Action};
 use kube::runtime::reflector::{ObjectRef, Store as Reader};
@@ -23,10 +22,10 @@ use tokio::sync::Notify;
 use super::CONCURRENCY;
 use super::context::Context;
 use super::download::CatalogServer;
-use super::enact::copy;
 use super::error::CatalogError;
 use super::garbage;
-use super::registry::{blocking, origin};
+use super::newer::{restore, unpacked};
+use super::registry::{Registry, blocking, origin};
 use super::store::Blob;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
 use crate::by_key::ByKey;
@@ -37,17 +36,17 @@ type Catalog = DeserializeGuard<ClusterCatalog>;
 /// For so long a process waits for content before it says that it is ready without: there may be
 /// none to be had anywhere.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How often it is looked whether the wait is over.
+/// The interval of checks whether the wait is over.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What reconciles of a follower share.
+/// The shared state of a follower's reconciles.
 struct Follower {
     ctx: Arc<Context>,
     /// Another replica, as status.urls names it.
     replica: CatalogServer,
     /// Since when the content of a catalog cannot be had.
     failing: ByKey<Instant>,
-    backoff: Backoff<String>,
+    backoff: Backoff,
     /// Told after each reconcile.
     passed: Notify,
 }
@@ -127,11 +126,9 @@ impl Follower {
         }
     }
 
-    /// Says whether a catalog is served elsewhere, and not here although it could be.
+    /// Returns whether a catalog is served elsewhere, and not here although it could be.
     fn lacks(&self, catalog: &Catalog) -> bool {
-        let Ok(catalog) = &catalog.0 else {
-            return false;
-        };
+        let Ok(catalog) = &catalog.0 else { return false };
         let given_up = |since: &Instant| since.elapsed() > PATIENCE;
         served(catalog).is_some_and(|reference| !self.ctx.holds(catalog, reference))
             && !self.failing.lock().get(&catalog.name_any()).is_some_and(given_up)
@@ -167,18 +164,17 @@ async fn pass(object: Arc<Catalog>, follower: Arc<Follower>) -> Result<Action, C
 impl Follower {
     async fn catch_up(&self, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
         let name = catalog.name_any();
-        let Some(reference) = served(catalog) else {
-            return self.drop_unserved(catalog).await;
-        };
+        let Some(reference) = served(catalog) else { return self.drop_unserved(catalog).await };
         if self.ctx.holds(catalog, reference) {
             return Ok(());
         }
-        let last_unpacked =
-            catalog.status.as_ref().and_then(|status| status.last_unpacked.as_ref());
-        let unpacked = last_unpacked.map_or_else(Timestamp::now, |time| time.0);
-        let mut result = copy(&self.ctx, catalog, reference, unpacked).await;
+        let registry = Registry::of(&self.ctx, catalog).await;
+        let mut result = match registry {
+            Ok(registry) => restore(&registry, catalog, reference).await,
+            Err(error) => Err(error),
+        };
         if result.as_ref().is_err_and(CatalogError::is_of_pull) {
-            match self.copy_from_replica(catalog, reference, unpacked).await {
+            match self.copy_from_replica(catalog, reference).await {
                 Ok(()) => result = Ok(()),
                 Err(error) => {
                     tracing::warn!(catalog = name, error = %Chain(&error), "no other replica serves it");
@@ -199,13 +195,13 @@ impl Follower {
         &self,
         catalog: &ClusterCatalog,
         reference: &str,
-        unpacked: Timestamp,
     ) -> Result<(), CatalogError> {
         let urls = catalog.status.as_ref().and_then(|it| it.urls.as_ref());
         let base = urls.map(|urls| urls.base.as_str()).unwrap_or_default();
         let lines = self.replica.get(base, reference).await.map_err(CatalogError::Replica)?;
         // Every replica answers with the same validators.
-        let origin = origin(catalog, reference, lines.modified().unwrap_or(unpacked));
+        let origin =
+            origin(catalog, reference, lines.modified().unwrap_or_else(|| unpacked(catalog)));
         let name = origin.catalog.clone();
         let store = Arc::clone(&self.ctx.store);
         let turn = self.ctx.writes().await;
@@ -216,7 +212,7 @@ impl Follower {
                 let file = name.as_str();
                 meta.map(|meta| Blob { file, line, meta })
             });
-            store.place(store.stage(origin, blobs)?)
+            store.place(store.stage(origin, blobs)?).inspect(|content| store.settle(content))
         });
         let content = written.await?.map_err(CatalogError::Store)?;
         let (catalog, digest) = (catalog.name_any(), content.digest());
@@ -238,7 +234,7 @@ impl Follower {
 #[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn retry(object: Arc<Catalog>, error: &CatalogError, follower: Arc<Follower>) -> Action {
     let name = object.name_any();
-    let delay = follower.backoff.next(name.clone());
+    let delay = follower.backoff.next(&name);
     tracing::warn!(catalog = name, error = %Chain(error), ?delay, "the catalog is not served here yet");
     Action::requeue(delay)
 }

@@ -1,4 +1,4 @@
-//! Where each blob of a stored catalog stands, and what vouches for the files beside it.
+//! The positions of the blobs of a stored catalog, and the checksums of the files beside it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,30 +26,10 @@ pub const MAX_NAMES_BYTES: usize = 64 << 20;
 /// each byte of a name at most six, besides 64 KiB for the rest. A larger one is not read.
 const MAX_FILE_BYTES: u64 = 48 * MAX_BLOBS as u64 + 6 * MAX_NAMES_BYTES as u64 + (64 << 10);
 
-/// Why a catalog cannot be indexed: its index would take too much memory.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IndexError {
-    /// It has more than [`MAX_BLOBS`].
-    #[error("catalog has more than {MAX_BLOBS} blobs")]
-    Blobs,
-    /// A field is longer than [`MAX_NAME_BYTES`].
-    #[error("{field} of the blob is {bytes} bytes long, more than {MAX_NAME_BYTES}")]
-    Name {
-        /// The field.
-        field: &'static str,
-        /// Its length.
-        bytes: usize,
-    },
-    /// All fields together are longer than [`MAX_NAMES_BYTES`].
-    #[error(
-        "different schemas, packages and names of the catalog are longer than {MAX_NAMES_BYTES} \
-         bytes together"
-    )]
-    Names,
-    /// A blob is longer than the format can say.
-    #[error("blob is longer than {} bytes", u32::MAX)]
-    Blob,
-}
+/// Why a catalog cannot be indexed: its index, or one of its packages, would take too much memory.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct IndexError(pub(super) String);
 
 /// Place of one blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +56,7 @@ pub struct BlobIndex {
     bytes: u64,
 }
 
-/// What `/metas` asks for: fields that are not empty must be equal.
+/// The query of `/metas`: fields that are not empty must be equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// Wanted `schema`.
@@ -88,7 +68,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Says whether every blob is wanted.
+    /// Returns whether every blob is wanted.
     pub fn is_empty(&self) -> bool {
         self.schema.is_empty() && self.package.is_empty() && self.name.is_empty()
     }
@@ -97,7 +77,8 @@ impl Query {
 impl BlobIndex {
     /// Adds the blob that was written last.
     pub(super) fn push(&mut self, meta: &Meta) -> Result<(), IndexError> {
-        let len = u32::try_from(meta.json.len()).map_err(|_| IndexError::Blob)?;
+        let len = u32::try_from(meta.json.len());
+        let len = len.map_err(|_| IndexError(format!("blob is longer than {} bytes", u32::MAX)))?;
         let schema = self.number("schema", &meta.schema)?;
         let package = self.number("package", &meta.package)?;
         let name = self.number("name", &meta.name)?;
@@ -106,7 +87,7 @@ impl BlobIndex {
 
     fn place(&mut self, len: u32, [schema, package, name]: [u32; 3]) -> Result<(), IndexError> {
         if self.blobs.len() == MAX_BLOBS {
-            return Err(IndexError::Blobs);
+            return Err(IndexError(format!("catalog has more than {MAX_BLOBS} blobs")));
         }
         self.blobs.push(BlobRef { offset: self.bytes, len, schema, package, name });
         self.bytes += u64::from(len) + 1;
@@ -118,7 +99,7 @@ impl BlobIndex {
         self.blobs.len()
     }
 
-    /// Says whether there is no blob.
+    /// Returns whether there is no blob.
     pub fn is_empty(&self) -> bool {
         self.blobs.is_empty()
     }
@@ -199,13 +180,20 @@ impl BlobIndex {
             return Ok(number);
         }
         if name.len() > MAX_NAME_BYTES {
-            return Err(IndexError::Name { field, bytes: name.len() });
-        }
-        if self.name_bytes + name.len() > MAX_NAMES_BYTES {
-            return Err(IndexError::Names);
+            let bytes = name.len();
+            return Err(IndexError(format!(
+                "{field} of the blob is {bytes} bytes long, more than {MAX_NAME_BYTES}"
+            )));
         }
         // Each blob has three at most.
-        let number = u32::try_from(self.names.len()).map_err(|_| IndexError::Names)?;
+        let number = u32::try_from(self.names.len()).ok();
+        let room = self.name_bytes + name.len() <= MAX_NAMES_BYTES;
+        let Some(number) = number.filter(|_| room) else {
+            return Err(IndexError(format!(
+                "different schemas, packages and names of the catalog are longer than \
+                 {MAX_NAMES_BYTES} bytes together"
+            )));
+        };
         let name: Arc<str> = name.into();
         self.name_bytes += name.len();
         self.names.push(Arc::clone(&name));
@@ -222,7 +210,7 @@ pub(super) struct Record {
     /// Of the uncompressed lines, in hexadecimal.
     pub(super) sha256: String,
     pub(super) dropped: usize,
-    /// What is wrong with it, if it was examined.
+    /// Its findings, if it was examined.
     pub(super) findings: Option<Tally>,
     pub(super) index: BlobIndex,
 }

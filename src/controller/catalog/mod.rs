@@ -41,13 +41,13 @@ use olm_core::catalog::lint::Tally;
 use olm_core::status::{find, is_true};
 
 pub use context::Context;
-pub use download::{CatalogServer, FetchError};
+pub use download::{CatalogServer, INTERRUPTED};
 pub use error::CatalogError;
 pub use follow::follow;
-pub use trust::{Published, Trust, TrustError};
+pub use trust::{Published, Trust};
 
 use crate::backoff::{FIRST_DELAY_CATALOG, resync};
-use crate::cluster::{self, Sentence};
+use crate::cluster::{self, RequestError, Sentence};
 use enact::{enact, release};
 use newer::wanted;
 use plan::{CatalogFailure, Observed, Plan, plan, release as due_at, until_poll, waiting};
@@ -56,7 +56,7 @@ use report::{Outcome, Served, report};
 /// Catalogs worked on at the same time, so that one hanging registry does not stop the others.
 const CONCURRENCY: u16 = 4;
 
-/// How often the version of the API server is asked for where an image follows it.
+/// The interval of reads of the API server's version, if an image depends on it.
 const LOOK: Duration = Duration::from_mins(10);
 
 /// Keeps all ClusterCatalogs until `shutdown` is done and running reconciles have ended.
@@ -108,7 +108,7 @@ async fn converge(
     let name = catalog.name_any();
     let memory = ctx.memories.get(&name);
     let moved = match &memory {
-        Some(memory) => wanted(ctx, catalog).await.ok().as_ref() != Some(&memory.image),
+        Some(memory) => wanted(ctx, catalog).await.ok().as_ref() != Some(&memory.wanted),
         None => false,
     };
     let observed = Observed {
@@ -150,7 +150,7 @@ async fn converge(
     }
     let status = report(catalog, &outcome, &ctx.base, Timestamp::now());
     let written = ctx.reconciler.write_status(catalog, status).await;
-    let written = written.map_err(|error| CatalogError::Status(error.into()));
+    let written = written.map_err(RequestError::doing("error updating status"));
     let written = written.map(|written| written.unwrap_or_else(|| catalog.clone()));
     if let Err(error) = result {
         let written = written.ok();
@@ -181,8 +181,7 @@ async fn converge(
         ctx.memories.get(&name).and_then(|memory| until_poll(&catalog, &memory, Instant::now()));
     let templated = catalog.annotations().contains_key(annotation::CATALOG_IMAGE_TEMPLATE);
     let look = templated.then_some(LOOK);
-    let next = [next, until_due(&catalog), look].into_iter().flatten().min();
-    Ok(Some(next.unwrap_or_else(resync)))
+    Ok(Some([next, until_due(&catalog), look].into_iter().flatten().min().unwrap_or_else(resync)))
 }
 
 fn until_due(catalog: &ClusterCatalog) -> Option<Duration> {
@@ -191,12 +190,10 @@ fn until_due(catalog: &ClusterCatalog) -> Option<Duration> {
     Some(Duration::try_from(left).unwrap_or_default())
 }
 
-/// Says in an Event that newer content is held, when that begins.
+/// Publishes an Event when newer content is first held.
 async fn announce(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog) {
     let of = |catalog| waiting(catalog).map(|held| (&held.ref_, &held.reason));
-    let Some(held) = waiting(after).filter(|_| of(before) != of(after)) else {
-        return;
-    };
+    let Some(held) = waiting(after).filter(|_| of(before) != of(after)) else { return };
     let (type_, reason) = match held.reason.parse() {
         Ok(Reason::Suspicious) => (EventType::Warning, Reason::Suspicious),
         Ok(reason) => (EventType::Normal, reason),
@@ -206,16 +203,15 @@ async fn announce(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog
     ctx.reconciler.publish(after, type_, reason, note).await;
 }
 
-/// Says in an Event what only a change by a person ends, when that begins or its text changes.
+/// Publishes an Event when a state begins, or its text changes, that only a change by a person
+/// ends.
 async fn warn(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog) {
     fn stalled(catalog: &ClusterCatalog) -> Option<&Condition> {
         let conditions = &catalog.status.as_ref()?.conditions;
         find(conditions, types::PROGRESSING).filter(|_| is_true(conditions, types::STALLED))
     }
     let text = |found: &Condition| (found.reason.clone(), found.message.clone());
-    let Some((reason, note)) = stalled(after).map(text) else {
-        return;
-    };
+    let Some((reason, note)) = stalled(after).map(text) else { return };
     let is_known = stalled(before).is_some_and(|old| old.reason == reason && old.message == note);
     if let Ok(reason) = reason.parse()
         && !is_known
@@ -224,11 +220,10 @@ async fn warn(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog) {
     }
 }
 
-/// Says in an Event what the lint found, once for each digest.
+/// Publishes an Event with the findings of the lint, once for each digest.
 async fn tell(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog, findings: &Tally) {
     fn found(catalog: &ClusterCatalog) -> Option<&str> {
-        let status = catalog.status.as_ref()?;
-        let condition = find(&status.conditions, types::CONTENT_VALID)?;
+        let condition = catalog.condition(types::CONTENT_VALID)?;
         catalog.resolved_reference().filter(|_| condition.status == FALSE)
     }
     if found(after).is_none() || found(before) == found(after) {
@@ -243,7 +238,7 @@ async fn tell(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog, fi
     ctx.reconciler.publish(after, type_, reason, note).await;
 }
 
-/// Says when a catalog whose reconcile failed is reconciled again.
+/// Returns when a catalog is reconciled again after a failure.
 #[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn error_policy(
     object: Arc<DeserializeGuard<ClusterCatalog>>,

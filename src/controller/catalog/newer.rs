@@ -1,7 +1,8 @@
 //! Newer content of a catalog: taken, or held back as its annotations say.
 //!
 //! What is served stays until newer content is taken; a lost cache is filled with it again by its
-//! digest. Another reference is a decision: what it names is taken, unless the catalog is paused.
+//! digest. Another reference is a decision: what it names is taken, unless the catalog is paused. That
+//! a template gives another one with another version of the cluster is none.
 
 use std::sync::Arc;
 
@@ -13,32 +14,33 @@ use olm_api::keys::annotation;
 use olm_api::{CatalogUpdateStatus, ClusterCatalog};
 use olm_core::catalog::hold::{CatalogPolicy, Hold, suspects};
 use olm_core::catalog::template;
+use olm_core::error::quote;
 use olm_image::{ImageRef, Resolved};
 
 use super::context::Context;
 use super::error::CatalogError;
-use super::plan::{digest_of, repository_of, waiting};
+use super::plan::{Wanted, digest_of, repository_of, waiting};
 use super::registry::{Registry, blocking};
 use super::store::{StoreError, whole_seconds};
 use super::taken::{Known, Looked};
+use crate::cluster::RequestError;
 
 /// Returns the image that a catalog is to have: what its template gives for the version of the API
 /// server, else that of the spec.
 pub(super) async fn wanted(
     ctx: &Context,
     catalog: &ClusterCatalog,
-) -> Result<String, CatalogError> {
+) -> Result<Wanted, CatalogError> {
     let image = catalog.spec.source.image.as_ref();
     let image = image.ok_or_else(|| CatalogError::NoImage(catalog.name_any()))?;
-    let annotations = catalog.annotations();
-    let Some(template) = annotations.get(annotation::CATALOG_IMAGE_TEMPLATE) else {
-        return Ok(image.ref_.clone());
+    let Some(template) = catalog.annotations().get(annotation::CATALOG_IMAGE_TEMPLATE) else {
+        return Ok(Wanted { written: image.ref_.clone(), image: image.ref_.clone() });
     };
     let info = ctx.client.apiserver_version().await;
-    let info = info.map_err(|error| CatalogError::Version(error.into()))?;
+    let info = info.map_err(RequestError::doing("error reading the version of the API server"))?;
     let filled = template::fill(template, &info.git_version)?;
     match filled.parse::<ImageRef>() {
-        Ok(_) => Ok(filled),
+        Ok(_) => Ok(Wanted { written: template.clone(), image: filled }),
         Err(error) => Err(CatalogError::Filled(error)),
     }
 }
@@ -47,15 +49,14 @@ pub(super) async fn wanted(
 pub(super) async fn newest(
     ctx: &Arc<Context>,
     catalog: &ClusterCatalog,
-    image: &str,
+    wanted: &Wanted,
 ) -> Result<Looked, CatalogError> {
-    let wanted: ImageRef = image.parse().map_err(CatalogError::Reference)?;
-    let memory = ctx.memories.get(&catalog.name_any());
-    let known = Known::of(catalog, memory.as_ref());
+    let image: ImageRef = wanted.image.parse().map_err(CatalogError::Reference)?;
+    let known = Known::of(catalog, ctx.memories.get(&catalog.name_any()).as_ref());
     let policy = match CatalogPolicy::of(catalog.annotations()) {
         Ok(policy) => policy,
         Err(error) => {
-            let lost = known.filter(|it| it.is_of(&wanted) && !ctx.holds(catalog, &it.reference));
+            let lost = known.filter(|it| it.is_of(&image) && !ctx.holds(catalog, &it.reference));
             if let Some(lost) = lost {
                 let registry = Registry::of(ctx, catalog).await?;
                 restore(&registry, catalog, &lost.reference).await?;
@@ -64,22 +65,21 @@ pub(super) async fn newest(
         }
     };
     let registry = Registry::of(ctx, catalog).await?;
-    let newest = registry.resolve(image).await?;
-    let takes = |known: &Known| known.is_decided(image, &wanted) && !policy.is_paused();
+    let newest = registry.resolve(&wanted.image).await?;
+    let takes = |known: &Known| known.is_decided(wanted, &image) && !policy.is_paused();
     let Some(known) = known.filter(|known| !takes(known)) else {
-        registry.take(&newest, whole_seconds(Timestamp::now())).await?;
-        return Ok(Looked::taken(image, newest.image().to_string()));
+        registry.take_newer(&newest, whole_seconds(Timestamp::now())).await?;
+        return Ok(Looked::taken(wanted, newest.image().to_string()));
     };
-    let look = Look { ctx, catalog, image, wanted, policy, registry };
-    look.newer(known, newest).await
+    Look { ctx, catalog, wanted, image, policy, registry }.newer(known, newest).await
 }
 
 /// A look at the image of a catalog of which content was taken before.
 struct Look<'a> {
     ctx: &'a Arc<Context>,
     catalog: &'a ClusterCatalog,
-    image: &'a str,
-    wanted: ImageRef,
+    wanted: &'a Wanted,
+    image: ImageRef,
     policy: CatalogPolicy,
     registry: Registry<'a>,
 }
@@ -97,19 +97,19 @@ impl Look<'_> {
         let reference = candidate.image().to_string();
         if reference == known.reference {
             registry.take(&candidate, unpacked(catalog)).await?;
-            return Ok(Looked::taken(self.image, reference));
+            return Ok(Looked::taken(self.wanted, reference));
         }
         let before = waiting(catalog).filter(|waiting| waiting.ref_ == reference);
         let since = before.map_or(now, |waiting| waiting.since.0);
         let digest = digest_of(&reference);
         let hold = policy.holds(digest, since, now);
         if hold.is_none() && !policy.examines(digest) {
-            registry.take(&candidate, now).await?;
-            return Ok(Looked::taken(self.image, reference));
+            registry.take_newer(&candidate, now).await?;
+            return Ok(Looked::taken(self.wanted, reference));
         }
         let examined = before.filter(|waiting| waiting.reason == Reason::Suspicious.as_str());
         if hold.is_none() && examined.is_some() && self.ctx.holds(catalog, &known.reference) {
-            let taken = Some(known.stays(self.image));
+            let taken = Some(known.stays(self.wanted));
             return Ok(Looked { held: examined.cloned(), taken, polled: None });
         }
         self.keep(&known, digest).await?;
@@ -117,16 +117,14 @@ impl Look<'_> {
             Some(hold) => Some(hold),
             None => self.examine(&known, &candidate).await?,
         };
-        let Some(hold) = hold else {
-            return Ok(Looked::taken(self.image, reference));
-        };
+        let Some(hold) = hold else { return Ok(Looked::taken(self.wanted, reference)) };
         let waits = CatalogUpdateStatus {
             message: hold.text(digest),
             reason: hold.code().to_string(),
             since: Time(since),
             ref_: reference,
         };
-        Ok(Looked { held: Some(waits), taken: Some(known.stays(self.image)), polled: None })
+        Ok(Looked { held: Some(waits), taken: Some(known.stays(self.wanted)), polled: None })
     }
 
     /// Stores again what is served if that was lost, from the registry. Where it is not there any more,
@@ -136,14 +134,12 @@ impl Look<'_> {
             return Ok(());
         }
         let way_out = self.policy.way_out(newer);
-        if !known.is_of(&self.wanted) {
-            let wanted = self.image.to_owned();
-            return Err(CatalogError::Elsewhere { wanted, way_out });
+        if !known.is_of(&self.image) {
+            return Err(CatalogError::Elsewhere(quote(&self.wanted.image), way_out));
         }
-        let restored = restore(&self.registry, self.catalog, &known.reference).await;
-        restored.map_err(|error| match error {
+        restore(&self.registry, self.catalog, &known.reference).await.map_err(|error| match error {
             CatalogError::Pull(source) if source.is_not_found() => {
-                CatalogError::Lost { newer: newer.to_owned(), way_out, source }
+                CatalogError::Lost(newer.to_owned(), way_out, source)
             }
             error => error,
         })
@@ -168,21 +164,21 @@ impl Look<'_> {
         let failed = StoreError::disk("error comparing catalog contents");
         let (staged, hold) = compared.map_err(|error| CatalogError::Store(failed(error)))?;
         if hold.is_none() {
-            self.registry.place(staged).await?;
+            self.registry.place_newer(staged).await?;
         }
         Ok(hold)
     }
 }
 
 /// Returns when the content that is served was unpacked first.
-fn unpacked(catalog: &ClusterCatalog) -> Timestamp {
+pub(super) fn unpacked(catalog: &ClusterCatalog) -> Timestamp {
     let status = catalog.status.as_ref();
     let first = status.and_then(|status| status.last_unpacked.as_ref());
     first.map_or_else(|| whole_seconds(Timestamp::now()), |time| time.0)
 }
 
 /// Stores again what was taken before, by its digest.
-async fn restore(
+pub(super) async fn restore(
     registry: &Registry<'_>,
     catalog: &ClusterCatalog,
     reference: &str,
@@ -191,9 +187,9 @@ async fn restore(
     registry.take(&resolved, unpacked(catalog)).await
 }
 
-/// Returns what waits for its time already and keeps its turn although newer content is published,
-/// or a catalog that changes every hour would never move. What was published back to what is served
-/// is withdrawn.
+/// Returns the content that waits for its minimum age and keeps its place although newer content is
+/// published; otherwise a catalog that changes every hour would never be updated. If the served
+/// content is published again, the wait ends.
 fn turn<'a>(
     catalog: &'a ClusterCatalog,
     policy: &CatalogPolicy,

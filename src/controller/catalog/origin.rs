@@ -1,8 +1,8 @@
-//! Where the content of a catalog came from.
+//! The origin of the content of a catalog.
 
 use jiff::Timestamp;
 
-/// Where content came from.
+/// The origin of content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// Name of the catalog.

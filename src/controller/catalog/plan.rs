@@ -1,4 +1,4 @@
-//! What a reconcile of a ClusterCatalog does, decided from what was read. Pure.
+//! The plan of a reconcile of a ClusterCatalog, decided from the observed state. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,16 @@ use olm_core::catalog::hold::{CatalogPolicy, Hold};
 /// One part in so many of a poll interval is added at random, so that catalogs drift apart.
 const JITTER_DIVISOR: u32 = 100;
 
-/// What is remembered of the last success, in this process only.
+/// The image that a catalog is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// The value in the object: `spec.source.image.ref`, or the template that replaces it.
+    pub(super) written: String,
+    /// The reference that it gives with the present version of the cluster.
+    pub(super) image: String,
+}
+
+/// The memory of the last success, in this process only.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Memory {
     /// Identity of the object: another one of the same name has taken nothing yet.
@@ -20,10 +29,10 @@ pub(super) struct Memory {
     /// Generation it was for.
     pub(super) generation: Option<i64>,
     /// The image that was asked for.
-    pub(super) image: String,
-    /// What was taken last.
+    pub(super) wanted: Wanted,
+    /// The content that was accepted last.
     pub(super) taken: Option<CatalogTakenStatus>,
-    /// When the registry was asked last.
+    /// The time of the last request to the registry.
     pub(super) polled: Instant,
     /// The same, for people.
     pub(super) polled_at: Timestamp,
@@ -33,25 +42,26 @@ pub(super) struct Memory {
     pub(super) jitter: f64,
 }
 
-/// What is remembered of a failure, until the next success.
+/// The memory of a failure, until the next success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CatalogFailure {
     /// Version of the object after the failure was reported on it.
     pub(super) reported: Option<String>,
-    /// When to try again.
+    /// The time of the next attempt.
     pub(super) retry: Instant,
     /// Version of credentials and files that the image could not be pulled with, if that failed.
     pub(super) pulled_with: Option<u64>,
 }
 
 impl CatalogFailure {
-    /// Says whether an image that could not be pulled may be pulled with what is configured now.
+    /// Returns whether an image that could not be pulled may succeed with the present
+    /// configuration.
     pub(super) fn is_mended(&self, version: u64) -> bool {
         self.pulled_with.is_some_and(|with| with != version)
     }
 }
 
-/// What is known before anything is done.
+/// The observed state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observed {
     /// Whether the store has content of this very object.
@@ -62,11 +72,11 @@ pub(super) struct Observed {
     pub(super) failure: Option<CatalogFailure>,
     /// Whether newer content that was held may be taken now.
     pub(super) due: bool,
-    /// Whether another image is wanted than at the last success, or which one is not known.
+    /// Whether the requested image differs from that of the last success, or is unknown.
     pub(super) moved: bool,
 }
 
-/// What to do.
+/// The action of a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Remove content, say so, and let go of the object.
@@ -121,8 +131,8 @@ pub(super) fn refresh(catalog: &ClusterCatalog) -> Option<&String> {
     catalog.annotations().get(policy::REFRESH)
 }
 
-/// Returns how long to wait after a failure; nothing once that is over, or when somebody changed
-/// the object.
+/// Returns the remaining wait after a failure; nothing once it is over, or if the object was
+/// changed.
 ///
 /// Our own report wakes us like any change. If its text differs from one attempt to the next, as
 /// that of a registry which numbers its errors, every attempt would otherwise start another.
@@ -141,9 +151,7 @@ pub(super) fn waiting(catalog: &ClusterCatalog) -> Option<&CatalogUpdateStatus> 
 /// status says; nothing where that is not a matter of time. What an annotation says that cannot be
 /// followed has to be reported at once.
 pub(super) fn release(catalog: &ClusterCatalog, now: Timestamp) -> Option<Timestamp> {
-    let Ok(policy) = CatalogPolicy::of(catalog.annotations()) else {
-        return Some(now);
-    };
+    let Ok(policy) = CatalogPolicy::of(catalog.annotations()) else { return Some(now) };
     let waiting = waiting(catalog)?;
     let digest = digest_of(&waiting.ref_);
     match policy.holds(digest, waiting.since.0, now) {
@@ -167,10 +175,9 @@ pub(super) fn repository_of(reference: &str) -> &str {
     reference.rsplit_once('@').map_or(reference, |(repository, _)| repository)
 }
 
-/// Says whether our finalizer is on the object.
+/// Returns whether our finalizer is on the object.
 pub(super) fn has_finalizer(catalog: &ClusterCatalog) -> bool {
-    let finalizers = catalog.finalizers();
-    finalizers.iter().any(|name| name == finalizer::DELETE_SERVER_CACHE)
+    catalog.finalizers().iter().any(|name| name == finalizer::DELETE_SERVER_CACHE)
 }
 
 /// Returns how long until the registry is asked again; nothing if it is not polled.
@@ -180,12 +187,10 @@ pub(super) fn until_poll(
     now: Instant,
 ) -> Option<Duration> {
     let minutes = catalog.spec.source.image.as_ref()?.poll_interval_minutes?;
-    let minutes = u64::try_from(minutes).ok()?;
-    let interval = Duration::from_secs(minutes.saturating_mul(60));
+    let interval = Duration::from_secs(u64::try_from(minutes).ok()?.saturating_mul(60));
     // An interval too long to be added is as good as none.
     let extra = interval.checked_div(JITTER_DIVISOR)?.mul_f64(memory.jitter);
-    let due = memory.polled.checked_add(interval.checked_add(extra)?)?;
-    Some(due.saturating_duration_since(now))
+    Some(memory.polled.checked_add(interval.checked_add(extra)?)?.saturating_duration_since(now))
 }
 
 #[cfg(test)]
@@ -216,13 +221,20 @@ mod tests {
         catalog
     }
 
-    fn remembered(now: Instant, generation: i64, age: u64) -> Observed {
+    fn memory(observed: &mut Observed) -> &mut Memory {
+        observed.memory.as_mut().unwrap()
+    }
+
+    fn remembered(now: Instant, age: u64) -> Observed {
         Observed {
             stored: true,
             memory: Some(Memory {
                 uid: None,
-                generation: Some(generation),
-                image: "example.com/c:1".to_owned(),
+                generation: Some(1),
+                wanted: Wanted {
+                    written: "example.com/c:1".to_owned(),
+                    image: "example.com/c:1".to_owned(),
+                },
                 taken: None,
                 polled: now.checked_sub(Duration::from_secs(age)).unwrap(),
                 polled_at: Timestamp::UNIX_EPOCH,
@@ -234,46 +246,26 @@ mod tests {
     }
 
     // catalogs.md 2.3
-    #[test]
-    fn another_image_is_fetched_at_once() {
-        let now = Instant::now() + Duration::from_secs(10_000);
-        let observed = Observed { moved: true, ..remembered(now, 1, 60) };
-        assert_eq!(plan(&catalog(), &observed, now), Plan::Fetch);
-    }
-
-    // catalogs.md 2.3
     #[rstest]
-    #[case::settled(1, 60, true, Plan::Keep)]
-    #[case::spec_changed(2, 60, true, Plan::Fetch)]
-    #[case::poll_due(1, 300, true, Plan::Fetch)]
-    #[case::content_lost(1, 60, false, Plan::Fetch)]
+    #[case::settled(|_: &mut Observed| {}, Some("first"), Plan::Keep)]
+    #[case::spec_changed(|it: &mut Observed| memory(it).generation = Some(2), None, Plan::Fetch)]
+    #[case::poll_due(|it: &mut Observed| memory(it).polled -= Duration::from_mins(4), None, Plan::Fetch)]
+    #[case::content_lost(|it: &mut Observed| it.stored = false, None, Plan::Fetch)]
+    #[case::another_image(|it: &mut Observed| it.moved = true, None, Plan::Fetch)]
+    #[case::after_start_or_a_failure(|it: &mut Observed| it.memory = None, None, Plan::Fetch)]
+    #[case::asked_for_a_poll(|_: &mut Observed| {}, Some("second"), Plan::Fetch)]
+    #[case::no_longer_asked(|_: &mut Observed| {}, None, Plan::Keep)]
     fn fetches_when_something_changed(
-        #[case] generation: i64,
-        #[case] age: u64,
-        #[case] stored: bool,
+        #[case] change: fn(&mut Observed),
+        #[case] refresh: Option<&str>,
         #[case] want: Plan,
     ) {
         let now = Instant::now() + Duration::from_secs(10_000);
-        let observed = Observed { stored, ..remembered(now, generation, age) };
-        assert_eq!(plan(&catalog(), &observed, now), want);
-    }
-
-    #[rstest]
-    #[case::acted_on(Some("first"), Plan::Keep)]
-    #[case::changed(Some("second"), Plan::Fetch)]
-    #[case::removed(None, Plan::Keep)]
-    fn a_poll_is_asked_for_by_another_text(#[case] text: Option<&str>, #[case] want: Plan) {
-        let now = Instant::now() + Duration::from_secs(10_000);
-        let mut catalog = catalog();
-        let asked = text.map(|text| (policy::REFRESH.to_owned(), text.to_owned()));
+        let (mut observed, mut catalog) = (remembered(now, 60), catalog());
+        change(&mut observed);
+        let asked = refresh.map(|text| (policy::REFRESH.to_owned(), text.to_owned()));
         catalog.annotations_mut().extend(asked);
-        assert_eq!(plan(&catalog, &remembered(now, 1, 60), now), want);
-    }
-
-    #[test]
-    fn fetches_after_start_and_after_a_failure() {
-        let observed = Observed { stored: true, ..Observed::default() };
-        assert_eq!(plan(&catalog(), &observed, Instant::now()), Plan::Fetch);
+        assert_eq!(plan(&catalog, &observed, now), want);
     }
 
     // decision 7
@@ -311,7 +303,7 @@ mod tests {
     #[test]
     fn polls_after_the_rest_of_the_interval() {
         let now = Instant::now() + Duration::from_secs(10_000);
-        let memory = |jitter| Memory { jitter, ..remembered(now, 1, 120).memory.unwrap() };
+        let memory = |jitter| Memory { jitter, ..remembered(now, 120).memory.unwrap() };
         let mut catalog = catalog();
         assert_eq!(until_poll(&catalog, &memory(0.0), now), Some(Duration::from_mins(3)));
         let latest = until_poll(&catalog, &memory(1.0), now).unwrap();

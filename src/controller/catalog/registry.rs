@@ -1,4 +1,4 @@
-//! What the images of one catalog are asked of, and how their content comes into the store.
+//! The registry access for the images of one catalog, and the storing of their content.
 
 use std::sync::Arc;
 
@@ -12,8 +12,10 @@ use olm_image::{ImageRef, PullError, Puller, Resolved, pull_catalog};
 use super::context::Context;
 use super::error::CatalogError;
 use super::store::{Blob, Origin, Staged, whole_seconds};
+use crate::cluster::RequestError;
+use crate::live::is_as_read;
 
-/// What the images of one catalog are asked of.
+/// The registry access for the images of one catalog.
 pub(super) struct Registry<'a> {
     ctx: &'a Arc<Context>,
     catalog: &'a ClusterCatalog,
@@ -45,7 +47,7 @@ impl<'a> Registry<'a> {
         let reference: ImageRef = image.parse().map_err(CatalogError::Reference)?;
         match self.puller.probe(&reference).await {
             Err(error) if error.is_not_found() => {
-                tracing::info!(image, "content that waited is gone");
+                tracing::info!(image, "held content no longer exists");
                 Ok(None)
             }
             there => {
@@ -61,11 +63,33 @@ impl<'a> Registry<'a> {
         resolved: &Resolved,
         unpacked: Timestamp,
     ) -> Result<(), CatalogError> {
-        if self.ctx.holds(self.catalog, &resolved.image().to_string()) {
-            return Ok(());
+        match self.missing(resolved, unpacked).await? {
+            Some(staged) => self.place(staged).await,
+            None => Ok(()),
         }
-        let staged = self.stage(resolved, unpacked).await?;
-        self.place(staged).await
+    }
+
+    /// The same for content that nobody has taken before.
+    pub(super) async fn take_newer(
+        &self,
+        resolved: &Resolved,
+        unpacked: Timestamp,
+    ) -> Result<(), CatalogError> {
+        match self.missing(resolved, unpacked).await? {
+            Some(staged) => self.place_newer(staged).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn missing(
+        &self,
+        resolved: &Resolved,
+        unpacked: Timestamp,
+    ) -> Result<Option<Staged>, CatalogError> {
+        if self.ctx.holds(self.catalog, &resolved.image().to_string()) {
+            return Ok(None);
+        }
+        self.stage(resolved, unpacked).await.map(Some)
     }
 
     /// Pulls an image and writes its content to the disk, where it is not served yet.
@@ -99,15 +123,25 @@ impl<'a> Registry<'a> {
         written.await?.map_err(CatalogError::Store)
     }
 
-    /// Serves what was staged.
-    pub(super) async fn place(&self, staged: Staged) -> Result<(), CatalogError> {
+    /// Serves what was staged, unless the catalog has changed since the pull began: it may be paused now.
+    pub(super) async fn place_newer(&self, staged: Staged) -> Result<(), CatalogError> {
+        let same = is_as_read(&self.ctx.client, self.catalog).await;
+        if same.map_err(RequestError::doing("getting ClusterCatalog"))? {
+            return self.place(staged).await;
+        }
+        Err(CatalogError::Changed)
+    }
+
+    async fn place(&self, staged: Staged) -> Result<(), CatalogError> {
         let store = Arc::clone(&self.ctx.store);
-        let placed = blocking(move || store.place(staged)).await?;
-        let content = placed.map_err(CatalogError::Store)?;
+        let content = blocking(move || store.place(staged)).await?.map_err(CatalogError::Store)?;
         let (blobs, dropped) = (content.index().len(), content.dropped());
         let name = self.catalog.name_any();
         self.ctx.metrics.stored_catalog(&name, blobs, dropped);
         tracing::info!(digest = content.digest(), blobs, dropped, "catalog content stored");
+        let store = Arc::clone(&self.ctx.store);
+        // Nobody waits for it; when the process ends, it is waited for as for every file.
+        drop(tokio::task::spawn_blocking(move || store.settle(&content)));
         Ok(())
     }
 }
@@ -116,7 +150,7 @@ fn pull(error: PullError) -> CatalogError {
     CatalogError::Pull(Box::new(error))
 }
 
-/// Says of whom and of what the content is that is stored.
+/// Returns the origin of the stored content.
 pub(super) fn origin(catalog: &ClusterCatalog, reference: &str, unpacked: Timestamp) -> Origin {
     Origin {
         catalog: catalog.name_any(),
@@ -130,4 +164,56 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CatalogError> {
     tokio::task::spawn_blocking(work).await.map_err(CatalogError::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use http::Request;
+    use kube::Client;
+    use kube::client::Body;
+    use olm_api::ClusterCatalogSpec;
+    use olm_image::{PullConfig, Room};
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::super::store::{Store, StoreError};
+    use super::*;
+    use crate::credentials::{GlobalPullSecret, RegistryCredentials};
+    use crate::live::answer;
+    use crate::telemetry::Metrics;
+
+    // catalogs.md 2.4
+    #[rstest]
+    #[case::as_before(json!({}), true)]
+    #[case::paused_meanwhile(json!({(policy::PAUSED): "true"}), false)]
+    #[tokio::test]
+    async fn what_was_pulled_is_served_unless_the_catalog_has_changed(
+        #[case] annotations: Value,
+        #[case] served: bool,
+    ) {
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let live = json!({"name": "acme", "uid": "u", "annotations": annotations});
+            ready(Ok::<_, kube::Error>(answer::found(&live)))
+        });
+        let client = Client::new(service, "default");
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
+        let puller = Arc::new(Puller::new(PullConfig::default()));
+        let global = GlobalPullSecret::default();
+        let (system, base) = ("system".to_owned(), String::new());
+        let credentials =
+            RegistryCredentials::new(client.clone(), system, global, Arc::clone(&puller));
+        let (stored, credentials) = (Arc::clone(&store), Arc::new(credentials));
+        let ctx = Arc::new(Context::new(client, stored, credentials, base, Metrics::default()));
+        let mut catalog = ClusterCatalog::new("acme", ClusterCatalogSpec::default());
+        catalog.metadata.uid = Some("u".to_owned());
+        let registry = Registry { ctx: &ctx, catalog: &catalog, puller };
+        let origin = origin(&catalog, "r.io/c@sha256:1", Timestamp::UNIX_EPOCH);
+        let nothing = std::iter::empty::<Result<Blob<'_>, StoreError>>();
+        let staged = store.stage(origin, nothing).unwrap();
+        assert_eq!(registry.place_newer(staged).await.is_ok(), served);
+        assert_eq!(ctx.content(&catalog).is_some(), served);
+    }
 }

@@ -1,4 +1,4 @@
-//! What the status of a ClusterCatalog says after a reconcile. Pure.
+//! The status of a ClusterCatalog after a reconcile. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,7 +9,7 @@ use olm_api::{
 };
 use olm_core::catalog::lint::Tally;
 use olm_core::error::{Chain, Classify as _, Disposition};
-use olm_core::status::{self, Note, catalog as texts};
+use olm_core::status::{self, Note, Statement, catalog as texts};
 
 use super::error::CatalogError;
 use super::store::{Content, Origin, whole_seconds};
@@ -40,7 +40,7 @@ impl<'a> Served<'a> {
     }
 }
 
-/// How a reconcile ended.
+/// The result of a reconcile.
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
     /// Content is served as the spec wants it, or newer content is held.
@@ -62,57 +62,58 @@ pub(super) fn report(
     base: &str,
     now: Timestamp,
 ) -> ClusterCatalogStatus {
-    let mut status = catalog.status.clone().unwrap_or_default();
-    let generation = catalog.metadata.generation;
+    let status = catalog.status.clone().unwrap_or_default();
+    let mut draft = Draft { status, generation: catalog.metadata.generation, now };
     let name = catalog.metadata.name.as_deref().unwrap_or_default();
     match outcome {
         Outcome::Served(served, looked) => {
+            let status = &mut draft.status;
             status.update.clone_from(&looked.held);
             status.taken.clone_from(&looked.taken);
-            polled(&mut status, catalog, served, looked);
-            serve(&mut status, served, base, name);
-            texts::serving().put(&mut status.conditions, generation, now);
-            examined(&mut status, served, name, generation, now);
-            texts::unpacked().put(&mut status.conditions, generation, now);
+            polled(status, catalog, served, looked);
+            serve(status, served, base, name);
+            draft.put(texts::serving());
+            draft.examined(served, name, draft.generation);
+            draft.put(texts::unpacked());
         }
         Outcome::SwitchedOff => {
-            clear(&mut status);
-            for statement in texts::switched_off() {
-                statement.put(&mut status.conditions, generation, now);
+            clear(&mut draft.status);
+            for said in texts::switched_off() {
+                draft.put(said);
             }
         }
         Outcome::Removed => {
-            clear(&mut status);
-            for statement in texts::removed() {
-                statement.put(&mut status.conditions, generation, now);
+            clear(&mut draft.status);
+            for said in texts::removed() {
+                draft.put(said);
             }
         }
         Outcome::Failed(error, served) => {
             match served {
                 Some(served) => {
-                    serve(&mut status, served, base, name);
-                    let unpacked_for = still_serving(&mut status, generation, now);
-                    examined(&mut status, served, name, unpacked_for, now);
+                    serve(&mut draft.status, served, base, name);
+                    let unpacked_for = draft.still_serving();
+                    draft.examined(served, name, unpacked_for);
                 }
-                None => nothing_served(&mut status, error, generation, now),
+                None => draft.nothing_served(error),
             }
             let text = shown(error);
-            match error.disposition() {
+            draft.put(match error.disposition() {
                 Disposition::Terminal(reason) => status::terminal(reason, text),
                 Disposition::Retry | Disposition::RetryWithin(_) | Disposition::Wait(_) => {
                     status::retrying(text)
                 }
-            }
-            .put(&mut status.conditions, generation, now);
+            });
         }
     }
+    let Draft { mut status, generation, .. } = draft;
     let held = status.update.as_ref().map(note);
     let ready = status::catalog_ready(&status.conditions, generation, held.as_slice());
     status::put_ready(&mut status.conditions, ready, None, generation, now);
     status
 }
 
-/// Returns what `Ready` explains of newer content.
+/// Returns the note of `Ready` about newer content.
 fn note(held: &CatalogUpdateStatus) -> Note {
     Note { reason: held.reason.parse().unwrap_or(Reason::Retrying), message: held.message.clone() }
 }
@@ -131,7 +132,7 @@ fn serve(status: &mut ClusterCatalogStatus, served: &Served<'_>, base: &str, nam
     status.last_unpacked = Some(Time(unpacked));
 }
 
-/// Says when the registry was asked; where nothing is polled a restart alone changes nothing.
+/// Sets the time of the last poll; without polling, a restart alone changes nothing.
 fn polled(
     status: &mut ClusterCatalogStatus,
     catalog: &ClusterCatalog,
@@ -159,49 +160,52 @@ fn clear(status: &mut ClusterCatalogStatus) {
     status.update = None;
 }
 
-/// Says what the lint found in the content.
-fn examined(
-    status: &mut ClusterCatalogStatus,
-    served: &Served<'_>,
-    name: &str,
+/// A status that is written, and of which generation and when.
+struct Draft {
+    status: ClusterCatalogStatus,
     generation: Option<i64>,
     now: Timestamp,
-) {
-    if let Some(findings) = served.findings {
-        let findings = findings.told(name, Tally::MESSAGE);
-        texts::examined(findings).put(&mut status.conditions, generation, now);
-    }
 }
 
-/// Old content goes on being served; its conditions keep the generation it was unpacked for, which
-/// is returned.
-fn still_serving(
-    status: &mut ClusterCatalogStatus,
-    generation: Option<i64>,
-    now: Timestamp,
-) -> Option<i64> {
-    let unpacked_for = status::find(&status.conditions, types::SERVING)
-        .filter(|_| status::is_true(&status.conditions, types::SERVING))
-        .map_or(generation, |serving| serving.observed_generation);
-    texts::serving().put(&mut status.conditions, unpacked_for, now);
-    unpacked_for
-}
-
-/// Nothing can be served: either nothing ever was, or the content was lost with its disk.
-fn nothing_served(
-    status: &mut ClusterCatalogStatus,
-    error: &CatalogError,
-    generation: Option<i64>,
-    now: Timestamp,
-) {
-    let mut statement = texts::nothing_unpacked();
-    if status.resolved_source.is_some() {
-        // What was lost is still what `ContentValid` speaks of.
-        statement.message = shown(error);
-    } else {
-        texts::nothing_read().put(&mut status.conditions, generation, now);
+impl Draft {
+    fn put(&mut self, statement: Statement) {
+        self.put_for(self.generation, statement);
     }
-    statement.put(&mut status.conditions, generation, now);
+
+    fn put_for(&mut self, generation: Option<i64>, statement: Statement) {
+        statement.put(&mut self.status.conditions, generation, self.now);
+    }
+
+    /// Sets the condition about the findings of the lint.
+    fn examined(&mut self, served: &Served<'_>, name: &str, generation: Option<i64>) {
+        if let Some(findings) = served.findings {
+            let findings = findings.told(name, Tally::MESSAGE);
+            self.put_for(generation, texts::examined(findings));
+        }
+    }
+
+    /// Old content is still served; its conditions keep the generation it was unpacked for,
+    /// which is returned.
+    fn still_serving(&mut self) -> Option<i64> {
+        let conditions = &self.status.conditions;
+        let serving = status::find(conditions, types::SERVING);
+        let serving = serving.filter(|_| status::is_true(conditions, types::SERVING));
+        let unpacked_for = serving.map_or(self.generation, |it| it.observed_generation);
+        self.put_for(unpacked_for, texts::serving());
+        unpacked_for
+    }
+
+    /// Nothing can be served: either nothing ever was, or the content was lost with its disk.
+    fn nothing_served(&mut self, error: &CatalogError) {
+        let mut statement = texts::nothing_unpacked();
+        if self.status.resolved_source.is_some() {
+            // What was lost is still what `ContentValid` speaks of.
+            statement.message = shown(error);
+        } else {
+            self.put(texts::nothing_read());
+        }
+        self.put(statement);
+    }
 }
 
 fn shown(error: &CatalogError) -> String {
@@ -213,6 +217,7 @@ mod tests {
     use super::*;
     use olm_api::conditions::status::{FALSE, TRUE, UNKNOWN};
     use olm_api::{ClusterCatalogSpec, ImageSource};
+    use rstest::rstest;
     use std::io;
 
     use super::super::store::StoreError;
@@ -239,10 +244,21 @@ mod tests {
     }
 
     fn disk(text: &str) -> CatalogError {
-        CatalogError::Store(StoreError::Disk {
-            action: "error writing catalog content",
-            source: io::Error::other(text.to_owned()),
-        })
+        let error = io::Error::other(text.to_owned());
+        CatalogError::Store(StoreError::Disk("error writing catalog content", error))
+    }
+
+    /// Reports that content is served, and at once.
+    fn serving(catalog: &ClusterCatalog) -> ClusterCatalogStatus {
+        report(catalog, &Outcome::Served(served(&origin()), &Looked::default()), BASE, at(0))
+    }
+
+    fn failed(
+        catalog: &ClusterCatalog,
+        error: &CatalogError,
+        served: Option<Served<'_>>,
+    ) -> ClusterCatalogStatus {
+        report(catalog, &Outcome::Failed(error, served), BASE, at(1))
     }
 
     fn at(second: i64) -> Timestamp {
@@ -310,12 +326,7 @@ mod tests {
     // catalogs.md R1
     #[test]
     fn success_names_source_address_and_time() {
-        let status = report(
-            &catalog(),
-            &Outcome::Served(served(&origin()), &Looked::default()),
-            BASE,
-            at(9),
-        );
+        let status = serving(&catalog());
         assert_eq!(status.resolved_source.as_ref().unwrap().image.ref_, "example.com/c@sha256:1");
         assert_eq!(status.urls.as_ref().unwrap().base, "https://catalogs.example/catalogs/acme");
         assert_eq!(status.last_unpacked.as_ref().unwrap().0, at(0));
@@ -337,13 +348,11 @@ mod tests {
     #[test]
     fn a_second_look_changes_nothing() {
         let mut catalog = catalog();
-        let status =
-            report(&catalog, &Outcome::Served(served(&origin()), &Looked::default()), BASE, at(0));
+        let status = serving(&catalog);
         catalog.status = Some(status.clone());
-        assert_eq!(
-            report(&catalog, &Outcome::Served(served(&origin()), &Looked::default()), BASE, at(60)),
-            status
-        );
+        let (origin, looked) = (origin(), Looked::default());
+        let outcome = Outcome::Served(served(&origin), &looked);
+        assert_eq!(report(&catalog, &outcome, BASE, at(60)), status);
     }
 
     // catalogs.md R2, R13
@@ -351,7 +360,7 @@ mod tests {
     fn nothing_is_served_before_the_first_success() {
         let mut catalog = catalog();
         let error = disk("no space");
-        let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
+        let status = failed(&catalog, &error, None);
         assert_eq!(
             said(&status, types::SERVING),
             (FALSE, Reason::Unavailable, "Catalog contents have not been unpacked yet")
@@ -360,13 +369,8 @@ mod tests {
         assert_eq!(said(&status, types::PROGRESSING), (TRUE, Reason::Retrying, text));
         assert_eq!(said(&status, types::READY), (FALSE, Reason::Retrying, text));
         // Content that was lost is another matter: the status said more before.
-        catalog.status = Some(report(
-            &catalog,
-            &Outcome::Served(served(&origin()), &Looked::default()),
-            BASE,
-            at(0),
-        ));
-        let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
+        catalog.status = Some(serving(&catalog));
+        let status = failed(&catalog, &error, None);
         assert_eq!(said(&status, types::SERVING), (FALSE, Reason::Unavailable, text));
         assert!(status.resolved_source.is_some() && status.urls.is_some());
     }
@@ -375,16 +379,10 @@ mod tests {
     #[test]
     fn old_content_is_served_while_a_newer_one_fails() {
         let mut catalog = catalog();
-        catalog.status = Some(report(
-            &catalog,
-            &Outcome::Served(served(&origin()), &Looked::default()),
-            BASE,
-            at(0),
-        ));
+        catalog.status = Some(serving(&catalog));
         catalog.metadata.generation = Some(4);
         let error = disk("x");
-        let status =
-            report(&catalog, &Outcome::Failed(&error, Some(served(&origin()))), BASE, at(1));
+        let status = failed(&catalog, &error, Some(served(&origin())));
         assert_eq!(said(&status, types::SERVING).0, TRUE);
         let generation =
             |type_| status::find(&status.conditions, type_).unwrap().observed_generation;
@@ -393,41 +391,23 @@ mod tests {
         assert_eq!(said(&status, types::READY).0, FALSE);
     }
 
-    #[test]
-    fn terminal_errors_block() {
-        let error = CatalogError::NoImage("acme".to_owned());
-        let status = report(&catalog(), &Outcome::Failed(&error, None), BASE, at(0));
-        assert_eq!(
-            said(&status, types::PROGRESSING),
-            (FALSE, Reason::Blocked, "error parsing ClusterCatalog \"acme\", image source is nil")
-        );
-    }
-
     // catalogs.md R10
-    #[test]
-    fn a_reference_that_is_not_canonical_blocks() {
-        let reference = "foo/bar:latest".parse::<olm_image::ImageRef>().unwrap_err();
-        let error = CatalogError::Reference(reference);
-        let status = report(&catalog(), &Outcome::Failed(&error, None), BASE, at(0));
-        let (progressing, reason, message) = said(&status, types::PROGRESSING);
-        assert_eq!((progressing, reason), (FALSE, Reason::Blocked));
-        assert_eq!(
-            message,
-            "source catalog content: error parsing image reference \"foo/bar:latest\": \
-             repository name must be canonical"
-        );
+    #[rstest]
+    #[case(CatalogError::NoImage("acme".to_owned()),
+        "error parsing ClusterCatalog \"acme\", image source is nil")]
+    #[case(CatalogError::Reference("foo/bar:latest".parse::<olm_image::ImageRef>().unwrap_err()),
+        "source catalog content: error parsing image reference \"foo/bar:latest\": \
+         repository name must be canonical")]
+    fn terminal_errors_block(#[case] error: CatalogError, #[case] want: &str) {
+        let status = failed(&catalog(), &error, None);
+        assert_eq!(said(&status, types::PROGRESSING), (FALSE, Reason::Blocked, want));
     }
 
     // catalogs.md R8
     #[test]
     fn switching_off_and_deleting_clear_the_status() {
         let mut catalog = catalog();
-        catalog.status = Some(report(
-            &catalog,
-            &Outcome::Served(served(&origin()), &Looked::default()),
-            BASE,
-            at(0),
-        ));
+        catalog.status = Some(serving(&catalog));
         for (outcome, reason) in [
             (Outcome::SwitchedOff, Reason::UserSpecifiedUnavailable),
             (Outcome::Removed, Reason::Unavailable),
@@ -446,7 +426,7 @@ mod tests {
     fn findings_say_what_is_served_and_stop_nothing() {
         let catalog = catalog();
         let (error, origin) = (disk("x"), origin());
-        let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
+        let status = failed(&catalog, &error, None);
         let nothing = "Catalog contents have not been unpacked yet";
         assert_eq!(said(&status, types::CONTENT_VALID), (UNKNOWN, Reason::NotRead, nothing));
         let tally = Tally { errors: 1, ..Tally::default() };
@@ -466,7 +446,7 @@ mod tests {
         edited.metadata.generation = Some(4);
         edited.status = Some(status);
         for served in [Some(bad), None] {
-            let later = report(&edited, &Outcome::Failed(&error, served), BASE, at(1));
+            let later = failed(&edited, &error, served);
             let valid = status::find(&later.conditions, types::CONTENT_VALID).unwrap();
             assert_eq!((&*valid.status, valid.observed_generation), (FALSE, Some(3)));
         }
@@ -489,7 +469,7 @@ mod tests {
         );
         catalog.status = Some(status);
         let error = disk(&"é".repeat(100_000));
-        let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
+        let status = failed(&catalog, &error, None);
         assert_eq!(said(&status, "Theirs"), (TRUE, Reason::Compatible, "x"));
         assert_eq!(said(&status, types::PROGRESSING).2.chars().count(), 4096);
     }

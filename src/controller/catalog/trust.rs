@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::{Context as _, bail};
 use olm_core::error::quote;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -11,15 +12,13 @@ use rustls::pki_types::pem::PemObject as _;
 /// Which certificates catalog servers may present, beside those the system trusts.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// No others.
-    System,
     /// Those of CAs in the files of a folder, read again for every download.
     Folder(PathBuf),
     /// Those of CAs that the catalog server publishes, or that our own listeners have.
     Published(Published),
 }
 
-/// What a catalog server publishes, as far as it is known; clones share it.
+/// The CA that a catalog server publishes, if known; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Published(Arc<Mutex<String>>);
 
@@ -43,44 +42,32 @@ impl Published {
 
 impl Trust {
     /// Returns the certificates of CAs as they are now. Blocks.
-    pub(super) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TrustError> {
+    pub(super) fn certificates(&self) -> anyhow::Result<Vec<CertificateDer<'static>>> {
         match self {
-            Self::System => Ok(Vec::new()),
             Self::Folder(folder) => certificates(folder),
             Self::Published(published) => Ok(published.certificates()),
         }
     }
 }
 
-/// Why the certificates of a folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TrustError {
-    /// The folder or a file in it cannot be read.
-    #[error("error reading certificates in {}", quote(&folder.to_string_lossy()))]
-    Read {
-        folder: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// No file holds a certificate.
-    #[error("no certificates found in {}", quote(&.0.to_string_lossy()))]
-    None(PathBuf),
-}
-
 /// Reads every certificate of every file in a folder; subfolders are passed over, links followed,
 /// and files that hold something else are not an error. Blocks.
-fn certificates(folder: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
-    let read = |source| TrustError::Read { folder: folder.to_owned(), source };
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(read)? {
-        let path = entry.map_err(read)?.path();
-        if path.is_file() {
-            found.extend(parse(&std::fs::read(&path).map_err(read)?));
-        }
-    }
+fn certificates(folder: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let name = quote(&folder.to_string_lossy());
+    let found = read(folder).with_context(|| format!("error reading certificates in {name}"))?;
     if found.is_empty() {
-        return Err(TrustError::None(folder.to_owned()));
+        bail!("no certificates found in {name}");
+    }
+    Ok(found)
+}
+
+fn read(folder: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_file() {
+            found.extend(parse(&std::fs::read(&path)?));
+        }
     }
     Ok(found)
 }

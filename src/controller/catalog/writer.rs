@@ -5,20 +5,25 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use olm_core::catalog::lint::Linter;
+use olm_core::catalog::read::PackageSizes;
 use olm_core::error::quote;
+use olm_image::digest::{Algorithm, Hasher};
 use olm_image::room::{GrowingFile, Writing};
-use sha2::{Digest as _, Sha256};
 
-use super::disk::{Blob, INDEX, LINES, StoreError, WRITING, hex, sync_folder};
-use super::index::{BlobIndex, Record};
+use super::disk::{Blob, INDEX, LINES, StoreError, WRITING};
+use super::index::{BlobIndex, IndexError, Record};
 use super::origin::{Origin, whole_seconds};
+
+/// Bytes of lines written at once.
+const BUFFER_BYTES: usize = 1 << 18;
 
 /// Writes one folder.
 pub(super) struct Writer {
     lines: io::BufWriter<GrowingFile>,
     writing: Writing,
-    hash: Sha256,
+    hasher: Hasher,
     index: BlobIndex,
+    packages: PackageSizes,
     dropped: usize,
     /// Blobs so far, those that were dropped included.
     entries: usize,
@@ -31,11 +36,13 @@ impl Writer {
         writing: Writing,
         linter: Option<Linter>,
     ) -> io::Result<Self> {
+        let lines = writing.create(&folder.join(LINES))?;
         Ok(Self {
-            lines: io::BufWriter::new(writing.create(&folder.join(LINES))?),
+            lines: io::BufWriter::with_capacity(BUFFER_BYTES, lines),
             writing,
-            hash: Sha256::new(),
+            hasher: Hasher::new(Algorithm::Sha256),
             index: BlobIndex::default(),
+            packages: PackageSizes::default(),
             dropped: 0,
             entries: 0,
             linter,
@@ -52,35 +59,32 @@ impl Writer {
             self.dropped += 1;
             return Ok(());
         }
-        self.index.push(meta).map_err(|source| StoreError::Index {
-            place: match *file {
+        let sized = self.packages.add(meta).map_err(|error| IndexError(error.to_string()));
+        let indexed = self.index.push(meta).and(sized);
+        indexed.map_err(|error| {
+            let place = match *file {
                 "" => format!("entry {}", self.entries),
                 file => format!("{}, line {line}", quote(file)),
-            },
-            source,
+            };
+            StoreError::Index(place, error)
         })?;
         for bytes in [meta.json.as_bytes(), b"\n"] {
-            let written = self.lines.write_all(bytes);
-            written.map_err(StoreError::disk(WRITING))?;
-            self.hash.update(bytes);
+            self.lines.write_all(bytes).map_err(StoreError::disk(WRITING))?;
+            self.hasher.update(bytes);
         }
         Ok(())
     }
 
-    pub(super) fn finish(self, folder: &Path, origin: Origin) -> io::Result<()> {
-        let lines = self.lines.into_inner().map_err(io::IntoInnerError::into_error)?;
-        lines.file().sync_all()?;
+    pub(super) fn finish(mut self, folder: &Path, origin: Origin) -> io::Result<()> {
+        self.lines.flush()?;
         let record = Record {
             origin,
             stored: whole_seconds(Timestamp::now()),
-            sha256: hex(&self.hash.finalize()),
+            sha256: self.hasher.finish().hex().to_owned(),
             dropped: self.dropped,
             findings: self.linter.map(Linter::tally),
             index: self.index,
         };
-        let mut index = self.writing.create(&folder.join(INDEX))?;
-        record.write(&mut index)?;
-        index.file().sync_all()?;
-        sync_folder(folder)
+        record.write(self.writing.create(&folder.join(INDEX))?)
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Leaf {
 pub(super) enum RenewReason {
     /// There is no certificate yet.
     Missing,
-    /// What is there cannot be used.
+    /// The existing one cannot be used.
     Unusable(&'static str),
     /// Two thirds of its life are over.
     Due,
@@ -39,8 +39,8 @@ impl fmt::Display for RenewReason {
         match self {
             Self::Missing => f.write_str("there was none"),
             Self::Unusable(why) => write!(f, "the old one could not be used: {why}"),
-            Self::Due => f.write_str("two thirds of the old one's life were over"),
-            Self::Superseded => f.write_str("the CA of the old one was followed by another"),
+            Self::Due => f.write_str("two thirds of the lifetime of the old one had passed"),
+            Self::Superseded => f.write_str("the CA of the old one was replaced"),
         }
     }
 }
@@ -54,7 +54,7 @@ impl Leaf {
         let validity = validity(&der).ok_or("its certificate cannot be read")?;
         let key = bytes(KEY).ok_or("it holds no key")?;
         if !is_pair(&der, key) {
-            return Err("its key does not go with its certificate");
+            return Err("its key does not match its certificate");
         }
         let ca = bytes(CA).and_then(|ca| String::from_utf8(ca.to_vec()).ok());
         Ok(Self { ca: ca.unwrap_or_default(), validity, der })

@@ -19,105 +19,42 @@ mod state;
 mod tests;
 mod verdict;
 
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::channel::mpsc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{Api, ApiResource};
+use kube::api::Api;
 use olm_api::keys::label;
-use olm_core::error::{Chain, Classify, Disposition};
+use olm_core::error::Chain;
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{Account, Extension};
 
-use crate::account::{AccountError, Accounts};
-use crate::cluster::{ApiError, Kind, MAX_RIGHTS_DELAY, RequestError, Target, Watches};
+use crate::account::Accounts;
+use crate::cluster::{RequestError, Target, Watches};
+use crate::owned::{OwnedError, delete, is_owned};
 use crate::x509::leaf_due;
 use leaf::{Leaf, RenewReason};
-use secret::{LeafSecret, authority_name, delete, is_authority_of, is_owned, store_authority};
+use secret::{LeafSecret, authority_name, is_authority_of, store_authority};
 use state::{State, is_same_secret};
 use verdict::{Verdict, judge};
-
-/// Delay after a name turned out to be taken.
-const COLLISION_DELAY: Duration = Duration::from_secs(10);
-
-/// What can go wrong with certificates.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    /// The controller's own request failed.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// A request as the account failed.
-    #[error("{what} Secret {namespace}/{name} with the certificate of a webhook")]
-    Secret {
-        /// What was tried.
-        what: &'static str,
-        namespace: String,
-        name: String,
-        #[source]
-        cause: ApiError,
-    },
-    /// The name of a Secret is taken.
-    #[error(
-        "Secret {namespace}/{name} exists and is not of this extension, but has the name of \
-         {what}: delete or rename it"
-    )]
-    Foreign {
-        /// What the name is for.
-        what: &'static str,
-        namespace: String,
-        name: String,
-    },
-    /// Nothing can be done as the account.
-    #[error(transparent)]
-    Account(#[from] AccountError),
-    #[error("making a certificate")]
-    Crypto(#[from] rcgen::Error),
-}
-
-impl CertificateError {
-    /// Whether the account is to blame.
-    pub fn is_of_account(&self) -> bool {
-        match self {
-            Self::Account(_) => true,
-            Self::Secret { cause, .. } => matches!(cause.code(), 401 | 403),
-            Self::Request(_) | Self::Foreign { .. } | Self::Crypto(_) => false,
-        }
-    }
-}
-
-impl Classify for CertificateError {
-    fn disposition(&self) -> Disposition {
-        match self {
-            Self::Request(_) | Self::Crypto(_) => Disposition::Retry,
-            Self::Secret { cause, .. } => match cause.code() {
-                401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
-                // On a write this is the namespace, which may appear at any time.
-                404 => Disposition::Wait(COLLISION_DELAY),
-                _ => Disposition::Retry,
-            },
-            Self::Foreign { .. } => Disposition::Wait(COLLISION_DELAY),
-            Self::Account(err) => err.disposition(),
-        }
-    }
-}
 
 /// Something worth an Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateEvent {
-    /// Whether a person may have to look.
+    /// Whether a person may have to act.
     pub is_warning: bool,
     /// One sentence.
     pub note: String,
 }
 
-/// What keeping certificates came to.
+/// The result of maintaining certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Upkeep {
-    /// What happened.
+    /// The Events to publish.
     pub events: Vec<CertificateEvent>,
-    /// When something has to be done next.
+    /// The time of the next action.
     pub next: Option<Timestamp>,
 }
 
@@ -129,13 +66,6 @@ pub struct PendingIssue {
     changed: bool,
     leaves: Vec<ServingCert>,
     events: Vec<CertificateEvent>,
-}
-
-/// What has the name of an extension's CA.
-enum Found {
-    Nothing,
-    Ours(Box<Secret>),
-    Foreign(CertificateError),
 }
 
 /// A certificate that is asked for, and what is there.
@@ -175,41 +105,29 @@ impl Issuer {
         Api::namespaced(self.client.clone(), &self.system_namespace)
     }
 
-    /// Reads the CA of an extension, or what has its name.
-    async fn found(&self, owner: &Extension) -> Result<Found, CertificateError> {
+    /// Reads the CA of an extension. Whose its Secret is comes before what is in it: one of
+    /// somebody else is an error and stays as it is.
+    async fn stored(&self, owner: &Extension) -> Result<Option<Secret>, OwnedError> {
         let name = authority_name(&owner.name);
-        let secret = self.authorities().get_opt(&name).await;
-        let secret = secret.map_err(RequestError::doing("getting the CA of webhooks"))?;
-        Ok(match secret {
-            None => Found::Nothing,
-            Some(secret) if is_authority_of(&secret, owner) => Found::Ours(Box::new(secret)),
-            Some(_) => Found::Foreign(CertificateError::Foreign {
+        let found = self.authorities().get_opt(&name).await;
+        match found.map_err(RequestError::doing("getting the CA of webhooks"))? {
+            Some(secret) if !is_authority_of(&secret, owner) => Err(OwnedError::Foreign {
                 what: "the CA of its webhooks",
                 namespace: self.system_namespace.clone(),
                 name,
             }),
-        })
-    }
-
-    /// Reads the CA of an extension. Whose its Secret is comes before what is in it: one of
-    /// somebody else is an error and stays as it is.
-    async fn stored(&self, owner: &Extension) -> Result<Option<Secret>, CertificateError> {
-        match self.found(owner).await? {
-            Found::Nothing => Ok(None),
-            Found::Ours(secret) => Ok(Some(*secret)),
-            Found::Foreign(error) => Err(error),
+            found => Ok(found),
         }
     }
 
     /// Reads the CA of an extension in order to remove it; a Secret of somebody else is left alone.
-    async fn removable(&self, owner: &Extension) -> Result<Option<Secret>, CertificateError> {
-        match self.found(owner).await? {
-            Found::Nothing => Ok(None),
-            Found::Ours(secret) => Ok(Some(*secret)),
-            Found::Foreign(error) => {
+    async fn removable(&self, owner: &Extension) -> Result<Option<Secret>, OwnedError> {
+        match self.stored(owner).await {
+            Err(error @ OwnedError::Foreign { .. }) => {
                 tracing::info!(error = %Chain(&error), "left alone");
                 Ok(None)
             }
+            found => found,
         }
     }
 
@@ -221,7 +139,7 @@ impl Issuer {
         account: &Account,
         requests: &[CertificateRequest],
         now: Timestamp,
-    ) -> Result<PendingIssue, CertificateError> {
+    ) -> Result<PendingIssue, OwnedError> {
         let stored = self.stored(owner).await?;
         let leaves = self.live(owner, account, requests).await?;
         let mut events = Vec::new();
@@ -255,7 +173,7 @@ impl Issuer {
         mut prepared: PendingIssue,
         published: bool,
         now: Timestamp,
-    ) -> Result<Upkeep, CertificateError> {
+    ) -> Result<Upkeep, OwnedError> {
         let requests: Vec<_> = prepared.leaves.iter().map(|live| live.request.clone()).collect();
         // Recorded first, so that what is issued is also removed, whatever happens in between.
         prepared.changed |= prepared.state.record(&requests);
@@ -264,7 +182,8 @@ impl Issuer {
             store_authority(&self.authorities(), owner, &prepared.state, old).await?;
             tracing::info!("CA of webhooks written");
         }
-        let mut kept = Upkeep { events: prepared.events, next: None };
+        let mut events = prepared.events;
+        let mut next = Vec::new();
         let client = self.accounts.client(account)?;
         for live in &prepared.leaves {
             let authority = &prepared.state.authority;
@@ -276,17 +195,16 @@ impl Issuer {
                     let secret = LeafSecret { client: &client, owner, request: &live.request };
                     let issued = signer.issue(names, &live.request.secret, now)?;
                     secret.write(&issued, live.secret.as_ref()).await?;
-                    kept.events.push(issuance(&live.request, why));
+                    events.push(issuance(&live.request, why));
                     leaf_due(issued.validity, 0.0)
                 }
             };
-            kept.next = Some(kept.next.map_or(due, |next| next.min(due)));
+            next.push(due);
         }
         let found: Vec<_> = prepared.leaves.iter().map(|live| live.leaf.as_ref().ok()).collect();
-        let next = prepared.state.next(&found);
-        kept.next = Some(kept.next.map_or(next, |earlier| earlier.min(next)));
+        next.push(prepared.state.next(&found));
         self.watch(owner, account, &client, &requests);
-        Ok(kept)
+        Ok(Upkeep { events, next: next.into_iter().min() })
     }
 
     /// Keeps the certificates that were issued before, without asking for others and without
@@ -296,14 +214,10 @@ impl Issuer {
         owner: &Extension,
         account: &Account,
         now: Timestamp,
-    ) -> Result<Upkeep, CertificateError> {
-        let Some(stored) = self.stored(owner).await? else {
-            return Ok(Upkeep::default());
-        };
+    ) -> Result<Upkeep, OwnedError> {
+        let Some(stored) = self.stored(owner).await? else { return Ok(Upkeep::default()) };
         let data = stored.data.clone().unwrap_or_default();
-        let Ok(state) = State::parse(&data, now) else {
-            return Ok(Upkeep::default());
-        };
+        let Ok(state) = State::parse(&data, now) else { return Ok(Upkeep::default()) };
         let prepared = PendingIssue {
             leaves: self.live(owner, account, &state.issued).await?,
             state,
@@ -321,7 +235,7 @@ impl Issuer {
         owner: &Extension,
         account: &Account,
         wanted: &[CertificateRequest],
-    ) -> Result<(), CertificateError> {
+    ) -> Result<(), OwnedError> {
         let Some(stored) = self.removable(owner).await? else {
             self.watches.release(&owner.name);
             return Ok(());
@@ -354,7 +268,7 @@ impl Issuer {
         Ok(())
     }
 
-    async fn remove_authority(&self, stored: &Secret) -> Result<(), CertificateError> {
+    async fn remove_authority(&self, stored: &Secret) -> Result<(), OwnedError> {
         let removed = delete(&self.authorities(), stored).await;
         removed.map_err(RequestError::doing("deleting the CA of webhooks"))?;
         tracing::info!("CA of webhooks removed");
@@ -367,7 +281,7 @@ impl Issuer {
         &self,
         owner: &Extension,
         account: Option<&Account>,
-    ) -> Result<(), CertificateError> {
+    ) -> Result<(), OwnedError> {
         if let Some(account) = account {
             match self.retire(owner, account, &[]).await {
                 Err(err) if err.is_of_account() => {
@@ -384,7 +298,7 @@ impl Issuer {
         }
     }
 
-    /// Says whether touched certificates of an extension go unnoticed.
+    /// Returns whether touched certificates of an extension go unnoticed.
     pub fn polls(&self, extension: &str) -> bool {
         self.watches.polls(extension)
     }
@@ -394,12 +308,11 @@ impl Issuer {
         owner: &Extension,
         account: &Account,
         requests: &[CertificateRequest],
-    ) -> Result<Vec<ServingCert>, CertificateError> {
+    ) -> Result<Vec<ServingCert>, OwnedError> {
         let client = self.accounts.client(account)?;
         let mut leaves = Vec::with_capacity(requests.len());
         for request in requests {
-            let secret = LeafSecret { client: &client, owner, request };
-            let secret = secret.read().await?;
+            let secret = LeafSecret { client: &client, owner, request }.read().await?;
             let leaf = match &secret {
                 None => Err(RenewReason::Missing),
                 Some(secret) => {
@@ -419,22 +332,13 @@ impl Issuer {
         client: &Client,
         requests: &[CertificateRequest],
     ) {
-        let mut targets: Vec<Target> = Vec::new();
+        let mut names = BTreeMap::<_, BTreeSet<_>>::new();
         for request in requests {
-            let known = targets.iter_mut().find(|target| target.namespace == request.namespace);
-            match known {
-                Some(target) => {
-                    target.names.insert(request.secret.clone());
-                }
-                None => targets.push(Target {
-                    kind: Kind { resource: ApiResource::erase::<Secret>(&()), namespaced: true },
-                    namespace: request.namespace.clone(),
-                    names: [request.secret.clone()].into(),
-                }),
-            }
+            names.entry(request.namespace.clone()).or_default().insert(request.secret.clone());
         }
+        let targets = names.into_iter().map(|(namespace, names)| Target::secrets(namespace, names));
         let selector = format!("{}={}", label::OWNER_NAME, owner.name);
-        self.watches.ensure(&owner.name, account, client, &selector, targets);
+        self.watches.ensure(&owner.name, account, client, &selector, targets.collect());
     }
 }
 
@@ -452,10 +356,7 @@ fn issuance(request: &CertificateRequest, why: RenewReason) -> CertificateEvent 
 fn shown_cas(leaves: &[ServingCert], now: Timestamp) -> Vec<String> {
     let mut cas: Vec<String> = leaves
         .iter()
-        .filter_map(|live| {
-            let leaf = live.leaf.as_ref().ok()?;
-            leaf.trusted_ca(&live.request.dns_names, now)
-        })
+        .filter_map(|live| live.leaf.as_ref().ok()?.trusted_ca(&live.request.dns_names, now))
         .collect();
     cas.sort();
     cas.dedup();

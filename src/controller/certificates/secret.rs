@@ -3,23 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::Api;
 use kube::{Client, ResourceExt};
 use olm_api::keys::{annotation, label, manager, name};
 use olm_core::render::CertificateRequest;
 use olm_core::revision::Extension;
 use serde_json::json;
 
-use super::CertificateError;
 use super::leaf::{CA, CERTIFICATE, KEY};
 use super::state::State;
-use crate::cluster::{ApiError, RequestError};
-use crate::x509::Issued;
+use crate::cluster::{RequestError, as_manager};
+use crate::owned::{AccountSecret, OwnedError, SecretError, delete, is_owned, reference};
+use crate::x509::{Data, Issued};
 
 /// Type of Secrets that hold a server's certificate.
 const TLS_TYPE: &str = "kubernetes.io/tls";
@@ -41,31 +39,18 @@ fn labels(owner: &Extension) -> BTreeMap<String, String> {
     )
 }
 
-/// The garbage collector removes what an uninstall could not.
-fn reference(owner: &Extension) -> OwnerReference {
-    OwnerReference {
-        api_version: olm_api::API_VERSION.to_owned(),
-        kind: label::OWNER_KIND_EXTENSION.to_owned(),
-        name: owner.name.clone(),
-        uid: owner.uid.clone(),
-        controller: Some(true),
-        block_owner_deletion: None,
+/// Returns the metadata of a Secret of the extension.
+fn metadata(owner: &Extension, name: String) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        labels: Some(labels(owner)),
+        owner_references: Some(vec![reference(owner)]),
+        ..ObjectMeta::default()
     }
 }
 
-fn params(field_manager: &str) -> PostParams {
-    PostParams { field_manager: Some(field_manager.to_owned()), ..PostParams::default() }
-}
-
-/// Says whether an owner reference of the Secret names the extension itself, not one that had its
-/// name before.
-pub(super) fn is_owned(secret: &Secret, owner: &Extension) -> bool {
-    let mut owners = secret.metadata.owner_references.iter().flatten();
-    owners.any(|reference| reference.uid == owner.uid)
-}
-
-/// Says whether a Secret is the CA of the extension, whatever it holds: it is owned by it, or has
-/// the type that is for nothing else and belongs to nobody else. So also one counts that lost its
+/// Returns whether a Secret is the CA of the extension, regardless of its content: it is owned by
+/// the extension, or it has our special type and no other owner. That includes one that lost its
 /// owner, or was restored from a backup together with the extension.
 pub(super) fn is_authority_of(secret: &Secret, owner: &Extension) -> bool {
     if is_owned(secret, owner) {
@@ -88,20 +73,17 @@ pub(super) async fn store_authority(
     owner: &Extension,
     state: &State,
     old: Option<&Secret>,
-) -> Result<Secret, CertificateError> {
+) -> Result<Secret, OwnedError> {
     let secret = Secret {
         metadata: ObjectMeta {
-            name: Some(authority_name(&owner.name)),
-            labels: Some(labels(owner)),
-            owner_references: Some(vec![reference(owner)]),
             resource_version: old.and_then(ResourceExt::resource_version),
-            ..ObjectMeta::default()
+            ..metadata(owner, authority_name(&owner.name))
         },
         type_: Some(name::WEBHOOK_CA_SECRET_TYPE.to_owned()),
         data: Some(state.data()),
         ..Secret::default()
     };
-    let params = params(manager::OPERATOR_CONTROLLER);
+    let params = as_manager(manager::OPERATOR_CONTROLLER);
     let answer = match old {
         Some(old) if old.type_ == secret.type_ && old.immutable != Some(true) => {
             api.replace(&old.name_any(), &params, &secret).await
@@ -125,23 +107,17 @@ pub(super) struct LeafSecret<'a> {
 }
 
 impl LeafSecret<'_> {
-    fn api(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), &self.request.namespace)
-    }
-
-    fn failed(&self, what: &'static str) -> impl Fn(kube::Error) -> CertificateError {
-        let (namespace, name) = (self.request.namespace.clone(), self.request.secret.clone());
-        move |err| CertificateError::Secret {
-            what,
-            namespace: namespace.clone(),
-            name: name.clone(),
-            cause: ApiError(err),
+    fn secret(&self) -> AccountSecret<'_> {
+        AccountSecret {
+            client: self.client,
+            namespace: &self.request.namespace,
+            name: &self.request.secret,
+            purpose: " with the certificate of a webhook",
         }
     }
 
-    pub(super) async fn read(&self) -> Result<Option<Secret>, CertificateError> {
-        let found = self.api().get_opt(&self.request.secret).await;
-        found.map_err(self.failed("getting"))
+    pub(super) async fn read(&self) -> Result<Option<Secret>, SecretError> {
+        self.secret().read().await
     }
 
     /// Writes a certificate, in place of `old` if there is one and it is ours to change.
@@ -149,63 +125,46 @@ impl LeafSecret<'_> {
         &self,
         issued: &Issued,
         old: Option<&Secret>,
-    ) -> Result<(), CertificateError> {
+    ) -> Result<(), OwnedError> {
         let data = [(CERTIFICATE, &issued.certificate), (KEY, &issued.key), (CA, &issued.ca)];
-        let api = self.api();
+        let data = data.map(|(key, pem)| (key.to_owned(), ByteString(pem.as_bytes().to_vec())));
+        let data = Data::from(data);
         if let Some(old) = old {
             if !self.is_ours_to_change(old) {
-                return Err(CertificateError::Foreign {
+                return Err(OwnedError::Foreign {
                     what: "the certificate of one of its webhooks",
                     namespace: self.request.namespace.clone(),
                     name: self.request.secret.clone(),
                 });
             }
             if old.type_.as_deref() == Some(TLS_TYPE) && old.immutable != Some(true) {
-                let encoded: BTreeMap<_, _> =
-                    data.iter().map(|(key, pem)| (*key, STANDARD.encode(pem))).collect();
                 let patch = json!({
                     "metadata": {
                         "labels": labels(self.owner),
                         "ownerReferences": [reference(self.owner)],
                         "resourceVersion": old.resource_version(),
                     },
-                    "data": encoded,
+                    "data": data,
                 });
-                let params = PatchParams {
-                    field_manager: Some(manager::OBJECTS.to_owned()),
-                    ..PatchParams::default()
-                };
-                let patch = Patch::Merge(patch);
-                let patched = api.patch(&self.request.secret, &params, &patch).await;
-                return patched.map(drop).map_err(self.failed("writing"));
+                return Ok(self.secret().patch(patch).await?);
             }
-            delete(&api, old).await.map_err(self.failed("replacing"))?;
+            self.secret().delete(old, "replacing").await?;
         }
         let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(self.request.secret.clone()),
-                labels: Some(labels(self.owner)),
-                owner_references: Some(vec![reference(self.owner)]),
-                ..ObjectMeta::default()
-            },
+            metadata: metadata(self.owner, self.request.secret.clone()),
             type_: Some(TLS_TYPE.to_owned()),
-            data: Some(
-                data.iter()
-                    .map(|(key, pem)| ((*key).to_owned(), ByteString(pem.as_bytes().to_vec())))
-                    .collect(),
-            ),
+            data: Some(data),
             ..Secret::default()
         };
-        let created = api.create(&params(manager::OBJECTS), &secret).await;
-        created.map(drop).map_err(self.failed("writing"))
+        Ok(self.secret().create(&secret).await?)
     }
 
     /// Removes the Secret if it is the extension's. One that lost its owner was orphaned on
     /// purpose and stays.
-    pub(super) async fn remove(&self) -> Result<(), CertificateError> {
+    pub(super) async fn remove(&self) -> Result<(), SecretError> {
         match self.read().await? {
             Some(secret) if is_owned(&secret, self.owner) => {
-                delete(&self.api(), &secret).await.map_err(self.failed("deleting"))
+                self.secret().delete(&secret, "deleting").await
             }
             Some(_) | None => Ok(()),
         }
@@ -223,16 +182,6 @@ impl LeafSecret<'_> {
         let is_controlled = owners.into_iter().any(|owner| owner.controller == Some(true));
         let labelled = secret.labels().get(label::OWNER_NAME) == Some(&self.owner.name);
         is_owned(secret, self.owner) || by_other_source || (labelled && !is_controlled)
-    }
-}
-
-/// Deletes a Secret as it was read; that it is gone or another by now is fine.
-pub(super) async fn delete(api: &Api<Secret>, secret: &Secret) -> Result<(), kube::Error> {
-    let mut params = DeleteParams::background();
-    params.preconditions = Some(Preconditions { uid: secret.uid(), resource_version: None });
-    match api.delete(&secret.name_any(), &params).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        answer => answer.map(drop),
     }
 }
 

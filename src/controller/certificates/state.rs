@@ -1,5 +1,5 @@
-//! What the Secret of an extension's CA holds, and when CAs and certificates are renewed. Pure: the
-//! time is an argument.
+//! The content of the Secret with an extension's CA, and the renewal of CAs and certificates. Pure:
+//! the time is an argument.
 //!
 //! Source: rendering.md 4.11.
 
@@ -27,10 +27,10 @@ pub(super) const PROFILE: Profile = Profile {
         bundle: None,
     },
 };
-/// How long servers may take to read a new certificate. Kubelet needs up to two minutes to carry a
-/// Secret into pods.
+/// The time that servers may need to read a new certificate. Kubelet needs up to two minutes to
+/// update a Secret in pods.
 const SETTLE: SignedDuration = SignedDuration::from_hours(1);
-/// How far the clocks of a cluster may be apart.
+/// The largest difference of the clocks of a cluster.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// Key of the record of what was issued.
 const ISSUED: &str = "issued.json";
@@ -54,16 +54,9 @@ impl State {
         Ok(Self { authority: Authority::parse(&PROFILE, data, now)?, issued: issued(data) })
     }
 
-    /// Returns what the Secret holds.
+    /// Returns the content of the Secret.
     pub(super) fn data(&self) -> Data {
-        let requests = self.issued.iter().map(|request| {
-            json!({
-                "namespace": request.namespace,
-                "secret": request.secret,
-                "dnsNames": request.dns_names,
-            })
-        });
-        let text = requests.collect::<Value>().to_string();
+        let text = json!(self.issued).to_string();
         let mut data = self.authority.data();
         data.insert(ISSUED.to_owned(), ByteString(text.into_bytes()));
         data
@@ -91,10 +84,9 @@ impl State {
         if previous.is_none() && trusted.is_empty() {
             return None;
         }
-        let replaced = leaves.iter().map(|leaf| {
-            let leaf = leaf.filter(|leaf| leaf.ca == newest.pem)?;
-            Some(leaf.validity.not_before)
-        });
+        let replaced = leaves
+            .iter()
+            .map(|leaf| Some(leaf.filter(|leaf| leaf.ca == newest.pem)?.validity.not_before));
         let latest = replaced.collect::<Option<Vec<_>>>()?.into_iter().max()?;
         Some(later(latest, SKEW + SETTLE))
     }
@@ -111,7 +103,7 @@ impl State {
     }
 }
 
-/// Says whether two requests are for one Secret.
+/// Returns whether two requests are for one Secret.
 pub(super) fn is_same_secret(one: &CertificateRequest, other: &CertificateRequest) -> bool {
     (&one.namespace, &one.secret) == (&other.namespace, &other.secret)
 }
@@ -119,19 +111,7 @@ pub(super) fn is_same_secret(one: &CertificateRequest, other: &CertificateReques
 /// Reads what was recorded, also from a Secret that is unusable otherwise; what cannot be read is
 /// left to the garbage collector.
 pub(super) fn issued(data: &Data) -> Vec<CertificateRequest> {
-    let value = data.get(ISSUED);
-    let list: Value =
-        value.and_then(|value| serde_json::from_slice(&value.0).ok()).unwrap_or_default();
-    let entries = list.as_array().into_iter().flatten();
-    entries
-        .filter_map(|entry| {
-            let text = |key| entry.get(key).and_then(Value::as_str).map(str::to_owned);
-            let names = entry.get("dnsNames")?.as_array()?.iter();
-            Some(CertificateRequest {
-                namespace: text("namespace")?,
-                secret: text("secret")?,
-                dns_names: names.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
-            })
-        })
-        .collect()
+    let list = data.get(ISSUED).and_then(|list| serde_json::from_slice(&list.0).ok());
+    let list: Vec<Value> = list.unwrap_or_default();
+    list.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect()
 }

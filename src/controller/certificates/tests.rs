@@ -9,6 +9,8 @@ use super::state::{PROFILE, State};
 use super::verdict::{Verdict, judge};
 use crate::x509::{Authority, Ca, Data, Issued, Validity, certificate, issued, leaf_due, validity};
 
+const SUPERSEDED: Verdict = Verdict::Issue(RenewReason::Superseded);
+const DUE: Verdict = Verdict::Issue(RenewReason::Due);
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
@@ -68,9 +70,9 @@ fn a_certificate_is_renewed_at_two_thirds_of_a_year() {
     };
     assert!(until.duration_since(due).abs() < HOUR, "{until}");
     let judged = |now| verdict(issue(&authority.newest, start()), &authority, true, now);
-    assert_eq!(judged(until), Verdict::Issue(RenewReason::Due));
+    assert_eq!(judged(until), DUE);
     assert!(matches!(judged(until - HOUR), Verdict::Keep(_)));
-    assert_eq!(judged(after(366)), Verdict::Issue(RenewReason::Due));
+    assert_eq!(judged(after(366)), DUE);
 }
 
 // rendering.md 4.11: ten years, followed one year before the end
@@ -100,10 +102,7 @@ fn callers_learn_a_ca_before_servers_use_it() {
     assert!(matches!(verdict(old(), &state.authority, false, now), Verdict::Keep(_)));
     let unpublished = leaf(&state.authority.signer(false).issue(&names(), "x", now).unwrap());
     assert_eq!(unpublished.ca, authority_of(&first).pem);
-    assert_eq!(
-        verdict(old(), &state.authority, true, now),
-        Verdict::Issue(RenewReason::Superseded)
-    );
+    assert_eq!(verdict(old(), &state.authority, true, now), SUPERSEDED);
     assert!(!state.advance(&[Some(&old())], now + DAY).unwrap(), "a server shows it");
 
     let new = issue(state.authority.signer(true), now);
@@ -129,10 +128,7 @@ fn a_lost_ca_stays_trusted_while_servers_show_it() {
     assert_eq!(state.authority.bundle(), format!("{}{}", state.authority.newest.pem, lost.pem));
     assert!(matches!(verdict(shown, &state.authority, false, start()), Verdict::Keep(_)));
     let shown = issue(&lost, start());
-    assert_eq!(
-        verdict(shown, &state.authority, true, start()),
-        Verdict::Issue(RenewReason::Superseded)
-    );
+    assert_eq!(verdict(shown, &state.authority, true, start()), SUPERSEDED);
     let new = issue(&state.authority.newest, start());
     assert!(state.advance(&[Some(&new)], start() + HOUR).unwrap());
     assert_eq!(state.authority.bundle(), state.authority.newest.pem);
@@ -170,25 +166,24 @@ fn an_authority_survives_its_secret() {
 }
 
 #[rstest]
-#[case::empty(|data: &mut Data| data.clear(), "its certificate cannot be read")]
-#[case::no_key(|data: &mut Data| drop(data.remove("ca.key")), "its key cannot be read")]
-#[case::other_key(other_key, "its certificates are not accepted")]
-#[case::garbage(|data: &mut Data| garbage(data, "ca.crt"), "its certificate is not PEM")]
-fn an_unusable_authority_says_why(#[case] spoil: fn(&mut Data), #[case] want: &str) {
+#[case::empty(|data: &mut Data| data.clear(), 0, "its certificate cannot be read")]
+#[case::no_key(|data: &mut Data| drop(data.remove("ca.key")), 0, "its key cannot be read")]
+#[case::other_key(|data: &mut Data| other_key(data, "ca.key"), 0, "its certificates are not accepted")]
+#[case::garbage(|data: &mut Data| garbage(data, "ca.crt"), 0, "its certificate is not PEM")]
+#[case::expired(|_: &mut Data| {}, 3651, "it has expired")]
+fn an_unusable_authority_says_why(
+    #[case] spoil: fn(&mut Data),
+    #[case] days: i64,
+    #[case] want: &str,
+) {
     let mut data = state().data();
     spoil(&mut data);
-    assert_eq!(State::parse(&data, start()).err(), Some(want));
+    assert_eq!(State::parse(&data, after(days)).err(), Some(want));
 }
 
-#[test]
-fn an_expired_authority_is_unusable() {
-    let data = state().data();
-    assert_eq!(State::parse(&data, after(3651)).err(), Some("it has expired"));
-}
-
-fn other_key(data: &mut Data) {
+fn other_key(data: &mut Data, key: &str) {
     let other = Ca::generate(&PROFILE, &[], start()).unwrap().key_pem();
-    data.insert("ca.key".to_owned(), ByteString(other.into_bytes()));
+    data.insert(key.to_owned(), ByteString(other.into_bytes()));
 }
 
 fn garbage(data: &mut Data, key: &str) {
@@ -200,11 +195,9 @@ fn garbage(data: &mut Data, key: &str) {
 #[case::no_key(|data: &mut Data| drop(data.remove(KEY)), "it holds no key")]
 #[case::garbage(|data: &mut Data| garbage(data, CERTIFICATE), "its certificate cannot be read")]
 #[case::garbled_key(|data: &mut Data| garbage(data, KEY),
-    "its key does not go with its certificate")]
-#[case::other_key(|data: &mut Data| {
-    let other = Ca::generate(&PROFILE, &[], start()).unwrap().key_pem();
-    data.insert(KEY.to_owned(), ByteString(other.into_bytes()));
-}, "its key does not go with its certificate")]
+    "its key does not match its certificate")]
+#[case::other_key(|data: &mut Data| other_key(data, KEY),
+    "its key does not match its certificate")]
 fn unusable_content_of_a_secret_says_why(#[case] spoil: fn(&mut Data), #[case] want: &str) {
     let made = authority().newest.issue(&names(), "x", start()).unwrap();
     let mut data = data(&made);
@@ -215,30 +208,24 @@ fn unusable_content_of_a_secret_says_why(#[case] spoil: fn(&mut Data), #[case] w
 #[test]
 fn a_certificate_of_another_ca_or_for_other_names_is_replaced() {
     let authority = authority();
-    let why = "it is not of our CA for the names of the Service";
+    let why = "it was not issued by our CA for the names of the Service";
     let foreign = issue(&Ca::generate(&PROFILE, &[], start()).unwrap(), start());
-    assert_eq!(
-        verdict(foreign, &authority, true, start()),
-        Verdict::Issue(RenewReason::Unusable(why))
-    );
     let renamed = authority.newest.issue(&["pot.ops".to_owned()], "x", start());
-    assert_eq!(
-        verdict(leaf(&renamed.unwrap()), &authority, true, start()),
-        Verdict::Issue(RenewReason::Unusable(why))
-    );
     let mut other = data(&authority.newest.issue(&names(), "x", start()).unwrap());
     other.remove(CA);
-    let Ok(other) = Leaf::parse(&other) else {
-        panic!("it can be served");
-    };
-    assert_eq!(
-        verdict(other, &authority, true, start()),
-        Verdict::Issue(RenewReason::Unusable("it holds another CA than its own"))
-    );
-    assert_eq!(
-        judge(&Err(RenewReason::Missing), &authority, &names(), true, start()),
-        Verdict::Issue(RenewReason::Missing)
-    );
+    let leaves = [
+        (Ok(foreign), RenewReason::Unusable(why)),
+        (Ok(leaf(&renamed.unwrap())), RenewReason::Unusable(why)),
+        (
+            Ok(Leaf::parse(&other).map_err(String::from).unwrap()),
+            RenewReason::Unusable("it contains a CA that did not issue it"),
+        ),
+        (Err(RenewReason::Missing), RenewReason::Missing),
+    ];
+    for (leaf, why) in leaves {
+        let judged = judge(&leaf, &authority, &names(), true, start());
+        assert_eq!(judged, Verdict::Issue(why));
+    }
 }
 
 // A self-signed certificate, as cert-manager makes them for webhooks, is its own CA.

@@ -1,11 +1,11 @@
-//! What is done about a certificate.
+//! The decision about a certificate.
 
 use jiff::Timestamp;
 
 use super::leaf::{Leaf, RenewReason};
 use crate::x509::{Authority, certificate, is_accepted, leaf_due};
 
-/// What to do about a certificate.
+/// The decision about a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Keep it until then.
@@ -14,7 +14,7 @@ pub(super) enum Verdict {
     Issue(RenewReason),
 }
 
-/// Says what to do about the certificate for `names`, given whether callers trust the newest CA.
+/// Decides about the certificate for `names`, given whether callers trust the newest CA.
 pub(super) fn judge(
     leaf: &Result<Leaf, RenewReason>,
     authority: &Authority,
@@ -31,12 +31,12 @@ pub(super) fn judge(
         return Verdict::Issue(if leaf.validity.not_after <= now {
             RenewReason::Due
         } else {
-            RenewReason::Unusable("it is not of our CA for the names of the Service")
+            RenewReason::Unusable("it was not issued by our CA for the names of the Service")
         });
     }
     let root = certificate(leaf.ca.as_bytes());
     if !root.is_some_and(|root| authority.roots().contains(&root)) {
-        return Verdict::Issue(RenewReason::Unusable("it holds another CA than its own"));
+        return Verdict::Issue(RenewReason::Unusable("it contains a CA that did not issue it"));
     }
     if due <= now {
         return Verdict::Issue(RenewReason::Due);

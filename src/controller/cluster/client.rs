@@ -1,30 +1,19 @@
-//! How the API server is talked to: every request ends, nothing is written by who does not lead,
-//! and every watch comes back by itself.
+//! The client for the API server: every request has a time limit, and only the leader writes.
 //!
 //! In goes a client as kube makes it, out comes one whose requests have a limit and whose writes
-//! ask the [`Term`] of this process first; and streams of changes whose failures stay their own.
+//! ask the [`Term`] of this process first.
 
-use std::future::{poll_fn, ready};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
 use http::header::RETRY_AFTER;
 use http::{Method, Request, Response, StatusCode, Uri};
-use kube::api::ObjectMeta;
+use kube::Client;
 use kube::client::Body;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::reflector::{Lookup, ObjectRef, Store};
-use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{self, Event, watch_object, watcher};
-use kube::{Api, Client, Resource};
-use olm_cluster::code;
-use olm_core::revision::keep_makers;
-use serde::de::DeserializeOwned;
 
-use super::error::Sentence;
-use crate::backoff::{WatchDelays, jittered};
+use crate::backoff::jittered;
 use crate::term::{NotLeading, Term};
 
 /// Longest a request may take, its whole answer included; the API server itself gives up after the
@@ -126,8 +115,8 @@ async fn read(client: Client, request: Request<Body>) -> Result<Response<Body>, 
     answer(client, Request::from_parts(head, Body::empty())).await
 }
 
-/// Says whether another answer may follow a moment later. A server that asks for a wait gets it: the
-/// caller learns of that from the answer.
+/// Returns whether a retry may succeed a moment later. A request of the server to wait is left to
+/// the caller, who reads it from the answer.
 fn is_transient(response: &Response<Body>) -> bool {
     let status = response.status();
     let failed = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
@@ -144,145 +133,22 @@ async fn answer(client: Client, request: Request<Body>) -> Result<Response<Body>
     Ok(Response::from_parts(head, body))
 }
 
-/// Says whether a request is a watch, which stays.
+/// Returns whether a request is a watch, which stays.
 pub(super) fn is_watch(uri: &Uri) -> bool {
-    let query = uri.query().unwrap_or_default();
-    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
-}
-
-/// Watches objects of a kind.
-///
-/// A failure is logged, and the watch starts anew after a delay of its own; it is not an item of the
-/// stream. A kube `Controller` pauses all its streams for every error of any of them, so that after
-/// an outage each watch would add its delay to those of the others.
-///
-/// Who wrote which field is left out: in memory that is more than all the rest.
-pub fn changes<K>(
-    api: Api<K>,
-    config: watcher::Config,
-) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
-{
-    let lean = |metadata: &mut ObjectMeta| metadata.managed_fields = None;
-    watched(api, config, lean)
-}
-
-/// The same, with who wrote the fields outside of subresources.
-pub fn authored<K>(
-    api: Api<K>,
-    config: watcher::Config,
-) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
-{
-    watched(api, config, |metadata| {
-        if let Some(entries) = &mut metadata.managed_fields {
-            entries.retain(|entry| entry.subresource.is_none());
-        }
-    })
-}
-
-/// The same, with what tells who made a revision.
-pub fn made<K>(
-    api: Api<K>,
-    config: watcher::Config,
-) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
-{
-    watched(api, config, keep_makers)
-}
-
-fn watched<K>(
-    api: Api<K>,
-    config: watcher::Config,
-    lean: fn(&mut ObjectMeta),
-) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
-{
-    let watching = settled(watcher(api, config), WatchDelays::default());
-    watching.map_ok(move |event| event.modify(|object| lean(object.meta_mut())))
-}
-
-/// Watches one object by its name, as [`changes`] does: what it is, and `None` while it does not
-/// exist.
-pub fn named<K>(api: Api<K>, name: &str) -> impl Stream<Item = Option<K>> + Send + use<K>
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
-{
-    let found = settled(watch_object(api, name), WatchDelays::default());
-    found.filter_map(|found| ready(found.ok()))
-}
-
-/// Returns what has changed once `store`, into which `events` are written before, has it: the
-/// objects of a list when the list is whole, and with them those that are missing in it.
-///
-/// Streams of kube bring the objects of a list one by one, before any of them is in the store; who
-/// is woken by that may work on an old copy, and nobody wakes him again.
-pub fn stored<K>(
-    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
-    store: Store<K>,
-) -> impl Stream<Item = watcher::Result<K>> + Send
-where
-    K: Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
-{
-    let mut before = Vec::new();
-    let changed = events.map(move |event| match event {
-        Ok(Event::Apply(object) | Event::Delete(object)) => vec![Ok(object)],
-        Ok(Event::Init) => {
-            before = store.state();
-            Vec::new()
-        }
-        Ok(Event::InitApply(_)) => Vec::new(),
-        Ok(Event::InitDone) => {
-            let mut changed = std::mem::take(&mut before);
-            changed.retain(|object| store.get(&ObjectRef::from_obj(&**object)).is_none());
-            changed.extend(store.state());
-            changed.iter().map(|object| Ok(K::clone(object))).collect()
-        }
-        Err(error) => vec![Err(error)],
-    });
-    changed.flat_map(stream::iter)
-}
-
-fn settled<T: Send>(
-    watching: impl Stream<Item = watcher::Result<T>> + Send,
-    delays: impl Backoff,
-) -> impl Stream<Item = watcher::Result<T>> + Send {
-    watching.backoff(delays).filter(|event| {
-        match event {
-            Err(error) if is_forbidden(error) => {
-                tracing::warn!(error = %Sentence(error), "watch refused");
-            }
-            Err(error) => tracing::debug!(error = %Sentence(error), "watch interrupted"),
-            Ok(_) => {}
-        }
-        ready(event.is_ok())
-    })
-}
-
-/// Says whether a watch failed for want of a right.
-fn is_forbidden(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
-            code(error) == 403
-        }
-        _ => false,
-    }
+    uri.query().unwrap_or_default().split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
     use std::time::Instant;
 
+    use futures::stream::{self, StreamExt as _};
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::ResourceExt as _;
+    use kube::Api;
     use kube::api::{DeleteParams, ListParams, PostParams, WatchParams};
-    use kube::runtime::reflector;
     use rstest::rstest;
 
     use super::*;
@@ -291,20 +157,35 @@ mod tests {
     const LIMITS: Limits = Limits { read: LIMIT, write: LIMIT };
     const SOON: Duration = Duration::from_secs(10);
 
+    const FOUND: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}"#;
+
+    /// Answers each request, of which the number is given; and how many were sent.
+    fn answering<A>(
+        limits: Limits,
+        term: Term,
+        answer: impl Fn(usize) -> A + Send + 'static,
+    ) -> (Client, Arc<AtomicUsize>)
+    where
+        A: Future<Output = Result<Response<axum::body::Body>, Failure>> + Send + 'static,
+    {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&sent);
+        let service =
+            tower::service_fn(move |_: Request<Body>| answer(count.fetch_add(1, Ordering::SeqCst)));
+        (limited(Client::new(service, "default"), limits, term), sent)
+    }
+
     fn silent() -> Client {
-        let service = tower::service_fn(|_: Request<Body>| {
-            std::future::pending::<Result<Response<Body>, Failure>>()
-        });
-        limited(Client::new(service, "default"), LIMITS, Term::unlimited())
+        answering(LIMITS, Term::unlimited(), |_| std::future::pending()).0
     }
 
     /// Answers with a head at once, and with a body that never comes.
     fn stalling() -> Client {
-        let service = tower::service_fn(|_: Request<Body>| {
+        let stalled = |_| {
             let body = axum::body::Body::from_stream(stream::pending::<Result<Vec<u8>, Failure>>());
-            ready(Ok::<_, Failure>(Response::new(body)))
-        });
-        limited(Client::new(service, "default"), LIMITS, Term::unlimited())
+            ready(Ok(Response::new(body)))
+        };
+        answering(LIMITS, Term::unlimited(), stalled).0
     }
 
     #[rstest]
@@ -320,25 +201,18 @@ mod tests {
 
     /// Counts requests and fails the first `failures` of them, with this status or by breaking off.
     fn failing(failures: usize, status: Option<u16>) -> (Client, Arc<AtomicUsize>) {
-        let sent = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&sent);
-        let service = tower::service_fn(move |_: Request<Body>| {
-            let fails = count.fetch_add(1, Ordering::SeqCst) < failures;
-            let found = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}"#;
-            let mut response = Response::new(Body::from(found.as_bytes().to_vec()));
-            let answer = match (fails, status) {
+        let limits = Limits { read: SOON, write: SOON };
+        answering(limits, Term::unlimited(), move |number| {
+            let mut response = Response::new(FOUND.into());
+            ready(match (number < failures, status) {
                 (true, None) => Err(Failure::from("cut")),
                 (true, Some(code)) => {
                     *response.status_mut() = StatusCode::from_u16(code).expect("a status");
                     Ok(response)
                 }
                 (false, _) => Ok(response),
-            };
-            ready(answer)
-        });
-        let limits = Limits { read: SOON, write: SOON };
-        let client = limited(Client::new(service, "default"), limits, Term::unlimited());
-        (client, sent)
+            })
+        })
     }
 
     #[rstest]
@@ -364,15 +238,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_asks_for_a_wait_gets_it() {
-        let sent = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&sent);
-        let service = tower::service_fn(move |_: Request<Body>| {
-            count.fetch_add(1, Ordering::SeqCst);
+        let (client, sent) = answering(LIMITS, Term::unlimited(), |_| {
             let busy = Response::builder().status(StatusCode::TOO_MANY_REQUESTS);
-            let answer = busy.header(RETRY_AFTER, "7").body(Body::empty());
+            let answer = busy.header(RETRY_AFTER, "7").body(axum::body::Body::empty());
             ready(answer.map_err(Failure::from))
         });
-        let client = limited(Client::new(service, "default"), LIMITS, Term::unlimited());
         let read = Api::<ConfigMap>::default_namespaced(client).get("x").await;
         assert!(read.is_err());
         assert_eq!(sent.load(Ordering::SeqCst), 1);
@@ -390,11 +260,8 @@ mod tests {
     // deploying.md 4.1: a write without an answer ends before another process can lead.
     #[tokio::test]
     async fn a_write_has_a_limit_of_its_own() {
-        let service = tower::service_fn(|_: Request<Body>| {
-            std::future::pending::<Result<Response<Body>, Failure>>()
-        });
         let limits = Limits { read: Duration::from_hours(1), write: LIMIT };
-        let client = limited(Client::new(service, "default"), limits, Term::unlimited());
+        let (client, _) = answering(limits, Term::unlimited(), |_| std::future::pending());
         let api = Api::<ConfigMap>::default_namespaced(client);
         let started = Instant::now();
         assert!(api.delete("x", &DeleteParams::default()).await.is_err());
@@ -406,22 +273,13 @@ mod tests {
     // deploying.md 4.1 and P29
     #[tokio::test]
     async fn nothing_is_written_outside_of_a_term() {
-        let sent = Arc::new(AtomicUsize::new(0));
         let clock = Arc::new(AtomicU64::new(10));
         let term = Term::with_clock({
             let clock = Arc::clone(&clock);
             move || Duration::from_secs(clock.load(Ordering::SeqCst))
         });
-        let service = tower::service_fn({
-            let sent = Arc::clone(&sent);
-            move |_: Request<Body>| {
-                sent.fetch_add(1, Ordering::SeqCst);
-                let found = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}"#;
-                let body = Body::from(found.as_bytes().to_vec());
-                ready(Ok::<_, Failure>(Response::new(body)))
-            }
-        });
-        let client = limited(Client::new(service, "default"), LIMITS, term.clone());
+        let found = |_| ready(Ok(Response::new(FOUND.into())));
+        let (client, sent) = answering(LIMITS, term.clone(), found);
         let api = Api::<ConfigMap>::default_namespaced(client);
         let write = || async {
             let (params, object) = (PostParams::default(), ConfigMap::default());
@@ -454,80 +312,5 @@ mod tests {
     #[case::in_a_value("/api/v1/pods?labelSelector=watch=true", false)]
     fn a_watch_is_known_by_its_query(#[case] uri: &str, #[case] watches: bool) {
         assert_eq!(is_watch(&uri.parse().expect("a URI")), watches);
-    }
-
-    // Nobody may be woken by what he does not see yet, and nobody forgotten whom a list misses.
-    #[tokio::test]
-    async fn what_a_list_brings_is_told_when_the_list_is_whole() {
-        let object = |name: &str, value: &str| {
-            let mut object = ConfigMap::default();
-            object.metadata.name = Some(name.to_owned());
-            object.data = Some([("key".to_owned(), value.to_owned())].into());
-            object
-        };
-        let (store, writer) = reflector::store();
-        let events = [
-            Event::Init,
-            Event::InitApply(object("a", "1")),
-            Event::InitApply(object("b", "1")),
-            Event::InitDone,
-            Event::Apply(object("b", "2")),
-            Event::Init,
-            Event::InitApply(object("b", "3")),
-            Event::InitDone,
-            Event::Delete(object("b", "3")),
-        ];
-        let events = stream::iter(events.map(Ok)).reflect(writer);
-        let told = stored(events, store.clone()).map(|told| {
-            let told = told.expect("no error");
-            let seen = store.get(&ObjectRef::from_obj(&told));
-            let value =
-                |object: &ConfigMap| object.data.iter().flatten().map(|it| it.1.clone()).collect();
-            let seen: Option<String> = seen.map(|seen| value(&seen));
-            (told.name_any(), value(&told), seen)
-        });
-        let told: Vec<(String, String, Option<String>)> = told.collect().await;
-        let want = [
-            ("a", "1", Some("1")),
-            ("b", "1", Some("1")),
-            ("b", "2", Some("2")),
-            ("a", "1", None),
-            ("b", "3", Some("3")),
-            ("b", "3", None),
-        ];
-        let want = want
-            .map(|(name, told, seen)| (name.to_owned(), told.to_owned(), seen.map(str::to_owned)));
-        let mut told = told;
-        // The order within a store is nobody's.
-        told[..2].sort();
-        assert_eq!(told, want);
-    }
-
-    struct At(Duration);
-
-    impl Iterator for At {
-        type Item = Duration;
-
-        fn next(&mut self) -> Option<Duration> {
-            Some(self.0)
-        }
-    }
-
-    impl Backoff for At {
-        fn reset(&mut self) {}
-    }
-
-    // What delayed a whole controller for more than a minute after an outage of the API server.
-    #[tokio::test]
-    async fn a_failing_watch_delays_no_other() {
-        let failing = stream::repeat_with(|| Err::<u8, _>(watcher::Error::NoResourceVersion));
-        let failing = settled(failing, At(Duration::from_hours(1))).boxed();
-        let working = settled(stream::iter([Ok(1), Ok(2)]), At(Duration::ZERO)).boxed();
-        let started = Instant::now();
-        // This is how a kube Controller treats its streams.
-        let merged = stream::select_all([failing, working]).backoff(At(Duration::from_hours(1)));
-        let seen: Vec<_> = merged.take(2).collect().await;
-        assert!(matches!(seen[..], [Ok(1), Ok(2)]), "{seen:?}");
-        assert!(started.elapsed() < SOON);
     }
 }

@@ -30,8 +30,8 @@ use super::client::is_watch;
 /// Requests that a connection carries at once. kube-apiserver admits 100, and what is above its
 /// limit would wait until another ends, which a watch does not.
 const STREAMS: usize = 90;
-/// When a connection on which nothing comes is asked for a sign of life, and how long it has to
-/// give one; client-go waits as long.
+/// The time after which an idle connection is pinged, and the time limit of the answer, both as in
+/// client-go.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_LIMIT: Duration = Duration::from_secs(15);
 /// Longest silence in the middle of an answer. The API server ends watches before that.
@@ -69,14 +69,14 @@ fn connector(config: &Config) -> anyhow::Result<HttpsConnector<HttpConnector>> {
     let tls = config.rustls_client_config().context("using TLS")?;
     let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = &config.tls_server_name {
-        let name = name.clone().try_into();
-        let name = name.context("using the TLS server name of the kubeconfig")?;
+        let name =
+            name.clone().try_into().context("using the TLS server name of the kubeconfig")?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     Ok(builder.enable_http1().enable_http2().wrap_connector(plain))
 }
 
-/// What comes back, in parts.
+/// The body of an answer.
 type Answer = UnsyncBoxBody<Bytes, BoxError>;
 
 /// As many connections as the requests that are under way need.
@@ -108,12 +108,9 @@ impl Sort {
     }
 }
 
-/// One connection over HTTP/2; over HTTP/1.1, which few servers insist on, one for each request.
-struct Connection {
-    client: Sender,
-    /// Every request on it holds a copy.
-    taken: Arc<()>,
-}
+/// One connection over HTTP/2, and what every request on it holds a copy of; over HTTP/1.1, which few
+/// servers insist on, one connection for each request.
+type Connection = (Sender, Arc<()>);
 
 type Sender = legacy::Client<HttpsConnector<HttpConnector>, Body>;
 
@@ -125,8 +122,7 @@ impl Connections {
     /// Sends a request. It takes its room on the connection until its whole answer is read.
     async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let (client, taken) = self.with_room(Sort::of(request.uri()));
-        let answer = client.request(request).await?;
-        Ok(answer.map(|body| {
+        Ok(client.request(request).await?.map(|body| {
             let counted = body.map_frame(move |frame| {
                 let _ = &taken;
                 frame
@@ -137,12 +133,12 @@ impl Connections {
 
     /// Returns the first connection that can carry another request of this sort, so that those which
     /// were opened for a rush fall idle and close.
-    fn with_room(&self, sort: Sort) -> (Sender, Arc<()>) {
+    fn with_room(&self, sort: Sort) -> Connection {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let open = open.entry(sort).or_default();
-        let found = open.iter().find(|connection| connection.has_room());
-        if let Some(Connection { client, taken }) = found {
-            return (client.clone(), Arc::clone(taken));
+        let has_room = |(_, taken): &&Connection| Arc::strong_count(taken) <= STREAMS;
+        if let Some(found) = open.iter().find(has_room) {
+            return found.clone();
         }
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -150,15 +146,9 @@ impl Connections {
             .http2_keep_alive_interval(PING_AFTER)
             .http2_keep_alive_timeout(PING_LIMIT)
             .build(self.connector.clone());
-        let taken = Arc::new(());
-        open.push(Connection { client: client.clone(), taken: Arc::clone(&taken) });
-        (client, taken)
-    }
-}
-
-impl Connection {
-    fn has_room(&self) -> bool {
-        Arc::strong_count(&self.taken) <= STREAMS
+        let made = (client, Arc::new(()));
+        open.push(made.clone());
+        made
     }
 }
 
@@ -166,12 +156,16 @@ impl Connection {
 mod tests {
     use super::*;
 
+    fn connections() -> Connections {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let config = Config::new(Uri::from_static("https://127.0.0.1:1"));
+        Connections::new(connector(&config).unwrap())
+    }
+
     // ours: no request waits for the end of a watch, and a connection is used before another is made
     #[tokio::test]
     async fn a_full_connection_is_followed_by_another() {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let config = Config::new(Uri::from_static("https://127.0.0.1:1"));
-        let connections = Connections::new(connector(&config).unwrap());
+        let connections = connections();
         let count = || connections.open.lock().unwrap()[&Sort::Watch].len();
         let taking = || connections.with_room(Sort::Watch).1;
         let mut taken: Vec<_> = (0..STREAMS).map(|_| taking()).collect();
@@ -184,22 +178,23 @@ mod tests {
         assert!(Arc::ptr_eq(&again, &taken[0]) && !Arc::ptr_eq(&again, &more));
     }
 
-    // ours: behind a server that carries few requests at once, none waits for a watch to end
+    // ours: behind a server that carries few requests at once, none waits for a watch to end, and
+    // those about a Lease wait for none
     #[tokio::test]
-    async fn a_watch_shares_its_connection_with_watches_only() {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let config = Config::new(Uri::from_static("https://127.0.0.1:1"));
-        let connections = Connections::new(connector(&config).unwrap());
+    async fn watches_and_leases_have_connections_of_their_own() {
+        let connections = connections();
         let leases = "/apis/coordination.k8s.io/v1/namespaces/n/leases";
         let requests = [
             "/api/v1/secrets?watch=true".to_owned(),
             "/api/v1/secrets".to_owned(),
             format!("{leases}/a"),
         ];
-        let taken = requests.map(|uri| connections.with_room(Sort::of(&uri.parse().unwrap())).1);
-        let watch = format!("{leases}?watch=true&fieldSelector=metadata.name%3Da");
-        let watch = connections.with_room(Sort::of(&watch.parse().unwrap())).1;
-        assert!(Arc::ptr_eq(&watch, &taken[0]));
-        assert!(!Arc::ptr_eq(&taken[0], &taken[1]) && !Arc::ptr_eq(&taken[1], &taken[2]));
+        let taken_by = |uri: &str| connections.with_room(Sort::of(&uri.parse().unwrap())).1;
+        let [watch, brief, lease] = requests.map(|uri| taken_by(&uri));
+        let of_lease = format!("{leases}?watch=true&fieldSelector=metadata.name%3Da");
+        assert!(Arc::ptr_eq(&taken_by(&of_lease), &watch));
+        assert!(Arc::ptr_eq(&taken_by(leases), &lease));
+        assert!(!Arc::ptr_eq(&lease, &brief) && !Arc::ptr_eq(&lease, &watch));
+        assert!(!Arc::ptr_eq(&brief, &watch));
     }
 }

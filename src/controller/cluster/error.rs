@@ -1,5 +1,6 @@
 //! Failed requests, and how they read in a condition.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -15,20 +16,41 @@ pub const MAX_RIGHTS_DELAY: Duration = Duration::from_mins(2);
 #[error("{doing}")]
 pub struct RequestError {
     /// What was being done, for example `listing revisions`.
-    doing: &'static str,
+    doing: Cow<'static, str>,
     #[source]
     source: ApiError,
 }
 
 impl RequestError {
     /// Returns what makes the error of a request out of its failure.
-    pub fn doing(doing: &'static str) -> impl Fn(kube::Error) -> Self {
-        move |error| Self { doing, source: ApiError(error) }
+    pub fn doing(doing: impl Into<Cow<'static, str>>) -> impl Fn(kube::Error) -> Self {
+        let doing = doing.into();
+        move |error| Self { doing: doing.clone(), source: ApiError(error) }
     }
 
     /// Returns the HTTP status, 0 when there was no answer.
     pub fn code(&self) -> u16 {
         self.source.code()
+    }
+}
+
+/// Why a request with a time limit of its own failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("the API server does not answer")]
+    Silence,
+    #[error("the API server refuses")]
+    Api(#[source] ApiError),
+}
+
+/// Ends a request that takes longer.
+pub async fn ended_after<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, request).await {
+        Ok(answer) => answer.map_err(|error| Failure::Api(error.into())),
+        Err(_) => Err(Failure::Silence),
     }
 }
 
@@ -82,12 +104,10 @@ fn watch_message(error: &watcher::Error) -> String {
     }
 }
 
-/// Says whether admission refused a request: a webhook or a policy, in the words of the API server.
-/// Their refusals have the status that they choose, often the 403 of a missing right.
+/// Returns whether a webhook or a policy refused a request, by the message of the API server. They
+/// choose the status of a refusal, often the 403 of a missing right.
 pub fn is_denied(err: &kube::Error) -> bool {
-    let kube::Error::Api(status) = err else {
-        return false;
-    };
+    let kube::Error::Api(status) = err else { return false };
     let text = &status.message;
     let webhook = text.starts_with("admission webhook \"");
     let refuses = text.contains("\" denied the request");
@@ -124,7 +144,7 @@ mod tests {
     use olm_core::error::Chain;
     use rstest::rstest;
 
-    use super::refusal::refused;
+    use super::refusal::{assert_is_said_once, refused};
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
@@ -157,6 +177,7 @@ mod tests {
 
     #[test]
     fn a_failed_request_is_a_sentence_in_a_chain() {
+        assert_is_said_once(&Failure::Api(refused().into()));
         let silent = ApiError(kube::Error::Service("no answer".into()));
         assert_eq!(Chain(&silent).to_string(), "no answer");
         let failed = RequestError::doing("listing pods")(refused());

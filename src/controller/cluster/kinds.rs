@@ -1,7 +1,7 @@
 //! Which kinds the cluster serves, asked once each.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::GroupVersionKind;
@@ -11,6 +11,7 @@ use kube::{Api, Client};
 use olm_cluster::code;
 use olm_core::object::{Identity, Object};
 
+use super::wake::lock;
 use crate::by_key::ByKey;
 
 /// A kind as the cluster serves it.
@@ -40,15 +41,14 @@ impl Kinds {
     /// Returns the kind of an object, or `None` when the cluster does not serve it.
     pub async fn find(&self, object: &Identity) -> Result<Option<Kind>, kube::Error> {
         let key = (object.api_version(), object.kind.clone());
-        if let Some(kind) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(kind) = lock(&self.known).get(&key) {
             return Ok(Some(kind.clone()));
         }
         let gvk = GroupVersionKind::gvk(&object.group, &object.version, &object.kind);
         match pinned_kind(&self.client, &gvk).await {
             Ok((resource, capabilities)) => {
                 let kind = Kind { resource, namespaced: capabilities.scope == Scope::Namespaced };
-                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-                known.insert(key, kind.clone());
+                lock(&self.known).insert(key, kind.clone());
                 Ok(Some(kind))
             }
             Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => Ok(None),
@@ -60,16 +60,15 @@ impl Kinds {
     /// Forgets a kind that may no longer be served.
     pub fn forget(&self, object: &Object) {
         let key = (object.api_version().to_owned(), object.kind().to_owned());
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        lock(&self.known).remove(&key);
     }
 
     /// Forgets the kinds of a group, of which some may be served no longer, or in another version.
     pub fn forget_group(&self, group: &str) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, kind| kind.resource.group != group);
+        lock(&self.known).retain(|_, kind| kind.resource.group != group);
     }
 
-    /// Says whether claims of a storage class stay unbound until a pod uses them.
+    /// Returns whether claims of a storage class stay unbound until a pod uses them.
     ///
     /// A class that cannot be read binds at once, as far as anyone knows.
     pub async fn waits_for_consumer(&self, class: &str) -> bool {
@@ -78,9 +77,7 @@ impl Kinds {
             return waits;
         }
         let api = Api::<StorageClass>::all(self.client.clone());
-        let Ok(Some(found)) = api.get_opt(class).await else {
-            return false;
-        };
+        let Ok(Some(found)) = api.get_opt(class).await else { return false };
         let waits = found.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
         self.waiting_classes.put(class, Some(waits));
         waits

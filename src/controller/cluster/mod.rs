@@ -1,6 +1,7 @@
-//! What everything that asks the API server stands on: a bounded client, watches, served kinds, and
-//! what its refusals mean.
+//! The base for requests to the API server: a client with time limits, watches, served kinds, and
+//! the meaning of errors.
 
+mod changes;
 mod client;
 mod connections;
 mod counted;
@@ -13,28 +14,33 @@ mod wake;
 mod watches;
 
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::ObjectMeta;
+use futures::stream::{self, Stream};
+use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::reflector::{Lookup, Store};
+use tokio::sync::Notify;
 
-pub use client::{authored, bounded, changes, made, named, stored};
+pub use changes::{changes, named, stored, watched};
+pub use client::bounded;
 pub use connections::connect;
 pub use counted::counted;
 #[cfg(test)]
 pub(crate) use error::refusal;
-pub use error::{MAX_RIGHTS_DELAY, RequestError, Sentence, is_denied};
+pub use error::{Failure, MAX_RIGHTS_DELAY, RequestError, Sentence, ended_after, is_denied};
 pub use kinds::{Kind, Kinds};
 pub use olm_cluster::{ApiError, code, join_bounded, message};
 pub use restored::noticing;
-pub use stored_objects::{MAX_AGE, Resource, stored_objects};
+pub use stored_objects::{MAX_AGE, Resource, StoredObjects};
+pub use wake::Task;
 pub use watches::{Seen, Target, Watches};
 
-/// How long the first list of a watch is waited for before somebody asks the API server for himself.
+/// The longest wait for the first list of a watch before the API server is queried directly.
 const FIRST_LIST: Duration = Duration::from_secs(5);
 
-/// Says whether a store holds everything that there is. At the start of the process, where every
-/// object is reconciled, this waits for that a while: one list serves all of them.
+/// Returns whether a store is complete. At the start of the process, when every object is
+/// reconciled, this waits a while, so that one list serves all of them.
 pub async fn is_complete<K>(store: &Store<K>) -> bool
 where
     K: Lookup + Clone + 'static,
@@ -44,8 +50,21 @@ where
     ready.is_ok_and(|ready| ready.is_ok())
 }
 
-/// Returns what tells this state of an object from every other one: its resource version and its UID.
-/// The version alone may come again when etcd is restored from a backup.
+/// Yields whenever something was told.
+pub fn told(told: &Arc<Notify>) -> impl Stream<Item = ()> + Send + use<> {
+    stream::unfold(Arc::clone(told), |told| async {
+        told.notified().await;
+        Some(((), told))
+    })
+}
+
+/// Returns what an object is created or replaced with by a field manager.
+pub fn as_manager(manager: &str) -> PostParams {
+    PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() }
+}
+
+/// Returns a value that identifies this state of an object: its resource version and its UID. The
+/// version alone may be reused when etcd is restored from a backup.
 pub fn version(metadata: &ObjectMeta) -> Option<String> {
     let version = metadata.resource_version.as_deref()?;
     let uid = metadata.uid.as_deref().unwrap_or_default();

@@ -24,7 +24,10 @@ use super::client::is_watch;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the resource version in an answer is that of.
+/// The error of each request once this is known: it would be based on outdated state.
+const WENT_BACK: &str = "the API server went back to an earlier state";
+
+/// The object that the resource version of an answer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VersionOf {
     /// A list of our kinds: that of all etcd at that time.
@@ -43,13 +46,14 @@ struct Newest {
     counts_leases: OnceLock<bool>,
 }
 
-/// What a list or an object says of itself.
+/// The metadata of a list or an object.
 #[derive(Deserialize)]
 struct Answer {
     metadata: ListMeta,
 }
 
-/// Returns a client that notices it, and what resolves then.
+/// Returns a client that notices it, and what resolves then. The request that shows it fails, and each
+/// after it.
 pub fn noticing(client: Client) -> (Client, impl Future<Output = ()> + Send + 'static) {
     let namespace = client.default_namespace().to_owned();
     let newest = Arc::new(Newest::default());
@@ -57,6 +61,9 @@ pub fn noticing(client: Client) -> (Client, impl Future<Output = ()> + Send + 's
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, newest, notice) = (client.clone(), Arc::clone(&newest), notice.clone());
         async move {
+            if *notice.borrow() {
+                return Err(WENT_BACK.into());
+            }
             let Some(of) = version_of(request.method(), request.uri()) else {
                 return Ok::<_, Failure>(client.send(request).await?);
             };
@@ -69,6 +76,7 @@ pub fn noticing(client: Client) -> (Client, impl Future<Output = ()> + Send + 's
                 && newest.note(of, version, least)
             {
                 notice.send_replace(true);
+                return Err(WENT_BACK.into());
             }
             Ok(Response::from_parts(head, Body::from(bytes)))
         }
@@ -95,7 +103,7 @@ impl Newest {
     }
 }
 
-/// Returns what the version in the answer to a request will be that of, if it counts.
+/// Returns the object whose version the answer to a request will contain, if it counts.
 fn version_of(method: &Method, uri: &Uri) -> Option<VersionOf> {
     let of = |group: &str| {
         let (_, rest) = uri.path().split_once(&format!("/apis/{group}/"))?;
@@ -151,10 +159,12 @@ mod tests {
         let sets = Api::<ClusterObjectSet>::all(client);
         for (now, noticed) in [(7, false), (7, false), (9, false), (8, true)] {
             version.store(now, Ordering::SeqCst);
-            sets.list(&ListParams::default()).await.unwrap();
+            assert_eq!(sets.list(&ListParams::default()).await.is_err(), noticed, "{now}");
             let told = tokio::time::timeout(Duration::from_millis(20), gone_back.as_mut()).await;
             assert_eq!(told.is_ok(), noticed, "{now}");
         }
+        version.store(10, Ordering::SeqCst);
+        assert!(sets.list(&ListParams::default()).await.is_err(), "no request is sent afterwards");
     }
 
     // deploying.md 4.1: a backup may be younger than the last renewal, and older than what was written

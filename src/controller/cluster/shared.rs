@@ -8,7 +8,7 @@
 //! Source: decision 42.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::StreamExt as _;
 use kube::api::DynamicObject;
@@ -18,12 +18,11 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use olm_api::keys::label;
 use olm_core::rights::SHARED_WATCHES;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::error::Sentence;
 use super::kinds::Kind;
-use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, WORKED, Wake, is_refusal, lock};
+use super::wake::{Mode, Pause, Task, Wake, is_refusal, lock};
 use crate::backoff::WatchDelays;
 
 /// Namespace and name of an object.
@@ -41,7 +40,8 @@ pub(super) struct SharedWatches {
 
 struct Shared {
     state: Arc<Mutex<State>>,
-    task: JoinHandle<()>,
+    /// The task of the watch.
+    _task: Task,
 }
 
 #[derive(Default)]
@@ -88,11 +88,7 @@ impl SharedWatches {
             if !wants.contains(key) {
                 state.want(revision, BTreeSet::new());
             }
-            let used = !state.wanted.is_empty();
-            if !used {
-                shared.task.abort();
-            }
-            used
+            !state.wanted.is_empty()
         });
     }
 
@@ -109,7 +105,7 @@ impl SharedWatches {
         }
     }
 
-    /// Says whether all that `revision` wants was listed, as far as this watches it.
+    /// Returns whether all that `revision` wants was listed, as far as this watches it.
     pub(super) fn has_listed(&self, revision: &str) -> bool {
         lock(&self.open).values().all(|shared| {
             let state = lock(&shared.state);
@@ -130,16 +126,7 @@ impl SharedWatches {
         let state = Arc::<Mutex<State>>::default();
         let (following, wake) = (Arc::clone(&state), Arc::clone(&self.wake));
         let task = tokio::spawn(async move { keep(api, &following, &wake).await });
-        Shared { state, task }
-    }
-}
-
-impl Drop for SharedWatches {
-    fn drop(&mut self) {
-        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for shared in open.values() {
-            shared.task.abort();
-        }
+        Shared { state, _task: Task(task.abort_handle()) }
     }
 }
 
@@ -157,8 +144,7 @@ impl State {
             }
         }
         for place in &places {
-            let interested = self.interested.entry(place.clone()).or_default();
-            interested.insert(revision.to_owned());
+            self.interested.entry(place.clone()).or_default().insert(revision.to_owned());
         }
         if !places.is_empty() {
             self.wanted.insert(revision.to_owned(), places);
@@ -222,17 +208,13 @@ impl State {
 
 /// Keeps a watch open; one that is refused is asked for again after a while.
 async fn keep(api: Api<Metadata>, state: &Mutex<State>, wake: &Wake) {
-    let mut pause = ASK_AGAIN;
+    let mut pause = Pause::new();
     loop {
         let since = Instant::now();
         let error = follow(&api, state, wake).await;
         tracing::info!(error = %Sentence(&error), "managed objects are watched by the accounts of extensions");
         wake.all(lock(state).refuse());
-        if since.elapsed() > WORKED {
-            pause = ASK_AGAIN;
-        }
-        tokio::time::sleep(pause).await;
-        pause = CLIMB_AFTER.min(pause * LONGER);
+        pause.wait(since).await;
     }
 }
 

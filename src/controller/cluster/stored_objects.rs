@@ -1,38 +1,67 @@
-//! How many objects of a kind the API server has stored, out of its metrics: numbers, never an object.
+//! The number of stored objects of a kind, from the API server's metrics: numbers, never an object.
 //!
 //! For whoever has to know whether there are any and may list none of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{AsyncBufReadExt as _, TryStreamExt as _};
 use http::Request;
 use kube::Client;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::message;
 
 /// A count is at most this old: each API server counts every minute
-/// (`--etcd-count-metric-poll-period`) and up to 1.2 times as much later, so after 132 s at most.
+/// (`--etcd-count-metric-poll-period`) and up to 1.2 times as much later, so after 132 s at most, and what
+/// was read is kept for some.
 pub const MAX_AGE: Duration = Duration::from_secs(150);
 
 /// The API group and the plural of a kind.
 pub type Resource = (String, String);
 
-/// Returns how many objects of these kinds are stored; a kind is missing where that is not known.
-///
-/// # Errors
-/// Fails when the metrics of the API server cannot be read, which takes `get` on `/metrics`.
-pub async fn stored_objects(
-    client: &Client,
-    wanted: &[Resource],
-) -> Result<BTreeMap<Resource, u64>, kube::Error> {
+/// For so long what was read serves everybody: the metrics of an API server have many megabytes.
+const YOUNG: Duration = Duration::from_secs(5);
+
+/// The number of stored objects of each kind; unknown kinds are missing.
+type Counts = Arc<BTreeMap<Resource, u64>>;
+
+/// The numbers as they were read last.
+#[derive(Debug, Default)]
+pub struct StoredObjects(Mutex<Option<(Instant, Counts)>>);
+
+impl StoredObjects {
+    /// Returns them, not older than a moment; none where they cannot be read, which takes `get` on
+    /// `/metrics`.
+    pub async fn read(&self, client: &Client) -> Counts {
+        let mut last = self.0.lock().await;
+        let began = Instant::now();
+        if let Some((at, counts)) = &*last
+            && began.duration_since(*at) < YOUNG
+        {
+            return Arc::clone(counts);
+        }
+        let (at, counts) = match read(client).await {
+            Ok(counts) => (began, Arc::new(counts)),
+            Err(error) => {
+                tracing::warn!(error = message(&error), "metrics of the API server not read");
+                // Who has waited meanwhile does not wait for the same again.
+                (Instant::now(), Counts::default())
+            }
+        };
+        *last = Some((at, Arc::clone(&counts)));
+        counts
+    }
+}
+
+async fn read(client: &Client) -> Result<BTreeMap<Resource, u64>, kube::Error> {
     let request = Request::get("/metrics").body(Vec::new()).map_err(kube::Error::HttpError)?;
     let mut lines = client.request_stream(request).await?.lines();
     let mut counts = BTreeMap::new();
     while let Some(line) = lines.try_next().await.map_err(kube::Error::ReadEvents)? {
-        if let Some((resource, count)) = sample(&line)
-            && wanted.contains(&resource)
-        {
-            counts.insert(resource, count);
-        }
+        counts.extend(sample(&line));
     }
     Ok(counts)
 }
@@ -63,6 +92,11 @@ fn sample(line: &str) -> Option<(Resource, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::Response;
+    use kube::client::Body;
     use rstest::rstest;
 
     use super::*;
@@ -81,5 +115,29 @@ mod tests {
     fn a_line_of_the_metrics(#[case] line: &str, #[case] want: Option<u64>) {
         let resource = ("a.example.com".to_owned(), "foos".to_owned());
         assert_eq!(sample(line), want.map(|count| (resource, count)));
+    }
+
+    // ours: a thousand extensions that are removed at once read the metrics once
+    #[tokio::test]
+    async fn the_metrics_are_read_once_for_many() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let service = tower::service_fn({
+            let asked = Arc::clone(&asked);
+            move |_: Request<Body>| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                let metrics = "# of an API server\n\
+                    apiserver_resource_objects{group=\"a.example.com\",resource=\"foos\"} 3\n\
+                    apiserver_resource_objects{group=\"b.example.com\",resource=\"bars\"} 0\n";
+                let body = Body::from(metrics.as_bytes().to_vec());
+                ready(Ok::<_, kube::Error>(Response::new(body)))
+            }
+        });
+        let (client, stored) = (Client::new(service, "default"), StoredObjects::default());
+        let of = |group: &str, plural: &str| (group.to_owned(), plural.to_owned());
+        let want = [(of("a.example.com", "foos"), 3), (of("b.example.com", "bars"), 0)];
+        for _ in 0..2 {
+            assert_eq!(*stored.read(&client).await, BTreeMap::from(want.clone()));
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
     }
 }

@@ -1,26 +1,48 @@
-//! Who is woken when a watched object changes, and how watches are tried again.
+//! Wakes reconciles when a watched object changes, and decides about retries of watches.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use olm_cluster::code;
+use strum::{EnumIter, IntoStaticStr};
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
-/// How long a lower rung is kept before a higher one is tried again.
+/// The time before a better mode of watching is tried again.
 pub(super) const CLIMB_AFTER: Duration = Duration::from_mins(30);
 
-/// How soon a watch is asked for again after a refusal: an API server that has just started refuses
-/// everything for a moment. Each further refusal makes the wait longer, up to [`CLIMB_AFTER`].
-pub(super) const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// The delay of a retry after a refused watch: an API server that has just started refuses
+/// everything for a moment. Each further refusal increases it, up to [`CLIMB_AFTER`].
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-pub(super) const LONGER: u32 = 12;
+const LONGER: u32 = 12;
 
 /// A watch that was refused later than this worked before.
-pub(super) const WORKED: Duration = Duration::from_mins(2);
+const WORKED: Duration = Duration::from_mins(2);
 
-/// How a group of objects is watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The pause before a refused watch is asked for again.
+pub(super) struct Pause(Duration);
+
+impl Pause {
+    pub(super) fn new() -> Self {
+        Self(ASK_AGAIN)
+    }
+
+    /// Waits after the refusal of a watch that began at `since`.
+    pub(super) async fn wait(&mut self, since: Instant) {
+        if since.elapsed() > WORKED {
+            self.0 = ASK_AGAIN;
+        }
+        tokio::time::sleep(self.0).await;
+        self.0 = CLIMB_AFTER.min(self.0 * LONGER);
+    }
+}
+
+/// The mode of watching a group of objects; its name in metrics is in lower case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Mode {
     /// One watch over everything that any extension manages.
     Shared,
@@ -34,27 +56,20 @@ pub(super) enum Mode {
     Poll,
 }
 
-impl Mode {
-    /// All of them, best first.
-    pub(super) const ALL: [Self; 5] =
-        [Self::Shared, Self::Collection, Self::Named, Self::Poll, Self::Starting];
+/// A task that ends when this is dropped.
+pub struct Task(pub AbortHandle);
 
-    /// Returns its name in metrics.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Starting => "starting",
-            Self::Collection => "collection",
-            Self::Named => "named",
-            Self::Poll => "poll",
-        }
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
+#[derive(Default)]
 pub(super) struct Wake {
     pub(super) pending: Mutex<BTreeSet<String>>,
     pub(super) notify: Notify,
-    /// Who hears of a revision before the reconciler does, by its name.
+    /// Listeners of a revision that are notified before the reconciler, by its name.
     pub(super) listening: Mutex<HashMap<String, Arc<Notify>>>,
 }
 

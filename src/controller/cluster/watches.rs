@@ -7,30 +7,30 @@
 //! nothing is kept but their resource versions, so that a reconcile need not read what has not
 //! changed. All wake-ups leave through one bounded channel.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::SinkExt as _;
 use futures::channel::mpsc;
 use futures::stream::{self, Stream, StreamExt as _};
-use kube::api::DynamicObject;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ApiResource, DynamicObject};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use olm_core::object::Identity;
 use olm_core::revision::Account;
+use strum::IntoEnumIterator as _;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::error::Sentence;
 use super::kinds::Kind;
 use super::shared::SharedWatches;
-use super::wake::{ASK_AGAIN, CLIMB_AFTER, LONGER, Mode, News, WORKED, Wake, is_refusal, lock};
+use super::wake::{CLIMB_AFTER, Mode, News, Pause, Task, Wake, is_refusal, lock};
 use super::{FIRST_LIST, version};
 use crate::backoff::WatchDelays;
 
@@ -49,6 +49,14 @@ pub struct Target {
     pub namespace: String,
     /// Their names.
     pub names: BTreeSet<String>,
+}
+
+impl Target {
+    /// Returns Secrets of a namespace.
+    pub fn secrets(namespace: String, names: BTreeSet<String>) -> Self {
+        let resource = ApiResource::erase::<Secret>(&());
+        Self { kind: Kind { resource, namespaced: true }, namespace, names }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -79,7 +87,7 @@ impl Seen {
         self.0.get(&key.map(str::to_owned).into()).map(String::as_str)
     }
 
-    /// Says whether a watch brought an object, whoever it belongs to.
+    /// Returns whether a watch brought an object, whoever it belongs to.
     pub fn knows(&self, object: &Identity) -> bool {
         let Identity { kind, namespace, name, .. } = object.clone();
         self.0.contains_key(&(object.api_version(), kind, namespace, name))
@@ -89,8 +97,9 @@ impl Seen {
 struct Entry {
     subscribers: watch::Sender<Subscribers>,
     versions: Versions,
-    mode: Arc<AtomicU8>,
-    task: JoinHandle<()>,
+    mode: Arc<Mutex<Mode>>,
+    /// The task of the watch.
+    _task: Task,
 }
 
 /// All watches of managed objects.
@@ -104,10 +113,9 @@ impl Watches {
     /// Returns how many groups of objects are watched in each mode, by its name in metrics.
     pub fn modes(&self) -> BTreeMap<&'static str, usize> {
         let entries = lock(&self.entries);
-        let mut modes: BTreeMap<_, _> = Mode::ALL.map(|mode| (mode.name(), 0)).into();
-        let own = entries.values().map(|entry| mode(&entry.mode));
-        for mode in own.chain(self.shared.modes()) {
-            *modes.entry(mode.name()).or_default() += 1;
+        let mut modes: BTreeMap<_, _> = Mode::iter().map(|mode| (mode.into(), 0)).collect();
+        for mode in entries.values().map(|entry| *lock(&entry.mode)).chain(self.shared.modes()) {
+            *modes.entry(mode.into()).or_default() += 1;
         }
         modes
     }
@@ -118,11 +126,7 @@ impl Watches {
     /// Must be called within a tokio runtime.
     pub fn new(client: Client) -> (Self, mpsc::Receiver<String>) {
         let (mut sender, receiver) = mpsc::channel(CHANNEL);
-        let wake = Arc::new(Wake {
-            pending: Mutex::default(),
-            notify: Notify::new(),
-            listening: Mutex::default(),
-        });
+        let wake = Arc::<Wake>::default();
         let gathering = Arc::downgrade(&wake);
         tokio::spawn(async move {
             while let Some(wake) = gathering.upgrade() {
@@ -157,7 +161,7 @@ impl Watches {
     ) {
         let targets = self.share(revision, targets);
         let mut entries = lock(&self.entries);
-        let mut wanted = BTreeSet::new();
+        let mut wanted = HashSet::new();
         for target in targets {
             let key = Key {
                 account: account.clone(),
@@ -173,17 +177,9 @@ impl Watches {
                 let old = subscribers.insert(revision.to_owned(), target.names.clone());
                 old.as_ref() != Some(&target.names)
             });
-            wanted.insert((key.api_version, key.kind, key.namespace));
+            wanted.insert(key);
         }
-        drop_unwanted(&mut entries, revision, |key| {
-            key.account == *account
-                && key.selector == selector
-                && wanted.contains(&(
-                    key.api_version.clone(),
-                    key.kind.clone(),
-                    key.namespace.clone(),
-                ))
-        });
+        drop_unwanted(&mut entries, revision, |key| wanted.contains(key));
     }
 
     /// Has the controller itself watch what it may, and returns what is left to the account.
@@ -193,8 +189,7 @@ impl Watches {
         for target in &targets {
             let same = kinds.entry(name(&target.kind));
             let (_, places) = same.or_insert_with(|| (target.kind.clone(), BTreeSet::new()));
-            let names = target.names.iter();
-            places.extend(names.map(|name| (target.namespace.clone(), name.clone())));
+            places.extend(target.names.iter().map(|name| (target.namespace.clone(), name.clone())));
         }
         self.shared.release(revision, &kinds.keys().cloned().collect());
         let subscribed = kinds
@@ -208,25 +203,25 @@ impl Watches {
     pub fn seen(&self, revision: &str) -> Seen {
         let entries = lock(&self.entries);
         let mut seen = Seen::default();
+        let mut note = |place: [&String; 4], version: &str| {
+            seen.0.insert(place.map(Clone::clone).into(), version.to_owned());
+        };
         self.shared.seen(revision, |(api_version, kind), (namespace, name), version| {
-            let place = (api_version.clone(), kind.clone(), namespace.clone(), name.clone());
-            seen.0.insert(place, version.to_owned());
+            note([api_version, kind, namespace, name], version);
         });
         for (key, entry) in &*entries {
             let subscribers = entry.subscribers.borrow();
             let versions = lock(&entry.versions);
             for name in subscribers.get(revision).into_iter().flatten() {
                 if let Some(version) = versions.get(name) {
-                    let (kind, namespace) = (key.kind.clone(), key.namespace.clone());
-                    let place = (key.api_version.clone(), kind, namespace, name.clone());
-                    seen.0.insert(place, version.clone());
+                    note([&key.api_version, &key.kind, &key.namespace, name], version);
                 }
             }
         }
         seen
     }
 
-    /// Returns who hears of changes of the objects of `revision` from now on, as long as it lasts. There
+    /// Returns a listener for changes of the objects of `revision`, for as long as it lives. There
     /// is one reconcile of a revision at a time.
     pub fn listen(&self, revision: &str) -> News<'_> {
         let come = Arc::new(Notify::new());
@@ -248,11 +243,9 @@ impl Watches {
 
     fn has_listed(&self, revision: &str) -> bool {
         let entries = lock(&self.entries);
-        let mut own = entries.values().filter(|entry| {
-            let subscribers = entry.subscribers.borrow();
-            subscribers.contains_key(revision)
-        });
-        own.all(|entry| mode(&entry.mode) != Mode::Starting) && self.shared.has_listed(revision)
+        let mut own =
+            entries.values().filter(|entry| entry.subscribers.borrow().contains_key(revision));
+        own.all(|entry| *lock(&entry.mode) != Mode::Starting) && self.shared.has_listed(revision)
     }
 
     /// Stops waking `revision`. Watches that nobody needs any more end.
@@ -267,21 +260,11 @@ impl Watches {
         self.wake.all(revisions);
     }
 
-    /// Says whether some objects of `revision` can only be polled.
+    /// Returns whether some objects of `revision` can only be polled.
     pub fn polls(&self, revision: &str) -> bool {
-        let entries = lock(&self.entries);
-        entries.values().any(|entry| {
-            mode(&entry.mode) == Mode::Poll && entry.subscribers.borrow().contains_key(revision)
+        lock(&self.entries).values().any(|entry| {
+            *lock(&entry.mode) == Mode::Poll && entry.subscribers.borrow().contains_key(revision)
         })
-    }
-}
-
-impl Drop for Watches {
-    fn drop(&mut self) {
-        let entries = self.entries.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for entry in entries.values() {
-            entry.task.abort();
-        }
     }
 }
 
@@ -296,21 +279,8 @@ fn drop_unwanted(
                 .subscribers
                 .send_if_modified(|subscribers| subscribers.remove(revision).is_some());
         }
-        let used = !entry.subscribers.borrow().is_empty();
-        if !used {
-            entry.task.abort();
-        }
-        used
+        !entry.subscribers.borrow().is_empty()
     });
-}
-
-fn mode(mode: &AtomicU8) -> Mode {
-    match mode.load(Ordering::Relaxed) {
-        1 => Mode::Collection,
-        2 => Mode::Named,
-        3 => Mode::Poll,
-        _ => Mode::Starting,
-    }
 }
 
 fn start(client: &Client, target: &Target, selector: &str, wake: &Arc<Wake>) -> Entry {
@@ -321,7 +291,7 @@ fn start(client: &Client, target: &Target, selector: &str, wake: &Arc<Wake>) -> 
         Api::all_with(client.clone(), resource)
     };
     let (subscribers, receiver) = watch::channel(Subscribers::new());
-    let mode = Arc::new(AtomicU8::new(0));
+    let mode = Arc::new(Mutex::new(Mode::Starting));
     let versions = Versions::default();
     let watching = Watching {
         api,
@@ -331,7 +301,7 @@ fn start(client: &Client, target: &Target, selector: &str, wake: &Arc<Wake>) -> 
         mode: mode.clone(),
         wake: wake.clone(),
     };
-    Entry { subscribers, versions, mode, task: tokio::spawn(watching.run()) }
+    Entry { subscribers, versions, mode, _task: Task(tokio::spawn(watching.run()).abort_handle()) }
 }
 
 struct Watching {
@@ -339,11 +309,11 @@ struct Watching {
     selector: String,
     subscribers: watch::Receiver<Subscribers>,
     versions: Versions,
-    mode: Arc<AtomicU8>,
+    mode: Arc<Mutex<Mode>>,
     wake: Arc<Wake>,
 }
 
-/// What a watch reports.
+/// A report of a watch.
 enum Report {
     /// It begins anew: nothing is known, or nothing about the one object it is for.
     Begin(Option<String>),
@@ -360,7 +330,7 @@ type Events = Pin<Box<dyn Stream<Item = Report> + Send>>;
 
 impl Watching {
     async fn run(mut self) {
-        let mut pause = ASK_AGAIN;
+        let mut pause = Pause::new();
         loop {
             let since = Instant::now();
             // Whoever may watch all of them may watch the one, too.
@@ -370,30 +340,15 @@ impl Watching {
                 self.follow(collection, Mode::Collection).await;
             }
             let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
-            if mode(&self.mode) == Mode::Poll {
-                if since.elapsed() > WORKED {
-                    pause = ASK_AGAIN;
-                }
-                tokio::time::sleep(pause).await;
-                pause = CLIMB_AFTER.min(pause * LONGER);
+            if *lock(&self.mode) == Mode::Poll {
+                pause.wait(since).await;
             }
         }
     }
 
-    fn set(&self, mode: Mode) {
-        let number = match mode {
-            Mode::Starting | Mode::Shared => 0,
-            Mode::Collection => 1,
-            Mode::Named => 2,
-            Mode::Poll => 3,
-        };
-        self.mode.store(number, Ordering::Relaxed);
-    }
-
     /// Returns the names of all objects that a revision wants to hear of.
     fn names(&mut self) -> BTreeSet<String> {
-        let subscribers = self.subscribers.borrow_and_update();
-        subscribers.values().flatten().cloned().collect()
+        self.subscribers.borrow_and_update().values().flatten().cloned().collect()
     }
 
     /// Watches each object by name until that is refused, or there are more than the only one.
@@ -418,8 +373,8 @@ impl Watching {
 
     /// Gives up watching. The revisions learn that they have to look themselves.
     fn poll(&self) {
-        if mode(&self.mode) != Mode::Poll {
-            self.set(Mode::Poll);
+        let before = std::mem::replace(&mut *lock(&self.mode), Mode::Poll);
+        if before != Mode::Poll {
             self.wake.all(self.subscribers.borrow().keys().cloned());
         }
     }
@@ -455,7 +410,7 @@ impl Watching {
                         self.wake.all(told.map(|(revision, _)| revision));
                     }
                     Some(Report::Everything) => {
-                        self.set(mode);
+                        *lock(&self.mode) = mode;
                         self.wake.all(self.subscribers.borrow().keys().cloned());
                     }
                     Some(Report::Refused) => return true,
@@ -475,20 +430,18 @@ fn events(
     config: watcher::Config,
     of: Option<String>,
 ) -> Events {
-    let stream = watcher(api, config).backoff(WatchDelays::default());
-    let news = stream.map(move |event| match event {
+    let known = |object: PartialObjectMeta<DynamicObject>| {
+        let version = version(&object.metadata);
+        object.metadata.name.map(|name| (name, version))
+    };
+    let news = watcher(api, config).backoff(WatchDelays::default()).map(move |event| match event {
         Ok(watcher::Event::Init) => Some(Report::Begin(of.clone())),
         Ok(watcher::Event::InitApply(object)) => {
-            let PartialObjectMeta { metadata, .. } = object;
-            let version = version(&metadata);
-            metadata.name.zip(version).map(|(name, version)| Report::Listed(name, version))
+            known(object).and_then(|(name, version)| Some(Report::Listed(name, version?)))
         }
         Ok(watcher::Event::InitDone) => Some(Report::Everything),
         Ok(watcher::Event::Apply(object)) => {
-            let PartialObjectMeta { metadata, .. } = object;
-            let version = version(&metadata);
-            let changed = |name| Report::Changed(name, version);
-            metadata.name.map(changed)
+            known(object).map(|(name, version)| Report::Changed(name, version))
         }
         Ok(watcher::Event::Delete(object)) => {
             object.metadata.name.map(|name| Report::Changed(name, None))

@@ -1,4 +1,4 @@
-//! What is known of all Secrets with credentials, and the keyring that follows. Pure.
+//! All known Secrets with credentials, and the resulting keyring. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use olm_image::{Keyring, Source};
 
 use super::secret::{Held, SecretName};
 
-/// What the watches have brought.
+/// The Secrets as the watches report them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Known {
     /// The Secret that a flag names.
@@ -25,7 +25,7 @@ impl Known {
         self.linked.iter().flatten().chain(&self.global).collect()
     }
 
-    /// Says whether everything was read at least once.
+    /// Returns whether everything was read at least once.
     pub(super) fn is_complete(&self) -> bool {
         let read = |name| self.named.contains_key(name);
         self.linked.is_some() && self.offered.is_some() && self.wanted().into_iter().all(read)
@@ -33,24 +33,21 @@ impl Known {
 
     /// Returns the sources of all pulls, in their order (deploying.md 3.1).
     pub(super) fn keyring(&self) -> Keyring {
-        let mut own = Source::default();
-        for name in self.linked.iter().flatten() {
-            self.add(&mut own, name);
-        }
-        let mut global = Source::default();
-        if let Some(name) = &self.global {
-            self.add(&mut global, name);
-        }
-        Keyring::new([own, global])
+        let own = self.linked.as_deref().unwrap_or_default();
+        Keyring::new([self.source(own), self.source(self.global.as_slice())])
     }
 
-    fn add(&self, source: &mut Source, name: &SecretName) {
-        if let Some(held) = self.named.get(name) {
-            add(source, name, held);
+    fn source(&self, names: &[SecretName]) -> Source {
+        let mut source = Source::default();
+        for name in names {
+            if let Some(held) = self.named.get(name) {
+                add(&mut source, name, held);
+            }
         }
+        source
     }
 
-    /// Returns what is wrong with Secrets, one sentence each.
+    /// Returns the faults of Secrets, one sentence each.
     pub(super) fn faults(&self) -> BTreeSet<String> {
         let all = self.named.iter().chain(self.offered.iter().flatten());
         all.filter_map(|(name, held)| held.fault(name)).collect()

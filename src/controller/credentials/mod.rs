@@ -1,7 +1,7 @@
 //! Credentials for registries: where they come from, and what follows when they change.
 //!
 //! In: the Secret that a flag names, those of the controller's own service account, those that
-//! ClusterCatalogs may name, the files that pulls are configured by, and the proxies of the cluster. Out: the keyring of the
+//! ClusterCatalogs may name, the files that pulls are configured by, and the cluster proxies. Out: the keyring of the
 //! puller, pullers for catalogs with a pull secret of their own, and a signal that says when what
 //! failed before may succeed. Nothing of a Secret but its credentials is kept, and nothing of those
 //! is ever shown.
@@ -30,14 +30,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::account;
-use crate::cluster::{ApiError, Sentence};
+use crate::cluster::{RequestError, Sentence};
 use follow::{follow, only};
 use known::{Known, add};
 use secret::Held;
 
-pub use secret::{GlobalPullSecret, NotASecretName, SecretName};
+pub use secret::{GlobalPullSecret, NotASecretName, SecretName, document_key};
 
-/// How often the files are looked at (deploying.md 3.2).
+/// The interval of checks of the files (deploying.md 3.2).
 const FILES_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay before the API server is asked again who we are.
 const RETRY: Duration = Duration::from_secs(5);
@@ -65,14 +65,8 @@ pub enum PullSecretError {
     )]
     NotOffered(SecretName),
     /// It is not known whether the Secret exists.
-    #[error("annotation {}: looking up {name}", policy::PULL_SECRET)]
-    Lookup {
-        /// The Secret.
-        name: SecretName,
-        /// Why.
-        #[source]
-        source: ApiError,
-    },
+    #[error(transparent)]
+    Lookup(RequestError),
 }
 
 /// Something the watches bring.
@@ -91,7 +85,7 @@ pub struct RegistryCredentials {
     namespace: String,
     global: Option<SecretName>,
     puller: Arc<Puller>,
-    /// Whether the proxies of the cluster are followed.
+    /// Whether the cluster proxies are followed.
     proxies: bool,
     known: watch::Sender<Arc<Known>>,
     version: watch::Sender<u64>,
@@ -118,7 +112,7 @@ impl RegistryCredentials {
         }
     }
 
-    /// Has pulls take the proxies of the cluster, unless the environment names some.
+    /// Has pulls take the cluster proxies, unless the environment names some.
     pub fn follow_proxies(&mut self) {
         self.proxies = !Proxies::in_environment();
     }
@@ -136,16 +130,14 @@ impl RegistryCredentials {
         })
     }
 
-    /// Returns what pulls with the present credentials: those that the annotation of a catalog
-    /// names before all others.
+    /// Returns a puller with the present credentials: those in the annotation of a catalog take
+    /// precedence.
     ///
     /// # Errors
     /// Fails when the catalog may not use what it names.
     pub async fn puller(&self, pull_secret: Option<&str>) -> Result<Arc<Puller>, PullSecretError> {
         self.first_look().await;
-        let Some(name) = pull_secret else {
-            return Ok(Arc::clone(&self.puller));
-        };
+        let Some(name) = pull_secret else { return Ok(Arc::clone(&self.puller)) };
         let source = self.source_of_catalog(name).await?;
         Ok(Arc::new(self.puller.with_source(source)))
     }
@@ -171,10 +163,8 @@ impl RegistryCredentials {
     async fn unoffered(&self, name: &SecretName) -> Result<Held, PullSecretError> {
         let secrets = Api::<Secret>::namespaced(self.client.clone(), &name.namespace);
         let found = secrets.get_metadata_opt(&name.name).await;
-        let found = found.map_err(|error| PullSecretError::Lookup {
-            name: name.clone(),
-            source: ApiError(error),
-        })?;
+        let doing = format!("annotation {}: looking up {name}", policy::PULL_SECRET);
+        let found = found.map_err(RequestError::doing(doing)).map_err(PullSecretError::Lookup)?;
         match found {
             Some(_) => Err(PullSecretError::NotOffered(name.clone())),
             None => Ok(Held::Missing),
@@ -209,9 +199,7 @@ impl RegistryCredentials {
                 });
             }
             // We hold a sender, so that there is always another change.
-            let Some(change) = incoming.next().await else {
-                return;
-            };
+            let Some(change) = incoming.next().await else { return };
             let beside = self.take(&mut known, change);
             let wanted: BTreeSet<_> = known.wanted().into_iter().cloned().collect();
             watched.retain(|name, task| {
@@ -257,7 +245,7 @@ impl RegistryCredentials {
         if gained || beside.is_some() {
             if was.is_complete() {
                 let what = beside.unwrap_or("credentials");
-                tracing::info!(what, "what pulls are configured by has changed");
+                tracing::info!(what, "the configuration of pulls has changed");
             }
             self.version.send_modify(|version| *version += 1);
         }

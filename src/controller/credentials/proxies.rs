@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::Change;
 use crate::cluster::named;
 
-/// What the network operator has checked and gives out.
+/// The proxies that the network operator has validated and publishes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct Status {
@@ -27,7 +27,7 @@ struct Status {
     except: String,
 }
 
-/// Reports the proxies of the cluster. Where there is no such kind, it reports none.
+/// Reports the cluster proxies. Where there is no such kind, it reports none.
 pub(super) async fn follow(client: Client, mut changes: mpsc::Sender<Change>) {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(OPENSHIFT, "v1", "Proxy"));
     let proxies = Api::<Object<NotUsed, Status>>::all_with(client, &kind);
@@ -42,7 +42,7 @@ pub(super) async fn follow(client: Client, mut changes: mpsc::Sender<Change>) {
             }
             Err(error) => tracing::warn!(
                 error = %Chain(&error),
-                "status of Proxy cluster is not taken over, what was before stays"
+                "status of Proxy cluster is not used, the previous proxies stay"
             ),
         }
     }

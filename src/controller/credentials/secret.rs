@@ -1,4 +1,4 @@
-//! What a Secret gives to a keyring. Pure.
+//! The credentials of a Secret for a keyring. Pure.
 
 use std::fmt;
 use std::str::FromStr;
@@ -47,7 +47,7 @@ impl fmt::Display for SecretName {
     }
 }
 
-/// What is known of a Secret. The rest of it is not kept.
+/// The relevant part of a Secret. The rest is not kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Held {
     /// It does not exist.
@@ -56,20 +56,25 @@ pub(super) enum Held {
     Refused(u16),
     /// It is of another type, whatever it holds.
     OtherType(String),
-    /// What is wrong with it, never its content.
+    /// The fault, never its content.
     Malformed(String),
     /// Its credentials.
     Usable(Credentials),
 }
 
+/// Returns the key under which a Secret with credentials keeps its document; nothing for other types.
+pub fn document_key(secret: &Secret) -> Option<&'static str> {
+    let type_ = secret.type_.as_deref()?;
+    FORMS.iter().find(|(form, _)| *form == type_).map(|(_, key)| *key)
+}
+
 impl Held {
     /// Reads a Secret.
     pub(super) fn of(secret: &Secret) -> Self {
-        let type_ = secret.type_.as_deref().unwrap_or("Opaque");
-        let Some((_, key)) = FORMS.iter().find(|(form, _)| *form == type_) else {
-            return Self::OtherType(type_.to_owned());
+        let Some(key) = document_key(secret) else {
+            return Self::OtherType(secret.type_.clone().unwrap_or_else(|| "Opaque".to_owned()));
         };
-        let document = secret.data.as_ref().and_then(|data| data.get(*key));
+        let document = secret.data.as_ref().and_then(|data| data.get(key));
         let Some(document) = document else {
             return Self::Malformed(format!("key {key} is missing"));
         };

@@ -1,4 +1,4 @@
-//! What upstream installed in its earlier ways: releases of Helm, and revisions of v1.6 to v1.8.
+//! Installations of earlier upstream versions: releases of Helm, and revisions of v1.6 to v1.8.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
-use olm_api::ClusterExtension;
 use olm_api::conditions::Reason;
 use olm_api::keys::policy;
+use olm_api::{ClusterExtension, GROUP};
 use olm_core::error::{Classify, Disposition};
 use olm_core::helm::{self, HelmError};
-use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::cluster::{RequestError, code};
@@ -30,9 +30,9 @@ pub enum TakeOverError {
     /// Its revision cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// Revisions of upstream v1.6 to v1.8 hold what is installed; nothing makes ours of them.
+    /// Revisions of upstream v1.6 to v1.8 hold the installed objects; nothing makes ours of them.
     #[error(
-        "{kind} {} of an earlier release hold what is installed and cannot be taken over; to \
+        "{kind} {} of an earlier release hold the installed objects and cannot be taken over; to \
          continue: kubectl delete clusterextensionrevisions {} --cascade=orphan, and annotate the extension with \
          {}=all, which takes over what they leave",
         .names.join(", "), .names.join(" "), policy::ADOPT, kind = EARLIER_KIND
@@ -45,7 +45,6 @@ pub enum TakeOverError {
 
 /// Kind of the revisions of upstream v1.6 to v1.8.
 const EARLIER_KIND: &str = "ClusterExtensionRevision";
-const EARLIER: &str = "/apis/olm.operatorframework.io/v1/clusterextensionrevisions";
 
 impl Classify for TakeOverError {
     fn disposition(&self) -> Disposition {
@@ -56,7 +55,7 @@ impl Classify for TakeOverError {
     }
 }
 
-/// What upstream installed in its earlier ways, as far as it was looked for.
+/// Installations of earlier upstream versions, as far as they were read.
 #[derive(Debug, Default)]
 pub struct Before {
     pub(super) helm: HelmReleases,
@@ -76,39 +75,34 @@ impl EarlierRevisions {
         extension: &ClusterExtension,
     ) -> Result<Vec<String>, RequestError> {
         let are = self.0.get_or_try_init(|| async {
-            let found = list_earlier(client).await?;
-            Ok::<bool, RequestError>(!found.is_empty())
+            Ok::<bool, RequestError>(!list_earlier(client).await?.is_empty())
         });
         if !*are.await? {
             return Ok(Vec::new());
         }
         let uid = extension.uid().unwrap_or_default();
-        let all = list_earlier(client).await?.into_iter();
-        let owned = all.filter(|one| {
-            let mut owners = one.owner_references.iter().flatten();
-            owners.any(|owner| owner.uid == uid)
-        });
+        let owned = list_earlier(client)
+            .await?
+            .into_iter()
+            .filter(|one| one.owner_references.iter().flatten().any(|owner| owner.uid == uid));
         Ok(owned.filter_map(|one| one.name).collect())
     }
 }
 
 async fn list_earlier(client: &Client) -> Result<Vec<ObjectMeta>, RequestError> {
-    let failed = RequestError::doing("listing revisions of an earlier release");
-    let request = http::Request::get(EARLIER).body(Vec::new()).map_err(kube::Error::HttpError);
-    let listed = match request {
-        Ok(request) => client.request::<Value>(request).await,
-        Err(error) => Err(error),
-    };
-    match listed {
-        Ok(list) => {
-            let items = list["items"].as_array().into_iter().flatten();
-            let metadata = items.map(|item| serde_json::from_value(item["metadata"].clone()));
-            Ok(metadata.filter_map(Result::ok).collect())
-        }
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1", EARLIER_KIND));
+    let earlier = Api::<DynamicObject>::all_with(client.clone(), &kind);
+    match earlier.list_metadata(&ListParams::default()).await {
+        Ok(list) => Ok(list.items.into_iter().map(|one| one.metadata).collect()),
         // The kind is not there; or the right, which is warned of at start and must not stop an install.
         Err(error) if matches!(code(&error), 403 | 404) => Ok(Vec::new()),
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(RequestError::doing("listing revisions of an earlier release")(error)),
     }
+}
+
+/// Selects the Secrets that are the indexes of a release.
+pub(super) fn of_release(name: &str) -> ListParams {
+    ListParams::default().labels(&format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME))
 }
 
 /// The names of the releases on the cluster. They are listed once: but for those of what OLM Classic
@@ -117,7 +111,7 @@ async fn list_earlier(client: &Client) -> Result<Vec<ObjectMeta>, RequestError> 
 pub(super) struct HelmReleases(OnceCell<Mutex<BTreeSet<String>>>);
 
 impl HelmReleases {
-    /// Says whether there is a release; where `asks`, one that was made since counts too.
+    /// Returns whether there is a release; with `asks`, also one that was created since.
     pub(super) async fn has(
         &self,
         secrets: &Api<Secret>,
@@ -137,8 +131,7 @@ impl HelmReleases {
         if locked().contains(name) || !asks {
             return Ok(locked().contains(name));
         }
-        let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
-        let found = secrets.list_metadata(&ListParams::default().labels(&labels)).await;
+        let found = secrets.list_metadata(&of_release(name)).await;
         let found = found.map_err(RequestError::doing("listing a Helm release"))?;
         if !found.items.is_empty() {
             locked().insert(name.to_owned());

@@ -2,7 +2,6 @@
 //! read and rendered, or found where it was rendered before.
 
 use std::io;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
@@ -23,16 +22,8 @@ use super::turns::Turn;
 /// Content, and the turn at reading its bundle unless it was rendered before.
 #[derive(Debug)]
 pub(super) struct HeldContent {
-    content: Arc<BundleContent>,
-    _turn: Option<Turn>,
-}
-
-impl Deref for HeldContent {
-    type Target = BundleContent;
-
-    fn deref(&self) -> &BundleContent {
-        &self.content
-    }
+    pub(super) content: Arc<BundleContent>,
+    _turn: Turn,
 }
 
 impl Attempt<'_> {
@@ -57,8 +48,7 @@ impl Attempt<'_> {
         Ok(answer?)
     }
 
-    /// Returns what a pull of a bundle that begins now uses: the Secret that its catalog names, if
-    /// it names one.
+    /// Returns the puller for a bundle: with the Secret of its catalog, if there is one.
     async fn puller(&self, target: &BundleRecord) -> Result<Arc<Puller>, ContentError> {
         let ctx = self.ctx;
         let name = self.extension.object.name_any();
@@ -81,18 +71,18 @@ impl Attempt<'_> {
         let rendered = &self.ctx.rendered;
         let place = self.place(resolved);
         let mut loaded = None;
-        let needs = if let Some(needs) = rendered.needs(&place) {
+        let needs = if let Some(needs) = rendered.needs.get(&place) {
             needs
         } else {
             let (bundle, turn) = self.bundle(target, resolved).await?;
             let needs = Arc::new(certificate_needs(&bundle, &place.1));
-            rendered.put_needs(place, Arc::clone(&needs));
+            rendered.needs.put(place, Arc::clone(&needs), 0);
             loaded = Some((bundle, turn));
             needs
         };
         let certificates = self.choose_certificates(&needs).await?;
         let request = self.request(target, resolved, certificates.provider());
-        if let Some(content) = rendered.get(&request) {
+        if let Some(content) = rendered.contents.get(&request) {
             return Ok((HeldContent { content, _turn: None }, certificates));
         }
         let (bundle, turn) = match loaded {
@@ -110,17 +100,17 @@ impl Attempt<'_> {
             tracing::warn!(warning, "bundle is unusual");
         }
         rendered.put(request, Arc::clone(&content));
-        Ok((HeldContent { content, _turn: Some(turn) }, certificates))
+        Ok((HeldContent { content, _turn: turn }, certificates))
     }
 
-    /// Returns what is to be rendered, and with whose certificates.
+    /// Returns the request of a rendering, with the source of certificates.
     pub(super) fn request(
         &self,
         target: &BundleRecord,
         resolved: &Resolved,
         provider: Option<CertificateProvider>,
     ) -> RenderRequest {
-        let features = self.ctx.settings.features;
+        let features = self.ctx.settings.features();
         let rendering = Rendering::of(self.extension, target, features, (provider, self.extras));
         (resolved.digest().clone(), rendering)
     }
@@ -163,8 +153,7 @@ impl Attempt<'_> {
             let gone = || PullError::Store(io::ErrorKind::NotFound.into());
             Ok::<_, ContentError>(Bundle::from_files(&files.ok_or_else(gone)?)?)
         });
-        let read = read.await.map_err(|error| PullError::Store(io::Error::other(error)))?;
-        Ok((read?, turn))
+        Ok((read.await.map_err(|error| PullError::Store(io::Error::other(error)))??, turn))
     }
 
     /// Returns the digests of the bundles that may be asked for again: this one, and those of

@@ -13,25 +13,25 @@ use olm_core::render::{
     choose_certificates,
 };
 use olm_core::revision::Extension;
+use olm_core::rights::OPENSHIFT;
 
 use super::Attempt;
 use super::context::LIMIT;
 use super::error::ExtensionError;
 use crate::backoff::jittered;
-use crate::certificates::{CertificateError, PendingIssue, Upkeep};
+use crate::certificates::{PendingIssue, Upkeep};
 use crate::cluster::RequestError;
+use crate::owned::OwnedError;
 use crate::reconcile::within;
 
-/// The group that tells OpenShift from other clusters.
-const OPENSHIFT: &str = "config.openshift.io";
 /// Where cert-manager's Certificates are served.
 const CERT_MANAGER: &str = "cert-manager.io/v1";
-/// How often certificates are looked at that the account may not watch.
+/// The interval of checks of certificates that the account may not watch.
 const POLL: Duration = Duration::from_mins(1);
 /// Soonest that certificates are looked at again.
 const SOONEST: Duration = Duration::from_secs(1);
 
-/// Where the certificates of a bundle come from.
+/// The source of the certificates of a bundle.
 pub(super) enum Certificates {
     /// The bundle has neither webhooks nor API services.
     Unneeded,
@@ -40,11 +40,11 @@ pub(super) enum Certificates {
     /// The controller issues them.
     Ours(Box<PendingIssue>),
     /// The controller is to issue them, and the account may not read those that are there.
-    Denied(Box<CertificateError>),
+    Denied(Box<OwnedError>),
 }
 
 impl Certificates {
-    /// Returns what rendering needs of the source.
+    /// Returns the provider for rendering.
     pub(super) fn provider(&self) -> Option<CertificateProvider> {
         match self {
             Self::Unneeded => None,
@@ -57,27 +57,24 @@ impl Certificates {
         }
     }
 
-    /// Says whether the controller issues them.
+    /// Returns whether the controller issues them.
     pub(super) fn are_ours(&self) -> bool {
         matches!(self, Self::Ours(_) | Self::Denied(_))
     }
 }
 
 /// Asks what the cluster offers.
-async fn served(client: &Client) -> Result<Served, CertificateError> {
+async fn served(client: &Client) -> Result<Served, OwnedError> {
     let failed = |err| RequestError::doing("asking which APIs are served")(err);
     let groups = client.list_api_groups().await.map_err(failed)?.groups;
     let is_served = |name: &str| groups.iter().any(|group| group.name == name);
     let (group, _) = CERT_MANAGER.split_once('/').unwrap_or_default();
-    let cert_manager = if is_served(group) {
-        match client.list_api_group_resources(CERT_MANAGER).await {
+    let cert_manager = is_served(group)
+        && match client.list_api_group_resources(CERT_MANAGER).await {
             Ok(list) => list.resources.iter().any(|resource| resource.kind == "Certificate"),
             Err(kube::Error::Api(status)) if status.code == 404 => false,
             Err(err) => return Err(failed(err).into()),
-        }
-    } else {
-        false
-    };
+        };
     Ok(Served { openshift: is_served(OPENSHIFT), cert_manager })
 }
 
@@ -86,11 +83,11 @@ impl Attempt<'_> {
     pub(super) async fn choose_certificates(
         &self,
         needs: &CertificateNeeds,
-    ) -> Result<Certificates, CertificateError> {
+    ) -> Result<Certificates, OwnedError> {
         if needs.requests.is_empty() {
             return Ok(Certificates::Unneeded);
         }
-        let asked = self.ctx.settings.certificates;
+        let asked = self.ctx.settings.certificates();
         let recorded = recorded_issuer(self.revisions);
         let served = match asked.or(recorded) {
             Some(_) => Served::default(),
@@ -105,7 +102,7 @@ impl Attempt<'_> {
         &self,
         source: Option<CertificateSource>,
         requests: &[CertificateRequest],
-    ) -> Result<Certificates, CertificateError> {
+    ) -> Result<Certificates, OwnedError> {
         Ok(match source {
             None => Certificates::Unneeded,
             Some(CertificateSource::CertManager) => {
@@ -132,7 +129,7 @@ impl Attempt<'_> {
         &self,
         certificates: Certificates,
         published: bool,
-    ) -> Result<Option<Duration>, CertificateError> {
+    ) -> Result<Option<Duration>, OwnedError> {
         let prepared = match certificates {
             Certificates::Ours(prepared) => prepared,
             Certificates::Denied(error) => return Err(*error),
@@ -151,7 +148,7 @@ impl Attempt<'_> {
         provider: Option<&CertificateProvider>,
         needed: &[CertificateRequest],
         rolled_out: bool,
-    ) -> Result<bool, CertificateError> {
+    ) -> Result<bool, OwnedError> {
         if recorded_issuer(self.revisions) != Some(CertificateSource::SelfSigned) {
             return Ok(false);
         }
@@ -161,8 +158,7 @@ impl Attempt<'_> {
             Some(CertificateProvider::SelfSigned { .. }) | None => return Ok(false),
         };
         let owner = self.owner();
-        let retired = self.ctx.issuer.retire(&owner, self.account, needed);
-        retired.await?;
+        self.ctx.issuer.retire(&owner, self.account, needed).await?;
         Ok(true)
     }
 
@@ -195,8 +191,8 @@ impl Attempt<'_> {
             } else {
                 (EventType::Normal, Reason::CertificateIssued)
             };
-            let publish = self.ctx.publish(self.extension.object, type_, reason, event.note);
-            publish.await;
+            let (reconciler, extension) = (&self.ctx.reconciler, self.extension.object);
+            reconciler.publish(extension, type_, reason, event.note).await;
         }
         let due = kept.next.map(|next| {
             let left = next.duration_since(Timestamp::now());

@@ -1,19 +1,13 @@
-//! What reconciles of ClusterExtensions share, and what the steps of one work on.
+//! The shared state of reconciles of ClusterExtensions, and the state of a single one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt as _};
-use olm_api::conditions::Reason;
 use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet};
-use olm_core::config::Features;
-use olm_core::crd_safety::Rules;
-use olm_core::extension::holds::RbacPreflight;
-use olm_core::extension::{Defaults, Extras, ValidExtension};
-use olm_core::render::{CertificateSource, ProxyVariables};
-use olm_core::resolve::Options;
-use olm_core::revision::{Account, AccountRule};
+use olm_core::extension::{Extras, ValidExtension};
+use olm_core::revision::Account;
+use olm_core::settings::ControllerSettings;
 use olm_core::uninstall::UninstallPolicy;
 use olm_image::BundleCache;
 
@@ -26,10 +20,11 @@ use super::per_extension::PerExtension;
 use super::turns::Turns;
 use crate::account::{Guard, Reviews};
 use crate::certificates::Issuer;
-use crate::cluster::ApiError;
+use crate::cluster::RequestError;
 use crate::credentials::RegistryCredentials;
 use crate::fetch::Catalogs;
 use crate::gate::Platform;
+use crate::pull_secrets::PullSecrets;
 use crate::rbac_watch::{RbacWatch, Waiter};
 use crate::reconcile::{Deadline, Reconciler};
 use crate::revision::KnownRevisions;
@@ -40,64 +35,39 @@ use crate::telemetry::Metrics;
 /// the report come after that. Pulls do not count: they go on without it.
 pub(super) const LIMIT: Duration = Duration::from_mins(5);
 
-/// What the administrator of the controller decided about extensions.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Namespace of the Secrets that hold the objects of revisions.
-    pub system_namespace: String,
-    /// Which account counts.
-    pub accounts: AccountRule,
-    /// How resolution behaves where annotations say nothing.
-    pub resolution: Options,
-    /// What counts where annotations say nothing.
-    pub defaults: Defaults,
-    /// The proxies that operators get where there is no `Proxy`.
-    pub operator_proxy: ProxyVariables,
-    /// What `spec.config` may say and which bundles are accepted.
-    pub features: Features,
-    /// Who issues the certificates of webhooks; nobody named leaves it to what the cluster offers.
-    pub certificates: Option<CertificateSource>,
-    /// Whether each step of each extension has to be approved by its plan.
-    pub require_approval: bool,
-    /// What is done about rights that an account lacks.
-    pub rbac_preflight: RbacPreflight,
-    /// What becomes of CRDs where nobody says so.
-    pub uninstall: UninstallPolicy,
-    /// Whether objects of optional kinds wait until their kind is served.
-    pub defer_optional_kinds: bool,
-    /// Which changes of CRDs are let pass.
-    pub crd_rules: Rules,
-    /// Extensions worked on at the same time.
-    pub concurrency: u16,
-}
-
 /// What reconciles of ClusterExtensions share.
 pub struct Context {
     /// A client with the controller's own rights.
     pub client: Client,
-    /// Says which accounts may be acted as.
+    /// Decides which accounts may be impersonated.
     pub guard: Arc<Guard>,
-    /// Says what accounts may do.
+    /// Reads the rights of accounts.
     pub reviews: Reviews,
     /// Wakes who waits for rights.
     pub rbac: Arc<RbacWatch>,
-    /// What the administrator decided.
-    pub settings: Settings,
+    /// What the flags say.
+    pub settings: ControllerSettings,
+    /// Namespace of the Secrets that hold the objects of revisions.
+    pub system_namespace: String,
+    /// What becomes of CRDs where nobody says so.
+    pub uninstall: UninstallPolicy,
+    /// Extensions worked on at the same time.
+    pub concurrency: u16,
     /// The revisions on the cluster.
     pub revisions: Arc<KnownRevisions>,
     /// Extensions, catalogs and accounts on the cluster.
     pub seen: Seen,
     /// The catalogs, as far as they could be read.
     pub catalogs: Catalogs,
-    /// What bundle images are pulled with.
+    /// The credentials for bundle images.
     pub credentials: Arc<RegistryCredentials>,
     /// Bundles on disk.
     pub bundles: BundleCache,
-    /// Who reads bundles.
+    /// Limits the extensions that read bundles at the same time.
     pub turns: Turns,
     /// The rest of the cluster.
     pub discovery: DiscoveryCache,
-    /// What is remembered of each extension.
+    /// The memory of each extension.
     pub kept: PerExtension,
     /// Counts, delays and writes.
     pub reconciler: Reconciler,
@@ -107,13 +77,15 @@ pub struct Context {
     pub rendered: Rendered,
     /// Issues certificates of webhooks.
     pub issuer: Issuer,
+    /// Copies pull secrets for operators' pods.
+    pub pull_secrets: PullSecrets,
     /// The release of the platform, which bundles may hold.
     pub platform: Platform,
-    /// What upstream installed in its earlier ways.
+    /// Installations of earlier upstream versions.
     pub before: Before,
 }
 
-/// What every step of a reconcile works on.
+/// The state of one reconcile.
 #[derive(Clone, Copy)]
 pub(super) struct Attempt<'a> {
     pub(super) ctx: &'a Context,
@@ -122,7 +94,7 @@ pub(super) struct Attempt<'a> {
     pub(super) account: &'a Account,
     /// The revisions, sorted by number.
     pub(super) revisions: &'a [ClusterObjectSet],
-    /// What its annotations add to its bundle.
+    /// The additions of its annotations to its bundle.
     pub(super) extras: &'a Extras,
     pub(super) deadline: Deadline,
 }
@@ -132,6 +104,7 @@ impl Context {
     pub(super) fn forget(&self, extension: &ClusterExtension) {
         let name = extension.name_any();
         self.kept.forget(extension);
+        self.pull_secrets.forget(&name);
         self.reconciler.forget(extension);
         self.revisions.forget(extension);
         self.metrics.update_offered(&name, None);
@@ -150,18 +123,6 @@ impl Context {
         names
     }
 
-    /// Publishes an Event about an extension.
-    pub(super) async fn publish(
-        &self,
-        extension: &ClusterExtension,
-        type_: EventType,
-        reason: Reason,
-        note: String,
-    ) {
-        let publish = self.reconciler.publish(extension, type_, reason, note);
-        publish.await;
-    }
-
     /// Replaces the status, if it differs from the one that was read.
     pub(super) async fn write_status(
         &self,
@@ -170,12 +131,12 @@ impl Context {
     ) -> Result<(), ExtensionError> {
         let moved = Moved::between(extension.status.as_ref(), &status);
         let changed = self.reconciler.write_status(extension, status).await;
-        if changed.map_err(|error| ExtensionError::Status(ApiError(error)))?.is_none() {
+        if changed.map_err(RequestError::doing("error updating status"))?.is_none() {
             return Ok(());
         }
         moved.count(&self.metrics, extension);
-        if moved.platform() {
-            self.platform.way_out_changed();
+        if moved.platform {
+            self.platform.ways_out.notify_one();
         }
         if moved.installed() {
             // Others may have waited for it, or may be held by it.

@@ -1,17 +1,16 @@
-//! The cluster as constraints see it: what the API server serves, which version it is, and what is
-//! installed.
+//! The state of the cluster that constraints are checked against: the served kinds, the version of
+//! the API server and the installed bundles.
 //!
-//! What is served is read at the start and again when CRDs and API services come and go, and kept;
-//! what is installed is read when a resolution asks for it. Extensions whose resolution depended on
-//! any of it are looked at again when it changes.
+//! The served kinds are cached, and read again when a CRD or an APIService is added or removed. The
+//! installed bundles are read when a resolution asks for them. Extensions whose resolution depended on
+//! any of this are reconciled when it changes.
 //!
 //! Source: resolution.md 5.2.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::channel::mpsc;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -25,47 +24,45 @@ use olm_core::extension::holds::Awaited;
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
 use olm_core::revision::{provider, served_kinds};
 use olm_core::version::Version;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::refusals::Refusals;
 use crate::by_key::ByKey;
 use crate::cluster::{self, Sentence};
 
-/// When to read what is served after a CRD or an API service changed: the API server tells of a new
-/// kind some time after the object that defines it.
+/// The delays of reading the served kinds after a change of a CRD or an APIService: the API server
+/// lists a new kind some time after the object that defines it.
 const AFTER_CHANGE: [Duration; 4] = [
     Duration::from_millis(300),
     Duration::from_secs(1),
     Duration::from_secs(3),
     Duration::from_secs(10),
 ];
-/// When to read it although nothing seems to have changed: a cluster is updated, too.
+/// The interval of reads without such a change, because a cluster can be updated.
 const REGULARLY: Duration = Duration::from_mins(10);
-/// How often extensions look at what OLM Classic has installed, where that counts.
+/// The interval of reads of OLM Classic's bundles, if they count.
 const CLASSIC: Duration = Duration::from_mins(1);
-/// Wake-ups that may wait; each of them wakes every extension that depends on it, so one is enough.
-const WAITING: usize = 1;
 
 /// The cluster around the extensions.
 pub struct DiscoveryCache {
     client: Client,
     system_namespace: String,
-    /// Whether what OLM Classic installed counts.
+    /// Whether bundles of OLM Classic count.
     classic: bool,
     served: watch::Sender<Option<Served>>,
     /// The kinds that revisions define, by uid: a revision never changes them.
     defined: ByKey<BTreeSet<GroupVersionKind>>,
-    wake: Mutex<mpsc::Sender<()>>,
+    wake: Arc<Notify>,
 }
 
-/// What is the same as long as the API server is.
+/// The part that stays the same while the API server does.
 struct BuiltIn {
     kinds: ServedKinds,
     version: Option<Version>,
 }
 
-/// What the API server says about itself.
+/// The discovery data of the API server.
 #[derive(Debug, Clone, PartialEq)]
 struct Served {
     kinds: Knowledge<Arc<ServedKinds>>,
@@ -73,24 +70,23 @@ struct Served {
 }
 
 impl DiscoveryCache {
-    /// Returns an empty cache, and the receiver that says when it has changed.
+    /// Returns an empty cache.
     ///
     /// With `classic`, `ClusterServiceVersion`s of OLM Classic count as installed, too.
-    pub fn new(
-        client: Client,
-        system_namespace: String,
-        classic: bool,
-    ) -> (Self, mpsc::Receiver<()>) {
-        let (wake, woken) = mpsc::channel(WAITING);
-        let discovery = Self {
+    pub fn new(client: Client, system_namespace: String, classic: bool) -> Self {
+        Self {
             client,
             system_namespace,
             classic,
             served: watch::Sender::new(None),
             defined: ByKey::default(),
-            wake: Mutex::new(wake),
-        };
-        (discovery, woken)
+            wake: Arc::default(),
+        }
+    }
+
+    /// Yields whenever it has changed.
+    pub(super) fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
+        cluster::told(&self.wake)
     }
 
     /// Keeps what the API server serves up to date, and tells those who wait for a change of a CRD.
@@ -132,7 +128,7 @@ impl DiscoveryCache {
         let kinds = match self.served_kinds(built_in).await {
             Ok(kinds) => Knowledge::Known(Arc::new(kinds)),
             Err(error) => {
-                tracing::warn!(error = %Sentence(&error), "what the API server serves cannot be read");
+                tracing::warn!(error = %Sentence(&error), "the kinds that the API server serves cannot be read");
                 before.as_ref().map_or(Knowledge::Unreadable, |before| before.kinds.clone())
             }
         };
@@ -160,12 +156,11 @@ impl DiscoveryCache {
 
     /// Wakes the extensions whose resolution depended on this.
     pub(super) fn changed(&self) {
-        let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full channel has a wake-up in it already.
-        drop(wake.try_send(()));
+        self.wake.notify_one();
     }
 
-    /// Returns what the resolution of an extension may know; what is installed only if it asks.
+    /// Returns the environment for the resolution of an extension; the installed bundles only if it
+    /// needs them.
     pub(super) async fn snapshot(&self, extension: &str, installed: bool) -> Environment {
         let mut receiver = self.served.subscribe();
         // The sender lives as long as we do.
@@ -175,7 +170,7 @@ impl DiscoveryCache {
             match self.providers().await {
                 Ok(providers) => Knowledge::Known(Arc::new(providers)),
                 Err(error) => {
-                    tracing::warn!(error = %Sentence(&error), "what is installed cannot be read");
+                    tracing::warn!(error = %Sentence(&error), "the installed bundles cannot be read");
                     Knowledge::Unreadable
                 }
             }
@@ -190,7 +185,7 @@ impl DiscoveryCache {
         }
     }
 
-    /// Reads what is installed: the extensions that are not being removed and have a revision that
+    /// Reads the installed bundles: the extensions that are not being removed and have a revision that
     /// was rolled out.
     async fn providers(&self) -> Result<Vec<Provider>, kube::Error> {
         // What the API server remembers is as new as the event that brought us here.
@@ -227,7 +222,7 @@ impl DiscoveryCache {
     }
 }
 
-/// Says when a CRD or an API service came, changed or went.
+/// Signals when a CRD or an APIService is added, changed or removed.
 fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
     let crds = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
     let services = Api::<PartialObjectMeta<APIService>>::all(client.clone());

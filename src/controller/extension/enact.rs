@@ -32,17 +32,18 @@ use super::content::BundleContent;
 use super::error::{ContentError, ExtensionError};
 use crate::account::Known;
 use crate::backoff::jittered;
-use crate::revision::{complete_content, newest, plan_revision, without_content, write_revision};
+use crate::pull_secrets::Offered;
+use crate::revision::newest;
 
-/// How often an image is asked for that what runs does not need.
+/// The interval of retries of an image that the running objects do not need.
 const WITHOUT_IMAGE: Duration = Duration::from_mins(2);
 
-/// What came of making a revision.
+/// The result of creating a revision.
 #[derive(Debug, Default)]
 pub(super) struct Enacted {
     /// The revisions afterwards, if there is another.
     pub(super) revisions: Option<Vec<ClusterObjectSet>>,
-    /// What `Ready` explains, and a warning says.
+    /// The notes of `Ready`, which are warnings too.
     pub(super) notes: Vec<Note>,
     /// Why nothing was made, if something holds it.
     pub(super) refused: Option<ExtensionError>,
@@ -50,23 +51,25 @@ pub(super) struct Enacted {
     pub(super) permissions: Option<Statement>,
     /// When to reconcile again although nothing changes.
     pub(super) look_again: Option<Duration>,
-    /// Whether the certificates of webhooks were looked after.
+    /// Whether the certificates of webhooks were maintained.
     pub(super) certificates_kept: bool,
+    /// Whether the copies of pull secrets were maintained.
+    pub(super) copies_kept: bool,
 }
 
 impl Enacted {
-    /// What runs stays as it is.
+    /// Keeps the running revision.
     pub(super) fn kept(note: Note, look_again: Option<Duration>) -> Self {
         Self { notes: vec![note], look_again, ..Self::default() }
     }
 
-    /// What runs stays as it is, because its image cannot be had; that is tried again.
+    /// Keeps the running revision, because its image cannot be pulled, and retries.
     fn without_image(error: &ContentError) -> Self {
         let cause = Chain(error).to_string();
         tracing::info!(error = cause, "bundle unavailable, the revision is kept");
         let note = Note {
             reason: Reason::BundleUnavailable,
-            message: format!("what is installed stays as it is, changes of the spec wait: {cause}"),
+            message: format!("the installed bundle stays, and changes of the spec wait: {cause}"),
         };
         Self::kept(note, Some(jittered(WITHOUT_IMAGE)))
     }
@@ -82,14 +85,14 @@ pub(super) struct RevisionPlan<'a> {
     pub(super) policy: &'a Policy,
     /// Its bundle.
     pub(super) target: &'a BundleRecord,
-    /// What is installed, where more rights than that gives have to be approved.
+    /// The installed objects, if more rights than theirs have to be approved.
     pub(super) present: Option<Vec<Object>>,
-    /// How it comes about.
+    /// Its origin.
     pub(super) origin: Origin,
     pub(super) desired: Desired,
     pub(super) certificates: Certificates,
     pub(super) requests: &'a [CertificateRequest],
-    /// What the account may do, as far as it was asked already.
+    /// The rights of the account, as far as they are known already.
     pub(super) rights: Known,
 }
 
@@ -105,7 +108,8 @@ impl Attempt<'_> {
         let newest =
             newest(self.revisions).filter(|newest| BundleRecord::of(newest).is_same_bundle(target));
         if newest.is_some_and(is_of_classic) {
-            return Ok(Enacted { certificates_kept: true, ..Enacted::default() });
+            let (certificates_kept, copies_kept) = (true, true);
+            return Ok(Enacted { certificates_kept, copies_kept, ..Enacted::default() });
         }
         let resolved = match self.resolved(target).await {
             Ok(resolved) => resolved,
@@ -128,7 +132,7 @@ impl Attempt<'_> {
         }
         let (content, rights) =
             tokio::join!(self.content(target, &resolved), self.begin_review(newest),);
-        let (content, certificates) = match content {
+        let (held, certificates) = match content {
             Ok(both) => both,
             Err(error) if newest.is_some() && error.is_of_registry() => {
                 return Ok(Enacted::without_image(&error));
@@ -136,20 +140,20 @@ impl Attempt<'_> {
             Err(error) => return Err(failed(error)),
         };
         let provider = certificates.provider();
-        let requests = content.certificate_requests.clone();
+        let requests = held.content.certificate_requests.clone();
         let plan = RevisionPlan {
             policy,
             target,
             present: self.rights_before(target, policy).await.map_err(failed)?,
             origin: goal.origin(self.revisions),
-            desired: self.desired(target, &resolved, &content),
+            desired: self.desired(target, &resolved, &held.content),
             requests: &requests,
             certificates,
             rights,
         };
         let made = self.write(plan).await.map_err(failed)?;
         // What is restored below waits for a turn of its own.
-        drop(content);
+        drop(held);
         let enacted = Box::pin(self.made(made)).await;
         let quiet = enacted.permissions.is_none() && enacted.notes.is_empty();
         let changed = enacted.revisions.is_some() || enacted.refused.is_some();
@@ -177,8 +181,8 @@ impl Attempt<'_> {
         enacted
     }
 
-    /// Says whether writing a revision of `target` takes the approval of its plan, whatever the extension
-    /// says.
+    /// Returns whether writing a revision of `target` needs the approval of its plan, regardless of
+    /// the extension.
     async fn takes_approval(
         &self,
         (policy, target): (&Policy, &BundleRecord),
@@ -192,23 +196,19 @@ impl Attempt<'_> {
         Ok(is_approved || !self.carries_out(&plan, desired).await)
     }
 
-    /// Says whether the newest revision carries out a plan already: at most the CA of webhooks, or what
-    /// may be taken over, is another one then.
+    /// Returns whether the newest revision matches a plan already: it may differ in the CA of
+    /// webhooks, or in the objects that may be taken over.
     async fn carries_out(&self, plan: &str, desired: &Desired) -> bool {
         let is_active =
             |set: &&ClusterObjectSet| set.spec.lifecycle_state == LifecycleState::Active;
-        let Some(newest) = newest(self.revisions).filter(is_active) else {
-            return false;
-        };
-        let Ok(phases) = self.stored(newest).await else {
-            return false;
-        };
+        let Some(newest) = newest(self.revisions).filter(is_active) else { return false };
+        let Ok(phases) = self.stored(newest).await else { return false };
         let annotations = newest.annotations().clone();
         let before = Desired { phases, annotations, ..desired.clone() };
         plan_digest(self.extension, &before) == plan
     }
 
-    /// Reads what is installed, if more rights than it gives have to be approved for `target`.
+    /// Reads the installed objects, if more rights than they give have to be approved for `target`.
     pub(super) async fn rights_before(
         &self,
         target: &BundleRecord,
@@ -259,13 +259,19 @@ impl Attempt<'_> {
         let source = provider.as_ref().map(|provider| provider.source().to_string());
         let key = keys::policy::WEBHOOK_CERTIFICATES.to_owned();
         desired.annotations.extend(source.map(|source| (key, source)));
+        let offered = self.offered_pull_secrets().await?;
+        let record =
+            offered.record().map(|names| (annotation::COPIED_PULL_SECRETS.to_owned(), names));
+        desired.annotations.extend(record);
         let (known, revisions) = (&self.ctx.revisions, self.revisions);
-        let change = plan_revision(known, &desired, revisions).await?;
-        let ours = certificates.are_ours();
-        let issued = if ours { requests } else { &[] };
+        let change = known.plan(&desired, revisions).await?;
+        let issued = if certificates.are_ours() { requests } else { &[] };
+        let secrets = issued.iter().map(CertificateRequest::secret_object);
+        let copies = offered.objects(&self.extension.spec.namespace);
+        let secrets: Vec<Object> = secrets.chain(copies).collect();
         let (takes_approval, permissions, live, leaving) = tokio::join!(
             self.takes_approval((policy, target), (&desired, change)),
-            self.judge_permissions((&desired, change), issued, rights),
+            self.judge_permissions((&desired, change), secrets, rights),
             self.live_crds(&desired, change),
             self.leaving_crds(&desired, change),
         );
@@ -283,7 +289,7 @@ impl Attempt<'_> {
                     empty,
                     leaving: &leaving,
                     waivers: &policy.waivers,
-                    rules: holds::rules(self.extension, self.ctx.settings.crd_rules),
+                    rules: holds::rules(self.extension, self.ctx.settings.crd_rules()),
                     now: Timestamp::now(),
                 }),
                 ..Facts::of(self.extension, policy, target, installed.as_ref())
@@ -307,24 +313,42 @@ impl Attempt<'_> {
             origin.changed_by = changed_by(extension);
             desired.annotations.extend(origin.annotations());
         }
+        let written = (&desired, change);
+        let enacted = self.write_allowed(written, (certificates, requests), &offered).await?;
+        Ok(Enacted { notes, permissions, ..enacted })
+    }
+
+    /// Writes a revision that nothing holds, the Secrets that its pods need before it, and removes those
+    /// that it does not need.
+    async fn write_allowed(
+        &self,
+        (desired, change): (&Desired, Change),
+        (certificates, requests): (Certificates, &[CertificateRequest]),
+        offered: &Offered,
+    ) -> Result<Enacted, ContentError> {
+        let revisions = self.revisions;
+        if change != Change::Unchanged {
+            self.ctx.revisions.confirm(self.extension.object).await?;
+        }
         let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
-        let look_again = self.issue_certificates(certificates, rolled_out).await?;
-        let made = write_revision(known, &desired, revisions, change).await?;
+        let (ours, provider) = (certificates.are_ours(), certificates.provider());
+        let issued = self.issue_certificates(certificates, rolled_out).await?;
+        let next_copy = self.copy_pull_secrets(offered, rolled_out).await?;
+        let made = self.ctx.revisions.write(desired, revisions, change).await?;
         if rolled_out {
             self.ctx.rendered.forget(&desired.extension.name);
         }
         let retired = self.retire_unneeded(provider.as_ref(), requests, rolled_out).await?;
         Ok(Enacted {
             revisions: made,
-            notes,
-            refused: None,
-            permissions,
-            look_again,
+            look_again: issued.into_iter().chain(next_copy).min(),
             certificates_kept: ours || retired,
+            copies_kept: true,
+            ..Enacted::default()
         })
     }
 
-    /// What runs stays as it is, because a revision is held.
+    /// Keeps the running revision, because a new one is held.
     async fn refused(
         &self,
         mut hold: Hold,
@@ -353,18 +377,18 @@ impl Attempt<'_> {
     pub(super) async fn restore_content(&self) -> Option<Duration> {
         let error = Box::pin(self.try_restore_content()).await.err()?;
         let cause = Chain(&error).to_string();
-        tracing::warn!(error = cause, "lost content of revisions stays lost");
+        tracing::warn!(error = cause, "lost content of revisions cannot be restored");
         Some(jittered(WITHOUT_IMAGE))
     }
 
     async fn try_restore_content(&self) -> Result<(), ContentError> {
         let known = &self.ctx.revisions;
-        for set in without_content(known, self.revisions).await? {
+        for set in known.without_content(self.revisions).await? {
             let target = BundleRecord::of(set);
             let resolved = self.resolved(&target).await?;
-            let (content, _) = Box::pin(self.content(&target, &resolved)).await?;
-            let desired = self.desired(&target, &resolved, &content);
-            complete_content(known, &desired, set).await?;
+            let (held, _) = Box::pin(self.content(&target, &resolved)).await?;
+            let desired = self.desired(&target, &resolved, &held.content);
+            known.complete_content(&desired, set).await?;
         }
         Ok(())
     }
@@ -385,23 +409,23 @@ impl Attempt<'_> {
         if let Some(text) = passed_over(self.revisions, made) {
             note = format!("{note}: {text}");
         }
-        let (ctx, extension) = (self.ctx, self.extension.object);
-        ctx.publish(extension, EventType::Normal, Reason::RevisionCreated, note).await;
+        let (reconciler, extension) = (&self.ctx.reconciler, self.extension.object);
+        reconciler.publish(extension, EventType::Normal, Reason::RevisionCreated, note).await;
         let before = states(self.revisions).installed.map(Origin::of);
         let before = before.and_then(|origin| origin.catalog);
         if let (Some(before), Some(catalog)) = (before, catalog)
             && before != catalog
         {
             let note = format!(
-                "{} comes from catalog {catalog}; what is installed came from catalog {before}",
+                "{} comes from catalog {catalog}; the installed bundle came from catalog {before}",
                 bundle.name
             );
-            ctx.publish(extension, EventType::Warning, Reason::CatalogChanged, note).await;
+            reconciler.publish(extension, EventType::Warning, Reason::CatalogChanged, note).await;
         }
         if let Some(from) = forced_from {
             let reason = forced_step(&from, version);
             let note = format!("from {from} to {version}, which no catalog edge allows");
-            ctx.publish(extension, EventType::Warning, reason, note).await;
+            reconciler.publish(extension, EventType::Warning, reason, note).await;
         }
     }
 }

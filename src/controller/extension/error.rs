@@ -1,4 +1,4 @@
-//! What can go wrong with a ClusterExtension, and what it means.
+//! Errors of ClusterExtensions, and their meaning.
 
 use std::time::Duration;
 
@@ -11,15 +11,14 @@ use olm_core::extension::holds::{Awaited, Hold};
 use olm_core::extension::{DecisionError, PolicyError, RollbackError};
 use olm_core::operator_condition::NotUpgradeable;
 use olm_core::render::RenderError;
-use olm_core::resolve::ResolveError;
 use olm_core::revision::{Account, BundleRecord, RevisionError};
 use olm_image::PullError;
 
 use super::before::TakeOverError;
 use crate::account::{AccountError, GuardError};
-use crate::certificates::CertificateError;
 use crate::cluster::{ApiError, RequestError};
 use crate::credentials::PullSecretError;
+use crate::owned::OwnedError;
 use crate::reconcile::TooLong;
 use crate::revision::WriteError;
 
@@ -27,16 +26,16 @@ use crate::revision::WriteError;
 /// what repairs them have missed it (decision 7).
 const REPAIRABLE: Duration = Duration::from_mins(2);
 
-/// How often an extension whose pull goes on is looked at, should its end go unnoticed.
+/// The interval of reconciles during a pull, in case its end is missed.
 const PULLING: Duration = Duration::from_mins(1);
 
-/// How often an operator that holds its update is looked at.
+/// The interval of reconciles while an operator holds its update.
 pub(super) const OPERATOR: Duration = Duration::from_secs(30);
 
-/// What stands before every finding of validation (api.md 4.4 rows 4, 6 and 7).
+/// The prefix of every finding of validation (api.md 4.4 rows 4, 6 and 7).
 const INVALID: &str = "operation cannot proceed due to the following validation error(s): ";
 
-/// What to do about an extension that names no account (api.md 1.4).
+/// The hint for an extension without an account (api.md 1.4).
 const NO_ACCOUNT: &str = "spec.serviceAccount.name is not set and no default service account is \
     configured: set spec.serviceAccount.name, or start the controller with \
     --default-service-account=<namespace>/<name>";
@@ -69,31 +68,18 @@ pub enum ExtensionError {
     /// An annotation cannot be followed.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// What is to be gone back to is not there.
+    /// The revision to go back to does not exist.
     #[error(transparent)]
     Rollback(#[from] RollbackError),
-    /// The proxies of the cluster cannot be read.
-    #[error("reading Proxy cluster")]
-    Proxy(#[source] ApiError),
-    /// The install namespace cannot be made.
-    #[error("creating namespace {}", quote(name))]
-    Namespace {
-        name: String,
-        /// What is wrong.
-        #[source]
-        cause: ApiError,
-    },
+    /// A request of the controller itself failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A request failed for which the account may get rights at any time.
+    #[error(transparent)]
+    Repairable(RequestError),
     /// The account cannot be acted as.
     #[error(transparent)]
     ActAs(#[from] AccountError),
-    /// What the operator says about updates cannot be read.
-    #[error("reading OperatorCondition {}", quote(name))]
-    OperatorCondition {
-        name: String,
-        /// What is wrong.
-        #[source]
-        cause: ApiError,
-    },
     /// The installed operator does not let itself be updated.
     #[error(transparent)]
     Operator(NotUpgradeable),
@@ -103,11 +89,8 @@ pub enum ExtensionError {
     /// The revisions of the extension cannot be named.
     #[error(transparent)]
     Name(RevisionError),
-    /// The catalogs cannot be listed.
-    #[error("error walking catalogs: error listing catalogs")]
-    Catalogs(#[source] ApiError),
     /// What upstream installed in its earlier ways cannot be taken over.
-    #[error("taking over what is installed")]
+    #[error("taking over the installed objects")]
     TakeOver(#[source] Box<TakeOverError>),
     /// No bundle was chosen.
     #[error(transparent)]
@@ -118,28 +101,16 @@ pub enum ExtensionError {
         /// Name of the bundle.
         name: String,
         version: String,
-        /// What is wrong.
+        /// The cause.
         #[source]
         cause: Box<ContentError>,
     },
-    /// A finalizer cannot be added or removed, or what it stands for cannot be done.
-    #[error("finalizer {} failed", quote(finalizer))]
-    Finalizer {
-        /// Name of the finalizer.
-        finalizer: &'static str,
-        /// What is wrong.
-        #[source]
-        cause: ApiError,
-    },
     /// The certificates of webhooks cannot be removed.
     #[error("removing certificates of webhooks")]
-    Certificates(#[source] Box<CertificateError>),
+    Certificates(#[source] Box<OwnedError>),
     /// It cannot be written down that what the extension installed is to stay.
-    #[error("noting that what was installed is to stay")]
+    #[error("recording that installed objects are kept")]
     Orphaned(#[source] ApiError),
-    /// The status cannot be written.
-    #[error("error updating status")]
-    Status(#[source] ApiError),
 }
 
 impl From<TakeOverError> for ExtensionError {
@@ -150,8 +121,9 @@ impl From<TakeOverError> for ExtensionError {
 
 impl ExtensionError {
     /// The finalizer of the extension, or what it stands for, failed.
-    pub(super) fn finalizer(cause: ApiError) -> Self {
-        Self::Finalizer { finalizer: keys::finalizer::CLEANUP_UNPACK_CACHE, cause }
+    pub(super) fn finalizer(cause: kube::Error) -> Self {
+        let finalizer = quote(keys::finalizer::CLEANUP_UNPACK_CACHE);
+        RequestError::doing(format!("finalizer {finalizer} failed"))(cause).into()
     }
 
     /// The bundle cannot be installed, for a reason to be given.
@@ -163,26 +135,22 @@ impl ExtensionError {
         }
     }
 
-    /// Says whether other credentials or files may help.
+    /// Returns whether other credentials or files may help.
     pub(super) fn is_of_pull(&self) -> bool {
-        let Self::Bundle { cause, .. } = self else {
-            return false;
-        };
+        let Self::Bundle { cause, .. } = self else { return false };
         matches!(**cause, ContentError::Pull(_) | ContentError::PullSecret(_))
     }
 
-    /// Returns what holds the bundle, if something does.
+    /// Returns the hold of the bundle, if there is one.
     pub(super) fn hold(&self) -> Option<&Hold> {
-        let Self::Bundle { cause, .. } = self else {
-            return None;
-        };
+        let Self::Bundle { cause, .. } = self else { return None };
         match &**cause {
             ContentError::Held(hold) => Some(hold),
             _ => None,
         }
     }
 
-    /// Says whether the account that it is installed with does not exist.
+    /// Returns whether the account that it is installed with does not exist.
     pub(super) fn is_of_lost_account(&self) -> bool {
         matches!(self, Self::AccountMissing { .. })
     }
@@ -193,11 +161,6 @@ impl ExtensionError {
             Self::Operator(_) => Some(Reason::OperatorNotUpgradeable),
             _ => self.hold().map(|hold| hold.note.reason),
         }
-    }
-
-    /// The newer bundle cannot be had, and what is installed stays.
-    pub(super) fn held(error: ResolveError) -> Self {
-        Self::Decision(error.into())
     }
 }
 
@@ -222,16 +185,7 @@ pub enum ContentError {
     /// Its objects do not fit into a revision.
     #[error(transparent)]
     Revision(#[from] RevisionError),
-    /// A CRD that it would replace cannot be read.
-    #[error("getting existing resource for CRD {}", quote(name))]
-    LiveCrd {
-        /// Name of the CRD.
-        name: String,
-        /// What is wrong.
-        #[source]
-        cause: ApiError,
-    },
-    /// What else it depends on cannot be read: the CRDs that it would leave behind, its namespace.
+    /// What it depends on cannot be read: CRDs that it would replace or leave behind, its namespace.
     #[error(transparent)]
     Read(#[from] RequestError),
     /// The content of the revision to go back to cannot be read.
@@ -243,9 +197,10 @@ pub enum ContentError {
     /// The revision cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The certificates of its webhooks cannot be had.
+    /// The certificates of its webhooks cannot be had, or the Secrets that its pods pull with not be
+    /// copied.
     #[error(transparent)]
-    Certificates(Box<CertificateError>),
+    Owned(Box<OwnedError>),
 }
 
 fn no_such_account(account: &Account, namespace_exists: bool) -> String {
@@ -259,15 +214,15 @@ fn no_such_account(account: &Account, namespace_exists: bool) -> String {
 }
 
 impl ContentError {
-    /// True if a registry failed; what is installed does not need it.
+    /// True if a registry failed; the installed bundle does not need it.
     pub(super) fn is_of_registry(&self) -> bool {
         matches!(self, Self::Pull(_) | Self::PullSecret(_) | Self::Pulling(_))
     }
 }
 
-impl From<CertificateError> for ContentError {
-    fn from(error: CertificateError) -> Self {
-        Self::Certificates(Box::new(error))
+impl From<OwnedError> for ContentError {
+    fn from(error: OwnedError) -> Self {
+        Self::Owned(Box::new(error))
     }
 }
 
@@ -290,31 +245,23 @@ impl Classify for ExtensionError {
                 Disposition::Wait(Duration::from_secs(10))
             }
             // Rights of the account may come at any time.
-            Self::AccountMissing { .. }
-            | Self::Account(_)
-            | Self::Namespace { .. }
-            | Self::OperatorCondition { .. } => Disposition::RetryWithin(REPAIRABLE),
+            Self::AccountMissing { .. } | Self::Account(_) | Self::Repairable(_) => {
+                Disposition::RetryWithin(REPAIRABLE)
+            }
             Self::Operator(_) => Disposition::RetryWithin(OPERATOR),
             Self::ActAs(error) => error.disposition(),
             Self::Guard(error) => error.disposition(),
             Self::Bundle { cause, .. } => cause.disposition(),
             Self::Certificates(error) => error.disposition(),
             Self::TakeOver(error) => error.disposition(),
-            Self::Revisions(_)
-            | Self::Catalogs(_)
-            | Self::Proxy(_)
-            | Self::TooLong(_)
-            | Self::Finalizer { .. }
-            | Self::Orphaned(_)
-            | Self::Status(_) => Disposition::Retry,
+            Self::Revisions(_) | Self::Request(_) | Self::TooLong(_) | Self::Orphaned(_) => {
+                Disposition::Retry
+            }
         }
     }
 
     fn is_conflict(&self) -> bool {
-        match self {
-            Self::Status(error) | Self::Finalizer { cause: error, .. } => error.code() == 409,
-            _ => false,
-        }
+        matches!(self, Self::Request(error) if error.is_conflict())
     }
 }
 
@@ -338,13 +285,11 @@ impl Classify for ContentError {
             Self::Pulling(_) => Disposition::Wait(PULLING),
             Self::Bundle(error) if error.is_of_size() => Disposition::Terminal(Reason::Blocked),
             // As upstream: the catalog may offer another bundle tomorrow (decision 20).
-            Self::Bundle(_) | Self::LiveCrd { .. } | Self::Read(_) | Self::Stored(_) => {
-                Disposition::Retry
-            }
+            Self::Bundle(_) | Self::Read(_) | Self::Stored(_) => Disposition::Retry,
             Self::Render(error) => error.disposition(),
             Self::Revision(error) => error.disposition(),
             Self::Write(error) => error.disposition(),
-            Self::Certificates(error) => error.disposition(),
+            Self::Owned(error) => error.disposition(),
         }
     }
 }
@@ -376,24 +321,37 @@ mod tests {
 
     #[test]
     fn a_refusal_is_said_once() {
-        let errors: [fn(ApiError) -> ExtensionError; 10] = [
-            ExtensionError::Revisions,
-            ExtensionError::Account,
-            ExtensionError::Proxy,
-            ExtensionError::Catalogs,
-            ExtensionError::Orphaned,
-            ExtensionError::Status,
-            ExtensionError::finalizer,
-            |cause| ExtensionError::Namespace { name: "n".to_owned(), cause },
-            |cause| ExtensionError::OperatorCondition { name: "n".to_owned(), cause },
-            |cause| {
-                let name = "c".to_owned();
-                let cause = Box::new(ContentError::LiveCrd { name, cause });
-                ExtensionError::Bundle { name: "b".to_owned(), version: "1".to_owned(), cause }
-            },
-        ];
+        let errors: [fn(ApiError) -> ExtensionError; 3] =
+            [ExtensionError::Revisions, ExtensionError::Account, ExtensionError::Orphaned];
         for error in errors {
             assert_is_said_once(&error(refused().into()));
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_a_part_is_said_once() {
+        let request = || RequestError::doing("reading")(refused());
+        let account = || AccountError::Lookup(refused().into());
+        let parts: [ContentError; 5] = [
+            request().into(),
+            WriteError::from(request()).into(),
+            PullSecretError::Lookup(request()).into(),
+            ContentError::Owned(Box::new(request().into())),
+            ContentError::Owned(Box::new(account().into())),
+        ];
+        for part in &parts {
+            assert_is_said_once(part);
+        }
+        let wholes: [ExtensionError; 6] = [
+            ExtensionError::finalizer(refused()),
+            GuardError::Own(refused().into()).into(),
+            account().into(),
+            TakeOverError::from(request()).into(),
+            TakeOverError::from(WriteError::from(request())).into(),
+            ExtensionError::Certificates(Box::new(request().into())),
+        ];
+        for whole in &wholes {
+            assert_is_said_once(whole);
         }
     }
 
@@ -437,12 +395,12 @@ mod tests {
         Disposition::Terminal(Reason::Blocked)
     )]
     #[case::files(
-        PullError::from(UnpackError::Kept(Refusal::KeptBytes(1))).into(),
+        PullError::from(UnpackError::Kept(Refusal::TooLarge(String::new()))).into(),
         Disposition::Terminal(Reason::Blocked)
     )]
     #[case::content(BundleError::NoCsv.into(), Disposition::Retry)]
     #[case::names(
-        PullError::from(UnpackError::Kept(Refusal::Absolute)).into(),
+        PullError::from(UnpackError::Kept(Refusal::Refused("".into()))).into(),
         Disposition::Retry
     )]
     fn what_is_too_large_is_not_tried_again(

@@ -8,7 +8,7 @@ use olm_core::extension::Notice;
 
 use crate::by_key::ByKey;
 
-/// What was published last, by uid of the extension.
+/// The notices that were published last, by UID of the extension.
 #[derive(Debug, Default)]
 pub(super) struct PublishedNotices(ByKey<HashSet<(Reason, String)>>);
 

@@ -6,7 +6,7 @@ use kube::{Client, ResourceExt};
 use olm_api::keys::manager;
 use olm_cluster::{ApiError, CRDS, Unread, crds, empty, judged, leaving};
 use olm_core::crd_safety::Definition;
-use olm_core::error::Chain;
+use olm_core::error::{Chain, quote};
 use olm_core::extension::holds::{Hold, definitions, is_enforced};
 use olm_core::object::Object;
 use olm_core::revision::{Change, Desired};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::Attempt;
 use super::error::ContentError;
 use crate::account::{AccountError, impersonating};
+use crate::cluster::RequestError;
 use crate::revision::controlled_crds;
 
 /// Most CRDs whose objects are looked at for one refusal, and most objects of each.
@@ -80,7 +81,7 @@ impl Attempt<'_> {
     }
 
     /// Returns the client of the account.
-    fn as_account(&self) -> Result<Client, AccountError> {
+    pub(super) fn as_account(&self) -> Result<Client, AccountError> {
         impersonating(&self.ctx.client, self.account)
     }
 
@@ -116,15 +117,11 @@ impl Attempt<'_> {
         hold: &mut Hold,
         (desired, live): (&Desired, &BTreeMap<String, Value>),
     ) {
-        let Ok(client) = self.as_account() else {
-            return;
-        };
+        let Ok(client) = self.as_account() else { return };
         let mut found = BTreeMap::new();
         for name in hold.crds.iter().take(JUDGED_CRDS) {
             let new = definitions(desired).find(|crd| crd.name() == name);
-            let (Some(new), Some(old)) = (new, live.get(name)) else {
-                continue;
-            };
+            let (Some(new), Some(old)) = (new, live.get(name)) else { continue };
             let judged = judged(&client, (old, new), JUDGED_OBJECTS).await;
             found.insert(name.clone(), judged);
         }
@@ -135,5 +132,6 @@ impl Attempt<'_> {
 }
 
 fn unread(Unread(name, cause): Unread) -> ContentError {
-    ContentError::LiveCrd { name, cause: ApiError(cause) }
+    let doing = format!("getting existing resource for CRD {}", quote(&name));
+    RequestError::doing(doing)(cause).into()
 }

@@ -9,6 +9,7 @@ mod bundle;
 mod certificates;
 mod content;
 mod context;
+mod copies;
 mod discovery;
 mod enact;
 mod error;
@@ -49,12 +50,12 @@ use olm_core::extension::{Extras, Goal, Policy, Question, Return, going_back, re
 
 pub use before::Before;
 pub use content::Rendered;
-pub use context::{Context, Settings};
+pub use context::Context;
 pub use discovery::DiscoveryCache;
 pub use error::ExtensionError;
 pub use per_extension::PerExtension;
 pub use turns::Turns;
-pub use watch::{Triggers, content_changes, run};
+pub use watch::{Triggers, run};
 
 use crate::cluster::ApiError;
 use crate::reconcile::Deadline;
@@ -77,7 +78,7 @@ async fn converge(
     extension: &ClusterExtension,
 ) -> Result<Option<Duration>, ExtensionError> {
     if extension.metadata.deletion_timestamp.is_some() {
-        let ended = removal::remove(extension, ctx).await;
+        let ended = removal::Removal { ctx, extension }.run().await;
         if ended.is_ok() {
             ctx.reconciler.succeeded(&extension.name_any());
         }
@@ -92,18 +93,21 @@ async fn converge(
     };
     report::report(ctx, extension, &outcome).await?;
     let next = outcome.next();
-    outcome.result?;
+    if let Some(error) = outcome.error {
+        return Err(error);
+    }
     ctx.reconciler.succeeded(&extension.name_any());
     Ok(Some(next))
 }
 
-/// Returns what came of a reconcile whose finalizer could not be added: nothing is done without it.
+/// Returns the result of a reconcile whose finalizer could not be added: nothing is done without
+/// it.
 async fn unheld(
     ctx: &Context,
     extension: &ClusterExtension,
     cause: kube::Error,
 ) -> Result<Outcome, ExtensionError> {
-    let error = ExtensionError::finalizer(cause.into());
+    let error = ExtensionError::finalizer(cause);
     if error.is_conflict() {
         // Not a failure: the next version of the object is on its way.
         return Err(error);
@@ -128,8 +132,7 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     let mut taken = None;
     // Each step needs what the one before it found; the first that fails is the last.
     let steps = async {
-        let observed = deadline.hold(observe::observe(ctx, extension, &revisions)).await;
-        let (valid, account) = observed?;
+        let (valid, account) = deadline.hold(observe::observe(ctx, extension, &revisions)).await?;
         let attempt = Attempt {
             ctx,
             extension: valid,
@@ -147,6 +150,9 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
         if !outcome.enacted.certificates_kept {
             outcome.enacted.look_again_within(attempt.keep_certificates().await);
         }
+        if !outcome.enacted.copies_kept {
+            outcome.enacted.look_again_within(attempt.keep_pull_secrets().await);
+        }
         Ok::<_, ExtensionError>(outcome)
     };
     let mut outcome = Box::pin(steps).await.unwrap_or_else(Outcome::from);
@@ -162,18 +168,19 @@ impl Attempt<'_> {
     async fn follow(&self) -> Result<Outcome, ExtensionError> {
         let ctx = self.ctx;
         let annotations = self.extension.object.annotations();
-        let policy = Policy::of(annotations, ctx.settings.defaults.clone())?;
+        let policy = Policy::of(annotations, ctx.settings.defaults())?;
         let extras = self.deadline.hold(ctx.extras(&policy)).await?;
         let now = Timestamp::now();
         let back = going_back(&policy, self.revisions, now)?;
-        let question = Question::of(self.extension, policy, back.as_ref(), self.revisions, now);
+        let mut question = Question::of(self.extension, policy, back.as_ref(), self.revisions, now);
+        self.deadline.hold(self.recall(&mut question)).await?;
         let mut outcome = Outcome {
             paused: question.policy.paused,
             opens: question.closed_until(),
             ..Outcome::default()
         };
         let attempt = Attempt { extras: &extras, ..*self };
-        outcome.result = attempt.pursue(&question, back, &mut outcome).await;
+        outcome.error = attempt.pursue(&question, back, &mut outcome).await.err();
         Ok(outcome)
     }
 
@@ -203,7 +210,9 @@ impl Attempt<'_> {
         enacted.look_again_within(outcome.enacted.look_again);
         outcome.enacted = enacted;
         outcome.fits = goal.fits && refused.is_none();
-        refused.or_else(|| goal.held.map(ExtensionError::held)).map_or(Ok(()), Err)
+        // The newer bundle cannot be pulled, and the installed one stays.
+        let held = || goal.held.map(|error| ExtensionError::Decision(error.into()));
+        refused.or_else(held).map_or(Ok(()), Err)
     }
 
     /// Goes back where that is asked for, else makes the revision of the goal.
@@ -222,7 +231,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What is done after a reconcile failed.
+/// Returns the action after a failed reconcile.
 #[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn error_policy(
     object: Arc<DeserializeGuard<ClusterExtension>>,

@@ -1,4 +1,4 @@
-//! What a new status says happened to what is installed, for the metrics.
+//! How a new status changes the installed bundle, for the metrics.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use olm_core::status::find;
 
 use crate::telemetry::Metrics;
 
-/// What differs between two statuses of one extension.
+/// The difference between two statuses of one extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moved {
     install: Install,
     /// A rollout of something newer has passed its deadline, and had not before.
     failed: bool,
-    /// What is said of updates of the platform differs.
-    platform: bool,
+    /// Whether the condition about updates of the platform differs.
+    pub(super) platform: bool,
 }
 
-/// How what is installed differs.
+/// How the installed bundle differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Install {
     Same,
@@ -48,14 +48,9 @@ impl Moved {
         }
     }
 
-    /// Says whether something else is installed now.
+    /// Returns whether another bundle is installed now.
     pub(super) fn installed(self) -> bool {
         self.install != Install::Same
-    }
-
-    /// Says whether something else is said of updates of the platform.
-    pub(super) fn platform(self) -> bool {
-        self.platform
     }
 
     pub(super) fn count(self, metrics: &Metrics, extension: &ClusterExtension) {

@@ -1,4 +1,4 @@
-//! What a reconcile reads from the cluster, as the controller.
+//! Reads of a reconcile from the cluster, as the controller.
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::ResourceExt as _;
@@ -11,7 +11,7 @@ use olm_core::revision::{Account, next_number, recorded_account, revision_name};
 
 use super::Context;
 use super::error::ExtensionError;
-use crate::cluster::ApiError;
+use crate::cluster::{ApiError, RequestError};
 
 /// Reads what has to be there before anything else counts: what is asked for, and as whom.
 pub(super) async fn observe<'a>(
@@ -19,16 +19,6 @@ pub(super) async fn observe<'a>(
     extension: &'a ClusterExtension,
     revisions: &[ClusterObjectSet],
 ) -> Result<(ValidExtension<'a>, Account), ExtensionError> {
-    let valid = validated(extension, revisions)?;
-    let account = account(ctx, extension, revisions).await?;
-    Ok((valid, account))
-}
-
-/// Returns the extension, if its spec can be worked with.
-fn validated<'a>(
-    extension: &'a ClusterExtension,
-    revisions: &[ClusterObjectSet],
-) -> Result<ValidExtension<'a>, ExtensionError> {
     let valid = ValidExtension::of(extension).ok_or(ExtensionError::SpecMissing)?;
     // What is installed goes on; a further revision is refused where it is made.
     if revisions.is_empty() {
@@ -37,7 +27,8 @@ fn validated<'a>(
             .and_then(|number| revision_name(&extension.name_any(), number))
             .map_err(ExtensionError::Name)?;
     }
-    Ok(valid)
+    let account = account(ctx, extension, revisions).await?;
+    Ok((valid, account))
 }
 
 pub(super) async fn catalogs(ctx: &Context) -> Result<Vec<ClusterCatalog>, ExtensionError> {
@@ -47,7 +38,7 @@ pub(super) async fn catalogs(ctx: &Context) -> Result<Vec<ClusterCatalog>, Exten
     let list = Api::<DeserializeGuard<ClusterCatalog>>::all(ctx.client.clone())
         .list(&ListParams::default())
         .await
-        .map_err(|error| ExtensionError::Catalogs(ApiError(error)))?;
+        .map_err(RequestError::doing("error walking catalogs: error listing catalogs"))?;
     // A catalog that does not follow its schema must not stop the others.
     Ok(list.items.into_iter().filter_map(|guarded| guarded.0.ok()).collect())
 }
@@ -60,7 +51,7 @@ async fn account(
     revisions: &[ClusterObjectSet],
 ) -> Result<Account, ExtensionError> {
     let client = &ctx.client;
-    let accounts = &ctx.settings.accounts;
+    let accounts = ctx.settings.accounts();
     let policy = match accounts.named(extension) {
         Some(_) => Policy::Extension,
         None => Policy::DefaultAccount,

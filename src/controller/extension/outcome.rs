@@ -1,4 +1,4 @@
-//! What came of a reconcile.
+//! The result of a reconcile.
 
 use std::time::Duration;
 
@@ -11,46 +11,31 @@ use super::enact::Enacted;
 use super::error::ExtensionError;
 use crate::backoff::{jittered, resync};
 
-/// How often a rollout is looked at although its revision wakes it: an event that never came costs
-/// no more than this.
+/// The interval of reconciles during a rollout, in case an event of its revision is missed.
 const LOOK_AT_ROLL_OUT: Duration = Duration::from_mins(1);
 
-/// What came of a reconcile.
-#[derive(Debug)]
+/// The result of a reconcile.
+#[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// The revisions afterwards, sorted; absent when they could not be read.
     pub(super) revisions: Option<Vec<ClusterObjectSet>>,
-    /// What the catalogs say; absent when they were not asked.
+    /// The answer of the catalogs; absent if they were not queried.
     pub(super) answer: Option<Answer>,
-    /// What was made.
+    /// The result of enacting.
     pub(super) enacted: Enacted,
     /// Whether nothing is applied, because the annotation says so.
     pub(super) paused: bool,
     /// When automatic updates may begin again, while they may not.
     pub(super) opens: Option<Timestamp>,
-    /// Whether what is installed is what is asked for, although the result is an error.
+    /// Whether the installed bundle is the requested one, although there is an error.
     pub(super) fits: bool,
     /// Why it did not reach its end, if it did not.
-    pub(super) result: Result<(), ExtensionError>,
-}
-
-impl Default for Outcome {
-    fn default() -> Self {
-        Self {
-            revisions: None,
-            answer: None,
-            enacted: Enacted::default(),
-            paused: false,
-            opens: None,
-            fits: false,
-            result: Ok(()),
-        }
-    }
+    pub(super) error: Option<ExtensionError>,
 }
 
 impl From<ExtensionError> for Outcome {
     fn from(error: ExtensionError) -> Self {
-        Self { result: Err(error), ..Self::default() }
+        Self { error: Some(error), ..Self::default() }
     }
 }
 
@@ -67,7 +52,6 @@ impl Outcome {
             let left = opens.duration_since(Timestamp::now());
             Duration::try_from(left).unwrap_or_default()
         });
-        let earlier = self.enacted.look_again.into_iter().chain(opens);
-        earlier.fold(usual, Duration::min)
+        self.enacted.look_again.into_iter().chain(opens).fold(usual, Duration::min)
     }
 }

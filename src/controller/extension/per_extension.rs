@@ -1,4 +1,4 @@
-//! What this process remembers of extensions as long as they exist.
+//! The memory of this process about extensions, for as long as they exist.
 
 use futures::channel::mpsc;
 use kube::ResourceExt as _;
@@ -86,7 +86,7 @@ impl PerExtension {
         }
     }
 
-    /// Says whether an extension has, or had, the finalizer of the garbage collector.
+    /// Returns whether an extension has, or had, the finalizer of the garbage collector.
     pub(super) fn is_orphaning(&self, extension: &ObjectMeta) -> bool {
         let uid = extension.uid.as_deref().unwrap_or_default();
         has_orphan_finalizer(extension) || self.orphaning.lock().contains_key(uid)

@@ -1,4 +1,4 @@
-//! Whether the account may do what a revision takes, asked before it is written.
+//! Checks whether the account has the rights for a revision, before it is written.
 //!
 //! Nobody is asked in a reconcile that writes nothing, unless rights were missing before or the answer
 //! for this generation was lost, with the process or with a status that somebody else wrote first.
@@ -6,14 +6,12 @@
 use kube::ResourceExt as _;
 use olm_api::conditions::{status, types};
 use olm_api::{ClusterObjectSet, LifecycleState};
-use olm_cluster::content;
 use olm_core::extension::StepRights;
 use olm_core::extension::holds::{Judgement, RbacPreflight};
 use olm_core::object::Object;
 use olm_core::rbac::{Held, outline};
-use olm_core::render::CertificateRequest;
 use olm_core::revision::{Change, Desired, OPTIONAL_GROUPS};
-use olm_core::status::find;
+use olm_core::settings::MissingOptionalKinds;
 
 use super::Attempt;
 use crate::account::Known;
@@ -32,12 +30,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// Judges whether the account may write a revision, keep it and remove what leaves; `None`
-    /// where that is not to be known. Has the extension woken as long as rights are missing.
+    /// Judges whether the account may write a revision with the `secrets` beside it, keep it and remove
+    /// what leaves; `None` where that is not to be known. Has the extension woken as long as rights are missing.
     pub(super) async fn judge_permissions(
         &self,
         (desired, change): (&Desired, Change),
-        certificates: &[CertificateRequest],
+        secrets: Vec<Object>,
         known: Known,
     ) -> Option<Judgement> {
         let ctx = self.ctx;
@@ -51,7 +49,7 @@ impl Attempt<'_> {
             return None;
         }
         let present = self.present().await;
-        let step = StepRights::of(self.extension, desired, certificates, &present);
+        let step = StepRights::of(self.extension, desired, secrets, &present);
         let unserved = self.unserved().await;
         let missing = |held: &Held<'_>| step.missing(&unserved, held);
         let judgement = ctx.reviews.judge(self.account, known, missing).await;
@@ -66,39 +64,33 @@ impl Attempt<'_> {
         Some(judgement)
     }
 
-    /// Says whether no right was missing when somebody looked for this generation.
+    /// Returns whether no right was missing at the last check for this generation.
     fn had_permissions(&self) -> bool {
         let extension = self.extension.object;
-        let status = extension.status.as_ref();
-        let found = status.and_then(|status| find(&status.conditions, types::PERMISSIONS));
-        found.is_some_and(|found| {
+        extension.condition(types::PERMISSIONS).is_some_and(|found| {
             found.status == status::TRUE
                 && found.observed_generation == extension.metadata.generation
         })
     }
 
-    /// Returns what the active revisions have; nothing of one whose content cannot be read.
+    /// Returns the objects of the active revisions; nothing of one whose content cannot be read.
     async fn present(&self) -> Vec<Object> {
-        let ctx = self.ctx;
         let mut present = Vec::new();
         let active = |state| state == LifecycleState::Active;
         for set in self.revisions.iter().filter(|set| active(set.spec.lifecycle_state)) {
-            let namespace = &ctx.settings.system_namespace;
-            let Ok(phases) = content(&ctx.client, set, namespace).await else {
-                continue;
-            };
-            present.extend(phases.iter().flat_map(|phase| &phase.objects).map(outline));
+            if let Ok(phases) = self.stored(set).await {
+                present.extend(phases.iter().flat_map(|phase| &phase.objects).map(outline));
+            }
         }
         present
     }
 
     /// Returns the groups of optional kinds that the cluster does not serve: their objects wait.
     async fn unserved(&self) -> Vec<&'static str> {
-        if !self.ctx.settings.defer_optional_kinds {
+        if self.ctx.settings.missing_optional_kinds == MissingOptionalKinds::Fail {
             return Vec::new();
         }
         let name = self.extension.object.name_any();
-        let environment = self.ctx.discovery.snapshot(&name, false).await;
-        environment.unserved(OPTIONAL_GROUPS)
+        self.ctx.discovery.snapshot(&name, false).await.unserved(OPTIONAL_GROUPS)
     }
 }

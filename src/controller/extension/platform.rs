@@ -1,5 +1,6 @@
-//! What the bundles of an extension mean for updates of the platform: its condition, and the warning
-//! before one is installed that will hold them. And whether the installed one is supported on it.
+//! Effects of an extension's bundles on updates of the platform: its condition, and the warning
+//! before a bundle is installed that will hold them. Also whether the installed bundle is supported
+//! on the platform.
 //!
 //! Source: applying.md 9.7.
 
@@ -24,9 +25,7 @@ use crate::gate::Release;
 impl Attempt<'_> {
     /// Returns the release of the platform that the bundles of the extension hold, if they do.
     pub(super) fn held_release(&self) -> Option<MinorRelease> {
-        let Release::At(current) = self.ctx.platform.release() else {
-            return None;
-        };
+        let Release::At(current) = self.ctx.platform.release() else { return None };
         let name = self.extension.object.name_any();
         let held = platform_upgradeable(current, counting(&name, self.revisions))?;
         (held.status == status::FALSE).then(|| current.next())
@@ -90,11 +89,8 @@ pub(super) fn support(
 
 /// Returns the warning that what is rolled out will hold the next update of the platform.
 pub(super) fn closing(release: Release, revisions: &[ClusterObjectSet]) -> Option<Note> {
-    let Release::At(current) = release else {
-        return None;
-    };
-    let newest = states(revisions).rolling.last().copied()?;
-    let bundle = Bundle::recorded("", &newest.metadata);
+    let Release::At(current) = release else { return None };
+    let bundle = Bundle::recorded("", &states(revisions).rolling.last().copied()?.metadata);
     let max = max_openshift_version(bundle.properties);
     gate::closing(current, bundle.name, max)
         .map(|message| Note { reason: Reason::IncompatibleWithNextVersion, message })

@@ -1,4 +1,4 @@
-//! What is remembered of an extension's pulls: which Secrets they take, and which of them failed.
+//! The memory of an extension's pulls: the Secrets they use, and failures.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::by_key::ByKey;
 /// The name of a Secret by the image it is for.
 type Secrets = BTreeMap<String, String>;
 
-/// What is remembered of pulls, by extension.
+/// The memory of pulls, by extension.
 #[derive(Debug, Default)]
 pub(super) struct PullState {
     secrets: ByKey<Secrets>,
@@ -42,15 +42,13 @@ impl PullState {
 
     /// Remembers how the pull ended that had begun.
     pub(super) fn end(&self, extension: &str, failed: bool) {
-        let began = self.begun.put(extension, None);
-        self.failed.put(extension, began.filter(|_| failed));
+        self.failed.put(extension, self.begun.put(extension, None).filter(|_| failed));
     }
 
     /// Returns the extensions whose pull failed with another version of credentials and files, each
     /// once: what fails again has to fail with a pull of its own.
     pub(super) fn mended(&self, version: u64) -> Vec<String> {
-        let mut failed = self.failed.lock();
-        failed.extract_if(|_, with| *with != version).map(|(name, _)| name).collect()
+        self.failed.lock().extract_if(|_, with| *with != version).map(|(name, _)| name).collect()
     }
 
     /// Drops what is remembered of an extension that is gone.
@@ -81,8 +79,7 @@ pub(super) fn secrets(
             continue;
         };
         for bundle in &package.bundles {
-            let entry = secrets.entry(bundle.image.clone());
-            entry.or_insert_with(|| secret.clone());
+            secrets.entry(bundle.image.clone()).or_insert_with(|| secret.clone());
         }
     }
     if let Ok(chosen) = &resolution.result {

@@ -11,11 +11,12 @@ use futures::SinkExt as _;
 use futures::channel::mpsc;
 use olm_image::PullError;
 use tokio::sync::Semaphore;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::by_key::ByKey;
+use crate::cluster::Task;
 
-/// How long a reconcile waits for a registry. Nearly every pull is over by then.
+/// The time that a reconcile waits for a registry. Nearly every pull takes less.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests for bundles that one registry is asked to serve at the same time.
 const AT_ONCE: usize = 4;
@@ -38,17 +39,16 @@ pub(super) struct Pulls<T> {
 /// The end of what was asked of a registry.
 type Answer<T> = Result<T, PullError>;
 
+fn lost(error: JoinError) -> PullError {
+    PullError::Store(std::io::Error::other(error))
+}
+
 /// What continues while no reconcile waits for it.
 struct UnderWay<T> {
     image: String,
     end: JoinHandle<Answer<T>>,
-    abort: AbortHandle,
-}
-
-impl<T> Drop for UnderWay<T> {
-    fn drop(&mut self) {
-        self.abort.abort();
-    }
+    /// Ends it when this is dropped.
+    task: Task,
 }
 
 /// Returns where the names of extensions come out whose pull has ended, and where they go in.
@@ -77,14 +77,14 @@ impl<T: Send + 'static> Pulls<T> {
         registry: &str,
         work: impl Future<Output = Answer<T>> + Send + 'static,
     ) -> Option<Answer<T>> {
-        let (mut pull, left) = match self.take(extension, image) {
+        // What goes on for another image ends here.
+        let earlier = self.under_way.put(extension, None).filter(|pull| pull.image == image);
+        let (mut pull, left) = match earlier {
             Some(pull) => (pull, true),
             None => (self.begin(image, registry, work), false),
         };
-        match tokio::time::timeout(self.patience, &mut pull.end).await {
-            Ok(Ok(answer)) => return Some(answer),
-            Ok(Err(error)) => return Some(Err(PullError::Store(std::io::Error::other(error)))),
-            Err(_) => {}
+        if let Ok(answer) = tokio::time::timeout(self.patience, &mut pull.end).await {
+            return Some(answer.map_err(lost).flatten());
         }
         if !left {
             pull = self.leave(extension, pull);
@@ -111,30 +111,21 @@ impl<T: Send + 'static> Pulls<T> {
             let _of_all = all.acquire_owned().await;
             work.await
         });
-        UnderWay { image: image.to_owned(), abort: end.abort_handle(), end }
+        UnderWay { image: image.to_owned(), task: Task(end.abort_handle()), end }
     }
 
     /// Has the extension looked at again when its pull ends.
-    fn leave(&self, extension: &str, mut pull: UnderWay<T>) -> UnderWay<T> {
+    fn leave(&self, extension: &str, pull: UnderWay<T>) -> UnderWay<T> {
         let mut ended = self.ended.clone();
         let name = extension.to_owned();
-        let (abort, image) = (pull.abort.clone(), std::mem::take(&mut pull.image));
+        let UnderWay { image, end, task } = pull;
         let end = tokio::spawn(async move {
-            let answer = (&mut pull.end).await;
+            let answer = end.await;
             // Nobody listens any more when the controller stops.
             let _ = ended.send(name).await;
-            match answer {
-                Ok(answer) => answer,
-                Err(error) => Err(PullError::Store(std::io::Error::other(error))),
-            }
+            answer.map_err(lost).flatten()
         });
-        UnderWay { image, end, abort }
-    }
-
-    /// Returns what goes on for this image; what goes on for another is ended.
-    fn take(&self, extension: &str, image: &str) -> Option<UnderWay<T>> {
-        let pull = self.under_way.put(extension, None);
-        pull.filter(|pull| pull.image == image)
+        UnderWay { image, end, task }
     }
 
     fn places(&self, registry: &str) -> Arc<Semaphore> {

@@ -5,7 +5,7 @@ use olm_core::extension::holds::Awaited;
 
 use crate::by_key::ByKey;
 
-/// What extensions wait for, by name.
+/// The awaited changes of extensions, by name.
 pub(super) struct Refusals {
     waiting: ByKey<Awaited>,
     wake: mpsc::UnboundedSender<String>,

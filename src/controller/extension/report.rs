@@ -1,4 +1,4 @@
-//! What the outcome of a reconcile means for the status.
+//! The status after a reconcile.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -30,7 +30,7 @@ pub(super) async fn report(
     if ctx.settings.rbac_preflight == RbacPreflight::Off {
         remove_condition(&mut status.conditions, types::PERMISSIONS);
     }
-    if outcome.result.as_ref().is_err_and(ExtensionError::is_of_lost_account) {
+    if outcome.error.as_ref().is_some_and(ExtensionError::is_of_lost_account) {
         // What it may do is asked again once it is there.
         ctx.kept.settled.forget(&extension.name_any());
     }
@@ -73,13 +73,13 @@ impl Context {
         };
         for notice in new {
             let type_ = if notice.is_warning { EventType::Warning } else { EventType::Normal };
-            self.publish(extension, type_, notice.reason, notice.note).await;
+            self.reconciler.publish(extension, type_, notice.reason, notice.note).await;
         }
     }
 }
 
-/// Returns what conditions say that a person should know: what only a change by a person ends, and
-/// what is deprecated or not supported.
+/// Returns the conditions that need attention: those that only a change by a person ends, and
+/// deprecated or unsupported versions.
 fn standing(conditions: &[Condition]) -> impl Iterator<Item = Notice> {
     let is_stalled = is_true(conditions, types::STALLED);
     let stalled = find(conditions, types::PROGRESSING).filter(|_| is_stalled);
@@ -99,14 +99,10 @@ fn status(
     outcome: &Outcome,
     now: Timestamp,
 ) -> ClusterExtensionStatus {
-    let error = outcome.result.as_ref().err();
+    let error = outcome.error.as_ref();
     let records: Vec<_> = outcome.revisions.iter().flatten().map(BundleRecord::of).collect();
-    let channels = extension
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.source.catalog.as_ref())
-        .map(|catalog| catalog.channels.as_slice())
-        .unwrap_or_default();
+    let catalog = extension.spec.as_ref().and_then(|spec| spec.source.catalog.as_ref());
+    let channels = catalog.map_or(&[][..], |catalog| &catalog.channels);
     let answer = outcome.answer.as_ref();
     let answered = answer.map_or(&[][..], |answer| &answer.notes);
     let notes: Vec<_> = answered.iter().chain(&outcome.enacted.notes).cloned().collect();
@@ -160,7 +156,7 @@ fn status(
 
 /// Returns the version that would take the place of the installed one if nothing held it.
 fn held_step(outcome: &Outcome, answer: &Answer) -> Option<UpdateStatus> {
-    let hold = outcome.result.as_ref().err()?.hold()?;
+    let hold = outcome.error.as_ref()?.hold()?;
     let installed = states(outcome.revisions.as_ref()?).installed?;
     let goal = answer.goal.as_ref().ok()?;
     if BundleRecord::of(installed).is_same_bundle(&goal.target) {
@@ -177,9 +173,7 @@ fn held_step(outcome: &Outcome, answer: &Answer) -> Option<UpdateStatus> {
 }
 
 fn ended(error: Option<&ExtensionError>) -> extension::Outcome {
-    let Some(error) = error else {
-        return extension::Outcome::Settled;
-    };
+    let Some(error) = error else { return extension::Outcome::Settled };
     let text = Chain(error).to_string();
     match error.disposition() {
         Disposition::Terminal(reason) => extension::Outcome::Terminal(reason, text),
@@ -218,11 +212,7 @@ fn of(revision: &ClusterObjectSet) -> Revision<'_> {
     Revision {
         name: revision.metadata.name.as_deref().unwrap_or_default(),
         version: bundle_version(revision),
-        conditions: revision
-            .status
-            .as_ref()
-            .map(|status| status.conditions.as_slice())
-            .unwrap_or_default(),
+        conditions: revision.status.as_ref().map_or(&[], |status| &status.conditions),
     }
 }
 

@@ -8,11 +8,24 @@ use olm_api::ClusterCatalog;
 use olm_core::extension::{Answer, KnownCatalog, Question};
 use olm_core::resolve::{Catalog, Environment, Options, Resolution};
 
+use super::before::TakeOverError;
 use super::error::ExtensionError;
 use super::pull_state::secrets;
 use super::{Attempt, Context, observe};
+use crate::cluster::RequestError;
 
 impl Attempt<'_> {
+    /// Finds out which version ran before everything lost its owner, where that matters.
+    pub(super) async fn recall(&self, question: &mut Question) -> Result<(), ExtensionError> {
+        if question.asks_what_ran(self.revisions) {
+            let (name, package) = (self.extension.object.name_any(), &question.filter.package_name);
+            let left = self.ctx.revisions.left_version(&name, package).await;
+            let failed = RequestError::doing("looking for objects that have lost their owner");
+            question.resume(left.map_err(|error| TakeOverError::from(failed(error)))?);
+        }
+        Ok(())
+    }
+
     /// Asks the catalogs, with what has to be known of the cluster.
     pub(super) async fn ask(&self, question: &Question) -> Result<Answer, ExtensionError> {
         let ctx = self.ctx;
@@ -21,7 +34,7 @@ impl Attempt<'_> {
         let package = &question.filter.package_name;
         let known = ctx.catalogs.known(&listed, package).await;
         let catalogs: Vec<_> = known.iter().map(KnownCatalog::as_catalog).collect();
-        let options = question.options(ctx.settings.resolution);
+        let options = question.options(ctx.settings.resolution());
         let started = Instant::now();
         let (resolution, environment) = self.resolve(question, &catalogs, &options).await;
         count(&resolution, started, ctx);

@@ -53,7 +53,7 @@ impl Attempt<'_> {
         let plan = RevisionPlan {
             policy,
             target: &target,
-            // A version that is gone back to may have more rights than what is installed.
+            // The earlier version may have more rights than the installed one.
             present: self.rights_before(&target, policy).await.map_err(failed)?,
             origin: back.origin(),
             desired: desired(self.extension, self.account, source),
@@ -69,16 +69,14 @@ impl Attempt<'_> {
 
     /// Reads what a revision holds.
     pub(super) async fn stored(&self, set: &ClusterObjectSet) -> Result<Vec<Phase>, ContentError> {
-        let (client, namespace) = (&self.ctx.client, &self.ctx.settings.system_namespace);
+        let (client, namespace) = (&self.ctx.client, &self.ctx.system_namespace);
         Ok(content(client, set, namespace).await?)
     }
 }
 
 /// Has callers trust the present CA, where it is ours.
 fn renew_trust(phases: &mut [Phase], certificates: &Certificates) {
-    let Certificates::Ours(prepared) = certificates else {
-        return;
-    };
+    let Certificates::Ours(prepared) = certificates else { return };
     let bundle = prepared.bundle();
     for object in phases.iter_mut().flat_map(|phase| &mut phase.objects) {
         trust(object, &bundle);

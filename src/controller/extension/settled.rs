@@ -1,6 +1,6 @@
-//! What is remembered of extensions whose newest revision is rolled out and is what they are to have.
-//! A reconcile that would come to the same does not read and render the bundle again: any change of
-//! any catalog brings a reconcile of every extension.
+//! The memory of extensions whose newest revision is rolled out and is the desired one. A reconcile
+//! with the same result does not read and render the bundle again, because any change of any
+//! catalog causes a reconcile of every extension.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use olm_core::render::{CertificateNeeds, CertificateProvider, CertificateRequest
 use super::content::PlacedBundle;
 use crate::by_key::ByKey;
 
-/// What is remembered, by the name of the extension.
+/// The memory, by the name of the extension.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
     /// Keyed anew in each process: what is hashed comes from catalogs.
@@ -28,15 +28,15 @@ pub(super) struct Remembered {
     pub(super) needs: Arc<CertificateNeeds>,
     pub(super) requests: Vec<CertificateRequest>,
     pub(super) provider: Option<CertificateProvider>,
-    /// When to look at the certificates again although none of them was touched.
+    /// The time of the next check of certificates without a change.
     pub(super) due: Option<Instant>,
-    /// How often one was touched, and how often when they were looked at.
+    /// The number of changes, now and at the last check.
     pub(super) touched: u64,
     pub(super) looked_at: u64,
 }
 
 impl Remembered {
-    /// Says whether the certificates are as they were when they were looked at.
+    /// Returns whether the certificates are unchanged since the last check.
     pub(super) fn has_certificates(&self) -> bool {
         self.touched == self.looked_at && self.due.is_none_or(|due| Instant::now() < due)
     }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, PostParams};
 use olm_api::keys::{label, policy};
-use olm_api::{ClusterExtension, ClusterObjectSet, ClusterObjectSetStatus};
+use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::helm::{self, Index};
 use olm_core::revision::{
     Change, bundle_version, has_succeeded, is_of_classic, is_orphaned, is_rolled_out,
@@ -18,30 +18,27 @@ use olm_core::revision::{
 use olm_core::status::object_set::migrated;
 use olm_core::uninstall::{UninstallPolicy, left_to_helm};
 
-use super::before::TakeOverError;
+use super::before::{TakeOverError, of_release};
 use super::{Attempt, Context};
 use crate::cluster::{RequestError, code};
-use crate::revision::{controlled_crds, write_revision};
+use crate::live::live_metadata;
+use crate::revision::controlled_crds;
 
 impl Context {
-    /// Returns why an extension that is being deleted has to wait: Helm installed it, no revision has
-    /// taken it over, and users' objects would go with it unasked.
+    /// Returns why an extension that is being deleted and has no revisions has to wait: Helm installed
+    /// it, no revision has released its CRDs, and users' objects would go with it unasked. Where CRDs are
+    /// to stay, none may go with it, whatever became of the release.
     pub(super) async fn left_to_helm(
         &self,
         extension: &ClusterExtension,
     ) -> Result<Option<String>, TakeOverError> {
-        let policy = UninstallPolicy::chosen(extension.annotations(), &[], self.settings.uninstall);
+        let policy = UninstallPolicy::chosen(extension.annotations(), &[], self.uninstall);
         let (name, secrets) = (extension.name_any(), self.helm_secrets());
         if policy == UninstallPolicy::Delete
             || is_orphaned(&extension.metadata)
-            || !self.before.helm.has(&secrets, &name, false).await?
+            || (policy != UninstallPolicy::RetainCrds
+                && !self.before.helm.has(&secrets, &name, false).await?)
         {
-            return Ok(None);
-        }
-        // A revision that has taken it over answers for it.
-        let revisions = self.revisions.of(extension).await;
-        let revisions = revisions.map_err(RequestError::doing("listing revisions"))?;
-        if !revisions.is_empty() {
             return Ok(None);
         }
         let owner = extension.uid().into_iter().collect();
@@ -50,7 +47,7 @@ impl Context {
     }
 
     fn helm_secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), &self.settings.system_namespace)
+        Api::namespaced(self.client.clone(), &self.system_namespace)
     }
 }
 
@@ -75,7 +72,10 @@ impl Attempt<'_> {
             made.metadata.generation,
             Timestamp::now(),
         );
-        let made = self.with_status(made, status).await?;
+        let made = ClusterObjectSet { status: Some(status), ..made };
+        let api = Api::<ClusterObjectSet>::all(self.ctx.client.clone());
+        let written = api.replace_status(&made.name_any(), &PostParams::default(), &made).await;
+        let made = written.map_err(RequestError::doing("writing the status of a revision"))?;
         let revisions = vec![made];
         self.ctx.revisions.wrote(self.extension.object, &revisions);
         Ok(Some(revisions))
@@ -98,9 +98,14 @@ impl Attempt<'_> {
         {
             return Ok(());
         }
+        // Nothing is removed by a copy that may be old: a backup may be from before this revision.
+        let (set, uid) = (newest.name_any(), newest.metadata.uid.as_deref());
+        let live = live_metadata::<ClusterObjectSet>(&ctx.client, &set, uid).await;
+        if live.map_err(RequestError::doing("getting ClusterObjectSet"))?.is_none() {
+            return Ok(());
+        }
         // The other chunks are owned by the index.
-        let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
-        let found = secrets.list_metadata(&ListParams::default().labels(&labels)).await;
+        let found = secrets.list_metadata(&of_release(&name)).await;
         for index in found.map_err(RequestError::doing("listing a Helm release"))?.items {
             let params = DeleteParams::background();
             match secrets.delete(&index.name_any(), &params).await {
@@ -115,7 +120,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Fails if revisions of an earlier release hold what is installed.
+    /// Fails if revisions of an earlier release hold the installed objects.
     async fn reject_earlier(&self) -> Result<Option<Vec<ClusterObjectSet>>, TakeOverError> {
         let ctx = self.ctx;
         let names = ctx.before.earlier.of(&ctx.client, self.extension.object).await?;
@@ -134,16 +139,14 @@ impl Attempt<'_> {
         if !ctx.before.helm.has(&secrets, &name, asks).await? {
             return Ok(None);
         }
-        let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
-        let listed = secrets.list(&ListParams::default().labels(&labels)).await;
+        let listed = secrets.list(&of_release(&name)).await;
         let listed = listed.map_err(RequestError::doing("listing a Helm release"))?;
         let mut indexes = Vec::new();
-        for secret in of_type(listed.items, helm::INDEX_TYPE) {
-            indexes.push(Index::read(&secret.name_any(), secret.labels(), &data(&secret))?);
+        let is_index = |secret: &&Secret| secret.type_.as_deref() == Some(helm::INDEX_TYPE);
+        for secret in listed.items.iter().filter(is_index) {
+            indexes.push(Index::read(&secret.name_any(), secret.labels(), &data(secret))?);
         }
-        let Some(index) = helm::current(indexes) else {
-            return Ok(None);
-        };
+        let Some(index) = helm::current(indexes) else { return Ok(None) };
         let mut others = Vec::with_capacity(index.others.len());
         for other in &index.others {
             let found = secrets.get(other).await;
@@ -151,31 +154,15 @@ impl Attempt<'_> {
             others.push(helm::chunk(other, &data(&found))?);
         }
         let desired = index.release(&others)?.desired(self.extension, self.account)?;
-        let made = write_revision(&ctx.revisions, &desired, &[], Change::Install).await?;
+        ctx.revisions.confirm(self.extension.object).await?;
+        let made = ctx.revisions.write(&desired, &[], Change::Install).await?;
         tracing::info!(release = index.secret, "Helm release taken over");
         Ok(made.and_then(|mut made| made.pop()))
-    }
-
-    async fn with_status(
-        &self,
-        set: ClusterObjectSet,
-        status: ClusterObjectSetStatus,
-    ) -> Result<ClusterObjectSet, TakeOverError> {
-        let api = Api::<ClusterObjectSet>::all(self.ctx.client.clone());
-        let next = ClusterObjectSet { status: Some(status), ..set };
-        let name = next.name_any();
-        let params = PostParams::default();
-        let written = api.replace_status(&name, &params, &next).await;
-        Ok(written.map_err(RequestError::doing("writing the status of a revision"))?)
     }
 }
 
 fn is_migrated(set: &ClusterObjectSet) -> bool {
     set.labels().contains_key(label::MIGRATED_FROM_HELM) || is_of_classic(set)
-}
-
-fn of_type(secrets: Vec<Secret>, type_: &str) -> impl Iterator<Item = Secret> {
-    secrets.into_iter().filter(move |secret| secret.type_.as_deref() == Some(type_))
 }
 
 fn data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {

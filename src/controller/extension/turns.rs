@@ -13,15 +13,12 @@ const UNIT_BYTES: usize = 1 << 20;
 /// Units of all turns together: one of the largest bundles, or sixteen small ones.
 const UNITS: usize = MAX_MANIFESTS_BYTES / UNIT_BYTES;
 
-/// Who may read bundles, among all extensions.
+/// Limits the number of extensions that read bundles at the same time.
 #[derive(Debug)]
 pub struct Turns(Arc<Semaphore>);
 
 /// A turn, until it is dropped. Who has one must not wait for another.
-#[derive(Debug)]
-pub(super) struct Turn {
-    _permit: Option<OwnedSemaphorePermit>,
-}
+pub(super) type Turn = Option<OwnedSemaphorePermit>;
 
 impl Default for Turns {
     fn default() -> Self {
@@ -35,7 +32,7 @@ impl Turns {
         let units = usize::try_from(bytes).map_or(UNITS, |bytes| bytes.div_ceil(UNIT_BYTES));
         let units = u32::try_from(units.clamp(1, UNITS)).unwrap_or(1);
         // It fails when the semaphore is closed, which nobody does.
-        Turn { _permit: Arc::clone(&self.0).acquire_many_owned(units).await.ok() }
+        Arc::clone(&self.0).acquire_many_owned(units).await.ok()
     }
 }
 

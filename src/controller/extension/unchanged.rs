@@ -38,7 +38,7 @@ impl Attempt<'_> {
         if self.inputs(newest, target, &request) != remembered.inputs {
             return Ok(None);
         }
-        let mut enacted = Enacted::default();
+        let mut enacted = Enacted { copies_kept: true, ..Enacted::default() };
         if remembered.has_certificates() {
             let left = |due: Instant| due.saturating_duration_since(Instant::now());
             enacted.look_again = remembered.due.map(left);
@@ -50,20 +50,26 @@ impl Attempt<'_> {
         Ok(Some(enacted))
     }
 
-    /// Looks after the certificates of what is settled. Says whether they are still issued as they
-    /// were.
+    /// Looks after the certificates and the copies of pull secrets of what is settled. Says whether they
+    /// are still issued as they were, and of the same Secrets.
     async fn look_after_certificates(
         &self,
         remembered: &Remembered,
         enacted: &mut Enacted,
     ) -> Result<bool, ContentError> {
+        let offered = self.offered_pull_secrets().await?;
+        if !self.records(&offered) {
+            return Ok(false);
+        }
+        let copied = self.copy_pull_secrets(&offered, true).await?;
         let certificates = self.choose_certificates(&remembered.needs).await?;
         let provider = certificates.provider();
         if provider != remembered.provider {
             return Ok(false);
         }
         let ours = certificates.are_ours();
-        let look_again = self.issue_certificates(certificates, true).await?;
+        let issued = self.issue_certificates(certificates, true).await?;
+        let look_again = issued.into_iter().chain(copied).min();
         let retired = self.retire_unneeded(provider.as_ref(), &remembered.requests, true);
         enacted.certificates_kept = retired.await? || ours;
         enacted.look_again = look_again;
@@ -86,9 +92,7 @@ impl Attempt<'_> {
         requests: Vec<CertificateRequest>,
     ) {
         let place = self.place(resolved);
-        let Some(needs) = self.ctx.rendered.needs(&place) else {
-            return;
-        };
+        let Some(needs) = self.ctx.rendered.needs.get(&place) else { return };
         if !is_rolled_out(self.revisions) {
             return;
         }

@@ -1,4 +1,5 @@
-//! What wakes an extension: itself, its revisions, the catalogs, its account, its namespace.
+//! Triggers of an extension's reconciles: itself, its revisions, the catalogs, its account, its
+//! namespace.
 //!
 //! Source: api.md 4.8.
 
@@ -7,7 +8,7 @@ use std::fmt::Debug;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use futures::channel::mpsc;
+use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::{Api, ObjectMeta};
@@ -18,7 +19,7 @@ use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predic
 use kube::{Resource, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterCatalog, ClusterExtension, keys};
-use olm_core::extension::Policy;
+use olm_core::extension::{Policy, ValidExtension};
 use olm_core::revision::Account;
 use olm_core::status::find;
 use serde::de::DeserializeOwned;
@@ -30,25 +31,13 @@ use crate::seen::SeenWriters;
 type Guarded = DeserializeGuard<ClusterExtension>;
 type Reference = ObjectRef<Guarded>;
 
-/// Changes of catalog content that may wait; each of them wakes every extension, so one is enough.
-const WAITING: usize = 1;
-
 /// What comes from elsewhere and makes extensions be looked at again.
 pub struct Triggers {
-    /// The content of some catalog has changed: all of them.
-    pub content_changed: mpsc::Receiver<()>,
-    /// What the cluster serves or has installed has changed: those whose resolution depended on it.
-    pub discovery: mpsc::Receiver<()>,
-    /// Certificates of webhooks were touched: the extension of this name.
-    pub certificates: mpsc::Receiver<String>,
-    /// A pull has ended that its reconcile did not wait for: the extension of this name.
-    pub pulled: mpsc::Receiver<String>,
-    /// Rights may have come: the extension of this name.
-    pub rights: mpsc::UnboundedReceiver<String>,
-    /// Revisions have changed: the extension of this name.
-    pub revisions: mpsc::UnboundedReceiver<String>,
-    /// What a refused revision waits for has changed: the extension of this name.
-    pub passable: mpsc::UnboundedReceiver<String>,
+    /// Certificates of webhooks, or copies of pull secrets, were touched: the extension of this name.
+    pub secrets: BoxStream<'static, String>,
+    /// A pull has ended that its reconcile did not wait for, rights may have come, revisions or what a
+    /// refused one waits for have changed: the extension of this name.
+    pub named: BoxStream<'static, String>,
     /// Where extensions, catalogs and accounts are put, as the watches bring them.
     pub seen: SeenWriters,
 }
@@ -66,6 +55,7 @@ pub async fn run(
     let relevant =
         predicates::generation.combine(predicates::finalizers).combine(predicates::annotations);
     let (orphaning, changed) = (Arc::clone(&ctx), writers.changed);
+    // Who changed one is recorded with its next revision.
     let extensions = cluster::stored(authored(&ctx).reflect(writers.extensions), store.clone())
         .inspect_ok(move |extension| {
             orphaning.kept.note_orphaning(extension.meta());
@@ -73,13 +63,18 @@ pub async fn run(
             drop(changed.unbounded_send(extension.meta().clone()));
         })
         .predicate_filter(relevant, PredicateConfig::default());
+    let known = seen.catalogs.clone();
+    // The end of a catalog counts even if its last event repeats the state of the one before.
+    let state = move |catalog: &DeserializeGuard<ClusterCatalog>| {
+        known.get(&ObjectRef::from_obj(catalog)).and_then(|_| catalog_state(catalog))
+    };
     let catalogs = cluster::stored(
         all::<DeserializeGuard<ClusterCatalog>>(&ctx).reflect(writers.catalogs),
         seen.catalogs,
     )
-    .predicate_filter(catalog_state, PredicateConfig::default())
+    .predicate_filter(state, PredicateConfig::default())
     .filter_map(|change| async { change.ok().map(drop) });
-    let contents = futures::stream::select(catalogs, triggers.content_changed);
+    let contents = futures::stream::select(catalogs, ctx.catalogs.changes());
     let contents = futures::stream::select(contents, Box::pin(ctx.platform.changes())).map({
         let store = store.clone();
         move |()| everything(&store)
@@ -89,21 +84,16 @@ pub async fn run(
     let accounts = cluster::stored(accounts, seen.accounts);
     let namespaces = all::<PartialObjectMeta<Namespace>>(&ctx).touched_objects();
     let authorities = authorities(&ctx);
-    let dependents = dependents(&ctx, triggers.discovery);
-    let mended = ctx.credentials.changes().flat_map({
+    let dependents = dependents(&ctx);
+    let secrets = triggers.secrets.inspect({
         let ctx = Arc::clone(&ctx);
-        move |()| futures::stream::iter(ctx.mended())
+        move |name| ctx.kept.settled.touch(name)
     });
-    let certificates = touched(&ctx, triggers.certificates);
-    let touched = futures::stream::select(certificates, triggers.pulled);
-    let touched = futures::stream::select(touched, mended);
-    let touched = futures::stream::select(touched, triggers.revisions);
-    let touched = futures::stream::select(touched, triggers.passable);
-    let touched = futures::stream::select(touched, triggers.rights);
-    let touched = touched.map(|name| vec![Reference::new(&name)]);
-    let touched = futures::stream::select(touched, proxied(&ctx, &store));
-    let dependents = futures::stream::select(dependents, touched);
-    let woken = futures::stream::select(contents, dependents).flat_map(futures::stream::iter);
+    let named = select_all([secrets.boxed(), triggers.named, mended(&ctx)]);
+    let named = named.map(|name| vec![Reference::new(&name)]).boxed();
+    let (proxied, copied) = (proxied(&ctx, &store), copied(&ctx, &store));
+    let woken = select_all([contents.boxed(), dependents.boxed(), named, proxied, copied]);
+    let woken = woken.flat_map(futures::stream::iter);
     let kept = {
         let ctx = Arc::clone(&ctx);
         async move {
@@ -119,12 +109,14 @@ pub async fn run(
         let store = store.clone();
         move |namespace: PartialObjectMeta<Namespace>| inside(&store, &namespace.name_any())
     };
-    let config = controller::Config::default().concurrency(ctx.settings.concurrency);
+    let config = controller::Config::default().concurrency(ctx.concurrency);
     let passes = Controller::for_stream(extensions, store)
         .with_config(config)
         .watches_stream(accounts, by_account)
         .watches_stream(namespaces, by_namespace)
-        .watches_stream(authorities, |authority| owner(&authority))
+        .watches_stream(authorities, |authority| {
+            authority.labels().get(keys::label::OWNER_NAME).map(|name| Reference::new(name))
+        })
         .reconcile_on(woken)
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx)
@@ -137,9 +129,21 @@ pub async fn run(
     futures::future::select(Box::pin(passes), Box::pin(kept)).await;
 }
 
+/// Returns the extensions that failed for want of credentials, whenever those change.
+fn mended(ctx: &Arc<Context>) -> BoxStream<'static, String> {
+    let credentials = Arc::clone(ctx);
+    let changes = ctx.credentials.changes();
+    changes.flat_map(move |()| futures::stream::iter(credentials.mended())).boxed()
+}
+
 /// Watches all extensions; who changed one is recorded with its next revision.
 fn authored(ctx: &Context) -> impl Stream<Item = watcher::Result<watcher::Event<Guarded>>> + use<> {
-    cluster::authored(Api::all(ctx.client.clone()), watcher::Config::default())
+    cluster::watched(Api::all(ctx.client.clone()), watcher::Config::default(), |metadata| {
+        // Who wrote a status is of no interest.
+        if let Some(entries) = &mut metadata.managed_fields {
+            entries.retain(|entry| entry.subresource.is_none());
+        }
+    })
 }
 
 /// Watches all objects of a kind.
@@ -166,7 +170,7 @@ fn authorities(
 ) -> impl Stream<Item = watcher::Result<PartialObjectMeta<Secret>>> + use<> {
     let (key, value) = (keys::label::OWNER_KIND, keys::label::OWNER_KIND_EXTENSION);
     let changes = cluster::changes(
-        Api::namespaced(ctx.client.clone(), &ctx.settings.system_namespace),
+        Api::namespaced(ctx.client.clone(), &ctx.system_namespace),
         watcher::Config::default().labels(&format!("{key}={value}")),
     );
     let ctx = Arc::clone(ctx);
@@ -176,37 +180,39 @@ fn authorities(
     })
 }
 
-/// Passes on the extensions whose certificates were touched, and notes that they were.
-fn touched(
-    ctx: &Arc<Context>,
-    certificates: mpsc::Receiver<String>,
-) -> impl Stream<Item = String> + use<> {
-    let ctx = Arc::clone(ctx);
-    certificates.inspect(move |name| ctx.kept.settled.touch(name))
+/// Returns the extensions that name a Secret which may be copied for their pods, whenever it is
+/// labelled so, changed, or not labelled any more.
+fn copied(ctx: &Arc<Context>, store: &Store<Guarded>) -> BoxStream<'static, Vec<Reference>> {
+    let offered = cluster::changes(
+        Api::<PartialObjectMeta<Secret>>::namespaced(ctx.client.clone(), &ctx.system_namespace),
+        watcher::Config::default().labels(&format!("{}=true", keys::label::OPERATOR_PULL_SECRET)),
+    );
+    let (ctx, store) = (Arc::clone(ctx), store.clone());
+    Box::pin(offered.touched_objects().filter_map(move |secret| {
+        let named = secret.ok().map(|secret| {
+            let name = secret.name_any();
+            let named = matching(&store, |extension| {
+                ValidExtension::of(extension).is_some_and(|it| it.pull_secrets().contains(&name))
+            });
+            for extension in &named {
+                ctx.kept.settled.touch(&extension.name);
+            }
+            named
+        });
+        std::future::ready(named)
+    }))
 }
 
 /// Returns the extensions whose resolution depends on the cluster, whenever that changes.
-fn dependents(
-    ctx: &Arc<Context>,
-    changes: mpsc::Receiver<()>,
-) -> impl Stream<Item = Vec<Reference>> + use<> {
-    let ctx = Arc::clone(ctx);
-    changes.map(move |()| {
-        let names = ctx.kept.dependents.keys();
-        names.iter().map(|name| Reference::new(name)).collect()
-    })
-}
-
-/// Returns a channel on which changes of catalog content are told to [`run`].
-pub fn content_changes() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
-    mpsc::channel(WAITING)
+fn dependents(ctx: &Arc<Context>) -> impl Stream<Item = Vec<Reference>> + use<> {
+    let (ctx, changes) = (Arc::clone(ctx), ctx.discovery.changes());
+    changes
+        .map(move |()| ctx.kept.dependents.keys().iter().map(|name| Reference::new(name)).collect())
 }
 
 /// Sums up what of a catalog resolution depends on.
 fn catalog_state(guarded: &DeserializeGuard<ClusterCatalog>) -> Option<u64> {
-    let Ok(catalog) = &guarded.0 else {
-        return None;
-    };
+    let Ok(catalog) = &guarded.0 else { return None };
     let mut hasher = DefaultHasher::new();
     catalog.metadata.uid.hash(&mut hasher);
     catalog.metadata.deletion_timestamp.is_some().hash(&mut hasher);
@@ -224,14 +230,6 @@ fn everything(store: &Store<Guarded>) -> Vec<Reference> {
     store.state().iter().map(|one| ObjectRef::from_obj(&**one)).collect()
 }
 
-/// Returns the extension that something is labelled with.
-fn owner<K>(owned: &PartialObjectMeta<K>) -> Option<Reference>
-where
-    PartialObjectMeta<K>: Resource,
-{
-    owned.labels().get(keys::label::OWNER_NAME).map(|name| ObjectRef::new(name))
-}
-
 /// Returns the extensions that are installed with an account.
 fn using(
     store: &Store<Guarded>,
@@ -240,18 +238,15 @@ fn using(
 ) -> Vec<Reference> {
     let account =
         Account { namespace: account.namespace().unwrap_or_default(), name: account.name_any() };
-    let accounts = &ctx.settings.accounts;
+    let accounts = ctx.settings.accounts();
     matching(store, |extension| accounts.of_extension(extension).as_ref() == Some(&account))
 }
 
-/// Returns the extensions whose operators are to have the proxies of the cluster, whenever these
+/// Returns the extensions whose operators are to have the cluster proxies, whenever these
 /// change.
-fn proxied(
-    ctx: &Arc<Context>,
-    store: &Store<Guarded>,
-) -> impl Stream<Item = Vec<Reference>> + Send + Unpin + use<> {
+fn proxied(ctx: &Arc<Context>, store: &Store<Guarded>) -> BoxStream<'static, Vec<Reference>> {
     let store = store.clone();
-    let defaults = ctx.settings.defaults.clone();
+    let defaults = ctx.settings.defaults();
     let wants = move |extension: &ClusterExtension| {
         let policy = Policy::of(extension.annotations(), defaults.clone());
         policy.is_ok_and(|policy| policy.additions.cluster_proxy)

@@ -1,4 +1,4 @@
-//! What the extension side knows of catalogs.
+//! The catalogs as known to the extension side.
 //!
 //! In: ClusterCatalog objects and the name of a package. Out: the content of that package in each
 //! catalog, as far as it can be had, and what is wrong where it cannot. A process that serves
@@ -8,32 +8,33 @@
 
 mod remote;
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
 use olm_api::ClusterCatalog;
 use olm_api::keys::name::CA_BUNDLE;
-use olm_core::catalog::{Blob, Content};
+use olm_core::catalog::Content;
 use olm_core::extension::KnownCatalog;
 use olm_core::resolve::CatalogProblem;
 use olm_image::Room;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
-use crate::catalog::store::{self, Store};
-use crate::catalog::{FetchError, Trust};
+use crate::catalog::Trust;
+use crate::catalog::store::{self, Origin, Store};
 use crate::cluster::named;
+use crate::recent::Recent;
 use crate::telemetry::Metrics;
 use crate::tls::CurrentProfile;
 use remote::Remote;
 
-/// Most packages of one catalog whose content is kept parsed. Real clusters use a few dozen; the
-/// bound keeps a cluster that asks for every package from holding every catalog twice.
-const MAX_PARSED_PACKAGES: usize = 512;
+/// Most packages whose content is kept parsed, those that a catalog lacks included, and most memory
+/// that they may take: 64 MiB. Real clusters use a few dozen, of at most a few megabytes each; one that
+/// has no room is read for each look.
+const MAX_PARSED: usize = 4096;
+const MAX_PARSED_BYTES: usize = 64 << 20;
 
 /// The catalogs, as far as they can be read. Clones share everything.
 #[derive(Debug, Clone)]
@@ -44,7 +45,9 @@ pub struct Catalogs {
 #[derive(Debug)]
 struct Inner {
     source: Source,
-    parsed: Mutex<BTreeMap<String, Parsed>>,
+    parsed: Parsed,
+    /// Held while a package is read: a large one takes a part of the memory.
+    reading: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -53,13 +56,8 @@ enum Source {
     Remote(Remote),
 }
 
-/// What was parsed of one copy of a catalog.
-#[derive(Debug, Default)]
-struct Parsed {
-    uid: String,
-    reference: String,
-    packages: BTreeMap<String, Arc<Content>>,
-}
+/// The parsed packages of copies of catalogs, by name.
+type Parsed = Recent<(String, Origin), Arc<Content>, MAX_PARSED, MAX_PARSED_BYTES>;
 
 impl Catalogs {
     /// Returns the view of a process that serves catalogs itself.
@@ -76,7 +74,7 @@ impl Catalogs {
         profile: CurrentProfile,
         room: Room,
         metrics: Metrics,
-    ) -> Result<Self, FetchError> {
+    ) -> anyhow::Result<Self> {
         let remote = Remote::new(folder, trust, profile, room, metrics)?;
         Ok(Self::new(Source::Remote(remote)))
     }
@@ -94,7 +92,8 @@ impl Catalogs {
     }
 
     fn new(source: Source) -> Self {
-        Self { inner: Arc::new(Inner { source, parsed: Mutex::default() }) }
+        let (parsed, reading) = (Parsed::default(), Mutex::default());
+        Self { inner: Arc::new(Inner { source, parsed, reading }) }
     }
 
     /// Returns a receiver that changes whenever a download is complete, so that extensions which
@@ -106,12 +105,12 @@ impl Catalogs {
         }
     }
 
-    /// Calls `told` after every complete download, as long as there can be any.
-    pub async fn tell(self, mut told: impl FnMut() + Send) {
-        let mut downloads = self.downloads();
-        while downloads.changed().await.is_ok() {
-            told();
-        }
+    /// Yields after every complete download, as long as there can be any.
+    pub fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
+        stream::unfold(self.downloads(), |mut downloads| async move {
+            downloads.changed().await.ok()?;
+            Some(((), downloads))
+        })
     }
 
     /// Returns every given catalog in name order, with what it has of `package`.
@@ -128,7 +127,7 @@ impl Catalogs {
     /// Drops the copies of catalogs that are not in `live`. Blocks.
     pub fn retain(&self, live: &[ClusterCatalog]) {
         let is_live = |name: &str| live.iter().any(|catalog| catalog.name_any() == name);
-        self.parsed().retain(|name, _| is_live(name));
+        self.inner.parsed.retain(|(_, origin)| is_live(&origin.catalog));
         if let Source::Remote(remote) = &self.inner.source {
             remote.retain(is_live);
         }
@@ -144,11 +143,8 @@ impl Catalogs {
         if let Some(problem) = problem {
             known = known.with(Err(problem));
         }
-        let Some(copy) = copy else {
-            return known;
-        };
-        let content = self.content(copy, package).await;
-        known.with(content.map_err(|cause| {
+        let Some(copy) = copy else { return known };
+        known.with(self.content(copy, package).await.map_err(|cause| {
             let package = package.to_owned();
             CatalogProblem::Unreadable { package, cause }
         }))
@@ -161,13 +157,13 @@ impl Catalogs {
     ) -> (Option<Arc<store::Content>>, Option<CatalogProblem>) {
         let resolved = catalog.resolved_reference();
         let copy = match (&self.inner.source, resolved) {
-            (Source::Own(store), _) => held(store, catalog).ok_or(CatalogProblem::NotCached),
+            (Source::Own(store), _) => store.content_of(catalog).ok_or(CatalogProblem::NotCached),
             (Source::Remote(_), None) => Err(CatalogProblem::NotCached),
             (Source::Remote(remote), Some(resolved)) => remote.wanted(catalog, resolved).await,
         };
         let stale = || match &self.inner.source {
             Source::Own(_) => None,
-            Source::Remote(remote) => held(remote.store(), catalog),
+            Source::Remote(remote) => remote.store().content_of(catalog),
         };
         match copy {
             Ok(copy) => (Some(copy), None),
@@ -175,74 +171,42 @@ impl Catalogs {
         }
     }
 
-    /// Returns what a copy has of a package, parsed at most once.
+    /// Returns a package of a copy, parsed at most once.
     async fn content(
         &self,
         copy: Arc<store::Content>,
         package: &str,
     ) -> Result<Arc<Content>, String> {
-        if let Some(content) = self.remembered(&copy, package) {
+        let key = (package.to_owned(), copy.origin().clone());
+        if let Some(content) = self.inner.parsed.get(&key) {
+            return Ok(content);
+        }
+        let _reading = self.inner.reading.lock().await;
+        if let Some(content) = self.inner.parsed.get(&key) {
             return Ok(content);
         }
         let wanted = package.to_owned();
-        let read = {
-            let copy = Arc::clone(&copy);
-            tokio::task::spawn_blocking(move || parse(&copy, &wanted))
-        };
-        let content = Arc::new(read.await.map_err(|error| error.to_string())??);
-        self.remember(&copy, package, &content);
+        let read = tokio::task::spawn_blocking(move || copy.package(&wanted));
+        let read = read.await.map_err(|error| error.to_string())?;
+        let content = Arc::new(read.map_err(|error| error.to_string())?);
+        self.remember(key, &content);
         Ok(content)
     }
 
-    fn parsed(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Parsed>> {
-        let parsed = self.inner.parsed.lock();
-        parsed.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remembered(&self, copy: &store::Content, package: &str) -> Option<Arc<Content>> {
-        let parsed = self.parsed();
-        let parsed = parsed.get(&copy.origin().catalog)?;
-        let same = parsed.reference == copy.origin().reference && parsed.uid == copy.origin().uid;
-        parsed.packages.get(package).filter(|_| same).cloned()
-    }
-
-    fn remember(&self, copy: &store::Content, package: &str, content: &Arc<Content>) {
-        let origin = copy.origin();
-        let mut parsed = self.parsed();
-        let parsed = match parsed.entry(origin.catalog.clone()) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Parsed::default()),
-        };
-        let same = parsed.reference == origin.reference && parsed.uid == origin.uid;
-        if !same || parsed.packages.len() >= MAX_PARSED_PACKAGES {
-            *parsed = Parsed {
-                uid: origin.uid.clone(),
-                reference: origin.reference.clone(),
-                packages: BTreeMap::new(),
-            };
-        }
-        parsed.packages.insert(package.to_owned(), Arc::clone(content));
+    /// Keeps what was parsed of a copy, and nothing of others of the same catalog.
+    fn remember(&self, key: (String, Origin), content: &Arc<Content>) {
+        let origin = &key.1;
+        let parsed = &self.inner.parsed;
+        parsed.retain(|(_, other)| other.catalog != origin.catalog || other == origin);
+        parsed.put(key, Arc::clone(content), content.bytes());
     }
 
     async fn forget(&self, name: &str) {
-        self.parsed().remove(name);
+        self.inner.parsed.retain(|(_, origin)| origin.catalog != name);
         if let Source::Remote(remote) = &self.inner.source {
             remote.forget(name).await;
         }
     }
-}
-
-/// Returns the copy of this very object, whatever its digest.
-fn held(store: &Store, catalog: &ClusterCatalog) -> Option<Arc<store::Content>> {
-    let uid = catalog.metadata.uid.as_deref().unwrap_or_default();
-    let copy = store.content(&catalog.name_any())?;
-    (copy.origin().uid == uid).then_some(copy)
-}
-
-/// Reads and parses what a copy has of a package. Blocks.
-fn parse(copy: &store::Content, package: &str) -> Result<Content, String> {
-    let blobs = copy.package_blobs(package).map_err(|error| error.to_string())?;
-    Ok(Content::from_blobs(blobs.iter().map(Blob::from)))
 }
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
 //! Downloads of catalogs, one at a time for each, kept on disk by digest.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
-use olm_core::error::Chain;
+use olm_core::error::{Chain, quote};
 use olm_core::resolve::CatalogProblem;
 use olm_image::Room;
 use tokio::sync::{Semaphore, watch};
 
-use super::held;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
+use crate::by_key::ByKey;
 use crate::catalog::store::{Content, Origin, Store, whole_seconds};
-use crate::catalog::{CatalogServer, FetchError, Trust};
+use crate::catalog::{CatalogServer, INTERRUPTED, Trust};
 use crate::telemetry::Metrics;
 use crate::tls::CurrentProfile;
 
-/// How long one look at a catalog waits for its download.
+/// The longest wait of a read for the download of a catalog.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Downloads at the same time: few of the connections that the catalog server gives to one address.
 pub(super) const AT_ONCE: usize = 8;
@@ -36,8 +36,8 @@ struct Shared {
     store: Arc<Store>,
     server: CatalogServer,
     metrics: Metrics,
-    downloads: Mutex<HashMap<String, Download>>,
-    backoff: Backoff<String>,
+    downloads: ByKey<Download>,
+    backoff: Backoff,
     places: Semaphore,
     done: watch::Sender<u64>,
 }
@@ -60,15 +60,16 @@ impl Remote {
         profile: CurrentProfile,
         room: Room,
         metrics: Metrics,
-    ) -> Result<Self, FetchError> {
+    ) -> anyhow::Result<Self> {
         let server = CatalogServer::other(folder, trust, profile)?;
-        let store = Store::open(&folder.join("catalogs"), room);
+        let store = Store::open(&folder.join("catalogs"), room)
+            .context("error preparing the catalog cache")?;
         Ok(Self {
             shared: Arc::new(Shared {
-                store: Arc::new(store.map_err(FetchError::Cache)?),
+                store: Arc::new(store),
                 server,
                 metrics,
-                downloads: Mutex::default(),
+                downloads: ByKey::default(),
                 backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
                 places: Semaphore::new(AT_ONCE),
                 done: watch::Sender::new(0),
@@ -87,19 +88,15 @@ impl Remote {
     /// Takes over the CA that the catalog server publishes. One that is new is a reason to try
     /// again at once what has failed.
     pub(super) fn trust(&self, pem: String) {
-        let Trust::Published(published) = self.shared.server.trust() else {
-            return;
-        };
+        let Trust::Published(published) = self.shared.server.trust() else { return };
         if !published.take(pem) {
             return;
         }
-        tracing::info!("the CA of catalogs is taken over");
+        tracing::info!("the CA of catalogs is used");
         let downloads = self.shared.downloads.lock();
-        let downloads = downloads.unwrap_or_else(PoisonError::into_inner);
         for (name, download) in downloads.iter() {
             self.shared.backoff.forget(name);
-            let retry = download.retry.lock();
-            *retry.unwrap_or_else(PoisonError::into_inner) = None;
+            *download.retry.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         drop(downloads);
         self.shared.done.send_modify(|count| *count += 1);
@@ -112,7 +109,8 @@ impl Remote {
         reference: &str,
     ) -> Result<Arc<Content>, CatalogProblem> {
         let exact = || {
-            held(&self.shared.store, catalog).filter(|copy| copy.origin().reference == reference)
+            let copy = self.shared.store.content_of(catalog);
+            copy.filter(|copy| copy.origin().reference == reference)
         };
         if let Some(copy) = exact() {
             return Ok(copy);
@@ -121,7 +119,7 @@ impl Remote {
         let ended = download.result.wait_for(Option::is_some);
         let result = match tokio::time::timeout(PATIENCE, ended).await {
             Ok(Ok(result)) => result.clone(),
-            Ok(Err(_)) => Some(FetchError::Interrupted.to_string()),
+            Ok(Err(_)) => Some(INTERRUPTED.to_owned()),
             Err(_) => None,
         };
         let copy = exact();
@@ -136,19 +134,19 @@ impl Remote {
 
     /// Forgets a catalog that is gone or switched off.
     pub(super) async fn forget(&self, name: &str) {
-        if self.shared.store.content(name).is_none() {
+        let shared = &self.shared;
+        if shared.store.content(name).is_none() && shared.downloads.get(name).is_none() {
             return;
         }
         let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
-        let removed = tokio::task::spawn_blocking(move || shared.remove(&name));
-        if removed.await.is_err() {
+        if tokio::task::spawn_blocking(move || shared.remove(&name)).await.is_err() {
             tracing::debug!("removal of a catalog copy was interrupted");
         }
     }
 
-    /// Removes the copies of all catalogs that are not live. Blocks.
+    /// Forgets all catalogs that are not live, whether they were ever fetched or not. Blocks.
     pub(super) fn retain(&self, is_live: impl Fn(&str) -> bool) {
-        for name in self.shared.store.catalogs() {
+        for name in self.shared.store.catalogs().into_iter().chain(self.shared.downloads.keys()) {
             if !is_live(&name) {
                 self.shared.remove(&name);
             }
@@ -159,8 +157,7 @@ impl Remote {
     fn download(&self, catalog: &ClusterCatalog, reference: &str) -> Download {
         let name = catalog.name_any();
         let uid = catalog.metadata.uid.clone().unwrap_or_default();
-        let downloads = self.shared.downloads.lock();
-        let mut downloads = downloads.unwrap_or_else(PoisonError::into_inner);
+        let mut downloads = self.shared.downloads.lock();
         if let Some(last) = downloads.get(&name)
             && last.reference == reference
             && last.uid == uid
@@ -219,7 +216,7 @@ impl Shared {
         let name = origin.catalog.clone();
         let result = match base {
             Some(base) => self.fetch(origin, &base).await,
-            None => Err(FetchError::NoUrl(name.clone())),
+            None => Err(anyhow!("error: catalog {} has a nil status.urls value", quote(&name))),
         };
         drop(place);
         match result {
@@ -230,26 +227,26 @@ impl Shared {
                 String::new()
             }
             Err(error) => {
-                let delay = self.backoff.next(name.clone());
+                let text = Chain(&*error).to_string();
+                let delay = self.backoff.next(&name);
                 *retry.lock().unwrap_or_else(PoisonError::into_inner) =
                     Instant::now().checked_add(delay);
-                tracing::warn!(catalog = name, error = %Chain(&error), ?delay, "catalog not fetched");
-                Chain(&error).to_string()
+                tracing::warn!(catalog = name, error = %text, ?delay, "catalog not fetched");
+                text
             }
         }
     }
 
-    async fn fetch(&self, origin: Origin, base: &str) -> Result<Arc<Content>, FetchError> {
+    async fn fetch(&self, origin: Origin, base: &str) -> anyhow::Result<Arc<Content>> {
         let body = self.server.get(base, &origin.reference).await?;
         let store = Arc::clone(&self.store);
-        let stored = tokio::task::spawn_blocking(move || store.write(origin, body));
-        Ok(stored.await.map_err(|_| FetchError::Interrupted)??)
+        let stored = tokio::task::spawn_blocking(move || store.write(origin, body)).await;
+        stored.ok().context(INTERRUPTED)?.context("error parsing catalog contents")
     }
 
     fn remove(&self, name: &str) {
-        let mut downloads = self.downloads.lock().unwrap_or_else(PoisonError::into_inner);
-        downloads.remove(name);
-        drop(downloads);
+        self.downloads.put(name, None);
+        self.backoff.forget(name);
         self.metrics.forget_catalog(name);
         if let Err(error) = self.store.remove(name) {
             tracing::warn!(catalog = name, error = %Chain(&error), "catalog copy not removed");

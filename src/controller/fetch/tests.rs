@@ -106,7 +106,7 @@ fn remote(folder: &TempDir) -> Catalogs {
     provider();
     Catalogs::remote(
         folder.path(),
-        Trust::System,
+        Trust::Published(Published::default()),
         CurrentProfile::default(),
         Room::default(),
         Metrics::default(),
@@ -355,6 +355,27 @@ async fn copies_of_disabled_and_deleted_catalogs_are_removed() {
     assert_eq!(remote.store().catalogs(), ["b"]);
 }
 
+// ours: an alert on what could never be fetched ends with the catalog.
+#[tokio::test]
+async fn a_deleted_catalog_that_was_never_fetched_leaves_no_series() {
+    provider();
+    let cache = tempfile::tempdir().unwrap();
+    let metrics = Metrics::default();
+    let catalogs = Catalogs::remote(
+        cache.path(),
+        Trust::Published(Published::default()),
+        CurrentProfile::default(),
+        Room::default(),
+        metrics.clone(),
+    )
+    .unwrap();
+    let known = look(&catalogs, &object("a", "http://127.0.0.1:1", "1")).await;
+    assert!(known.problem().is_some());
+    assert!(metrics.encode().contains("olm_catalog_stale{catalog=\"a\"} 1"));
+    catalogs.retain(&[]);
+    assert!(!metrics.encode().contains("catalog=\"a\""));
+}
+
 // catalogs.md C6
 #[tokio::test]
 async fn certificates_to_trust_are_read_for_every_download() {
@@ -372,7 +393,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
     )
     .unwrap_err();
     let want = format!("error getting HTTP client: no certificates found in \"{}\"", cas.display());
-    assert_eq!(Chain(&error).to_string(), want);
+    assert_eq!(Chain(&*error).to_string(), want);
 
     let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (base, ca) = listen_with_tls(folder.path(), answer(200, 0, PACKAGE));
@@ -445,7 +466,7 @@ async fn a_replica_is_believed_by_its_ca_and_its_tag() {
     let replica = CatalogServer::replica(folder.path(), trust, CurrentProfile::default()).unwrap();
     let get = async |base: &str, digest: &str| {
         let lines = replica.get(base, &reference(digest)).await;
-        lines.map(Iterator::count).map_err(|error| Chain(&error).to_string())
+        lines.map(Iterator::count).map_err(|error| Chain(&*error).to_string())
     };
     let refused = get(&base, "1").await.unwrap_err();
     assert!(refused.starts_with("error performing request: Get"), "{refused}");

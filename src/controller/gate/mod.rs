@@ -14,6 +14,7 @@ mod watched;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use kube::Client;
 use kube::api::Api;
 use kube::core::{ApiResource, DeserializeGuard, DynamicObject, GroupVersionKind};
@@ -22,43 +23,29 @@ use olm_api::ClusterExtension;
 use olm_api::conditions::{Reason, status, types};
 use olm_core::error::Chain;
 use olm_core::gate::{self, Bundle, Cluster, MinorRelease};
-use olm_core::status::{Statement, find};
+use olm_core::status::Statement;
 use olm_core::version::Version;
 
-use crate::cluster::{ApiError, is_complete};
+use crate::cluster::{RequestError, is_complete, told};
 use crate::telemetry::Metrics;
 use watched::{Observed, Watched};
 
 pub use operator::Manage;
 pub use platform::{Platform, Release};
 
-/// How often it is looked whether the cluster has become an OpenShift cluster.
+/// The interval of checks whether the cluster has become an OpenShift cluster.
 const DETECT: Duration = Duration::from_mins(10);
-/// How often the verdict is computed although nothing changed.
+/// The interval of computing the verdict without a change.
 const RESYNC: Duration = Duration::from_mins(10);
 /// Changes that come within this time are answered by one verdict.
 const DEBOUNCE: Duration = Duration::from_secs(2);
 /// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(10);
-/// What is wrong for this long makes the operator degraded.
+/// The time after which a problem makes the operator degraded.
 const INERTIA: Duration = Duration::from_mins(2);
 
 const GROUP: &str = olm_core::rights::OPENSHIFT;
 const VERSION: &str = "v1";
-
-/// Why the verdict could not be computed or written.
-#[derive(Debug, thiserror::Error)]
-pub enum GateError {
-    /// Something could not be read.
-    #[error("reading {0}")]
-    Read(&'static str, #[source] ApiError),
-    /// The watches have not brought everything yet.
-    #[error("revisions or the ClusterVersion are not read yet")]
-    Unread,
-    /// The `ClusterOperator` could not be written.
-    #[error("writing ClusterOperator {0}")]
-    Write(String, #[source] ApiError),
-}
 
 /// The gate of one cluster.
 pub struct Gate {
@@ -68,25 +55,17 @@ pub struct Gate {
     pub payload: Option<String>,
     /// Which `ClusterOperator` is written.
     pub manage: Manage,
-    /// Which release is judged by where nothing of the cluster says it.
-    pub elsewhere: Elsewhere,
+    /// Which release is judged by on a cluster without `ClusterVersion`, if one is given.
+    pub given: Option<MinorRelease>,
+    /// Whether it is else the one that belongs to the version of Kubernetes; without one the gate is
+    /// inactive.
+    pub infers: bool,
     /// Where the verdict is shown.
     pub metrics: Metrics,
-    /// What extensions are told, and tell.
+    /// The exchange of data with extensions.
     pub platform: Platform,
     /// The extensions, where they are worked on in this process.
     pub extensions: Option<Store<DeserializeGuard<ClusterExtension>>>,
-}
-
-/// Which release is judged by on a cluster without `ClusterVersion`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Elsewhere {
-    /// None: the gate rests.
-    None,
-    /// This one.
-    Given(MinorRelease),
-    /// The one that belongs to the version of Kubernetes.
-    Inferred,
 }
 
 /// What the gate remembers from one look to the next.
@@ -94,7 +73,7 @@ pub enum Elsewhere {
 struct Memory {
     /// Since when something is wrong.
     failing: Option<Instant>,
-    /// What was written last; nothing when it is time to look at the `ClusterOperator` again.
+    /// The last written state; nothing if the `ClusterOperator` has to be read again.
     written: Option<Written>,
 }
 
@@ -111,7 +90,7 @@ impl Gate {
             given = self.detect() => given,
             () = &mut shutdown => return,
         };
-        let ways_out = self.platform.ways_out();
+        let ways_out = told(&self.platform.ways_out);
         let mut watched = Watched::new(&self.client, given, ways_out);
         let mut memory = Memory::default();
         tokio::select! {
@@ -139,12 +118,12 @@ impl Gate {
             match self.release().await {
                 Ok(Some(known)) => return known,
                 Ok(None) => {
-                    tracing::info!("config.openshift.io is not served, the gate rests");
+                    tracing::info!("config.openshift.io is not served, the gate is inactive");
                     self.platform.set(Release::Absent);
                     tokio::time::sleep(DETECT).await;
                 }
                 Err(error) => {
-                    tracing::warn!(error = %Chain(&error), "the gate cannot look at the cluster");
+                    tracing::warn!(error = %Chain(&error), "the gate cannot read the cluster");
                     tokio::time::sleep(RETRY).await;
                 }
             }
@@ -155,49 +134,43 @@ impl Gate {
     async fn look(&self, observed: Option<Observed>, memory: &mut Memory) -> Duration {
         let failing = &mut memory.failing;
         let lasting = failing.is_some_and(|since| since.elapsed() >= INERTIA);
-        let pause = match self.judge(observed, lasting, &mut memory.written).await {
-            Ok(true) => {
-                *failing = None;
-                RESYNC
-            }
-            Ok(false) => {
-                failing.get_or_insert_with(Instant::now);
-                RESYNC
-            }
+        let judged = self.judge(observed, lasting, &mut memory.written).await;
+        if matches!(judged, Ok(true)) {
+            *failing = None;
+            return RESYNC;
+        }
+        failing.get_or_insert_with(Instant::now);
+        let pause = match judged {
+            Ok(_) => RESYNC,
             Err(error) => {
-                failing.get_or_insert_with(Instant::now);
-                tracing::warn!(error = %Chain(&error), "the gate could not decide");
+                tracing::warn!(error = %Chain(&*error), "the gate could not decide");
                 RETRY
             }
         };
-        if failing.is_some() { pause.min(INERTIA) } else { pause }
+        pause.min(INERTIA)
     }
 
     /// Returns the release to judge by, `Some(None)` where the cluster says it itself.
-    async fn release(&self) -> Result<Option<Option<MinorRelease>>, GateError> {
+    async fn release(&self) -> Result<Option<Option<MinorRelease>>, RequestError> {
         if self.is_openshift().await? {
             return Ok(Some(None));
         }
-        Ok(match self.elsewhere {
-            Elsewhere::None => None,
-            Elsewhere::Given(release) => Some(Some(release)),
-            Elsewhere::Inferred => {
-                let version = self.client.apiserver_version().await;
-                let version = version
-                    .map_err(|error| GateError::Read("the version of Kubernetes", error.into()))?;
-                let version = Version::of_kubernetes(&version.git_version);
-                version.as_ref().and_then(MinorRelease::of_kubernetes).map(Some)
-            }
-        })
+        if self.given.is_some() || !self.infers {
+            return Ok(self.given.map(Some));
+        }
+        let version = self.client.apiserver_version().await;
+        let version = version.map_err(RequestError::doing("reading the version of Kubernetes"))?;
+        let version = Version::of_kubernetes(&version.git_version);
+        Ok(version.as_ref().and_then(MinorRelease::of_kubernetes).map(Some))
     }
 
-    async fn is_openshift(&self) -> Result<bool, GateError> {
+    async fn is_openshift(&self) -> Result<bool, RequestError> {
         match self.client.list_api_group_resources(&format!("{GROUP}/{VERSION}")).await {
             Ok(served) => Ok(["ClusterOperator", "ClusterVersion"]
                 .iter()
                 .all(|kind| served.resources.iter().any(|found| found.kind == *kind))),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-            Err(error) => Err(GateError::Read("served kinds", error.into())),
+            Err(error) => Err(RequestError::doing("reading served kinds")(error)),
         }
     }
 
@@ -207,8 +180,8 @@ impl Gate {
         observed: Option<Observed>,
         lasting: bool,
         written: &mut Option<Written>,
-    ) -> Result<bool, GateError> {
-        let observed = observed.ok_or(GateError::Unread)?;
+    ) -> anyhow::Result<bool> {
+        let observed = observed.context("revisions or the ClusterVersion are not read yet")?;
         let (verdict, readable) = self.verdict(&observed);
         let degraded = (lasting && !readable).then_some((
             Reason::ClusterVersionUnknown,
@@ -233,9 +206,8 @@ impl Gate {
             given.as_deref().or_else(|| gate::current_version(self.payload.as_deref(), of_cluster));
         let release = current.and_then(MinorRelease::of_cluster);
         self.platform.set(release.map_or(Release::Unread, Release::At));
-        let by_extension = observed.revisions.by_extension();
         let mut bundles: BTreeMap<&str, Vec<Bundle<'_>>> = BTreeMap::new();
-        for bundle in observed.revisions.bundles(&by_extension) {
+        for bundle in observed.revisions.bundles() {
             bundles.entry(bundle.extension).or_default().push(bundle);
         }
         let (mut allowed, mut ways_out) = (BTreeMap::new(), BTreeMap::new());
@@ -253,11 +225,10 @@ impl Gate {
         (verdict, release.is_some())
     }
 
-    /// Returns what lifts the hold of an extension, as its condition says it.
+    /// Returns the text of an extension's condition that explains how to release its hold.
     fn way_out(&self, extension: &str, verdict: &Statement) -> Option<String> {
         let found = self.extensions.as_ref()?.get(&ObjectRef::new(extension))?;
-        let conditions = &found.0.as_ref().ok()?.status.as_ref()?.conditions;
-        let condition = find(conditions, types::PLATFORM_UPGRADEABLE)?;
+        let condition = found.0.as_ref().ok()?.condition(types::PLATFORM_UPGRADEABLE)?;
         gate::way_out(verdict, &condition.message).map(str::to_owned)
     }
 }
@@ -265,16 +236,4 @@ impl Gate {
 fn openshift(client: Client, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(GROUP, VERSION, kind);
     Api::all_with(client, &ApiResource::from_gvk(&kind))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::refusal::{assert_is_said_once, refused};
-
-    #[test]
-    fn a_refusal_is_said_once() {
-        assert_is_said_once(&GateError::Read("served kinds", refused().into()));
-        assert_is_said_once(&GateError::Write("olm".to_owned(), refused().into()));
-    }
 }

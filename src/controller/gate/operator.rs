@@ -1,5 +1,6 @@
 //! The `ClusterOperator`: which one, and what is written into it.
 
+use anyhow::Context as _;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry};
@@ -9,10 +10,11 @@ use olm_api::conditions::clusteroperator;
 use olm_api::keys;
 use olm_core::gate::{elsewhere, operator_conditions};
 use olm_core::rights::UPSTREAMS_OPERATOR;
-use olm_core::status::Statement;
+use olm_core::status::{Statement, find};
 use serde_json::{Value, json};
 
-use super::{Degraded, GROUP, Gate, GateError, VERSION, openshift};
+use super::{Degraded, GROUP, Gate, VERSION, openshift};
+use crate::cluster::{ApiError, RequestError};
 
 /// Whether and where the verdict is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
@@ -34,7 +36,7 @@ pub(super) async fn write(
     gate: &Gate,
     verdict: Statement,
     degraded: Option<Degraded>,
-) -> Result<(), GateError> {
+) -> anyhow::Result<()> {
     let api = openshift(gate.client.clone(), "ClusterOperator");
     let name = match gate.manage {
         Manage::Never => return Ok(()),
@@ -47,15 +49,13 @@ pub(super) async fn write(
         return Ok(());
     }
     // It cannot be deleted, and what it says would stop updates although nobody keeps it up.
-    let stale = api.get_metadata_opt(other).await;
-    if stale.map_err(READ)?.is_some() {
+    if api.get_metadata_opt(other).await.map_err(RequestError::doing(READING))?.is_some() {
         put(gate, &api, other, elsewhere(), None).await?;
     }
     Ok(())
 }
 
-const READ: fn(kube::Error) -> GateError =
-    |error| GateError::Read("the ClusterOperator", error.into());
+const READING: &str = "reading the ClusterOperator";
 
 /// Writes the conditions, if they differ from what is there.
 async fn put(
@@ -64,11 +64,11 @@ async fn put(
     name: &str,
     verdict: Statement,
     degraded: Option<Degraded>,
-) -> Result<(), GateError> {
-    let failed = |error: kube::Error| GateError::Write(name.to_owned(), error.into());
-    let found = match api.get_opt(name).await.map_err(READ)? {
+) -> anyhow::Result<()> {
+    let writing = || format!("writing ClusterOperator {name}");
+    let found = match api.get_opt(name).await.map_err(RequestError::doing(READING))? {
         Some(found) => found,
-        None => create(api, name).await.map_err(failed)?,
+        None => create(api, name).await.map_err(ApiError).with_context(writing)?,
     };
     let before = found.data.get("status").cloned().unwrap_or_default();
     let mut conditions: Vec<Condition> =
@@ -83,9 +83,7 @@ async fn put(
     if !changed {
         return Ok(());
     }
-    if let Some(upgradeable) =
-        conditions.iter().find(|condition| condition.type_ == clusteroperator::UPGRADEABLE)
-    {
+    if let Some(upgradeable) = find(&conditions, clusteroperator::UPGRADEABLE) {
         tracing::info!(
             operator = name,
             status = upgradeable.status,
@@ -102,7 +100,8 @@ async fn put(
         "metadata": {"name": name}, "status": status,
     });
     let params = PatchParams::apply(keys::manager::UPGRADE_GATE).force();
-    api.patch_status(name, &params, &Patch::Apply(patch)).await.map(drop).map_err(failed)
+    let patched = api.patch_status(name, &params, &Patch::Apply(patch)).await;
+    patched.map(drop).map_err(ApiError).with_context(writing)
 }
 
 /// Creates the object by an apply, because the right to create can be bound to a name only then.
@@ -129,15 +128,16 @@ fn ours(conditions: &[Condition]) -> Vec<&Condition> {
 /// Returns the `ClusterOperator` to write: `olm`, unless somebody else keeps its verdict.
 ///
 /// Source: applying.md 9.7.
-async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static str, GateError> {
+async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static str, RequestError> {
     let other = Api::<Deployment>::namespaced(gate.client.clone(), OTHER_NAMESPACE)
         .get_metadata_opt(UPSTREAMS_OPERATOR)
         .await
-        .map_err(|error| GateError::Read("Deployment cluster-olm-operator", error.into()))?;
+        .map_err(RequestError::doing("reading Deployment cluster-olm-operator"))?;
     if other.is_some() {
         return Ok(keys::name::CLUSTER_OPERATOR_OURS);
     }
-    let operator = api.get_metadata_opt(keys::name::CLUSTER_OPERATOR).await.map_err(READ)?;
+    let operator = api.get_metadata_opt(keys::name::CLUSTER_OPERATOR).await;
+    let operator = operator.map_err(RequestError::doing(READING))?;
     let kept_by_another = operator
         .iter()
         .flat_map(|operator| operator.metadata.managed_fields.iter().flatten())
@@ -149,7 +149,7 @@ async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static 
     })
 }
 
-/// Says whether an entry is another manager's and holds condition `Upgradeable`.
+/// Returns whether an entry is another manager's and holds condition `Upgradeable`.
 fn keeps_verdict(entry: &ManagedFieldsEntry) -> bool {
     let key = format!("k:{{\"type\":\"{}\"}}", clusteroperator::UPGRADEABLE);
     entry.manager.as_deref() != Some(keys::manager::UPGRADE_GATE)
@@ -160,12 +160,19 @@ fn keeps_verdict(entry: &ManagedFieldsEntry) -> bool {
             .is_some_and(|conditions| conditions.get(&key).is_some())
 }
 
-/// What must-gather collects for us.
+/// The objects that must-gather collects.
 fn related() -> Value {
     let entry = |group: &str, resource: &str, name: &str| json!({"group": group, "resource": resource, "name": name});
+    let definition = |kinds: &str| {
+        let name = format!("{kinds}.{}", olm_api::GROUP);
+        entry("apiextensions.k8s.io", "customresourcedefinitions", &name)
+    };
     json!([
         entry("", "namespaces", "openshift-operator-controller"),
         entry("", "namespaces", "openshift-catalogd"),
+        definition("clusterextensions"),
+        definition("clustercatalogs"),
+        definition("clusterobjectsets"),
         entry(olm_api::GROUP, "clusterextensions", ""),
         entry(olm_api::GROUP, "clustercatalogs", ""),
         entry(olm_api::GROUP, "clusterobjectsets", ""),

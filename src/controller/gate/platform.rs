@@ -1,5 +1,5 @@
-//! What the gate and the extensions tell each other: the release of the platform, and that what lifts
-//! the hold of an extension is another.
+//! The exchange between the gate and the extensions: the release of the platform, and changes of
+//! the way to release an extension's hold.
 
 use std::sync::Arc;
 
@@ -19,12 +19,14 @@ pub enum Release {
     At(MinorRelease),
 }
 
-/// What both sides hold. A clone is the same.
+/// The shared state of both sides; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Platform {
     release: Arc<watch::Sender<Release>>,
-    ways_out: Arc<Notify>,
-    proxies: Arc<Notify>,
+    /// Told when the condition of an extension is another.
+    pub ways_out: Arc<Notify>,
+    /// Told when the proxies of the cluster count.
+    pub proxies: Arc<Notify>,
 }
 
 impl Platform {
@@ -41,7 +43,7 @@ impl Platform {
         });
     }
 
-    /// Says whenever extensions are to be looked at again, because the release is another.
+    /// Signals that extensions must be reconciled, because the release has changed.
     pub fn changes(&self) -> impl Stream<Item = ()> + use<> {
         stream::unfold(self.release.subscribe(), |mut release| async {
             loop {
@@ -51,29 +53,6 @@ impl Platform {
                     return Some(((), release));
                 }
             }
-        })
-    }
-
-    /// Tells the gate that the condition of an extension is another.
-    pub fn way_out_changed(&self) {
-        self.ways_out.notify_one();
-    }
-
-    /// Notes that the proxies of the cluster count.
-    pub fn count_proxies(&self) {
-        self.proxies.notify_one();
-    }
-
-    /// Waits until they do.
-    pub async fn proxies_count(&self) {
-        self.proxies.notified().await;
-    }
-
-    /// Says whenever that was told.
-    pub(super) fn ways_out(&self) -> impl Stream<Item = ()> + use<> {
-        stream::unfold(Arc::clone(&self.ways_out), |told| async {
-            told.notified().await;
-            Some(((), told))
         })
     }
 }

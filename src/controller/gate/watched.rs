@@ -1,4 +1,5 @@
-//! What decides, as the watches bring it: the version of the cluster and the revisions that count.
+//! The input of the verdict, from the watches: the version of the cluster and the relevant
+//! revisions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +14,14 @@ use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterObjectSet, keys};
 use olm_core::extension::counting;
 use olm_core::gate::{Bundle, MinorRelease};
-use olm_core::revision::{Kin, extension_of, sort};
+use olm_core::revision::{Extension, Kin, by_extension, keep_makers};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::openshift;
 use crate::cluster;
 
-/// What was observed at a moment.
+/// The state at one moment.
 pub(super) struct Observed {
     /// The release to judge by, where the cluster does not say it.
     pub(super) given: Option<MinorRelease>,
@@ -31,8 +32,8 @@ pub(super) struct Observed {
 /// The revisions of all extensions.
 #[derive(Default)]
 pub(super) struct Revisions {
-    /// Those that can be read, sorted by number.
-    readable: Vec<ClusterObjectSet>,
+    /// Those that can be read.
+    readable: BTreeMap<Extension, Vec<ClusterObjectSet>>,
     /// Metadata of those that do not follow their schema. Nobody can say whether they are
     /// installed, so they count.
     unreadable: Vec<ObjectMeta>,
@@ -45,7 +46,7 @@ pub(super) struct Watched {
     given: Option<MinorRelease>,
     /// The `ClusterVersion`, if there is one.
     cluster_version: Option<Value>,
-    /// Whether it was looked for.
+    /// Whether it was read.
     looked: bool,
 }
 
@@ -62,14 +63,10 @@ impl Watched {
         given: Option<MinorRelease>,
         ways_out: impl Stream<Item = ()> + Send + 'static,
     ) -> Self {
-        let owned = watcher::Config::default().labels(&format!(
-            "{}={}",
-            keys::label::OWNER_KIND,
-            keys::label::OWNER_KIND_EXTENSION
-        ));
+        let owned = watcher::Config::default().labels(keys::label::OWNER_NAME);
         let (store, writer) = reflector::store();
         let revisions = Api::<DeserializeGuard<ClusterObjectSet>>::all(client.clone());
-        let revisions = cluster::made(revisions, owned)
+        let revisions = cluster::watched(revisions, owned, keep_makers)
             // The content decides nothing.
             .map_ok(|event| {
                 event.modify(|revision| {
@@ -108,9 +105,7 @@ impl Watched {
     /// Waits until something changes, and what changes with it, or the pause ends; says whether
     /// nothing but revisions has changed.
     pub(super) async fn rest(&mut self, pause: Duration, debounce: Duration) -> bool {
-        let Ok(mut only_revisions) = timeout(pause, self.next()).await else {
-            return false;
-        };
+        let Ok(mut only_revisions) = timeout(pause, self.next()).await else { return false };
         let mut end = std::pin::pin!(sleep(debounce));
         loop {
             tokio::select! {
@@ -134,56 +129,41 @@ impl Watched {
         }
     }
 
-    /// Returns what is there, once everything was read.
+    /// Returns the state, once everything was read.
     pub(super) fn observed(&self) -> Option<Observed> {
         self.revisions.wait_until_ready().now_or_never()?.ok()?;
         if !self.looked {
             return None;
         }
-        let mut revisions = Revisions::default();
+        let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
         for guarded in self.revisions.state() {
             match &guarded.0 {
-                Ok(revision) => revisions.readable.push(revision.clone()),
+                Ok(revision) => readable.push(revision.clone()),
                 Err(invalid) => {
                     let name = guarded.name_any();
                     tracing::warn!(revision = name, error = %invalid.error, "unreadable, counted as installed");
-                    revisions.unreadable.push(invalid.metadata.clone());
+                    unreadable.push(invalid.metadata.clone());
                 }
             }
         }
-        sort(&mut revisions.readable);
         Some(Observed {
             given: self.given,
             cluster_version: self.cluster_version.clone(),
-            revisions,
+            revisions: Revisions { readable: by_extension(readable), unreadable },
         })
     }
 }
 
 impl Revisions {
-    /// Returns the readable ones by name of the extension whose revisions they are.
-    pub(super) fn by_extension(&self) -> BTreeMap<&str, Vec<ClusterObjectSet>> {
-        let mut by_extension: BTreeMap<&str, Vec<ClusterObjectSet>> = BTreeMap::new();
-        for revision in &self.readable {
-            if let Some(extension) = extension_of(revision) {
-                by_extension.entry(&extension.name).or_default().push(revision.clone());
-            }
-        }
-        by_extension
-    }
-
-    /// Returns what counts, given the readable revisions of each extension.
-    pub(super) fn bundles<'a>(
-        &'a self,
-        by_extension: &'a BTreeMap<&'a str, Vec<ClusterObjectSet>>,
-    ) -> impl Iterator<Item = Bundle<'a>> {
+    /// Returns the relevant bundles.
+    pub(super) fn bundles(&self) -> impl Iterator<Item = Bundle<'_>> {
         let unreadable = self.unreadable.iter().filter_map(|metadata| {
             let extension = Kin::of(metadata, None).extension()?;
             Some(Bundle::recorded(&extension.name, metadata))
         });
-        by_extension
+        self.readable
             .iter()
-            .flat_map(|(extension, revisions)| counting(extension, revisions))
+            .flat_map(|(extension, revisions)| counting(&extension.name, revisions))
             .chain(unreadable)
     }
 }
@@ -211,8 +191,7 @@ mod tests {
     }
 
     fn verdict(revisions: &Revisions) -> String {
-        let by_extension = revisions.by_extension();
-        let bundles: Vec<_> = revisions.bundles(&by_extension).collect();
+        let bundles: Vec<_> = revisions.bundles().collect();
         gate::verdict(Cluster::At(Some("4.18.3")), &bundles, &BTreeMap::new()).status.to_owned()
     }
 
@@ -230,7 +209,7 @@ mod tests {
             let spec = ClusterObjectSetSpec { revision: 1, ..ClusterObjectSetSpec::default() };
             let mut set = ClusterObjectSet::new(name, spec);
             set.metadata = metadata(name);
-            Revisions { readable: vec![set], ..Revisions::default() }
+            Revisions { readable: by_extension([set]), ..Revisions::default() }
         };
         assert_eq!(verdict(&revisions("lamp-1")), "False");
         assert_eq!(verdict(&revisions("lamp-2")), "True");

@@ -1,4 +1,5 @@
-//! Who leads: decided from what was seen of the Lease and when. No I/O and no clock.
+//! Leader election, decided from the observed records of the Lease and their times. No I/O and no
+//! clock.
 //!
 //! The rules are client-go's (`tools/leaderelection`), so that its electors and this one exclude
 //! each other. Times in the record are written for others and never compared with our own clock: a
@@ -12,9 +13,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::record::Spec;
 
-/// How long a record of ours counts for others.
+/// The time for which others respect our record.
 const DURATION: i32 = 137;
-/// How often the holder writes.
+/// The interval of renewals.
 const RENEW: Duration = Duration::from_secs(26);
 /// Delay after a failed try.
 const RETRY: Duration = Duration::from_secs(5);
@@ -22,7 +23,7 @@ const RETRY: Duration = Duration::from_secs(5);
 pub(super) const DEADLINE: Duration = Duration::from_secs(107);
 /// Delay after a write that came too late, so that two writers never spin.
 const AFTER_CONFLICT: Duration = Duration::from_millis(100);
-/// How often a candidate looks although the watch told nothing.
+/// The interval of reads by a candidate without an event of the watch.
 const LOOK: Duration = Duration::from_secs(26);
 /// Within this time candidates take a Lease that was given up.
 const AFTER_RELEASE: Duration = Duration::from_secs(1);
@@ -32,7 +33,7 @@ const AFTER_EXPIRY: Duration = Duration::from_secs(3);
 /// A moment: time since the machine started.
 pub(super) type Moment = Duration;
 
-/// What is to be done now.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// Read the Lease.
@@ -56,17 +57,17 @@ pub enum Loss {
     Taken(String),
     /// The cluster is not the one that was seen before.
     #[error(
-        "the API server went back to an earlier state, its etcd was restored from a backup; what \
-         this process knows is no longer true"
+        "the API server went back to an earlier state, its etcd was restored from a backup; the \
+         state of this process is outdated"
     )]
     WentBack,
 }
 
 /// One process and one Lease.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Election {
     identity: String,
-    /// Where in the spread of all candidates this one stands, from 0 to 1.
+    /// The position of this candidate among all, from 0 to 1.
     spread: f64,
     /// The record, if the Lease was there at the last look.
     seen: Option<Spec>,
@@ -74,7 +75,7 @@ pub(super) struct Election {
     stale: bool,
     /// The last look.
     looked: Moment,
-    /// When the Lease may be taken, as far as the records seen tell.
+    /// The time at which the Lease may be acquired, according to the observed records.
     free: Moment,
     /// No request before this moment, after one failed.
     pause: Moment,
@@ -82,31 +83,22 @@ pub(super) struct Election {
     lead: Option<Lead>,
 }
 
-/// What a leader knows.
+/// The state of a leader.
 #[derive(Debug)]
 struct Lead {
     /// The record as it was written.
     spec: Spec,
-    /// When the last good write was sent.
+    /// The time of the last successful write.
     renewed: Moment,
 }
 
 impl Election {
     /// Returns a candidate; `spread` is random, from 0 to 1.
     pub(super) fn new(identity: String, spread: f64) -> Self {
-        Self {
-            identity,
-            spread,
-            seen: None,
-            stale: true,
-            looked: Moment::ZERO,
-            free: Moment::ZERO,
-            pause: Moment::ZERO,
-            lead: None,
-        }
+        Self { identity, spread, stale: true, ..Self::default() }
     }
 
-    /// Says what is to be done at `now`.
+    /// Returns the step at `now`.
     pub(super) fn step(&self, now: Moment) -> Step {
         let (due, end) = match &self.lead {
             Some(lead) => {
@@ -115,8 +107,7 @@ impl Election {
                     return Step::Lost(Loss::Unrenewed);
                 }
                 if let Some(spec) = self.seen.as_ref().filter(|spec| !self.is_ours(spec)) {
-                    let holder = spec.holder().unwrap_or_default();
-                    return Step::Lost(Loss::Taken(holder.to_owned()));
+                    return Step::Lost(Loss::Taken(spec.holder().unwrap_or_default().to_owned()));
                 }
                 // Without a Lease, or with a record that somebody changed, others soon take it.
                 let stands = self.seen.as_ref() == Some(&lead.spec);
@@ -212,7 +203,7 @@ impl Election {
         self.pause = now + AFTER_CONFLICT;
     }
 
-    /// Returns who holds the Lease, if anybody, as far as was seen.
+    /// Returns the observed holder of the Lease, if there is one.
     pub(super) fn holder(&self) -> Option<&str> {
         self.seen.as_ref().and_then(Spec::holder)
     }

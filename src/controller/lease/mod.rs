@@ -20,13 +20,12 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
-use kube::api::PostParams;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use olm_core::error::Chain;
 use tokio::sync::watch;
 
-use crate::cluster::{self, ApiError};
+use crate::cluster::{self, ApiError, Failure};
 use crate::telemetry::Metrics;
 use crate::term::{self, Term};
 use election::{Election, Step};
@@ -36,9 +35,9 @@ pub use election::Loss;
 
 /// Longest a request about the Lease may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
-/// How often the clock is looked at: timers stand still while the machine sleeps.
+/// The interval of reads of the clock, because timers stop while the machine sleeps.
 const TICK: Duration = Duration::from_secs(1);
-/// How often the release is tried when it meets somebody else's change.
+/// The most attempts of a release that conflicts with other changes.
 const RELEASES: usize = 3;
 
 /// Which Lease, and as whom.
@@ -176,9 +175,7 @@ impl Elector {
                 self.election.look(spec, now);
                 self.tell();
             }
-            Err(error) => {
-                self.failed("read", &error, now);
-            }
+            Err(error) => self.failed("read", &error, now),
         }
     }
 
@@ -211,10 +208,7 @@ impl Elector {
 
     /// Creates the Lease, or replaces the version that is known.
     async fn put(&self, spec: Spec) -> Result<Lease, Failure> {
-        let params = PostParams {
-            field_manager: Some(self.candidacy.manager.to_owned()),
-            ..PostParams::default()
-        };
+        let params = cluster::as_manager(self.candidacy.manager);
         let name = &self.candidacy.name;
         if let Some(known) = &self.known {
             let mut lease = known.clone();
@@ -233,10 +227,7 @@ impl Elector {
         let left =
             self.election.end().map(|end| end.saturating_sub(term::uptime()).min(REQUEST_LIMIT));
         let limit = left.unwrap_or(REQUEST_LIMIT);
-        match tokio::time::timeout(limit, request).await {
-            Ok(answer) => answer.map_err(|error| Failure::Api(error.into())),
-            Err(_) => Err(Failure::Silence),
-        }
+        cluster::ended_after(limit, request).await
     }
 
     fn failed(&mut self, what: &'static str, error: &Failure, now: Duration) {
@@ -245,7 +236,7 @@ impl Elector {
         self.election.failed(now);
     }
 
-    /// Says whom this process waits for, once for each holder.
+    /// Logs the holder that this process waits for, once for each holder.
     fn tell(&mut self) {
         let holder = self.election.holder().map(str::to_owned);
         if self.election.end().is_none() && holder != self.named {
@@ -262,9 +253,7 @@ impl Elector {
         self.term.end();
         self.metrics.leads(&self.candidacy.name, false);
         for _ in 0..RELEASES {
-            let Some(spec) = self.election.released(Timestamp::now()) else {
-                return;
-            };
+            let Some(spec) = self.election.released(Timestamp::now()) else { return };
             match self.put(spec).await {
                 Ok(_) => {
                     tracing::info!(lease = self.candidacy.name, "the lease is released");
@@ -283,21 +272,11 @@ impl Elector {
     }
 }
 
-/// Why a request about the Lease failed.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error("the API server does not answer")]
-    Silence,
-    #[error("the API server refuses")]
-    Api(#[source] ApiError),
-}
-
 /// Returns a name for this process as client-go makes it: the pod, and something random.
 pub fn identity() -> String {
     let host = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
     let host = host.ok().or_else(|| {
-        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-        Some(name.trim().to_owned())
+        Some(std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?.trim().to_owned())
     });
     let host = host.filter(|name| !name.is_empty()).unwrap_or_else(|| "olm-controller".to_owned());
     format!("{host}_{}", random_uuid())
@@ -316,6 +295,5 @@ fn random_uuid() -> String {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex = format!("{:032x}", u128::from_be_bytes(bytes));
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    parts.join("-")
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

@@ -3,10 +3,9 @@
 //! Not the struct of k8s-openapi: that one would drop every field newer than itself, and other
 //! programs' fields are kept.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
-use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::coordination;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Resource;
 use kube::core::ObjectMeta;
@@ -14,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A Lease of group `coordination.k8s.io`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Resource)]
+#[resource(inherit = "coordination::v1::Lease")]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Lease {
     #[serde(default)]
@@ -28,7 +28,7 @@ pub(super) struct Lease {
     pub(super) spec: Spec,
 }
 
-/// Who holds a Lease, and since and until when.
+/// The holder of a Lease, with the times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Spec {
@@ -41,7 +41,7 @@ pub(super) struct Spec {
     pub(super) acquire_time: Option<MicroTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) renew_time: Option<MicroTime>,
-    /// How often the holder has changed.
+    /// The number of changes of the holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lease_transitions: Option<i32>,
     /// Fields that are somebody else's business.
@@ -62,7 +62,7 @@ impl Lease {
 }
 
 impl Spec {
-    /// Returns who holds the Lease, if anybody.
+    /// Returns the holder of the Lease, if there is one.
     pub(super) fn holder(&self) -> Option<&str> {
         self.holder_identity.as_deref().filter(|name| !name.is_empty())
     }
@@ -71,34 +71,5 @@ impl Spec {
     pub(super) fn duration(&self) -> Duration {
         let seconds = self.lease_duration_seconds.unwrap_or_default();
         Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
-    }
-}
-
-impl Resource for Lease {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Lease".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "coordination.k8s.io".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "leases".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }

@@ -6,12 +6,6 @@ use serde_json::{Value, json};
 use super::election::*;
 use super::record::*;
 use super::*;
-use crate::cluster::refusal::{assert_is_said_once, refused};
-
-#[test]
-fn a_refusal_is_said_once() {
-    assert_is_said_once(&Failure::Api(refused().into()));
-}
 
 const START: Moment = Duration::from_secs(5000);
 
@@ -41,6 +35,13 @@ fn late() -> Election {
 
 fn early() -> Election {
     Election::new("us".to_owned(), 0.0)
+}
+
+/// A candidate that has seen a record of another at the start.
+fn seeing(seconds: i32) -> Election {
+    let mut election = early();
+    election.look(Some(held_by("other", seconds)), START);
+    election
 }
 
 /// Lets an election that finds no Lease lead from `START` on.
@@ -122,8 +123,7 @@ fn a_held_lease_is_waited_for_in_full_from_its_first_sight(#[case] seconds: i32)
 
 #[test]
 fn a_change_of_the_record_starts_the_waiting_anew() {
-    let mut election = early();
-    election.look(Some(held_by("other", 15)), START);
+    let mut election = seeing(15);
     election.look(Some(held_by("other", 15)), after(10));
     assert_eq!(election.step(after(15)), Step::Write);
     let mut renewed = held_by("other", 15);
@@ -146,8 +146,7 @@ fn a_released_lease_is_taken_within_a_second() {
 
 #[test]
 fn a_candidate_looks_although_it_hears_nothing() {
-    let mut election = early();
-    election.look(Some(held_by("other", 137)), START);
+    let election = seeing(137);
     assert_eq!(election.step(after(1)), Step::Wait(after(26)));
     assert_eq!(election.step(after(26)), Step::Look);
 }
@@ -275,6 +274,7 @@ fn processes_have_names_of_their_own() {
 }
 
 /// A process with a clock of its own, as the simulation below moves it.
+#[derive(Default)]
 struct Process {
     election: Election,
     /// What its clock is ahead of the simulation's.
@@ -388,12 +388,7 @@ proptest! {
             .map(|(number, ahead)| Process {
                 election: Election::new(format!("process-{number}"), 0.0),
                 ahead: Duration::from_secs(*ahead),
-                request: None,
-                answer: None,
-                known: None,
-                sent: None,
-                frozen_until: 0,
-                gone: false,
+                ..Process::default()
             })
             .collect();
         for (second, fates) in fates.chunks(3).enumerate() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use futures::FutureExt as _;
+use kube::Client;
 use olm_api::keys;
 use olm_core::settings::FeatureGate;
 
@@ -36,13 +37,7 @@ impl Manager {
         let listener = Limited::new(listener, Limits::CATALOGS, self.metrics.clone())?;
         self.serve("catalog server", listener, self.certificates.clone(), routes);
         let half = self.half(Component::Catalogs);
-        let ctx = Arc::new(catalog::Context::new(
-            half.client.clone(),
-            Arc::clone(&store),
-            Arc::clone(&self.credentials),
-            self.base(bound),
-            self.metrics.clone(),
-        ));
+        let ctx = self.catalog_context(half.client.clone(), &store, bound);
         let run = catalog::run(ctx, self.args.gc_interval, self.shutdown.clone());
         let followed = if self.args.leader_elect {
             self.start_follower(&half, &store, bound)?
@@ -64,13 +59,7 @@ impl Manager {
         store: &Arc<Store>,
         bound: SocketAddr,
     ) -> anyhow::Result<Signal> {
-        let ctx = catalog::Context::new(
-            self.client.clone(),
-            Arc::clone(store),
-            Arc::clone(&self.credentials),
-            self.base(bound),
-            self.metrics.clone(),
-        );
+        let ctx = self.catalog_context(self.client.clone(), store, bound);
         let trust = match &self.args.catalogd_cas_dir {
             Some(folder) => Trust::Folder(folder.clone()),
             None => Trust::Published(self.serving_ca.clone()),
@@ -88,11 +77,22 @@ impl Manager {
         let interval = self.args.gc_interval;
         let following = tokio::spawn(async move {
             let complete = move || complete.set_ready(CONTENT, true);
-            catalog::follow(Arc::new(ctx), replica, interval, complete, end).await;
+            catalog::follow(ctx, replica, interval, complete, end).await;
             // Who leads has nobody to copy from.
             leading.set_ready(CONTENT, true);
         });
         Ok(following.map(drop).boxed().shared())
+    }
+
+    fn catalog_context(
+        &self,
+        client: Client,
+        store: &Arc<Store>,
+        bound: SocketAddr,
+    ) -> Arc<catalog::Context> {
+        let (store, credentials) = (Arc::clone(store), Arc::clone(&self.credentials));
+        let (base, metrics) = (self.base(bound), self.metrics.clone());
+        Arc::new(catalog::Context::new(client, store, credentials, base, metrics))
     }
 
     /// Returns the address under which clients reach the catalog server.

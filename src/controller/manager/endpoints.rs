@@ -41,7 +41,7 @@ impl Manager {
         };
         if let Listen::At(address) = metrics {
             let listener = self.bind("metrics", address)?;
-            let reviewer = server::Reviewer::new(self.client.clone(), &self.metrics);
+            let reviewer = server::Reviewer::new(self.client.clone(), self.metrics.clone());
             let routes = server::health::metrics_routes(self.metrics.clone(), reviewer);
             let listener = Limited::new(listener, Limits::METRICS, self.metrics.clone())?;
             self.serve("metrics endpoint", listener, self.certificates.clone(), routes);
@@ -85,7 +85,7 @@ impl Manager {
     }
 }
 
-/// Returns what listeners present, and the files it is read from, if it is.
+/// Returns the certificate of listeners, and its files if it is read from files.
 pub(super) fn certificates(
     args: &Args,
     profile: &CurrentProfile,

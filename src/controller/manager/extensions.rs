@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures::StreamExt as _;
+use futures::stream::{select, select_all};
 use jiff::Timestamp;
 use kube::{Api, Client};
 use olm_api::keys;
@@ -21,6 +23,7 @@ use crate::catalog::{Published, Trust};
 use crate::certificates::Issuer;
 use crate::cluster::Sentence;
 use crate::fetch::Catalogs;
+use crate::pull_secrets::PullSecrets;
 use crate::rbac_watch::RbacWatch;
 use crate::reconcile::Reconciler;
 use crate::revision::{self, KnownRevisions};
@@ -28,7 +31,7 @@ use crate::seen::Seen;
 use crate::telemetry::CONTROLLER_EXTENSION;
 use crate::{extension, gate, objectset, settings};
 
-/// How often Secrets of revisions that were never made are looked for.
+/// The interval of checks for Secrets of revisions that were never created.
 const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
 /// Environment variable with the version of the OpenShift release this program is part of.
 const PAYLOAD_VERSION: &str = "OPERATOR_IMAGE_VERSION";
@@ -41,18 +44,16 @@ impl Manager {
         store: Option<Arc<Store>>,
     ) -> anyhow::Result<Seen> {
         let bundles = self.cache("bundles")?;
-        let (mut notify, content_changed) = extension::content_changes();
         let catalogs = match store {
             Some(store) => Catalogs::own(store),
             None => self.remote_catalogs()?,
         };
-        // A full channel has a wake-up in it already.
-        tokio::spawn(catalogs.clone().tell(move || drop(notify.try_send(()))));
         let client = half.client.clone();
         let (namespace, classic) = (self.args.namespace(), self.settings.counts_classic());
-        let (discovery, changes) =
-            extension::DiscoveryCache::new(client.clone(), namespace, classic);
+        let discovery = extension::DiscoveryCache::new(client.clone(), namespace, classic);
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
+        let (pull_secrets, touched_copies) =
+            PullSecrets::new(client.clone(), self.args.namespace());
         let (revisions, feed, touched_revisions) =
             KnownRevisions::new(client.clone(), self.args.namespace());
         let (seen, writers, touched_extensions) = Seen::new();
@@ -72,8 +73,12 @@ impl Manager {
                 self.metrics.clone(),
                 FIRST_DELAY_EXTENSION,
             ),
-            settings: self.extension_settings(),
+            settings: self.settings.clone(),
+            system_namespace: self.args.namespace(),
+            uninstall: self.args.default_uninstall_policy,
+            concurrency: self.args.max_concurrent_reconciles,
             issuer,
+            pull_secrets,
             revisions,
             seen: seen.clone(),
             catalogs,
@@ -86,14 +91,10 @@ impl Manager {
             before: extension::Before::default(),
             client: client.clone(),
         };
+        let named = [pulled.boxed(), rights.boxed(), touched_revisions.boxed(), passable.boxed()];
         let triggers = extension::Triggers {
-            content_changed,
-            discovery: changes,
-            certificates: touched,
-            pulled,
-            rights,
-            revisions: touched_revisions,
-            passable,
+            secrets: select(touched, touched_copies).boxed(),
+            named: select_all(named).boxed(),
             seen: writers,
         };
         let run = extension::run(Arc::new(ctx), triggers, self.shutdown.clone());
@@ -108,7 +109,7 @@ impl Manager {
         let woken = objectset::Woken {
             feed,
             extensions: touched_extensions,
-            revisions: Box::pin(futures::stream::select(woken, revision_rights)),
+            revisions: select(woken, revision_rights).boxed(),
         };
         let run = objectset::run(Arc::new(ctx), woken, self.shutdown.clone());
         self.act("ClusterObjectSet controller", half, run);
@@ -156,25 +157,6 @@ impl Manager {
         Ok(catalogs)
     }
 
-    fn extension_settings(&self) -> extension::Settings {
-        let args = &self.args;
-        extension::Settings {
-            system_namespace: args.namespace(),
-            accounts: self.settings.accounts(),
-            resolution: self.settings.resolution(),
-            defaults: self.settings.defaults(),
-            operator_proxy: self.settings.operator_proxy.clone(),
-            features: self.settings.features(),
-            certificates: self.settings.certificates(),
-            require_approval: self.settings.require_approval,
-            rbac_preflight: args.rbac_preflight,
-            uninstall: args.default_uninstall_policy,
-            crd_rules: self.settings.crd_rules(),
-            defer_optional_kinds: args.missing_optional_kinds == MissingOptionalKinds::Defer,
-            concurrency: args.max_concurrent_reconciles,
-        }
-    }
-
     /// Starts watching the policies on who may name an account.
     fn start_guard(&mut self) -> Arc<Guard> {
         let args = &self.args;
@@ -188,13 +170,12 @@ impl Manager {
             },
             default: args.default_service_account.clone(),
         };
-        let guard = Guard::new(self.client.clone(), reserved, args.account_policy, &self.metrics);
+        let guard =
+            Guard::new(self.client.clone(), reserved, args.account_policy, self.metrics.clone());
         let guard = Arc::new(guard);
         let watched = Arc::clone(&guard);
         // Reconciles that end ask it to the last.
-        self.parts.keep("account policies", async move {
-            watched.run(std::future::pending()).await;
-        });
+        self.parts.keep("account policies", async move { watched.run().await });
         guard
     }
 
@@ -222,16 +203,12 @@ impl Manager {
     }
 
     pub(super) fn start_gate(&mut self, half: &Half, seen: Option<Seen>) {
-        let elsewhere = match self.args.platform_version {
-            Some(release) => gate::Elsewhere::Given(release),
-            None if self.args.infer_platform_version => gate::Elsewhere::Inferred,
-            None => gate::Elsewhere::None,
-        };
         let gate = gate::Gate {
             client: half.client.clone(),
             payload: std::env::var(PAYLOAD_VERSION).ok(),
             manage: self.args.manage_clusteroperator,
-            elsewhere,
+            given: self.args.platform_version,
+            infers: self.args.infer_platform_version,
             platform: self.platform.clone(),
             extensions: seen.map(|seen| seen.extensions),
             metrics: self.metrics.clone(),

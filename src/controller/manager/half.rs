@@ -1,5 +1,5 @@
-//! What acts in its turn: when the rights of this process are limited and, with leader election, its
-//! lease is held.
+//! A part that runs only while the rights of this process are limited and, with leader election,
+//! its lease is held.
 
 use anyhow::bail;
 use futures::FutureExt as _;
@@ -14,7 +14,7 @@ use crate::cluster::bounded;
 use crate::lease::{self, Candidacy, Elector, Loss};
 use crate::term::Term;
 
-/// What acts under one lease, or without one.
+/// The reconcilers under one lease, or without one.
 pub(super) struct Half {
     /// Writes in its term only.
     pub(super) client: Client,
@@ -23,8 +23,8 @@ pub(super) struct Half {
 }
 
 impl Manager {
-    /// Returns how a half acts: under its lease if leaders are elected, else at once. In either
-    /// case not before the rights of this process are limited.
+    /// Returns a half, which runs under its lease if leaders are elected, otherwise at once, but
+    /// not before the rights of this process are limited.
     pub(super) fn half(&mut self, component: Component) -> Half {
         let limited = self.limited.clone();
         if !self.args.leader_elect {

@@ -38,7 +38,7 @@ use crate::lease::Loss;
 use crate::parts::Parts;
 use crate::server::health::Health;
 use crate::server::tls::{CertificateFiles, Certificates};
-use crate::serving::serving;
+use crate::serving::{Identity, serving};
 use crate::telemetry::Metrics;
 use crate::term::Term;
 use crate::tls::CurrentProfile;
@@ -52,31 +52,31 @@ type Signal = Shared<BoxFuture<'static, ()>>;
 /// The parts that run in this process, and what they share.
 struct Manager {
     args: Args,
-    /// What is decided by, as the flags say it.
+    /// The settings from the flags.
     settings: ControllerSettings,
     /// The controller's own rights, for what is done without leading.
     client: Client,
     metrics: Metrics,
     health: Arc<Health>,
-    /// What listeners and the client of catalogs obey.
+    /// The TLS profile of listeners and of the client for catalogs.
     profile: CurrentProfile,
-    /// What listeners present.
+    /// The certificate of listeners.
     certificates: Option<Certificates>,
-    /// Where that comes from, if it is files.
+    /// Its files, if it is read from files.
     files: Option<CertificateFiles>,
     /// The CA of our own listeners, where the program issues their certificates.
     serving_ca: Published,
     credentials: Arc<RegistryCredentials>,
-    /// What the caches may take on disk.
+    /// The limit of the caches on disk.
     room: Room,
-    /// What gate and extensions tell each other.
+    /// The exchange between the gate and the extensions.
     platform: gate::Platform,
     shutdown: Signal,
     /// Resolves when the API server went back to an earlier state.
     gone_back: Signal,
     /// Resolves when the rights of this process are limited.
     limited: Signal,
-    /// What the health of this process is judged by.
+    /// The watchdog for the health of this process.
     watchdog: Watchdog,
     parts: Parts,
     /// The leases that are held or waited for.
@@ -219,7 +219,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Returns what the account of this process has to be allowed.
+    /// Returns the rights that the account of this process needs.
     fn needed_rights(&self, components: &[Component]) -> Permissions {
         let mut needed = Permissions::default();
         for component in components {
@@ -257,13 +257,12 @@ impl Manager {
         } else if let (Some(certificates), Some(half)) = (self.certificates.clone(), half) {
             let (presenter, keeper) = serving(
                 &self.client,
-                self.args.namespace(),
-                self.args.external_address.as_deref(),
+                Identity::new(self.args.namespace(), self.args.external_address.as_deref()),
                 certificates,
+                self.serving_ca.clone(),
                 self.metrics.clone(),
                 Arc::clone(&self.health),
             );
-            let presenter = presenter.trusted_by(self.serving_ca.clone());
             self.parts.keep("serving certificate", presenter.run());
             let run = keeper.run(half.client.clone(), self.shutdown.clone());
             self.act("serving CA", &half, run);
@@ -304,7 +303,9 @@ impl Manager {
                 lost(ended)?;
             }
         } else {
-            tracing::warn!("leases are left to expire, because a write is still under way");
+            tracing::warn!(
+                "leases are not released but expire, because a write is still in progress"
+            );
         }
         self.parts.stop_serving(started).await;
         Ok(())

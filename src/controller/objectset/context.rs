@@ -1,4 +1,4 @@
-//! What reconciles of ClusterObjectSets share.
+//! The shared state of reconciles of ClusterObjectSets.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,22 +21,21 @@ use super::{Guarded, ObjectSetError};
 use crate::account::{Accounts, Guard};
 use crate::apply::AppliedCache;
 use crate::backoff::{FIRST_DELAY_EXTENSION, jittered};
-use crate::cluster::{Kinds, Watches};
+use crate::cluster::{Kinds, StoredObjects, Watches};
 use crate::rbac_watch::{Interest, RbacWatch, Waiter};
 use crate::reconcile::Reconciler;
 use crate::revision::{Feed, KeptContents};
 use crate::seen::Seen;
 use crate::telemetry::{CONTROLLER_OBJECT_SET, Metrics};
 
-/// How long a process acts before it says of a rollout that its time is over: as long as the
-/// shortest deadline. The status it finds may be that of a backup. A restart delays a deadline by
-/// no more.
+/// The time a process runs before it reports that a rollout timed out: that of the shortest
+/// deadline. The status may have been restored from a backup. A restart delays a deadline by no
+/// more.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What flags decide about ClusterObjectSets.
-#[derive(Debug, Clone)]
 pub struct Settings {
-    /// Says which accounts may be acted as.
+    /// Decides which accounts may be impersonated.
     pub guard: Arc<Guard>,
     /// Namespace of the controller, where content Secrets are.
     pub system_namespace: String,
@@ -53,13 +52,13 @@ pub struct Settings {
     pub fall_back_to_gc: bool,
     /// `--missing-optional-kinds=defer`.
     pub defer_optional_kinds: bool,
-    /// Where is written down which revisions are settled.
+    /// The record of settled revisions on disk.
     pub settled: BundleCache,
     /// `--max-concurrent-reconciles`.
     pub concurrency: u16,
 }
 
-/// What reconciles of ClusterObjectSets share.
+/// The shared state of reconciles of ClusterObjectSets.
 pub struct Context {
     /// The controller's own client.
     pub client: Client,
@@ -79,12 +78,22 @@ pub struct Context {
     pub(super) applied: Arc<AppliedCache>,
     pub(super) watches: Watches,
     pub(super) metrics: Metrics,
-    /// What is remembered of each revision.
+    /// The memory of each revision.
     pub(super) kept: PerRevision,
+    /// The number of objects that the API server has stored.
+    pub(super) stored_objects: StoredObjects,
     /// Wakes revisions that wait for rights.
     pub(super) rbac: Arc<RbacWatch>,
     /// Until when nothing is said of deadlines; set when this process begins to act.
     patient_until: OnceLock<Timestamp>,
+}
+
+/// One reconcile of a revision.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt<'a> {
+    pub(super) ctx: &'a Context,
+    pub(super) set: &'a ClusterObjectSet,
+    pub(super) extension: &'a ExtensionState,
 }
 
 impl Context {
@@ -115,13 +124,14 @@ impl Context {
             watches,
             metrics,
             kept: PerRevision::default(),
+            stored_objects: StoredObjects::default(),
             rbac,
             patient_until: OnceLock::new(),
             client,
-            revisions: feed.reader.clone(),
+            revisions: feed.known.store.clone(),
             contents: KeptContents::new(
                 settings.system_namespace.clone(),
-                feed.contents_reader.clone(),
+                feed.known.contents.clone(),
             ),
             settings,
         };
@@ -131,23 +141,6 @@ impl Context {
     /// Has revisions looked at soon, for example when rights of their account changed.
     pub fn wake(&self, revisions: impl IntoIterator<Item = String>) {
         self.watches.wake(revisions);
-    }
-
-    /// Records an Event on the extension of a revision, or on the revision itself.
-    pub(super) async fn event(
-        &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
-        event: (EventType, Reason, String),
-    ) {
-        let (type_, reason, note) = event;
-        match extension.extension() {
-            Some(extension) => {
-                let publish = self.reconciler.publish(extension, type_, reason, note);
-                publish.await;
-            }
-            None => self.reconciler.publish(set, type_, reason, note).await,
-        }
     }
 
     /// Notes that this process acts from now on.
@@ -195,26 +188,33 @@ impl Context {
         self.contents.forget(set);
         self.reconciler.forget(set);
     }
+}
 
-    /// Has a revision woken when its account gets rights, or the controller that to act as it, as
+impl Attempt<'_> {
+    /// Records an Event on the extension of the revision, or on the revision itself.
+    pub(super) async fn event(&self, type_: EventType, reason: Reason, note: String) {
+        let reconciler = &self.ctx.reconciler;
+        match self.extension.extension() {
+            Some(extension) => reconciler.publish(extension, type_, reason, note).await,
+            None => reconciler.publish(self.set, type_, reason, note).await,
+        }
+    }
+
+    /// Has the revision woken when its account gets rights, or the controller that to act as it, as
     /// long as it fails for want of one.
-    pub(super) async fn wait_for_rights(
-        &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
-        error: Option<&ObjectSetError>,
-    ) {
+    pub(super) async fn wait_for_rights(&self, error: Option<&ObjectSetError>) {
+        let Self { ctx, set, extension } = *self;
         let waiter = Waiter::Revision(set.name_any());
         if !error.is_some_and(ObjectSetError::is_of_rights) {
-            self.rbac.forget(&waiter);
+            ctx.rbac.forget(&waiter);
             return;
         }
-        let account = self.settings.accounts.of_revision(set, extension.extension());
-        let own = self.settings.guard.own().await.ok().flatten().cloned();
+        let account = ctx.settings.accounts.of_revision(set, extension.extension());
+        let own = ctx.settings.guard.own().await.ok().flatten().cloned();
         let interest = Interest {
             accounts: account.ok().into_iter().chain(own).collect(),
             ..Interest::default()
         };
-        self.rbac.wait(waiter, interest);
+        ctx.rbac.wait(waiter, interest);
     }
 }

@@ -6,67 +6,56 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use kube::runtime::events::EventType;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
-use olm_api::ClusterObjectSet;
 use olm_api::conditions::{Reason, types};
+use olm_api::keys::annotation;
 use olm_core::object::Identity;
-use olm_core::status::find;
 
-use super::Context;
-use super::extension_state::ExtensionState;
 use super::unserved_kinds::names;
+use super::{Attempt, Context};
 use crate::cluster;
 
-/// When a revision looks again after a CRD changed. The API server serves a kind some moments after
-/// it calls the CRD established, and no further event tells.
-const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5)];
+/// CRDs as they are watched.
+type Crd = PartialObjectMeta<CustomResourceDefinition>;
 
-impl Context {
-    /// Notes and counts what a revision leaves out, and tells of it when it is news.
-    pub(super) async fn defer(
-        &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
-        left_out: &[Identity],
-    ) {
-        self.track_unserved(&set.name_any(), left_out);
-        let status = set.status.as_ref();
-        let before = status.and_then(|status| find(&status.conditions, types::DEFERRED));
+/// The delays of checks after a change of a CRD. The API server serves a kind some moments after it
+/// reports the CRD as established, without a further event.
+const LOOKS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
+
+impl Attempt<'_> {
+    /// Notes and counts what the revision leaves out, and tells of it when it is news.
+    pub(super) async fn defer(&self, left_out: &[Identity]) {
+        let unserved = &self.ctx.kept.unserved;
+        unserved.note(&self.set.name_any(), left_out);
+        self.ctx.metrics.deferred(&unserved.totals());
+        let before = self.set.condition(types::DEFERRED);
         if left_out.is_empty() {
             if before.is_some() {
                 let note = "all objects that were left out are applied".to_owned();
-                let event = (EventType::Normal, Reason::DeferredObjectsApplied, note);
-                self.event(set, extension, event).await;
+                self.event(EventType::Normal, Reason::DeferredObjectsApplied, note).await;
             }
             return;
         }
         let now = olm_core::status::object_set::deferred(&names(left_out));
         if before.is_none_or(|before| before.message != now.message) {
             tracing::info!(objects = ?names(left_out), "objects of unserved kinds are left out");
-            let event = (EventType::Warning, now.reason, now.message);
-            self.event(set, extension, event).await;
+            self.event(EventType::Warning, now.reason, now.message).await;
         }
-    }
-
-    /// Has a revision woken when a kind of `group` may have appeared.
-    pub(super) fn await_group(&self, set: &ClusterObjectSet, group: &str) {
-        self.kept.unserved.await_group(&set.name_any(), group);
-    }
-
-    /// Notes and counts the objects that a revision leaves out.
-    pub(super) fn track_unserved(&self, revision: &str, left_out: &[Identity]) {
-        self.kept.unserved.note(revision, left_out);
-        self.metrics.deferred(&self.kept.unserved.totals());
     }
 }
 
-/// Wakes the revisions that miss a kind whenever a CRD of its group changes. Never returns.
-pub(super) async fn follow_crds(ctx: &Context) {
-    let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(ctx.client.clone());
-    let crds = cluster::changes(api, watcher::Config::default()).touched_objects();
+/// Stores the CRDs, and wakes the revisions that miss a kind whenever one of its group changes. Never
+/// returns.
+pub(super) async fn follow_crds(ctx: &Context, stored: Writer<Crd>) {
+    let api = Api::<Crd>::all(ctx.client.clone());
+    let crds = cluster::watched(api, watcher::Config::default(), keep_version);
+    let crds = crds.reflect(stored).touched_objects();
     let mut crds = pin!(crds.fuse());
     let mut looks = FuturesUnordered::new();
     loop {
@@ -84,6 +73,15 @@ pub(super) async fn follow_crds(ctx: &Context) {
             Some(group) = looks.next() => ctx.wake(ctx.kept.unserved.waiting_for(&group)),
             else => return,
         }
+    }
+}
+
+/// Takes the annotations off a CRD that do not tell of which bundle it is: one may hold all of it.
+fn keep_version(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        let kept = [annotation::PACKAGE_NAME, annotation::BUNDLE_VERSION];
+        annotations.retain(|key, _| kept.contains(&key.as_str()));
     }
 }
 

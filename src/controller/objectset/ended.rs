@@ -1,4 +1,4 @@
-//! How a reconcile of a revision ended: what enacting hands to reporting.
+//! The result of a reconcile of a revision, from enacting to reporting.
 
 use std::time::Duration;
 
@@ -11,22 +11,23 @@ use super::ObjectSetError;
 use crate::backoff::resync;
 
 /// How a reconcile ended well.
+#[derive(Default)]
 pub(super) struct Settled {
-    /// What to report; `None` leaves the status as it is.
+    /// The outcome to report; `None` leaves the status unchanged.
     pub(super) outcome: Option<Outcome>,
     /// When to reconcile again.
     pub(super) next: Duration,
     /// Whether our finalizer comes off after the report.
     pub(super) finished: bool,
     /// Earlier revisions that are archived after the report: until this one's success stands on
-    /// the cluster, theirs is what is installed.
+    /// the cluster, their bundle is the installed one.
     pub(super) replaced: Vec<ClusterObjectSet>,
     /// Objects left out because the cluster does not serve their kind; `None` when not all phases
     /// were looked at.
     pub(super) deferred: Option<Vec<Identity>>,
     /// Which object is not ready or cannot progress, and why, where that is known.
     pub(super) stalled: Option<Statement>,
-    /// Who has applied all of it.
+    /// The account that has applied all of it.
     pub(super) applied_by: Option<Account>,
 }
 
@@ -38,18 +39,10 @@ impl Settled {
 
     /// Something is left to do, at the latest after `next`.
     pub(super) fn again(outcome: Option<Outcome>, next: Duration) -> Self {
-        Self {
-            outcome,
-            next,
-            finished: false,
-            replaced: Vec::new(),
-            deferred: None,
-            stalled: None,
-            applied_by: None,
-        }
+        Self { outcome, next, ..Self::default() }
     }
 
-    /// Says whether everything is rolled out.
+    /// Returns whether everything is rolled out.
     pub(super) fn is_complete(&self) -> bool {
         matches!(self.outcome, Some(Outcome::Complete))
     }
@@ -64,14 +57,9 @@ impl Settled {
         let staying = |outcome| Outcome::Staying(Box::new(outcome), until.to_owned());
         Self { outcome: self.outcome.map(staying), ..self }
     }
-
-    /// Reports something else.
-    pub(super) fn reporting(self, outcome: Outcome) -> Self {
-        Self { outcome: Some(outcome), ..self }
-    }
 }
 
-/// How a reconcile ended, well or not.
+/// The result of a reconcile, successful or not.
 pub(super) struct Ended {
     /// The object, with the resource version of the last write.
     pub(super) set: ClusterObjectSet,

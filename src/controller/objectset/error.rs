@@ -48,7 +48,7 @@ pub enum ObjectSetError {
 }
 
 impl ObjectSetError {
-    /// Says whether a change of rights may help.
+    /// Returns whether a change of rights may help.
     pub(super) fn is_of_rights(&self) -> bool {
         match self {
             Self::Apply(error) => error.is_forbidden(),
@@ -75,9 +75,25 @@ impl Classify for ObjectSetError {
     }
 
     fn is_conflict(&self) -> bool {
-        match self {
-            Self::Request(err) => err.is_conflict(),
-            _ => false,
+        matches!(self, Self::Request(err) if err.is_conflict())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::refusal::{assert_is_said_once, refused};
+
+    #[test]
+    fn a_refusal_is_said_once() {
+        let errors: [ObjectSetError; 4] = [
+            GuardError::Own(refused().into()).into(),
+            AccountError::Lookup(refused().into()).into(),
+            ApplyError::from(refused()).into(),
+            RequestError::doing("updating finalizers")(refused()).into(),
+        ];
+        for error in &errors {
+            assert_is_said_once(error);
         }
     }
 }

@@ -31,14 +31,14 @@ impl ExtensionState {
         }
     }
 
-    /// Says whether what the extension installed is to stay.
+    /// Returns whether the installed objects of the extension must stay.
     pub(super) fn is_orphaning(&self) -> bool {
         matches!(self, Self::Orphaning(_))
     }
 
-    /// Returns what this means for a revision that was read after the extension: the garbage
-    /// collector takes the reference off a revision before it takes its finalizer off the
-    /// extension, so a reference that is missing now tells of that finalizer.
+    /// Returns the state for a revision that was read after the extension: the garbage collector
+    /// removes the reference from a revision before it removes its finalizer from the extension, so
+    /// a missing reference implies that finalizer.
     pub(super) fn seen_from(self, set: &ClusterObjectSet) -> Self {
         match self {
             Self::Deleting(extension) if extension_reference(&set.metadata).is_none() => {
@@ -62,7 +62,7 @@ impl ExtensionState {
         annotations::removal_hold(carrier, name, metadata.annotations.as_ref()?)
     }
 
-    /// Says whether its annotations ask that nothing is applied.
+    /// Returns whether its annotations ask that nothing is applied.
     pub(super) fn is_paused(&self) -> bool {
         let extension = self.extension();
         extension.is_some_and(|extension| annotations::is_paused(extension.annotations()))

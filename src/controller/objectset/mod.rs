@@ -26,27 +26,28 @@ use std::time::Duration;
 
 use futures::channel::mpsc;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Action};
-use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{
     Controller, Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher,
 };
 use kube::{Api, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_core::revision::{has_succeeded, keep_makers};
 
 pub use context::{Context, Settings};
 pub use error::ObjectSetError;
 
 use crate::cluster;
 use crate::reconcile::within;
-use crate::revision::Feed;
+use crate::revision::{Feed, labelled_in};
+use context::Attempt;
 use deferred::follow_crds;
-use enact::enact;
 use ended::Ended;
 use plan::plan;
 
@@ -56,9 +57,9 @@ const REPORT_LIMIT: Duration = Duration::from_mins(1);
 /// The kind as it is watched: one object that cannot be read does not stop the others.
 type Guarded = DeserializeGuard<ClusterObjectSet>;
 
-/// What makes revisions be looked at.
+/// Triggers of reconciles of revisions.
 pub struct Woken {
-    /// Where the watches put what they bring.
+    /// The writers for the watches.
     pub feed: Feed,
     /// Extensions that have changed, by their metadata.
     pub extensions: mpsc::UnboundedReceiver<ObjectMeta>,
@@ -74,12 +75,12 @@ pub async fn run(
 ) {
     ctx.begin();
     let api = Api::<Guarded>::all(ctx.client.clone());
-    let Feed { reader, revisions, contents, contents_reader, told } = woken.feed;
+    let Feed { revisions, contents, crds, known } = woken.feed;
+    let (reader, contents_reader) = (known.store.clone(), known.contents.clone());
     ctx.metrics.follow_revisions(reader.clone());
     let watching = Arc::downgrade(&ctx);
     ctx.metrics.follow_watches(move || {
-        let watching = watching.upgrade();
-        watching.map_or_else(BTreeMap::new, |ctx| ctx.watches.modes())
+        watching.upgrade().map_or_else(BTreeMap::new, |ctx| ctx.watches.modes())
     });
     // Our own status writes need no second look; everything a person or another part of the
     // controller changes does.
@@ -87,14 +88,13 @@ pub async fn run(
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
         .combine(predicates::labels);
-    let content_told = told.clone();
-    let sets = cluster::made(api, watcher::Config::default())
+    let told = Arc::clone(&known);
+    let sets = cluster::watched(api, watcher::Config::default(), keep_makers)
         .reflect(revisions)
         .inspect_ok(move |event| told.tell(event));
     let sets = cluster::stored(sets, reader.clone())
         .predicate_filter(relevant, PredicateConfig::default());
-    let names = woken.revisions;
-    let woken_revisions = names.map(|name| ObjectRef::<Guarded>::new(&name));
+    let woken_revisions = woken.revisions.map(|name| ObjectRef::<Guarded>::new(&name));
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
     // A Secret that comes back, or is made immutable, unblocks the revision it belongs to.
     let secrets = Api::<PartialObjectMeta<Secret>>::namespaced(
@@ -104,7 +104,7 @@ pub async fn run(
     let of_revisions = watcher::Config::default().labels(label::REVISION_NAME);
     let secrets = cluster::changes(secrets, of_revisions)
         .reflect(contents)
-        .inspect_ok(move |event| content_told.tell_content(event));
+        .inspect_ok(move |event| known.tell_content(event));
     let secrets = cluster::stored(secrets, contents_reader);
     // Its account, its annotations and its deletion count for every revision of an extension.
     let relevant =
@@ -118,37 +118,25 @@ pub async fn run(
     let revisions = reader.clone();
     let results = Controller::for_stream(sets, reader)
         .with_config(config)
-        .watches_stream(extensions, move |extension| labelled(&revisions, &extension.name_any()))
+        .watches_stream(extensions, move |extension| {
+            let revisions = labelled_in(&revisions, &extension.name_any());
+            revisions.into_iter().map(|revision| ObjectRef::from_obj(&*revision))
+        })
         .watches_stream(secrets, |secret| {
             secret.labels().get(label::REVISION_NAME).map(|name| ObjectRef::<Guarded>::new(name))
         })
         .reconcile_on(woken_revisions)
         .graceful_shutdown_on(shutdown)
-        .run(reconcile, error_policy, Arc::clone(&ctx));
-    tokio::select! {
-        () = drain(results) => {}
-        () = async { ctx.forget_settled().await; follow_crds(&ctx).await } => {}
-    }
-}
-
-/// Returns the revisions with the label of an extension.
-fn labelled(revisions: &reflector::Store<Guarded>, extension: &str) -> Vec<ObjectRef<Guarded>> {
-    let of_it = |guarded: &&Arc<Guarded>| {
-        let owner = guarded.labels().get(label::OWNER_NAME);
-        owner.is_some_and(|owner| owner == extension)
-    };
-    let revisions = revisions.state();
-    revisions.iter().filter(of_it).map(|guarded| ObjectRef::from_obj(&**guarded)).collect()
-}
-
-async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>>) {
-    results
+        .run(reconcile, error_policy, Arc::clone(&ctx))
         .for_each(|result| async move {
             if let Err(err) = result {
                 tracing::debug!(error = %err, "reconcile not settled");
             }
-        })
-        .await;
+        });
+    tokio::select! {
+        () = results => {}
+        () = async { ctx.forget_settled().await; follow_crds(&ctx, crds).await } => {}
+    }
 }
 
 /// Brings the cluster closer to what one ClusterObjectSet says, and reports.
@@ -163,10 +151,11 @@ async fn converge(
 ) -> Result<Option<Duration>, ObjectSetError> {
     let ended = match ctx.extension(set).await {
         Ok(extension) => {
+            let attempt = Attempt { ctx, set, extension: &extension };
             let plan = plan(set, &extension);
             tracing::debug!(?plan, "planned");
-            let ended = enact(ctx, set, &extension, plan).await;
-            ctx.wait_for_rights(set, &extension, ended.result.as_ref().err()).await;
+            let ended = attempt.enact(plan).await;
+            attempt.wait_for_rights(ended.result.as_ref().err()).await;
             ended
         }
         Err(error) => Ended::early(set, Err(error)),
@@ -179,7 +168,10 @@ async fn conclude(ctx: &Context, ended: Ended) -> Result<Option<Duration>, Objec
     // Status is written on every path, so a failure is never visible only in the log.
     let set = report::report(ctx, &ended).await?;
     let settled = ended.result?;
-    for replaced in &settled.replaced {
+    // A copy that may be old replaces nothing: a backup may be from before this revision.
+    let replaces = !settled.replaced.is_empty()
+        && ctx.read_again(&set).await?.is_some_and(|live| has_succeeded(&live));
+    for replaced in settled.replaced.iter().filter(|_| replaces) {
         enact::archive(ctx, replaced).await?;
     }
     if let Some(account) = &settled.applied_by {
@@ -193,7 +185,7 @@ async fn conclude(ctx: &Context, ended: Ended) -> Result<Option<Duration>, Objec
     Ok(Some(settled.next))
 }
 
-/// Says when a failed reconcile is tried again.
+/// Returns when a failed reconcile is retried.
 #[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
     let delay = ctx.reconciler.retry(&guarded.name_any(), err);

@@ -1,4 +1,4 @@
-//! What a reconcile of a ClusterObjectSet reads of our own kinds.
+//! Reads our own kinds for a reconcile of a ClusterObjectSet.
 
 use kube::core::DeserializeGuard;
 use kube::{Api, Resource as _, ResourceExt as _};
@@ -6,7 +6,7 @@ use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_core::revision::{Account, Kin, is_made_for, is_orphaned, owner_name};
 
 use super::extension_state::ExtensionState;
-use super::{Context, ObjectSetError};
+use super::{Attempt, Context, ObjectSetError};
 use crate::cluster::RequestError;
 use crate::revision::{known_siblings, list_siblings};
 
@@ -28,9 +28,7 @@ impl Context {
             Kin::Unowned => lost(),
             Kin::Alone => None,
         };
-        let Some(name) = name else {
-            return Ok(ExtensionState::None);
-        };
+        let Some(name) = name else { return Ok(ExtensionState::None) };
         let removes = set.metadata.deletion_timestamp.is_some()
             || set.spec.lifecycle_state == LifecycleState::Archived;
         // Nothing is removed by a copy that may be old.
@@ -76,18 +74,6 @@ impl Context {
         Ok(found.filter(|found| found.metadata.uid == set.metadata.uid))
     }
 
-    /// Returns the account that applies a revision, and may do so.
-    pub(super) async fn identity(
-        &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
-    ) -> Result<Account, ObjectSetError> {
-        let accounts = &self.settings.accounts;
-        let account = accounts.of_revision(set, extension.extension())?;
-        self.settings.guard.permit(&account).await?;
-        Ok(account)
-    }
-
     /// Returns the other revisions of the same extension, as the watch brings them: those in use, and
     /// those that are archived. One that is being deleted is among them: what it controls is there to
     /// be taken over. None acts before the watch has brought it here.
@@ -113,5 +99,15 @@ impl Context {
     ) -> Result<Vec<ClusterObjectSet>, ObjectSetError> {
         let listed = list_siblings(&self.client, set).await;
         Ok(listed.map_err(RequestError::doing("listing revisions"))?)
+    }
+}
+
+impl Attempt<'_> {
+    /// Returns the account that applies the revision, and may do so.
+    pub(super) async fn identity(&self) -> Result<Account, ObjectSetError> {
+        let settings = &self.ctx.settings;
+        let account = settings.accounts.of_revision(self.set, self.extension.extension())?;
+        settings.guard.permit(&account).await?;
+        Ok(account)
     }
 }

@@ -1,4 +1,6 @@
-//! What this process remembers of revisions as long as they exist.
+//! The memory of this process about revisions, for as long as they exist.
+
+use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
 use olm_api::ClusterObjectSet;
@@ -21,20 +23,39 @@ pub(super) struct PerRevision {
     pub(super) unserved: UnservedKinds,
 }
 
-/// What is remembered of the objects of an extension that is being removed.
-#[derive(Debug, Clone, Copy)]
+/// The numbers of objects, by the name of their CRD.
+pub(super) type Numbers = BTreeMap<String, u64>;
+
+/// The counts of the objects of an extension that is being removed.
+#[derive(Debug, Clone)]
 pub(super) enum Counts {
-    /// There were none then.
-    Zero(Instant),
+    /// There were none then, but for the bundle's own.
+    Zero {
+        at: Instant,
+        /// So many of each CRD.
+        own: Numbers,
+        /// The API server's numbers at that time.
+        stored: Numbers,
+    },
     /// Nobody may count them, and since then the API server has shown none.
     Unknown(Instant),
 }
 
-/// What was found when the pods of a workload were last looked at.
+/// The reason why pods do not run.
+#[derive(Debug, Clone)]
+pub(super) struct PodFault {
+    pub(super) why: String,
+    /// An image cannot be pulled or pods are refused, and have been for minutes.
+    pub(super) is_lasting: bool,
+}
+
+/// The result of the last check of a workload's pods.
 #[derive(Debug, Clone)]
 pub(super) struct Look {
     pub(super) workload: Identity,
-    pub(super) fault: Option<String>,
+    pub(super) fault: Option<PodFault>,
+    /// Since when pods are missing that nothing waits for.
+    pub(super) missing: Option<Instant>,
     pub(super) next: Instant,
 }
 

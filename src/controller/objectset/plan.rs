@@ -1,4 +1,4 @@
-//! What a reconcile of a ClusterObjectSet does, decided from what was read. Pure.
+//! The plan of a reconcile of a ClusterObjectSet, decided from the observed state. Pure.
 
 use kube::ResourceExt as _;
 use olm_api::{ClusterObjectSet, LifecycleState};
@@ -6,7 +6,7 @@ use olm_core::annotations::is_paused;
 
 use super::extension_state::ExtensionState;
 
-/// What to do.
+/// The action of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
     /// The revision is being deleted: take down what it installed, or release it.

@@ -1,4 +1,4 @@
-//! How a reconcile ended, and what that means for the status.
+//! The status after a reconcile.
 
 use jiff::Timestamp;
 use olm_api::conditions::types;
@@ -36,9 +36,7 @@ pub(super) async fn report(
         // Nothing was looked at.
         Err(err) => (Some(failure(err)), None, before.and_then(object_set::of_workload)),
     };
-    let Some(outcome) = outcome else {
-        return Ok(set.clone());
-    };
+    let Some(outcome) = outcome else { return Ok(set.clone()) };
     let now = Timestamp::now();
     let mut status = set.status.clone().unwrap_or_default();
     let generation = set.metadata.generation;
@@ -51,8 +49,7 @@ pub(super) async fn report(
             remove_condition(&mut status.conditions, types::DEFERRED);
         }
         Some(left_out) => {
-            let deferred = object_set::deferred(&names(left_out));
-            deferred.put(&mut status.conditions, generation, now);
+            object_set::deferred(&names(left_out)).put(&mut status.conditions, generation, now);
         }
         None if archived => {
             remove_condition(&mut status.conditions, types::DEFERRED);

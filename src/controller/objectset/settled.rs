@@ -25,8 +25,8 @@ use crate::version::BUILD;
 const FILE: &str = "objects.json";
 
 impl Context {
-    /// Returns how the reconcile of a revision ends if all of it is as it was when it was noted; what
-    /// of it is not is left to be read.
+    /// Returns the result of the reconcile of a revision if it is unchanged since it was recorded;
+    /// changed objects are left to be read.
     pub(super) async fn still_settled(
         &self,
         set: &ClusterObjectSet,
@@ -57,15 +57,10 @@ impl Context {
 
     /// Writes down that all of a revision is applied and ready.
     pub(super) async fn note_settled(&self, set: &ClusterObjectSet, account: &Account) {
-        let (Some(uid), Some(basis)) = (set.uid(), self.basis(set, account)) else {
-            return;
-        };
+        let (Some(uid), Some(basis)) = (set.uid(), self.basis(set, account)) else { return };
         let generation = set.metadata.generation.unwrap_or_default();
         let record = self.applied.record_of((&uid, generation), object_count(set));
-        let Some(record) = record else {
-            return;
-        };
-        let Ok(record) = serde_json::to_vec(&record) else {
+        let Some(record) = record.and_then(|record| serde_json::to_vec(&record).ok()) else {
             return;
         };
         let (cache, files) =
@@ -78,7 +73,7 @@ impl Context {
             cache.retain(&uid, &[basis])
         });
         if let Ok(Err(error)) = written.await {
-            tracing::debug!(%error, "not written down as settled");
+            tracing::debug!(%error, "settled state not recorded");
         }
     }
 
@@ -88,13 +83,13 @@ impl Context {
             let revisions = self.revisions.state();
             let uids = revisions.iter().filter_map(|set| set.uid()).collect();
             if let Err(error) = self.settings.settled.retain_owners(&uids) {
-                tracing::debug!(%error, "notes on revisions that are gone stay");
+                tracing::debug!(%error, "records of removed revisions remain");
             }
         }
     }
 
-    /// Returns what stands for everything but its objects that a revision was judged by; nothing for
-    /// one that has not succeeded, or whose content is not known to be what it was.
+    /// Returns a value for everything except the objects that the result for a revision depended
+    /// on; nothing if it has not succeeded, or its content may have changed.
     fn basis(&self, set: &ClusterObjectSet, account: &Account) -> Option<Digest> {
         let phases = &set.status.as_ref()?.observed_phases;
         if !has_succeeded(set) || !has_finalizer(set) || phases.is_empty() {

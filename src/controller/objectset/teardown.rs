@@ -6,36 +6,34 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kube::api::Patch;
+use kube::ResourceExt;
 use kube::runtime::events::EventType;
-use kube::{Api, ResourceExt};
 use olm_api::conditions::Reason;
-use olm_api::keys::{annotation, label};
+use olm_api::keys::label;
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_cluster::{RefCause, RefError, read_secrets, resolve};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
     Account, Outcome, archive_groups, has_finalizer, has_orphan_finalizer, has_owner,
-    has_succeeded, is_marked_orphaned, orphan_mark, owner_name, removal_groups, states,
+    has_succeeded, is_marked_orphaned, owner_name, removal_groups, states,
 };
 use olm_core::uninstall::UninstallPolicy;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::ended::Settled;
 use super::extension_state::ExtensionState;
-use super::{Context, ObjectSetError};
+use super::{Attempt, Context, ObjectSetError};
 use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};
 use crate::cluster::{RequestError, message};
 use crate::revision::{
-    delete_revision, known_siblings, own_params, remove_unowned_content, salvage,
+    delete_revision, known_siblings, mark_orphaned, remove_unowned_content, salvage,
 };
 
-/// How often remaining objects are looked at when no watch reports their end.
+/// The interval of checks of remaining objects whose end no watch reports.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// How often a revision looks whether it is its turn.
+/// The interval of checks whether it is a revision's turn.
 const TURN: Duration = Duration::from_secs(1);
 /// Most objects go within moments, so a reconcile waits this often, this long.
 const QUICK_LOOKS: usize = 10;
@@ -46,179 +44,375 @@ const REFUSED: Patience =
     Patience { attempts: 3, within: Duration::from_secs(55), every: Duration::from_secs(30) };
 const ABSENT: Patience =
     Patience { attempts: 2, within: Duration::from_secs(5), every: Duration::from_secs(5) };
-/// How often it is looked whether the garbage collector has released what a revision installed.
+/// The interval of checks whether the garbage collector has released the objects of a revision.
 const RELEASE_LOOK: Duration = Duration::from_secs(2);
-/// How often a removal is looked at that waits for a person; the extension's change wakes it.
+/// The interval of checks of a removal that waits for a person; a change of the extension wakes it.
 const HOLD: Duration = Duration::from_mins(5);
 /// Why a CRD stays: on archiving, on an uninstall, and when a revision is deleted by hand.
 const NOT_PART: &str = "is not part of the new version; it is kept, because objects of it exist or \
      cannot be counted, and is no longer maintained";
 const AS_THE_POLICY_ASKS: &str = "is kept with its objects, as the uninstall policy asks; an extension \
-     of the same name takes it up again";
+     of the same name takes it over again";
 const BY_HAND: &str = "is kept with its objects although its revision was deleted; the next revision \
-     takes it up again";
+     takes it over again";
 /// Objects that a message names.
 const MAX_NAMED: usize = 10;
 
-/// How long an account is given that cannot remove its objects.
+/// The time that an account has to remove its objects before the fallback.
 struct Patience {
     attempts: u32,
     within: Duration,
     every: Duration,
 }
 
-/// Removes what an archived revision still controls.
-pub(super) async fn archive(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    account: &Account,
-    extension: &ExtensionState,
-) -> Result<Settled, ObjectSetError> {
-    // The finalizer is put on before anything is applied.
-    if !has_finalizer(set) {
-        return Ok(Settled::at_rest(Some(Outcome::Archived)).finished());
-    }
-    ctx.accounts.require(account).await?;
-    let remains = take_down(ctx, set, account, Purpose::Archive(extension)).await?;
-    if remains.is_some() {
-        return Ok(Settled::again(Some(Outcome::Archiving), LOOK_AGAIN));
-    }
-    tracing::info!("archived revision removed from the cluster");
-    Ok(Settled::at_rest(Some(Outcome::Archived)).finished())
+/// Why objects of a revision are removed.
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// A later revision has taken over what it needs.
+    Archive,
+    /// Everything goes, but for CRDs that are to stay.
+    Uninstall(UninstallPolicy),
 }
 
-/// Takes a revision down that is being deleted.
-pub(super) async fn delete(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    extension: &ExtensionState,
-) -> Result<Settled, ObjectSetError> {
-    if !has_finalizer(set) {
-        return Ok(Settled::at_rest(None));
+impl Attempt<'_> {
+    /// Removes what an archived revision still controls.
+    pub(super) async fn archive(&self, account: &Account) -> Result<Settled, ObjectSetError> {
+        // The finalizer is put on before anything is applied.
+        if !has_finalizer(self.set) {
+            return Ok(Settled::at_rest(Some(Outcome::Archived)).finished());
+        }
+        // Nothing is removed by a copy that may be old: in a backup the revision may be active.
+        let live = self.ctx.read_again(self.set).await?;
+        if live.is_none_or(|live| live.spec.lifecycle_state != self.set.spec.lifecycle_state) {
+            return Ok(Settled::at_rest(None));
+        }
+        self.ctx.accounts.require(account).await?;
+        let remover = self.ctx.remover(account)?;
+        if self.take_down(remover, Purpose::Archive).await?.is_some() {
+            return Ok(Settled::again(Some(Outcome::Archiving), LOOK_AGAIN));
+        }
+        tracing::info!("archived revision removed from the cluster");
+        Ok(Settled::at_rest(Some(Outcome::Archived)).finished())
     }
-    if let Some(text) = extension.removal_hold(set) {
-        return Ok(Settled::again(Some(Outcome::Removing(text)), HOLD));
-    }
-    if is_marked_orphaned(&set.metadata) {
-        return await_release(ctx, set, extension).await;
-    }
-    if has_orphan_finalizer(&set.metadata) || extension.is_orphaning() {
-        return Ok(release(ctx, set, extension).await);
-    }
-    if matches!(extension, ExtensionState::Alive(_)) {
-        return hand_over(ctx, set, extension).await;
-    }
-    let turn = |before: String| {
-        let text = format!("waiting for revision {before}");
-        Settled::again(Some(Outcome::Removing(text)), TURN)
-    };
-    // To wait, what the watch has brought is enough; what acts asks the API server.
-    let known = known_siblings(&ctx.revisions, set);
-    if let Some(before) = known.and_then(|all| predecessor(set, &all)) {
-        return Ok(turn(before));
-    }
-    let policy = ctx.uninstall_policy(set, extension);
-    if let Some((outcome, next)) = ctx.uninstall_block(set, extension, policy).await? {
-        return Ok(Settled::again(Some(outcome), next));
-    }
-    if let Some(before) = predecessor(set, &ctx.list_siblings(set).await?) {
-        return Ok(turn(before));
-    }
-    match attempt(ctx, set, extension, policy).await {
-        Err(err) if is_identity_failure(&err) => {
-            if ctx.would_lose_crds(set, extension, policy).await? {
-                return leave_to_release(ctx, set, &err).await;
+
+    /// Takes a revision down that is being deleted.
+    pub(super) async fn delete(&self) -> Result<Settled, ObjectSetError> {
+        let Self { ctx, set, extension } = *self;
+        if !has_finalizer(set) {
+            return Ok(Settled::at_rest(None));
+        }
+        if let Some(text) = extension.removal_hold(set) {
+            return Ok(Settled::again(Some(Outcome::Removing(text)), HOLD));
+        }
+        if is_marked_orphaned(&set.metadata) {
+            return self.await_release().await;
+        }
+        if has_orphan_finalizer(&set.metadata) || extension.is_orphaning() {
+            return Ok(self.release().await);
+        }
+        if matches!(extension, ExtensionState::Alive(_)) {
+            return self.hand_over().await;
+        }
+        let turn = |before: String| {
+            let text = format!("waiting for revision {before}");
+            Settled::again(Some(Outcome::Removing(text)), TURN)
+        };
+        // To wait, what the watch has brought is enough; what acts asks the API server.
+        let known = known_siblings(&ctx.revisions, set);
+        if let Some(before) = known.and_then(|all| predecessor(set, &all)) {
+            return Ok(turn(before));
+        }
+        let policy = self.uninstall_policy();
+        if let Some((outcome, next)) = self.uninstall_block(policy).await? {
+            return Ok(Settled::again(Some(outcome), next));
+        }
+        if let Some(before) = predecessor(set, &ctx.list_siblings(set).await?) {
+            return Ok(turn(before));
+        }
+        match self.uninstall(policy).await {
+            Err(err) if is_identity_failure(&err) => {
+                let loses_crds = self.would_lose_crds(policy).await?;
+                let text = Chain(&err).to_string();
+                match self.out_of_patience(&err) {
+                    Some(next) => Ok(Settled::again(Some(Outcome::Failed(text)), next)),
+                    None if loses_crds => self.leave_to_release(text).await,
+                    None => Ok(self.fall_back(text).await),
+                }
             }
-            Ok(fall_back(ctx, set, extension, &err).await)
-        }
-        answer => {
-            ctx.kept.failing.put(&set.uid().unwrap_or_default(), None);
-            Ok(match answer? {
-                None => Settled::at_rest(None).finished(),
-                Some(text) => Settled::again(Some(Outcome::Removing(text)), LOOK_AGAIN),
-            })
+            answer => {
+                ctx.kept.failing.put(&set.uid().unwrap_or_default(), None);
+                Ok(match answer? {
+                    None => Settled::at_rest(None).finished(),
+                    Some(text) => Settled::again(Some(Outcome::Removing(text)), LOOK_AGAIN),
+                })
+            }
         }
     }
-}
 
-/// Says whether what a revision installed stays although somebody deletes the revision by hand:
-/// its extension lives, and no other revision has taken over. That is not an uninstall, and without
-/// owner the garbage collector would remove it, CRDs and their instances included.
-pub(super) async fn stays(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    extension: &ExtensionState,
-) -> Result<bool, ObjectSetError> {
-    let lives = matches!(extension, ExtensionState::Alive(_));
-    let active = set.spec.lifecycle_state == LifecycleState::Active;
-    let held = has_finalizer(set) && !has_orphan_finalizer(&set.metadata);
-    if !(lives && active && held && has_succeeded(set)) {
-        return Ok(false);
-    }
-    let siblings = ctx.list_siblings(set).await?;
-    Ok(!siblings.iter().any(|one| {
-        one.spec.revision > set.spec.revision
-            && one.spec.lifecycle_state == LifecycleState::Active
-            && one.metadata.deletion_timestamp.is_none()
-            && has_succeeded(one)
-    }))
-}
-
-/// Lets a revision go that was deleted by hand while its extension lives, and that need not stay.
-///
-/// What was never rolled out goes to the garbage collector, as with upstream, with content that it
-/// does not own yet; only CRDs with objects are let go of first, for the next revision to take up.
-/// What another revision has taken over is archived.
-async fn hand_over(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    extension: &ExtensionState,
-) -> Result<Settled, ObjectSetError> {
-    if set.spec.lifecycle_state == LifecycleState::Active && !has_succeeded(set) {
-        if let Err(error) = keep_data(ctx, set, extension).await {
-            let text = data_is_held(set, &error);
-            tracing::warn!(error = text, "CRDs with objects not released yet");
-            return Ok(Settled::again(Some(Outcome::Removing(text)), REFUSED.every));
+    /// Says whether what a revision installed stays although somebody deletes the revision by hand:
+    /// its extension lives, and no other revision has taken over. That is not an uninstall, and without
+    /// owner the garbage collector would remove it, CRDs and their instances included.
+    pub(super) async fn stays(&self) -> Result<bool, ObjectSetError> {
+        let Self { ctx, set, extension } = *self;
+        let lives = matches!(extension, ExtensionState::Alive(_));
+        let active = set.spec.lifecycle_state == LifecycleState::Active;
+        let held = has_finalizer(set) && !has_orphan_finalizer(&set.metadata);
+        if !(lives && active && held && has_succeeded(set)) {
+            return Ok(false);
         }
-        let (name, namespace) = (set.name_any(), &ctx.settings.system_namespace);
-        remove_unowned_content(&ctx.client, namespace, (label::REVISION_NAME, &name))
+        Ok(!ctx.list_siblings(set).await?.iter().any(|one| {
+            one.spec.revision > set.spec.revision
+                && one.spec.lifecycle_state == LifecycleState::Active
+                && one.metadata.deletion_timestamp.is_none()
+                && has_succeeded(one)
+        }))
+    }
+
+    /// Lets a revision go that was deleted by hand while its extension lives, and that need not stay.
+    ///
+    /// What was never rolled out goes to the garbage collector, as with upstream, with content that it
+    /// does not own yet; only CRDs with objects are let go of first, for the next revision to take up.
+    /// What another revision has taken over is archived.
+    async fn hand_over(&self) -> Result<Settled, ObjectSetError> {
+        let Self { ctx, set, .. } = *self;
+        if set.spec.lifecycle_state == LifecycleState::Active && !has_succeeded(set) {
+            if let Err(error) = self.keep_data().await {
+                let text = data_is_held(set, &error);
+                tracing::warn!(error = text, "CRDs with objects not released yet");
+                return Ok(Settled::again(Some(Outcome::Removing(text)), REFUSED.every));
+            }
+            let (name, namespace) = (set.name_any(), &ctx.settings.system_namespace);
+            remove_unowned_content(&ctx.client, namespace, (label::REVISION_NAME, &name))
+                .await
+                .map_err(RequestError::doing("deleting content without an owner"))?;
+            return Ok(Settled::at_rest(None).finished());
+        }
+        let account = self.identity().await?;
+        let settled = self.archive(&account).await?;
+        Ok(Settled { outcome: Some(Outcome::Archiving), ..settled })
+    }
+
+    /// Lets go of the CRDs of this revision that no other one owns which lives on, and that have objects, or
+    /// may have some: with its end the garbage collector would delete them, and every object of theirs.
+    /// The next revision of the extension takes them up.
+    async fn keep_data(&self) -> Result<(), ObjectSetError> {
+        let Self { ctx, set, .. } = *self;
+        let uid = set.uid().unwrap_or_default();
+        let mut crds = ctx.crds_of(&[uid.clone()].into()).await?;
+        if crds.is_empty() {
+            return Ok(());
+        }
+        let siblings = ctx.list_siblings(set).await?;
+        // Of several that are deleted together, none keeps a CRD for the others.
+        let lives = |it: &&ClusterObjectSet| it.metadata.deletion_timestamp.is_none();
+        let others: Vec<String> =
+            siblings.iter().filter(lives).filter_map(ResourceExt::uid).collect();
+        crds.retain(|crd| !others.iter().any(|other| has_owner(crd, other)));
+        if crds.is_empty() {
+            return Ok(());
+        }
+        let mut remover = self.as_account().await?;
+        remover.crds = Crds::KeptWithInstances(owner_name(set).map(str::to_owned));
+        let kept = remover.keep_data(&uid, &crds).await?;
+        self.tell_kept(BY_HAND, &kept).await;
+        Ok(())
+    }
+
+    /// Takes a revision off the objects it installed, which stay.
+    ///
+    /// The revision waits for that whatever fails: while one object still names it as owner, its end
+    /// would be the object's end.
+    async fn release(&self) -> Settled {
+        match self.release_all().await {
+            Ok(()) => {
+                tracing::info!("objects released, they stay");
+                Settled::at_rest(None).finished()
+            }
+            Err(err) => {
+                let cause = Chain(&err).to_string();
+                tracing::warn!(error = cause, "objects not released yet, nothing is removed");
+                let way_out = match &err {
+                    ObjectSetError::Ref(RefError { cause: RefCause::Lost(_), .. }) => {
+                        "when no object names this revision as owner, remove its finalizers"
+                    }
+                    _ => "nothing is removed meanwhile",
+                };
+                let text = format!(
+                    "installed objects stay, and must be released first: {cause}; {way_out}"
+                );
+                Settled::again(Some(Outcome::Removing(text)), REFUSED.every)
+            }
+        }
+    }
+
+    async fn release_all(&self) -> Result<(), ObjectSetError> {
+        let Self { ctx, set, .. } = *self;
+        let remover = self.as_account().await?;
+        let namespace = &ctx.settings.system_namespace;
+        let secrets = read_secrets(&ctx.client, &remover.client, set, namespace).await;
+        let phases = resolve(set, &secrets, namespace)?.plain();
+        let uid = set.uid().unwrap_or_default();
+        for group in archive_groups(&phases) {
+            remover.orphan(&uid, owner_name(set), &group).await?;
+        }
+        let crds = ctx.crds_of(&[uid.clone()].into()).await?;
+        let unnamed: Vec<&Object> = crds.iter().collect();
+        Ok(remover.orphan(&uid, owner_name(set), &unnamed).await?)
+    }
+
+    /// Returns what is waited for, or `None` when nothing is left.
+    async fn uninstall(&self, policy: UninstallPolicy) -> Result<Option<String>, ObjectSetError> {
+        self.take_down(self.as_account().await?, Purpose::Uninstall(policy)).await
+    }
+
+    /// Removes what a revision controls. Returns what the first unfinished group waits for.
+    ///
+    /// Where content is lost, what carries the label of the extension and names the revision is removed
+    /// in the same order, as far as the account may list it. The garbage collector does the rest of an
+    /// uninstall, but for CRDs that may have to stay, which are asked for by their owner; an archived
+    /// revision waits, because nobody else knows what only it installed.
+    ///
+    /// Source: applying.md 3.9.
+    async fn take_down(
+        &self,
+        mut remover: Remover,
+        purpose: Purpose,
+    ) -> Result<Option<String>, ObjectSetError> {
+        let Self { ctx, set, .. } = *self;
+        let owner = owner_name(set);
+        let keeper = owner.map(str::to_owned);
+        remover.crds = match purpose {
+            Purpose::Archive => Crds::KeptWithInstances(keeper),
+            Purpose::Uninstall(UninstallPolicy::RetainCrds) => Crds::Kept(keeper),
+            Purpose::Uninstall(_) => Crds::Removed,
+        };
+        let namespace = &ctx.settings.system_namespace;
+        // Secrets that changed do not stop a removal: only what we control is deleted.
+        let secrets = read_secrets(&ctx.client, &remover.client, set, namespace).await;
+        let (phases, whole) = salvage(set, &secrets, namespace)?;
+        let mut unlisted = Vec::new();
+        if let (false, Some(owner)) = (whole, owner) {
+            let found = remover.labelled(owner).await?;
+            let groups = found.groups.iter();
+            let groups: Vec<Vec<&Object>> = groups.map(|group| group.iter().collect()).collect();
+            if let Some(text) = self.remove(&remover, &groups, purpose).await? {
+                return Ok(Some(text));
+            }
+            unlisted = found.unlisted;
+        }
+        let groups = match purpose {
+            Purpose::Archive => archive_groups(&phases),
+            Purpose::Uninstall(_) => removal_groups(&phases),
+        };
+        if let Some(text) = self.remove(&remover, &groups, purpose).await? {
+            return Ok(Some(text));
+        }
+        if remover.crds != Crds::Removed {
+            let crds = ctx.crds_of(&set.uid().into_iter().collect()).await?;
+            let unnamed: Vec<&Object> = crds.iter().collect();
+            if let Some(text) = self.remove(&remover, &[unnamed], purpose).await? {
+                return Ok(Some(text));
+            }
+        }
+        match purpose {
+            Purpose::Archive if !unlisted.is_empty() => Err(ObjectSetError::Unlisted(unlisted)),
+            Purpose::Archive | Purpose::Uninstall(_) => Ok(None),
+        }
+    }
+
+    /// Removes groups one after the other. Returns what the first unfinished one waits for.
+    async fn remove(
+        &self,
+        remover: &Remover,
+        groups: &[Vec<&Object>],
+        purpose: Purpose,
+    ) -> Result<Option<String>, ObjectSetError> {
+        let why = match purpose {
+            Purpose::Archive => NOT_PART,
+            Purpose::Uninstall(_) => AS_THE_POLICY_ASKS,
+        };
+        let uid = self.set.uid().unwrap_or_default();
+        for group in groups {
+            let Removed { remaining, kept } = remove_group(self.ctx, remover, &uid, group).await?;
+            self.tell_kept(why, &kept).await;
+            if !remaining.is_empty() {
+                return Ok(Some(describe(remover, &remaining).await));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells which CRDs stay for the data they hold.
+    async fn tell_kept(&self, why: &str, kept: &[String]) {
+        for crd in kept {
+            tracing::warn!(crd, "kept without the revision that created it");
+            let note = format!("{crd} {why}; kubectl delete crd {crd} removes it with its objects");
+            self.event(EventType::Warning, Reason::CrdRetained, note).await;
+        }
+    }
+
+    /// Counts a failure of the account. Returns `None` when it has had time enough, else when to try
+    /// again.
+    fn out_of_patience(&self, err: &ObjectSetError) -> Option<Duration> {
+        let Self { ctx, set, .. } = *self;
+        let patience = match err {
+            ObjectSetError::Account(AccountError::NotFound(_)) => ABSENT,
+            _ => REFUSED,
+        };
+        let mut failing = ctx.kept.failing.lock();
+        let (attempts, first) =
+            failing.entry(set.uid().unwrap_or_default()).or_insert_with(|| (0, Instant::now()));
+        *attempts += 1;
+        let enough = *attempts >= patience.attempts && first.elapsed() >= patience.within;
+        let gives_up = enough && ctx.settings.fall_back_to_gc;
+        if !gives_up {
+            let (attempts, error) = (*attempts, Chain(err).to_string());
+            tracing::warn!(attempts, error, "account cannot remove its objects");
+        }
+        (!gives_up).then_some(patience.every)
+    }
+
+    /// After enough failures of the account, the garbage collector, which has all rights, does the rest
+    /// unordered.
+    ///
+    /// Source: applying.md 7.4.
+    async fn fall_back(&self, text: String) -> Settled {
+        tracing::warn!(error = text, "uninstall left to the garbage collector");
+        let note = format!("objects are left to the garbage collector: {text}");
+        self.event(EventType::Warning, Reason::UninstallFallback, note).await;
+        Settled::at_rest(Some(Outcome::Failed(text))).finished()
+    }
+
+    /// After enough failures of the account, the garbage collector, which has all rights, takes the owner
+    /// references off everything that the revision installed, so that it stays.
+    ///
+    /// Source: applying.md 7.4.
+    async fn leave_to_release(&self, text: String) -> Result<Settled, ObjectSetError> {
+        mark_orphaned(&self.ctx.client, self.set)
             .await
-            .map_err(RequestError::doing("deleting content without an owner"))?;
-        return Ok(Settled::at_rest(None).finished());
+            .map_err(RequestError::doing("marking a revision whose objects stay"))?;
+        tracing::warn!(error = text, "release of the objects left to the garbage collector");
+        Ok(Settled::again(Some(Outcome::Removing(text)), RELEASE_LOOK))
     }
-    let account = ctx.identity(set, extension).await?;
-    let settled = archive(ctx, set, &account, extension).await?;
-    Ok(settled.reporting(Outcome::Archiving))
-}
 
-/// Lets go of the CRDs of this revision that no other one owns which lives on, and that have objects, or
-/// may have some: with its end the garbage collector would delete them, and every object of theirs.
-/// The next revision of the extension takes them up.
-async fn keep_data(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    extension: &ExtensionState,
-) -> Result<(), ObjectSetError> {
-    let uid = set.uid().unwrap_or_default();
-    let mut crds = ctx.crds_of(&[uid.clone()].into()).await?;
-    if crds.is_empty() {
-        return Ok(());
+    /// Waits until the garbage collector has released what a revision installed, CRDs for certain.
+    async fn await_release(&self) -> Result<Settled, ObjectSetError> {
+        let Self { ctx, set, .. } = *self;
+        let waiting = "waiting for the garbage collector to release the installed objects";
+        let again = Settled::again(Some(Outcome::Removing(waiting.to_owned())), RELEASE_LOOK);
+        if has_orphan_finalizer(&set.metadata) {
+            return Ok(again);
+        }
+        if !ctx.crds_of(&[set.uid().unwrap_or_default()].into()).await?.is_empty() {
+            delete_revision(&ctx.client, set, true)
+                .await
+                .map_err(RequestError::doing("having the garbage collector release objects"))?;
+            return Ok(again);
+        }
+        let note = "the installed objects stay: the service account cannot remove them".to_owned();
+        self.event(EventType::Warning, Reason::UninstallFallback, note).await;
+        Ok(Settled::at_rest(None).finished())
     }
-    let siblings = ctx.list_siblings(set).await?;
-    // Of several that are deleted together, none keeps a CRD for the others.
-    let lives = |it: &&ClusterObjectSet| it.metadata.deletion_timestamp.is_none();
-    let others: Vec<String> = siblings.iter().filter(lives).filter_map(ResourceExt::uid).collect();
-    crds.retain(|crd| !others.iter().any(|other| has_owner(crd, other)));
-    if crds.is_empty() {
-        return Ok(());
-    }
-    let account = ctx.identity(set, extension).await?;
-    ctx.accounts.require(&account).await?;
-    let mut remover = remover(ctx, &account)?;
-    remover.crds = Crds::KeptWithInstances(owner_name(set).map(str::to_owned));
-    let kept = remover.keep_data(&uid, &crds).await?;
-    tell_kept(ctx, set, (extension, BY_HAND), &kept).await;
-    Ok(())
 }
 
 /// Explains why a revision waits that was deleted by hand, and the way out.
@@ -231,165 +425,6 @@ fn data_is_held(set: &ClusterObjectSet, error: &ObjectSetError) -> String {
     )
 }
 
-/// Takes a revision off the objects it installed, which stay.
-///
-/// The revision waits for that whatever fails: while one object still names it as owner, its end
-/// would be the object's end.
-async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionState) -> Settled {
-    match release_all(ctx, set, extension).await {
-        Ok(()) => {
-            tracing::info!("objects released, they stay");
-            Settled::at_rest(None).finished()
-        }
-        Err(err) => {
-            let cause = Chain(&err).to_string();
-            tracing::warn!(error = cause, "objects not released yet, nothing is removed");
-            let way_out = match &err {
-                ObjectSetError::Ref(RefError { cause: RefCause::Lost(_), .. }) => {
-                    "when no object names this revision as owner, remove its finalizers"
-                }
-                _ => "nothing is removed meanwhile",
-            };
-            let text = format!(
-                "what was installed stays, and has to be released first: {cause}; {way_out}"
-            );
-            Settled::again(Some(Outcome::Removing(text)), REFUSED.every)
-        }
-    }
-}
-
-async fn release_all(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    extension: &ExtensionState,
-) -> Result<(), ObjectSetError> {
-    let account = ctx.identity(set, extension).await?;
-    ctx.accounts.require(&account).await?;
-    let namespace = &ctx.settings.system_namespace;
-    let secrets = read_secrets(&ctx.client, &ctx.accounts.client(&account)?, set, namespace).await;
-    let phases = resolve(set, &secrets, namespace)?.plain();
-    let remover = remover(ctx, &account)?;
-    let uid = set.uid().unwrap_or_default();
-    for group in archive_groups(&phases) {
-        remover.orphan(&uid, owner_name(set), &group).await?;
-    }
-    Ok(())
-}
-
-/// Returns what is waited for, or `None` when nothing is left.
-async fn attempt(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    extension: &ExtensionState,
-    policy: UninstallPolicy,
-) -> Result<Option<String>, ObjectSetError> {
-    let account = ctx.identity(set, extension).await?;
-    ctx.accounts.require(&account).await?;
-    take_down(ctx, set, &account, Purpose::Uninstall(extension, policy)).await
-}
-
-/// Why objects of a revision are removed.
-#[derive(Clone, Copy)]
-enum Purpose<'a> {
-    /// A later revision has taken over what it needs; this extension is told what is kept.
-    Archive(&'a ExtensionState),
-    /// Everything goes, but for CRDs that are to stay; this extension is told which.
-    Uninstall(&'a ExtensionState, UninstallPolicy),
-}
-
-/// Removes what a revision controls. Returns what the first unfinished group waits for.
-///
-/// Where content is lost, what carries the label of the extension and names the revision is removed
-/// in the same order, as far as the account may list it. The garbage collector does the rest of an
-/// uninstall; an archived revision waits, because nobody else knows what only it installed.
-///
-/// Source: applying.md 3.9.
-async fn take_down(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    account: &Account,
-    purpose: Purpose<'_>,
-) -> Result<Option<String>, ObjectSetError> {
-    let client = ctx.accounts.client(account)?;
-    let namespace = &ctx.settings.system_namespace;
-    // Secrets that changed do not stop a removal: only what we control is deleted.
-    let secrets = read_secrets(&ctx.client, &client, set, namespace).await;
-    let (phases, whole) = salvage(set, &secrets, namespace)?;
-    let mut unlisted = Vec::new();
-    if let (false, Some(owner)) = (whole, owner_name(set)) {
-        let found = remover(ctx, account)?.labelled(owner).await?;
-        let groups = found.groups.iter();
-        let groups: Vec<Vec<&Object>> = groups.map(|group| group.iter().collect()).collect();
-        if let Some(text) = remove(ctx, set, account, &groups, purpose).await? {
-            return Ok(Some(text));
-        }
-        unlisted = found.unlisted;
-    }
-    let groups = match purpose {
-        Purpose::Archive(_) => archive_groups(&phases),
-        Purpose::Uninstall(..) => removal_groups(&phases),
-    };
-    let remains = remove(ctx, set, account, &groups, purpose).await?;
-    match purpose {
-        Purpose::Archive(_) if remains.is_none() && !unlisted.is_empty() => {
-            Err(ObjectSetError::Unlisted(unlisted))
-        }
-        Purpose::Archive(_) | Purpose::Uninstall(..) => Ok(remains),
-    }
-}
-
-fn remover(ctx: &Context, account: &Account) -> Result<Remover, ObjectSetError> {
-    Ok(Remover {
-        client: ctx.accounts.client(account)?,
-        kinds: ctx.kinds.clone(),
-        crds: Crds::Removed,
-    })
-}
-
-/// Removes groups one after the other. Returns what the first unfinished one waits for.
-async fn remove(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    account: &Account,
-    groups: &[Vec<&Object>],
-    purpose: Purpose<'_>,
-) -> Result<Option<String>, ObjectSetError> {
-    let mut remover = remover(ctx, account)?;
-    let owner = owner_name(set).map(str::to_owned);
-    remover.crds = match purpose {
-        Purpose::Archive(_) => Crds::KeptWithInstances(owner),
-        Purpose::Uninstall(_, UninstallPolicy::RetainCrds) => Crds::Kept(owner),
-        Purpose::Uninstall(..) => Crds::Removed,
-    };
-    let uid = set.uid().unwrap_or_default();
-    for group in groups {
-        let Removed { remaining, kept } = remove_group(ctx, &remover, &uid, group).await?;
-        let (extension, why) = match purpose {
-            Purpose::Archive(extension) => (extension, NOT_PART),
-            Purpose::Uninstall(extension, _) => (extension, AS_THE_POLICY_ASKS),
-        };
-        tell_kept(ctx, set, (extension, why), &kept).await;
-        if !remaining.is_empty() {
-            return Ok(Some(describe(&remover, &remaining).await));
-        }
-    }
-    Ok(None)
-}
-
-/// Tells which CRDs stay for the data they hold.
-async fn tell_kept(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    (extension, why): (&ExtensionState, &str),
-    kept: &[String],
-) {
-    for crd in kept {
-        tracing::warn!(crd, "kept without the revision that made it");
-        let note = format!("{crd} {why}; kubectl delete crd {crd} removes it with its objects");
-        ctx.event(set, extension, (EventType::Warning, Reason::CrdRetained, note)).await;
-    }
-}
-
 async fn remove_group(
     ctx: &Context,
     by: &Remover,
@@ -400,7 +435,7 @@ async fn remove_group(
     for _ in 0..QUICK_LOOKS {
         let now = Timestamp::now();
         removed.remaining.retain(|object| !is_overdue(ctx, object, now));
-        if removed.is_done() {
+        if removed.remaining.is_empty() {
             break;
         }
         for crd in removed.remaining.iter().filter(|object| is_crd(object)) {
@@ -482,98 +517,4 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
         | ObjectSetError::Request(_)
         | ObjectSetError::TooLong(_) => false,
     }
-}
-
-/// Says whether the account is gone, rather than refused.
-fn is_absent(err: &ObjectSetError) -> bool {
-    matches!(err, ObjectSetError::Account(AccountError::NotFound(_)))
-}
-
-/// Counts a failure of the account. Returns `None` when it has had time enough, else when to try
-/// again.
-fn out_of_patience(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    err: &ObjectSetError,
-) -> Option<Duration> {
-    let patience = if is_absent(err) { ABSENT } else { REFUSED };
-    let mut failing = ctx.kept.failing.lock();
-    let (attempts, first) =
-        failing.entry(set.uid().unwrap_or_default()).or_insert_with(|| (0, Instant::now()));
-    *attempts += 1;
-    let enough = *attempts >= patience.attempts && first.elapsed() >= patience.within;
-    let gives_up = enough && ctx.settings.fall_back_to_gc;
-    if !gives_up {
-        let (attempts, error) = (*attempts, Chain(err).to_string());
-        tracing::warn!(attempts, error, "account cannot remove its objects");
-    }
-    (!gives_up).then_some(patience.every)
-}
-
-/// Counts a failure of the account; after enough of them the garbage collector, which has all
-/// rights, does the rest unordered.
-///
-/// Source: applying.md 7.4.
-async fn fall_back(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    extension: &ExtensionState,
-    err: &ObjectSetError,
-) -> Settled {
-    let text = Chain(err).to_string();
-    if let Some(next) = out_of_patience(ctx, set, err) {
-        return Settled::again(Some(Outcome::Failed(text)), next);
-    }
-    tracing::warn!(error = text, "uninstall left to the garbage collector");
-    let note = format!("objects are left to the garbage collector: {text}");
-    ctx.event(set, extension, (EventType::Warning, Reason::UninstallFallback, note)).await;
-    Settled::at_rest(Some(Outcome::Failed(text))).finished()
-}
-
-/// Counts a failure of the account; after enough of them the garbage collector, which has all
-/// rights, takes the owner references off everything that the revision installed, so that it stays.
-///
-/// Source: applying.md 7.4.
-async fn leave_to_release(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    err: &ObjectSetError,
-) -> Result<Settled, ObjectSetError> {
-    let text = Chain(err).to_string();
-    if let Some(next) = out_of_patience(ctx, set, err) {
-        return Ok(Settled::again(Some(Outcome::Failed(text)), next));
-    }
-    let mark = json!({"metadata": {
-        "uid": set.metadata.uid,
-        "annotations": {annotation::ORPHANED: orphan_mark(&set.metadata)},
-    }});
-    Api::<ClusterObjectSet>::all(ctx.client.clone())
-        .patch(&set.name_any(), &own_params(), &Patch::Merge(mark))
-        .await
-        .map_err(RequestError::doing("marking a revision whose objects stay"))?;
-    tracing::warn!(error = text, "release of the objects left to the garbage collector");
-    Ok(Settled::again(Some(Outcome::Removing(text)), RELEASE_LOOK))
-}
-
-/// Waits until the garbage collector has released what a revision installed, CRDs for certain.
-async fn await_release(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    extension: &ExtensionState,
-) -> Result<Settled, ObjectSetError> {
-    let waiting = "waiting for the garbage collector to release what was installed";
-    let again = Settled::again(Some(Outcome::Removing(waiting.to_owned())), RELEASE_LOOK);
-    if has_orphan_finalizer(&set.metadata) {
-        return Ok(again);
-    }
-    if !ctx.crds_of(&[set.uid().unwrap_or_default()].into()).await?.is_empty() {
-        delete_revision(&ctx.client, set, true)
-            .await
-            .map_err(RequestError::doing("having the garbage collector release objects"))?;
-        return Ok(again);
-    }
-    let note = "what was installed stays: the service account cannot remove it";
-    let event = (EventType::Warning, Reason::UninstallFallback, note.to_owned());
-    ctx.event(set, extension, event).await;
-    Ok(Settled::at_rest(None).finished())
 }

@@ -1,5 +1,5 @@
-//! Whether a revision that is being deleted may be taken down: not while users' objects would go
-//! with its CRDs unasked.
+//! Decides whether a deleted revision may be torn down: not while users' objects would be deleted
+//! with its CRDs without consent.
 //!
 //! Source: applying.md 7.3.
 
@@ -8,35 +8,36 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, ResourceExt as _};
-use olm_api::ClusterObjectSet;
+use olm_cluster::content;
 use olm_core::error::Chain;
 use olm_core::object::Object;
-use olm_core::revision::{Outcome, asked_uninstall_policies};
+use olm_core::revision::{
+    Account, Outcome, asked_uninstall_policies, extension_reference, is_revision,
+};
 use olm_core::uninstall::{self, Instances, UninstallPolicy, cannot_stay};
 use tokio::time::Instant;
 
-use super::extension_state::ExtensionState;
-use super::per_revision::Counts;
-use super::{Context, ObjectSetError};
+use super::per_revision::{Counts, Numbers};
+use super::{Attempt, Context, ObjectSetError};
 use crate::apply::{Crds, Remover};
-use crate::cluster::{MAX_AGE, RequestError, Resource, message, stored_objects};
+use crate::cluster::{MAX_AGE, RequestError, Resource};
 use crate::revision::controlled_crds;
 
-/// How often the objects are counted that an uninstall waits for; nobody may watch them.
+/// The interval of counts of the objects that an uninstall waits for; they cannot be watched.
 const BLOCKED_LOOK: Duration = Duration::from_secs(30);
-/// How long it counts that the account itself has counted none.
+/// The time for which a count of none by the account is valid.
 const REMEMBERED: Duration = Duration::from_mins(1);
-/// How often they are counted until the numbers are young enough.
+/// The interval of counts until the numbers are recent enough.
 const COUNTED_AGAIN: Duration = Duration::from_secs(10);
 
-/// What is known of the objects of CRDs.
+/// The known numbers of the objects of CRDs.
 enum Counted {
     /// So many of each.
     Known(BTreeMap<String, Instances>),
-    /// There were none a moment ago.
+    /// There were none a moment ago, and nothing is known to have come since.
     Remembered,
-    /// None, by numbers that may be too old; the text for the status.
-    Aging(String),
+    /// None, by numbers that may be too old; what is reported, and the time of the next count.
+    Aging(Outcome, Duration),
 }
 
 /// Returns the group and the plural of the kind that a CRD defines.
@@ -45,39 +46,62 @@ fn resource(crd: &Object) -> Option<Resource> {
     Some((group.to_owned(), plural.to_owned()))
 }
 
-impl Context {
-    /// Returns what becomes of the CRDs of a revision that is being deleted, and of their objects.
-    pub(super) fn uninstall_policy(
-        &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
-    ) -> UninstallPolicy {
+/// Puts what the API server has stored in the place of what the account could not count, but for the
+/// bundle's own.
+fn complete(counted: &mut BTreeMap<String, Instances>, stored: &Numbers, own: &Numbers) {
+    for (crd, instances) in counted {
+        if let (Instances::Unknown(_), Some(count)) = (&*instances, stored.get(crd)) {
+            let own = own.get(crd).copied().unwrap_or_default();
+            *instances = Instances::Counted(count.saturating_sub(own));
+        }
+    }
+}
+
+/// Returns what is reported while none have been known for less time than numbers may be old, and when
+/// they are read again.
+fn aging(why: &str, known: Duration) -> Option<(Outcome, Duration)> {
+    let left = MAX_AGE.saturating_sub(known);
+    let text = format!(
+        "no instances of its CRDs are known, but the account cannot count them ({why}); the API \
+         server's own numbers may be two minutes old and are read again for {} s",
+        left.as_secs()
+    );
+    (!left.is_zero()).then(|| (Outcome::Removing(text), left.min(COUNTED_AGAIN)))
+}
+
+/// Returns whether objects certainly exist.
+fn is_some(instances: &Instances) -> bool {
+    matches!(instances, Instances::Counted(1..))
+}
+
+impl Attempt<'_> {
+    /// Returns what becomes of the CRDs of the revision that is being deleted, and of their objects.
+    pub(super) fn uninstall_policy(&self) -> UninstallPolicy {
+        let Self { ctx, set, extension } = *self;
         let recorded = set.annotations();
         let asked = asked_uninstall_policies(recorded);
-        let default = self.settings.uninstall;
-        match extension {
-            ExtensionState::Gone => UninstallPolicy::without_extension(recorded, &asked, default),
-            ExtensionState::None => UninstallPolicy::chosen(recorded, &asked, default),
-            ExtensionState::Alive(extension)
-            | ExtensionState::Deleting(extension)
-            | ExtensionState::Orphaning(extension) => {
-                UninstallPolicy::chosen(extension.annotations(), &asked, default)
+        let default = ctx.settings.uninstall;
+        let names_one = extension_reference(&set.metadata).is_some();
+        match extension.extension() {
+            Some(extension) => UninstallPolicy::chosen(extension.annotations(), &asked, default),
+            // It may have been a revision, until it lost its label or its owner.
+            None if names_one || is_revision(&set.metadata, set.spec.revision) => {
+                UninstallPolicy::without_extension(recorded, &asked, default)
             }
+            None => UninstallPolicy::chosen(recorded, &asked, default),
         }
     }
 
-    /// Returns what keeps everything of the extension of a revision from being removed: this revision
-    /// and every other, so that there is no state between. And when to look again.
+    /// Returns the reason that blocks the removal of every revision of an extension, so that either
+    /// all are removed or none, and the time of the next check.
     pub(super) async fn uninstall_block(
         &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
         policy: UninstallPolicy,
     ) -> Result<Option<(Outcome, Duration)>, ObjectSetError> {
         if policy == UninstallPolicy::Delete {
             return Ok(None);
         }
-        let (crds, owners) = self.installed_crds(set, extension).await?;
+        let (crds, owners) = self.installed_crds().await?;
         let blocked = |text| (Outcome::Blocked(text), BLOCKED_LOOK);
         if policy == UninstallPolicy::RetainCrds {
             return Ok(crds.iter().find_map(cannot_stay).map(blocked));
@@ -85,137 +109,178 @@ impl Context {
         if crds.is_empty() {
             return Ok(None);
         }
-        let counted = self.count_as_account(set, extension, &crds, &owners).await?;
-        let uid = set.uid().unwrap_or_default();
-        let counted = match self.count_again(&uid, &crds, counted).await {
+        let (counted, own) = self.count_as_account(&crds, &owners).await?;
+        let uid = self.set.uid().unwrap_or_default();
+        let counted = match self.ctx.count_again(&uid, &crds, counted, &own).await {
             Counted::Known(counted) => counted,
             Counted::Remembered => return Ok(None),
-            Counted::Aging(text) => {
-                return Ok(Some((Outcome::Removing(text), COUNTED_AGAIN)));
-            }
+            Counted::Aging(outcome, next) => return Ok(Some((outcome, next))),
         };
-        let name = extension.extension().map(kube::ResourceExt::name_any);
+        let name = self.extension.extension().map(kube::ResourceExt::name_any);
         let text = uninstall::blocked(name.as_deref(), &counted);
         if text.is_none() {
-            self.kept.counts.put(&uid, Some(Counts::Zero(Instant::now())));
+            self.ctx.remember_zero(&uid, &crds, own).await;
         }
         Ok(text.map(blocked))
     }
 
-    /// Counts the objects of CRDs as the account of a revision, as far as it may.
+    /// Counts the objects of CRDs as the account of a revision, as far as it may: those of others, and
+    /// the bundle's own.
     async fn count_as_account(
         &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
         crds: &[Object],
         owners: &BTreeSet<String>,
-    ) -> Result<BTreeMap<String, Instances>, ObjectSetError> {
-        let counts = match self.as_account(set, extension).await {
-            Ok(remover) => {
-                let counts = crds.iter().map(|crd| remover.count(crd, owners));
-                let counts = futures::future::try_join_all(counts).await;
-                counts.map_err(RequestError::doing("counting instances of a CRD"))?
+    ) -> Result<(BTreeMap<String, Instances>, Numbers), ObjectSetError> {
+        let names = || crds.iter().map(|crd| crd.name().to_owned());
+        let remover = match self.as_account().await {
+            Ok(remover) => remover,
+            Err(error) => {
+                let unknown = Instances::Unknown(Chain(&error).to_string());
+                return Ok((names().map(|crd| (crd, unknown.clone())).collect(), Numbers::new()));
             }
-            Err(error) => vec![Instances::Unknown(Chain(&error).to_string()); crds.len()],
         };
-        Ok(crds.iter().map(|crd| crd.name().to_owned()).zip(counts).collect())
+        let counts = crds.iter().map(|crd| remover.count(crd, owners));
+        let counts = futures::future::try_join_all(counts).await;
+        let counts = counts.map_err(RequestError::doing("counting instances of a CRD"))?;
+        let (counted, mut own): (BTreeMap<_, _>, Numbers) = names()
+            .zip(counts)
+            .map(|(crd, (theirs, own))| ((crd.clone(), theirs), (crd, own)))
+            .unzip();
+        let unknown: Vec<&Object> = crds
+            .iter()
+            .filter(|crd| matches!(counted.get(crd.name()), Some(Instances::Unknown(_))))
+            .collect();
+        if !unknown.is_empty() {
+            own.extend(self.own_instances(&remover, &unknown, owners).await);
+        }
+        Ok((counted, own))
     }
 
-    /// Counts anew what the account could not: by what it counted a moment ago, else by the API
-    /// server's own numbers, which may be a while old. They show no content, and those of the bundle
-    /// itself are among them.
-    async fn count_again(
+    /// Counts those objects of CRDs that a revision names itself, that are there and its own. An account
+    /// that may list none of them may read these.
+    async fn own_instances(
         &self,
-        uid: &str,
-        crds: &[Object],
-        mut counted: BTreeMap<String, Instances>,
-    ) -> Counted {
-        let unknown = |instances: &Instances| matches!(instances, Instances::Unknown(_));
-        let Some(Instances::Unknown(why)) = counted.values().find(|it| unknown(it)).cloned() else {
-            self.kept.counts.put(uid, None);
-            return Counted::Known(counted);
-        };
-        let now = Instant::now();
-        let before = self.kept.counts.get(uid);
-        let since = match before {
-            Some(Counts::Zero(at)) if now.duration_since(at) < REMEMBERED => {
-                return Counted::Remembered;
-            }
-            Some(Counts::Unknown(since)) => since,
-            Some(Counts::Zero(_)) | None => now,
-        };
-        let resources: Vec<Resource> = crds.iter().filter_map(resource).collect();
-        let stored = stored_objects(&self.client, &resources).await.unwrap_or_else(|error| {
-            tracing::warn!(error = message(&error), "metrics of the API server not read");
-            BTreeMap::new()
-        });
-        for crd in crds {
-            let count = resource(crd).and_then(|resource| stored.get(&resource).copied());
-            if let (Some(count), Some(instances)) = (count, counted.get_mut(crd.name()))
-                && unknown(instances)
+        remover: &Remover,
+        crds: &[&Object],
+        owners: &BTreeSet<String>,
+    ) -> Numbers {
+        let Self { ctx, set, .. } = *self;
+        let mut own = Numbers::new();
+        let content = content(&ctx.client, set, &ctx.settings.system_namespace).await;
+        for object in content.iter().flatten().flat_map(|phase| &phase.objects) {
+            let of_it = |crd: &&&Object| {
+                crd.text_at("/spec/group") == object.group()
+                    && crd.text_at("/spec/names/kind") == object.kind()
+            };
+            if let Some(crd) = crds.iter().find(of_it)
+                && remover.has(object, owners).await
             {
-                *instances = Instances::Counted(count);
+                *own.entry(crd.name().to_owned()).or_default() += 1;
             }
         }
-        let empty = counted.values().all(|it| *it == Instances::Counted(0));
-        // An old zero counts when there was nothing else for as long as numbers may be old.
-        let since = if empty { since } else { now };
-        self.kept.counts.put(uid, Some(Counts::Unknown(since)));
-        let left = MAX_AGE.saturating_sub(now.duration_since(since));
-        if empty && !left.is_zero() {
-            return Counted::Aging(format!(
-                "no instances of its CRDs are known, but the account cannot count them ({why}); the \
-                 API server's own numbers may be two minutes old and are read again for {} s",
-                left.as_secs()
-            ));
-        }
-        Counted::Known(counted)
+        own
     }
 
     /// Says whether the garbage collector would take CRDs that are to stay.
     pub(super) async fn would_lose_crds(
         &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
         policy: UninstallPolicy,
     ) -> Result<bool, ObjectSetError> {
-        if policy != UninstallPolicy::RetainCrds {
-            return Ok(false);
-        }
-        Ok(!self.installed_crds(set, extension).await?.0.is_empty())
+        Ok(policy == UninstallPolicy::RetainCrds && !self.installed_crds().await?.0.is_empty())
     }
 
-    async fn as_account(
-        &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
-    ) -> Result<Remover, ObjectSetError> {
-        let account = self.identity(set, extension).await?;
-        self.accounts.require(&account).await?;
-        Ok(Remover {
-            client: self.accounts.client(&account)?,
-            kinds: self.kinds.clone(),
-            crds: Crds::Removed,
-        })
+    /// Returns what removes objects as the account of the revision.
+    pub(super) async fn as_account(&self) -> Result<Remover, ObjectSetError> {
+        let account = self.identity().await?;
+        self.ctx.accounts.require(&account).await?;
+        self.ctx.remover(&account)
     }
 
     /// Returns the CRDs that an extension or its revisions control and that are not being deleted, and
     /// the UIDs of those owners. They are read as the controller: neither a lost account nor
     /// lost content nor a lost label hides one.
-    async fn installed_crds(
-        &self,
-        set: &ClusterObjectSet,
-        extension: &ExtensionState,
-    ) -> Result<(Vec<Object>, BTreeSet<String>), ObjectSetError> {
-        let siblings = self.list_siblings(set).await?;
+    async fn installed_crds(&self) -> Result<(Vec<Object>, BTreeSet<String>), ObjectSetError> {
+        let Self { ctx, set, extension } = *self;
+        let siblings = ctx.list_siblings(set).await?;
         let owners: BTreeSet<String> = siblings
             .iter()
             .chain([set])
             .filter_map(kube::ResourceExt::uid)
             .chain(extension.extension().and_then(kube::ResourceExt::uid))
             .collect();
-        let crds = self.crds_of(&owners).await?;
+        let crds = ctx.crds_of(&owners).await?;
         Ok((crds, owners))
+    }
+}
+
+impl Context {
+    /// Remembers that there were none but the bundle's own, and the API server's own numbers, which may
+    /// be older than that.
+    async fn remember_zero(&self, uid: &str, crds: &[Object], own: Numbers) {
+        let stored = match self.kept.counts.get(uid) {
+            Some(Counts::Zero { stored, .. }) => stored,
+            Some(Counts::Unknown(_)) | None => self.stored(crds).await,
+        };
+        self.kept.counts.put(uid, Some(Counts::Zero { at: Instant::now(), own, stored }));
+    }
+
+    /// Returns the number of objects of CRDs according to the API server's metrics, as far as it
+    /// has them.
+    async fn stored(&self, crds: &[Object]) -> Numbers {
+        let stored = self.stored_objects.read(&self.client).await;
+        let count = |crd: &Object| Some((crd.name().to_owned(), *stored.get(&resource(crd)?)?));
+        crds.iter().filter_map(count).collect()
+    }
+
+    /// Counts anew what the account could not: by what it counted a moment ago, unless the API server's
+    /// own numbers have changed since, else by these, which may be a while old. They show no content.
+    async fn count_again(
+        &self,
+        uid: &str,
+        crds: &[Object],
+        mut counted: BTreeMap<String, Instances>,
+        own: &Numbers,
+    ) -> Counted {
+        let unknown = |instances: &Instances| matches!(instances, Instances::Unknown(_));
+        let Some(Instances::Unknown(why)) = counted.values().find(|it| unknown(it)).cloned() else {
+            if counted.values().any(is_some) {
+                self.kept.counts.put(uid, None);
+            }
+            return Counted::Known(counted);
+        };
+        let now = Instant::now();
+        let before = self.kept.counts.get(uid);
+        let mut stored = self.stored(crds).await;
+        let since = match before {
+            Some(Counts::Zero { at, own, stored: then }) if now.duration_since(at) < REMEMBERED => {
+                stored.retain(|crd, count| then.get(crd) != Some(count));
+                complete(&mut counted, &stored, &own);
+                if !counted.values().any(is_some) {
+                    return Counted::Remembered;
+                }
+                now
+            }
+            Some(Counts::Unknown(since)) => since,
+            Some(Counts::Zero { .. }) | None => now,
+        };
+        complete(&mut counted, &stored, own);
+        let empty = counted.values().all(|it| *it == Instances::Counted(0));
+        // An old zero counts when there was nothing else for as long as numbers may be old.
+        let since = if empty { since } else { now };
+        self.kept.counts.put(uid, Some(Counts::Unknown(since)));
+        match aging(&why, now.duration_since(since)).filter(|_| empty) {
+            Some((outcome, next)) => Counted::Aging(outcome, next),
+            None => Counted::Known(counted),
+        }
+    }
+
+    /// Returns what removes objects as an account that exists, CRDs among them.
+    pub(super) fn remover(&self, account: &Account) -> Result<Remover, ObjectSetError> {
+        Ok(Remover {
+            client: self.accounts.client(account)?,
+            kinds: self.kinds.clone(),
+            crds: Crds::Removed,
+        })
     }
 
     /// Reads the CRDs that one of these owners controls and that are not being deleted.
@@ -231,5 +296,50 @@ impl Context {
             crds.extend(read.and_then(Object::from_value));
         }
         Ok(crds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // applying.md 7.3
+    #[rstest]
+    #[case::at_first(0, Some(10))]
+    #[case::shortly_before_the_end(146, Some(4))]
+    #[case::long_enough(150, None)]
+    #[case::long_ago(200, None)]
+    fn numbers_are_read_again_until_they_are_recent_and_no_longer(
+        #[case] known: u64,
+        #[case] next: Option<u64>,
+    ) {
+        let found = aging("forbidden", Duration::from_secs(known));
+        assert_eq!(found.map(|(_, next)| next), next.map(Duration::from_secs));
+    }
+
+    fn unknown() -> Instances {
+        Instances::Unknown("forbidden".to_owned())
+    }
+
+    // applying.md 7.3
+    #[rstest]
+    #[case::own(unknown(), Some(2), 2, Instances::Counted(0))]
+    #[case::own_and_others(unknown(), Some(3), 2, Instances::Counted(1))]
+    #[case::own_since(unknown(), Some(0), 2, Instances::Counted(0))]
+    #[case::no_number(unknown(), None, 2, unknown())]
+    #[case::counted_by_the_account(Instances::Counted(1), Some(0), 0, Instances::Counted(1))]
+    fn the_bundles_own_objects_are_not_those_of_users(
+        #[case] instances: Instances,
+        #[case] stored: Option<u64>,
+        #[case] own: u64,
+        #[case] want: Instances,
+    ) {
+        let crd = || "foos.example.com".to_owned();
+        let mut counted = BTreeMap::from([(crd(), instances)]);
+        let stored = stored.map(|count| (crd(), count)).into_iter().collect();
+        complete(&mut counted, &stored, &Numbers::from([(crd(), own)]));
+        assert_eq!(counted, BTreeMap::from([(crd(), want)]));
     }
 }

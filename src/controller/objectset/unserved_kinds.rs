@@ -27,8 +27,7 @@ impl UnservedKinds {
 
     /// Notes that `revision` cannot go on without a kind of `group`.
     pub(super) fn await_group(&self, revision: &str, group: &str) {
-        let mut all = self.0.lock();
-        all.entry(revision.to_owned()).or_default().entry(group.to_owned()).or_insert(0);
+        self.0.lock().entry(revision.to_owned()).or_default().entry(group.to_owned()).or_insert(0);
     }
 
     /// Returns the revisions that miss a kind of `group`.

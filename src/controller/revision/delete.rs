@@ -4,17 +4,16 @@
 //! again, after its extension. An orphaning deletion is handed to Kubernetes as one. Only content
 //! that is really gone ends the order of an uninstall.
 
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::is_orphaned;
-use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
 
 use super::list::{list_abandoned, list_revisions};
 
-/// How far the removal of an extension is.
+/// The progress of the removal of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Teardown {
     /// No revision is left: the extension's finalizers may go.
@@ -52,11 +51,7 @@ pub async fn teardown_extension(
     let progress: Vec<(&ClusterObjectSet, &str)> = revisions
         .iter()
         .filter(deleting)
-        .filter_map(|set| {
-            let status = set.status.as_ref()?;
-            let progressing = find(&status.conditions, types::PROGRESSING)?;
-            Some((set, progressing.message.as_str()))
-        })
+        .filter_map(|set| Some((set, set.condition(types::PROGRESSING)?.message.as_str())))
         .collect();
     // The first in turn says it; the others wait for it, or say the same.
     let blocked = |(_, text): &&(_, &str)| text.starts_with(BLOCKED);
@@ -80,8 +75,7 @@ pub(crate) async fn delete_revision(
     orphans: bool,
 ) -> Result<(), kube::Error> {
     let mut params = if orphans { DeleteParams::orphan() } else { DeleteParams::background() };
-    params.preconditions =
-        Some(kube::api::Preconditions { uid: set.uid(), resource_version: None });
+    params.preconditions = Some(Preconditions { uid: set.uid(), resource_version: None });
     let api = Api::<ClusterObjectSet>::all(client.clone());
     match api.delete(&set.name_any(), &params).await {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),

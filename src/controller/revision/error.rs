@@ -11,6 +11,9 @@ pub enum WriteError {
     /// The content cannot be a revision.
     #[error(transparent)]
     Revision(#[from] RevisionError),
+    /// The extension does not ask for it any more; its name.
+    #[error("ClusterExtension {0} has changed or no longer exists: no revision is made for it")]
+    Changed(String),
     /// The cluster refused.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -20,14 +23,12 @@ impl Classify for WriteError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Revision(error) => error.disposition(),
+            Self::Changed(_) => Disposition::Retry,
             Self::Request(error) => error.disposition(),
         }
     }
 
     fn is_conflict(&self) -> bool {
-        match self {
-            Self::Revision(_) => false,
-            Self::Request(error) => error.is_conflict(),
-        }
+        matches!(self, Self::Request(error) if error.is_conflict())
     }
 }

@@ -4,8 +4,7 @@
 //! change: it is the same as long as they are, which the watch of their metadata tells. What has
 //! rolled out is soon forgotten.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -16,9 +15,11 @@ use olm_api::ClusterObjectSet;
 use olm_cluster::{Content, Secrets};
 use olm_core::revision::referenced_secrets;
 
+use crate::by_key::ByKey;
+
 /// Most memory that all of it may take; what has no room is read in each reconcile.
 const MAX_BYTES: usize = 32 << 20;
-/// How long objects go on to change after all of them are ready.
+/// The time in which objects still change after all of them are ready.
 const LAST_CHANGES: Duration = Duration::from_secs(10);
 
 /// The contents; see above.
@@ -26,7 +27,7 @@ pub struct KeptContents {
     system_namespace: String,
     /// Metadata of the Secrets with content, as the watch brings it.
     secrets: Store<PartialObjectMeta<Secret>>,
-    kept: Arc<Mutex<HashMap<String, Kept>>>,
+    kept: Arc<ByKey<Kept>>,
 }
 
 struct Kept {
@@ -35,7 +36,7 @@ struct Kept {
     bytes: usize,
 }
 
-/// What content was read from: generation of the revision, and UID and version of each Secret.
+/// The origin of content: generation of the revision, and UID and version of each Secret.
 pub(super) type Origin = (Option<i64>, Vec<(Option<String>, Option<String>)>);
 
 impl KeptContents {
@@ -47,12 +48,12 @@ impl KeptContents {
     /// Returns the content of a revision, if it is kept and its Secrets are the same.
     pub fn get(&self, set: &ClusterObjectSet) -> Option<Arc<Content>> {
         let origin = self.origin_now(set)?;
-        let kept = self.lock();
+        let kept = self.kept.lock();
         let kept = kept.get(&set.uid()?)?;
         (kept.origin == origin).then(|| Arc::clone(&kept.content))
     }
 
-    /// Returns what the content of a revision would be read from now, as the watch brings it.
+    /// Returns the present origin of a revision's content, from the watch.
     pub fn origin_now(&self, set: &ClusterObjectSet) -> Option<Origin> {
         self.origin(set, |name| {
             let place = ObjectRef::new(name).within(&self.system_namespace);
@@ -66,12 +67,10 @@ impl KeptContents {
             let place = (self.system_namespace.clone(), name.to_owned());
             Some(version(secrets.get(&place)?.as_ref().ok()?))
         };
-        let (Some(uid), Some(origin)) = (set.uid(), self.origin(set, read)) else {
-            return;
-        };
+        let (Some(uid), Some(origin)) = (set.uid(), self.origin(set, read)) else { return };
         let objects = content.phases.iter().flat_map(|phase| &phase.objects);
         let bytes = objects.map(|one| one.object.bytes()).sum();
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         kept.remove(&uid);
         let others: usize = kept.values().map(|one| one.bytes).sum();
         if others + bytes <= MAX_BYTES {
@@ -87,19 +86,18 @@ impl KeptContents {
         tokio::spawn(async move {
             tokio::time::sleep(LAST_CHANGES).await;
             if let Some(kept) = kept.upgrade() {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.remove(&uid);
+                kept.put(&uid, None);
             }
         });
     }
 
     /// Forgets the content of a revision.
     pub fn forget(&self, set: &ClusterObjectSet) {
-        self.lock().remove(&set.uid().unwrap_or_default());
+        self.kept.put(&set.uid().unwrap_or_default(), None);
     }
 
-    /// Returns what the content of a revision is read from; nothing if there is no Secret, if one is
-    /// not known, or if one is elsewhere: those are read as the account each time.
+    /// Returns the origin of a revision's content; nothing if it has no Secrets, or if one is
+    /// unknown or in another namespace: those are read as the account each time.
     fn origin(
         &self,
         set: &ClusterObjectSet,
@@ -112,10 +110,6 @@ impl KeptContents {
         });
         let ours: Vec<_> = ours.collect::<Option<_>>()?;
         (!ours.is_empty()).then_some((set.metadata.generation, ours))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

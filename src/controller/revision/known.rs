@@ -13,13 +13,16 @@ use std::sync::Arc;
 
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::{self, ObjectRef, Store, store::Writer};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_core::extension::left_version;
 use olm_core::revision::referenced_secrets;
+use olm_core::version::Version;
 
 use super::list::{is_owned, labelled_in, list_revisions, of_extension, select};
 use crate::by_key::ByKey;
@@ -27,14 +30,21 @@ use crate::cluster::is_complete;
 
 /// The kind as it is watched: one object that cannot be read does not stop the others.
 type Guarded = DeserializeGuard<ClusterObjectSet>;
+/// CRDs as they are watched.
+type Crd = PartialObjectMeta<CustomResourceDefinition>;
 
 /// The revisions on the cluster. Shared by both reconcilers.
 pub struct KnownRevisions {
     pub(super) client: Client,
-    /// Where the Secrets with their content are.
+    /// The namespace of the Secrets with their content.
     pub(super) system_namespace: String,
-    store: Store<Guarded>,
-    contents: Store<PartialObjectMeta<Secret>>,
+    /// The revisions, as the watch brings them.
+    pub store: Store<Guarded>,
+    /// The Secrets with their content, as the watch brings them.
+    pub contents: Store<PartialObjectMeta<Secret>>,
+    crds: Store<Crd>,
+    /// Takes the names of extensions whose revisions have changed.
+    touched: mpsc::UnboundedSender<String>,
     /// What stood on the cluster after this process had written, by UID of the extension.
     written: ByKey<Versions>,
 }
@@ -48,55 +58,45 @@ struct Versions {
     each: HashMap<String, String>,
 }
 
-/// Where the watches put what they bring.
+/// The writers for the watches.
 pub struct Feed {
-    /// The revisions, as they are read.
-    pub reader: Store<Guarded>,
-    /// The revisions, as they are written.
+    /// The revisions.
     pub revisions: Writer<Guarded>,
-    /// The Secrets with their content, as they are read.
-    pub contents_reader: Store<PartialObjectMeta<Secret>>,
-    /// The Secrets with their content, as they are written.
+    /// The Secrets with their content.
     pub contents: Writer<PartialObjectMeta<Secret>>,
-    /// Told of every change of a revision once it is written.
-    pub told: Told,
-}
-
-/// Tells extensions of changes of their revisions.
-#[derive(Clone)]
-pub struct Told {
-    store: Store<Guarded>,
-    contents: Store<PartialObjectMeta<Secret>>,
-    touched: mpsc::UnboundedSender<String>,
+    /// The CRDs.
+    pub crds: Writer<Crd>,
+    /// What they are read from, told of every change once it is written.
+    pub known: Arc<KnownRevisions>,
 }
 
 impl KnownRevisions {
-    /// Returns what is known, which is nothing yet; where the watches are to put what they bring; and
-    /// the names of extensions whose revisions have changed.
+    /// Returns an empty state, the writer for the watches, and the names of extensions whose
+    /// revisions have changed.
     pub fn new(
         client: Client,
         system_namespace: String,
     ) -> (Arc<Self>, Feed, mpsc::UnboundedReceiver<String>) {
-        let (store, writer) = reflector::store();
+        let (store, of_revisions) = reflector::store();
         let (contents, of_contents) = reflector::store();
+        let (crds, of_crds) = reflector::store();
         let (touched, names) = mpsc::unbounded();
-        let reader = store.clone();
-        let told = Told { store: store.clone(), contents: contents.clone(), touched };
-        let known = Self {
+        let known = Arc::new(Self {
             client,
             system_namespace,
             store,
-            contents: contents.clone(),
+            contents,
+            crds,
+            touched,
             written: ByKey::default(),
-        };
+        });
         let feed = Feed {
-            reader,
-            revisions: writer,
-            contents_reader: contents,
+            revisions: of_revisions,
             contents: of_contents,
-            told,
+            crds: of_crds,
+            known: Arc::clone(&known),
         };
-        (Arc::new(known), feed, names)
+        (known, feed, names)
     }
 
     /// Returns the revisions of an extension, sorted by number.
@@ -132,8 +132,8 @@ impl KnownRevisions {
         self.written.put(&uid, Some(versions));
     }
 
-    /// Says whether there is a set of this name, be it a revision of an extension or not. What the
-    /// watch brought may be gone, so that is asked for.
+    /// Returns whether a set of this name exists, whether it is a revision of an extension or not.
+    /// A set from the watch may be gone, so it is read again.
     pub(super) async fn has(&self, name: &str) -> Result<bool, kube::Error> {
         if self.store.get(&ObjectRef::new(name)).is_none() {
             return Ok(false);
@@ -142,18 +142,35 @@ impl KnownRevisions {
         Ok(api.get_metadata_opt(name).await?.is_some())
     }
 
-    /// Says whether all content of a revision is known to be there, and to be its own.
+    /// Returns whether all content of a revision is known to exist and to belong to it.
     pub async fn has_content(&self, set: &ClusterObjectSet) -> bool {
         if !is_complete(&self.contents).await {
             return false;
         }
         let namespace = &self.system_namespace;
         let referenced = referenced_secrets(&set.spec, namespace);
-        let mut ours = referenced.iter().filter(|(place, _)| place == namespace);
-        ours.all(|(place, name)| {
+        referenced.iter().filter(|(place, _)| place == namespace).all(|(place, name)| {
             let secret = self.contents.get(&ObjectRef::new(name).within(place));
             secret.is_some_and(|secret| is_owned(&secret, set.meta()))
         })
+    }
+
+    /// Returns which version of a package an extension had before everything lost its owner.
+    ///
+    /// # Errors
+    /// Fails when that has to be read from the API server, and that fails.
+    pub async fn left_version(
+        &self,
+        extension: &str,
+        package: &str,
+    ) -> Result<Option<Version>, kube::Error> {
+        if !(is_complete(&self.store).await && is_complete(&self.crds).await) {
+            return olm_cluster::left_version(&self.client, extension, package).await;
+        }
+        let sets = labelled_in(&self.store, extension);
+        let sets: Vec<_> = sets.iter().filter_map(|set| set.0.as_ref().ok().cloned()).collect();
+        let crds = self.crds.state();
+        Ok(left_version((extension, package), &sets, crds.iter().map(|crd| &crd.metadata)))
     }
 
     /// Forgets an extension that is gone.
@@ -161,12 +178,13 @@ impl KnownRevisions {
         self.written.put(&extension.uid().unwrap_or_default(), None);
     }
 
-    /// Returns what the watch brought, if that is not older than what this process has written.
+    /// Returns the revisions from the watch, if they are not older than the writes of this process.
     async fn fresh(&self, extension: &ClusterExtension) -> Option<Vec<ClusterObjectSet>> {
         if !is_complete(&self.store).await {
             return None;
         }
         let found = labelled_in(&self.store, &extension.name_any());
+        let found = found.into_iter().map(Arc::unwrap_or_clone);
         let found = select(found, of_extension(extension)).ok()?;
         let uid = extension.uid().unwrap_or_default();
         let mut written = self.written.lock();
@@ -178,9 +196,7 @@ impl KnownRevisions {
         }
         Some(found)
     }
-}
 
-impl Told {
     /// Tells whose revisions an event of the watch is about, once it is in the store.
     pub fn tell(&self, event: &watcher::Event<Guarded>) {
         match event {
@@ -209,8 +225,7 @@ impl Told {
                 }
             }
             watcher::Event::InitDone => {
-                let found = self.contents.state();
-                for set in found.iter().filter_map(|secret| unowned(secret)) {
+                for set in self.contents.state().iter().filter_map(|secret| unowned(secret)) {
                     self.touched(&set);
                 }
             }
@@ -241,7 +256,7 @@ impl Versions {
         Self { all, each: each.collect() }
     }
 
-    /// Says whether nothing in `found` is older than these versions.
+    /// Returns whether nothing in `found` is older than these versions.
     fn are_in(&self, found: &[ClusterObjectSet]) -> bool {
         let version = |set: &ClusterObjectSet| set.resource_version().unwrap_or_default();
         let brought = |(name, least): (&String, &String)| {
@@ -256,8 +271,9 @@ impl Versions {
     }
 }
 
-/// Says whether a resource version is as new as another. Kubernetes documents since 1.35 that they
-/// are numbers that grow, as they always were; what is not a number is new only if it is the same.
+/// Returns whether a resource version is at least as new as another. Kubernetes documents since
+/// 1.35 that they are increasing numbers, which they always were; other values are compared for
+/// equality.
 fn is_at_least(version: &str, least: &str) -> bool {
     match (version.parse::<u64>(), least.parse::<u64>()) {
         (Ok(version), Ok(least)) => version >= least,

@@ -1,6 +1,8 @@
 //! Which revisions belong together: those of one extension, as [`Kin`] tells. The label with its
 //! name only finds them.
 
+use std::sync::Arc;
+
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -17,7 +19,7 @@ use olm_core::revision::{Kin, fits_label, is_made_for, owner_name, sort};
 pub(super) struct Listed {
     /// Version of the list.
     pub version: String,
-    /// What was asked for, sorted by number.
+    /// The revisions, sorted by number.
     pub revisions: Vec<ClusterObjectSet>,
 }
 
@@ -31,7 +33,7 @@ pub(super) async fn list_revisions(
     labelled(client, &extension.name_any(), of_extension(extension)).await
 }
 
-/// Returns what tells whether a set is a revision of an extension.
+/// Returns a predicate for revisions of an extension.
 pub(super) fn of_extension(extension: &ClusterExtension) -> impl Fn(Kin<'_>) -> bool {
     |kin| kin.is_of(extension.meta())
 }
@@ -43,14 +45,8 @@ pub(super) async fn list_abandoned(
     extension: &ClusterExtension,
 ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
     let name = extension.name_any();
-    let listed = labelled(client, &name, |kin| kin == Kin::Unowned);
-    let mut found = listed.await?.revisions;
-    let made = |set: &ClusterObjectSet| {
-        let kind = set.labels().get(label::OWNER_KIND);
-        kind.is_some_and(|kind| kind == label::OWNER_KIND_EXTENSION)
-            && is_made_for(set.meta(), &name, Some(set.spec.revision))
-    };
-    found.retain(made);
+    let mut found = labelled(client, &name, |kin| kin == Kin::Unowned).await?.revisions;
+    found.retain(|set| is_made_for(set.meta(), &name, Some(set.spec.revision)));
     Ok(found)
 }
 
@@ -60,12 +56,9 @@ pub async fn list_siblings(
     client: &Client,
     set: &ClusterObjectSet,
 ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
-    let Some(owner) = owner_name(set) else {
-        return Ok(Vec::new());
-    };
+    let Some(owner) = owner_name(set) else { return Ok(Vec::new()) };
     let own = Kin::of(set.meta(), Some(set.spec.revision));
-    let listed = labelled(client, owner, |kin| own.is_with(kin));
-    Ok(listed.await?.revisions)
+    Ok(labelled(client, owner, |kin| own.is_with(kin)).await?.revisions)
 }
 
 /// The same, of what a watch has brought; nothing while that is not everything, or cannot be
@@ -75,25 +68,23 @@ pub fn known_siblings(
     set: &ClusterObjectSet,
 ) -> Option<Vec<ClusterObjectSet>> {
     store.wait_until_ready().now_or_never()?.ok()?;
-    let Some(owner) = owner_name(set) else {
-        return Some(Vec::new());
-    };
+    let Some(owner) = owner_name(set) else { return Some(Vec::new()) };
     let own = Kin::of(set.meta(), Some(set.spec.revision));
-    select(labelled_in(store, owner), |kin| own.is_with(kin)).ok()
+    let found = labelled_in(store, owner).into_iter().map(Arc::unwrap_or_clone);
+    select(found, |kin| own.is_with(kin)).ok()
 }
 
 /// Returns the revisions in a store that have the label of an extension.
-pub(super) fn labelled_in(
+pub fn labelled_in(
     store: &Store<DeserializeGuard<ClusterObjectSet>>,
     extension: &str,
-) -> Vec<DeserializeGuard<ClusterObjectSet>> {
-    let label = |guarded: &DeserializeGuard<ClusterObjectSet>| {
+) -> Vec<Arc<DeserializeGuard<ClusterObjectSet>>> {
+    let mut found = store.state();
+    found.retain(|guarded| {
         let owner = guarded.labels().get(label::OWNER_NAME);
         owner.is_some_and(|owner| owner == extension)
-    };
-    let state = store.state();
-    let found = state.iter().filter(|guarded| label(guarded));
-    found.map(|guarded| DeserializeGuard::clone(guarded)).collect()
+    });
+    found
 }
 
 /// Lists the sets with the label of `extension` whose kin passes.
@@ -136,7 +127,7 @@ pub(super) fn select(
     Ok(revisions)
 }
 
-/// Says whether a Secret belongs to the revision with this metadata.
+/// Returns whether a Secret belongs to the revision with this metadata.
 pub(super) fn is_owned(secret: &PartialObjectMeta<Secret>, set: &ObjectMeta) -> bool {
     let mut owners = secret.metadata.owner_references.iter().flatten();
     owners.any(|owner| Some(&owner.uid) == set.uid.as_ref())

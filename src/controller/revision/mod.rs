@@ -21,7 +21,5 @@ pub use error::WriteError;
 pub use garbage::{collect_orphaned_secrets, remove_unowned_content};
 pub use kept::KeptContents;
 pub use known::{Feed, KnownRevisions};
-pub use list::{known_siblings, list_siblings};
-pub use write::{
-    complete_content, newest, own_params, plan_revision, without_content, write_revision,
-};
+pub use list::{known_siblings, labelled_in, list_siblings};
+pub use write::{mark_orphaned, newest};

@@ -1,4 +1,5 @@
-//! Who may read the metrics: the API server says whose token it is, and what its owner may do.
+//! Authorization of the metrics: the API server authenticates the token and reviews the rights of
+//! its user.
 //!
 //! Verdicts are kept for a while, so that a scraper costs two questions and not two a scrape. Times
 //! and texts are those of controller-runtime (`pkg/metrics/filters`). Source: deploying.md 5.1.
@@ -22,50 +23,33 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Client;
 use kube::api::{Api, PostParams};
 use olm_core::error::Chain;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-use crate::cluster::ApiError;
+use crate::cluster::{Failure, ended_after};
 use crate::telemetry::Metrics;
 
-/// How long the owner of a token is known.
+/// The time for which the user of a token is cached.
 const KNOWN: Duration = Duration::from_mins(1);
-/// How long something allowed stays so.
+/// The time for which a permission is cached.
 const ALLOWED: Duration = Duration::from_mins(5);
-/// How long something refused stays so, a token included.
+/// The time for which a refusal is cached, including that of a token.
 const REFUSED: Duration = Duration::from_secs(30);
 /// Verdicts of one kind that are kept.
 const ROOM: usize = 1024;
 /// Questions under way at the same time.
 const AT_ONCE: usize = 4;
-/// How long one may take.
+/// The time limit of a review.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often one is asked that fails, and the pauses between.
+/// The most attempts of a failing review, and the pauses between them.
 const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 type Hashed = [u8; 32];
 
-/// How a request ended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ResultLabels {
-    result: &'static str,
-}
-
-/// Registers the metric of answers.
-pub fn register_metrics(metrics: &Metrics) -> Family<ResultLabels, Counter> {
-    metrics.register(
-        "olm_metrics_auth",
-        "Requests for metrics by what became of them: ok, unauthorized, denied, error",
-        Family::default(),
-    )
-}
-
 /// Answers that are kept for a while, at most [`ROOM`] of them.
+#[derive(Default)]
 struct Cache<K, V>(Mutex<HashMap<K, (Instant, V)>>);
 
 impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
@@ -90,16 +74,10 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     }
 }
 
-impl<K, V> Default for Cache<K, V> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
 /// Asks the API server who sends a request and whether they may.
 pub struct Reviewer {
     client: Client,
-    results: Family<ResultLabels, Counter>,
+    metrics: Metrics,
     /// Owners of tokens.
     owners: Cache<Hashed, UserInfo>,
     /// Tokens of nobody: apart, so that a flood of them takes the place of no other.
@@ -112,64 +90,38 @@ pub struct Reviewer {
 }
 
 /// Why a request is not answered.
-#[derive(Debug, PartialEq, Eq)]
-enum Refusal {
-    Unauthorized,
-    Denied { user: String },
-    NotAuthenticated,
-    NotDecided { user: String },
+type Refusal = (StatusCode, String);
+
+fn unauthorized() -> Refusal {
+    (StatusCode::UNAUTHORIZED, "Unauthorized".to_owned())
 }
 
-impl Refusal {
-    fn result(&self) -> &'static str {
-        match self {
-            Self::Unauthorized => "unauthorized",
-            Self::Denied { .. } => "denied",
-            Self::NotAuthenticated | Self::NotDecided { .. } => "error",
-        }
-    }
-
-    fn answer(self) -> Response {
-        let (code, text) = match self {
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()),
-            Self::Denied { user } => {
-                (StatusCode::FORBIDDEN, format!("Authorization denied for user {user}"))
-            }
-            Self::NotAuthenticated => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "Authentication failed".to_owned())
-            }
-            Self::NotDecided { user } => {
-                (StatusCode::INTERNAL_SERVER_ERROR, format!("Authorization for user {user} failed"))
-            }
-        };
-        (code, text).into_response()
-    }
+fn failed(text: String) -> Refusal {
+    (StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
 /// A question has no answer.
 #[derive(Debug, thiserror::Error)]
 enum ReviewError {
-    #[error("the API server does not answer")]
-    Silence,
-    #[error("the API server refuses")]
-    Api(#[source] ApiError),
+    #[error(transparent)]
+    Request(#[from] Failure),
     #[error("the API server could not check the token: {0}")]
     Check(String),
 }
 
 impl ReviewError {
-    /// Says whether the same question would fail again.
+    /// Returns whether the same question would fail again.
     fn is_final(&self) -> bool {
-        matches!(self, Self::Api(error) if matches!(error.code(), 400..429))
+        matches!(self, Self::Request(Failure::Api(error)) if matches!(error.code(), 400..429))
     }
 }
 
 impl Reviewer {
     /// Returns who asks with the rights of `client`.
-    pub fn new(client: Client, metrics: &Metrics) -> Self {
+    pub fn new(client: Client, metrics: Metrics) -> Self {
         Self {
             client,
-            results: register_metrics(metrics),
+            metrics,
             owners: Cache::default(),
             bad: Cache::default(),
             allowed: Cache::default(),
@@ -179,7 +131,7 @@ impl Reviewer {
     }
 
     async fn check(&self, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
-        let token = bearer(headers).ok_or(Refusal::Unauthorized)?;
+        let token = bearer(headers).ok_or_else(unauthorized)?;
         let hashed: Hashed = Sha256::digest(token).into();
         let user = if let Some(user) = self.owners.get(&hashed, Instant::now()) {
             user
@@ -207,10 +159,12 @@ impl Reviewer {
         let _turn = self.turn(hashed).await;
         match self.may(question, hashed).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Refusal::Denied { user: name }),
+            Ok(false) => {
+                Err((StatusCode::FORBIDDEN, format!("Authorization denied for user {name}")))
+            }
             Err(error) => {
-                tracing::warn!(user = name, error = %Chain(&error), "who may read metrics is not known");
-                Err(Refusal::NotDecided { user: name })
+                tracing::warn!(user = name, error = %Chain(&error), "whether the user may read metrics is not known");
+                Err(failed(format!("Authorization for user {name} failed")))
             }
         }
     }
@@ -223,7 +177,7 @@ impl Reviewer {
     async fn owner(&self, token: &str, hashed: Hashed) -> Result<UserInfo, Refusal> {
         let now = Instant::now();
         if self.bad.get(&hashed, now).is_some() {
-            return Err(Refusal::Unauthorized);
+            return Err(unauthorized());
         }
         if let Some(user) = self.owners.get(&hashed, now) {
             return Ok(user);
@@ -238,8 +192,8 @@ impl Reviewer {
                 }
                 Ok(None) => break,
                 Err(error) if tried == TRIES || error.is_final() => {
-                    tracing::warn!(error = %Chain(&error), "whose token this is is not known");
-                    return Err(Refusal::NotAuthenticated);
+                    tracing::warn!(error = %Chain(&error), "the user of this token is not known");
+                    return Err(failed("Authentication failed".to_owned()));
                 }
                 Err(_) => {
                     tokio::time::sleep(pause).await;
@@ -249,7 +203,7 @@ impl Reviewer {
         }
         let now = Instant::now();
         self.bad.keep(hashed, (), now + REFUSED, now);
-        Err(Refusal::Unauthorized)
+        Err(unauthorized())
     }
 
     async fn whose(&self, token: &str) -> Result<Option<UserInfo>, ReviewError> {
@@ -303,10 +257,7 @@ impl Reviewer {
     {
         let api = Api::<K>::all(self.client.clone());
         let asked = PostParams::default();
-        match tokio::time::timeout(LIMIT, api.create(&asked, question)).await {
-            Ok(answer) => answer.map_err(|error| ReviewError::Api(error.into())),
-            Err(_) => Err(ReviewError::Silence),
-        }
+        Ok(ended_after(LIMIT, api.create(&asked, question)).await?)
     }
 }
 
@@ -317,18 +268,21 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let checked = reviewer.check(request.headers(), request.uri().path()).await;
-    let result = checked.as_ref().map_or_else(Refusal::result, |()| "ok");
-    reviewer.results.get_or_create(&ResultLabels { result }).inc();
+    reviewer.metrics.metrics_requested(match &checked {
+        Ok(()) => "ok",
+        Err((StatusCode::UNAUTHORIZED, _)) => "unauthorized",
+        Err((StatusCode::FORBIDDEN, _)) => "denied",
+        Err(_) => "error",
+    });
     match checked {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refusal.answer(),
+        Err(refusal) => refusal.into_response(),
     }
 }
 
 /// Returns the token of a request.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
-    let (scheme, token) = value.split_once(' ')?;
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
@@ -339,12 +293,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::cluster::refusal::{assert_is_said_once, refused};
-
-    #[test]
-    fn a_refusal_is_said_once() {
-        assert_is_said_once(&ReviewError::Api(refused().into()));
-    }
 
     #[rstest]
     #[case::token("Bearer abc", Some("abc"))]

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -25,13 +26,18 @@ pub(super) struct Part {
     pub(super) len: u64,
 }
 
+impl Part {
+    /// Returns a piece of the content as it is.
+    pub(super) fn of(range: &Range<u64>) -> Self {
+        Self { encoding: Encoding::Identity, offset: range.start, len: range.end - range.start }
+    }
+}
+
 /// Returns a body of the given pieces, one after the other.
 pub(super) fn stream(content: Arc<Content>, parts: Vec<Part>) -> Body {
     let state = (content, VecDeque::from(parts));
     Body::from_stream(try_unfold(state, |(content, mut parts)| async move {
-        let Some(part) = next(&mut parts) else {
-            return Ok(None);
-        };
+        let Some(part) = next(&mut parts) else { return Ok(None) };
         let read_from = Arc::clone(&content);
         let chunk = blocking(move || read(&read_from, part)).await?;
         Ok::<_, io::Error>(Some((chunk, (content, parts))))
@@ -46,9 +52,7 @@ pub(super) fn compressed(content: Arc<Content>, parts: Vec<Part>, encoding: Enco
     };
     let state = (content, VecDeque::from(parts), Some(encoder));
     Body::from_stream(try_unfold(state, |(content, mut parts, encoder)| async move {
-        let Some(mut encoder) = encoder else {
-            return Ok::<_, io::Error>(None);
-        };
+        let Some(mut encoder) = encoder else { return Ok::<_, io::Error>(None) };
         let (chunk, parts, encoder) = blocking({
             let content = Arc::clone(&content);
             move || loop {

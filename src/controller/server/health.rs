@@ -15,7 +15,7 @@ use super::auth::{self, Reviewer};
 use crate::telemetry::Metrics;
 use crate::watchdog::Watchdog;
 
-/// What the health endpoints say. Shared by reference.
+/// The state of the health endpoints. Shared by reference.
 pub struct Health {
     ready: Mutex<BTreeMap<&'static str, bool>>,
     watchdog: Watchdog,
@@ -30,8 +30,7 @@ impl Health {
 
     /// Marks one check as passed or failed.
     pub fn set_ready(&self, check: &'static str, ready: bool) {
-        let mut checks = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        checks.insert(check, ready);
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(check, ready);
     }
 
     fn ready_checks(&self) -> Vec<(String, bool)> {
@@ -42,7 +41,15 @@ impl Health {
 
 /// Returns `/healthz` and `/readyz`.
 pub fn routes(health: Arc<Health>) -> Router {
-    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(health)
+    let answered = |checks: fn(&Health) -> Vec<(String, bool)>| {
+        get(move |State(health): State<Arc<Health>>, RawQuery(query): RawQuery| async move {
+            answer(&checks(&health), query.as_deref())
+        })
+    };
+    Router::new()
+        .route("/healthz", answered(|health| health.watchdog.checks()))
+        .route("/readyz", answered(Health::ready_checks))
+        .with_state(health)
 }
 
 /// Returns `/metrics`, for those who may read it.
@@ -53,26 +60,11 @@ pub fn metrics_routes(metrics: Metrics, reviewer: Reviewer) -> Router {
         .layer(from_fn_with_state(Arc::new(reviewer), auth::guard))
 }
 
-async fn healthz(
-    State(health): State<Arc<Health>>,
-    RawQuery(query): RawQuery,
-) -> (StatusCode, String) {
-    answer(&health.watchdog.checks(), query.as_deref())
-}
-
-async fn readyz(
-    State(health): State<Arc<Health>>,
-    RawQuery(query): RawQuery,
-) -> (StatusCode, String) {
-    answer(&health.ready_checks(), query.as_deref())
-}
-
-/// Says whether all checks pass, and lists them if one does not or `?verbose` asks for it.
+/// Returns whether all checks pass, and lists them if one does not or `?verbose` asks for it.
 fn answer(checks: &[(String, bool)], query: Option<&str>) -> (StatusCode, String) {
     let passed = checks.iter().all(|(_, passed)| *passed);
     let verbose = query.is_some_and(|query| {
-        let mut keys = query.split('&').map(|pair| pair.split('=').next());
-        keys.any(|key| key == Some("verbose"))
+        query.split('&').map(|pair| pair.split('=').next()).any(|key| key == Some("verbose"))
     });
     let status = if passed { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     if passed && !verbose {

@@ -1,4 +1,5 @@
-//! How many connections a listener has, and how long it writes to one that does not read.
+//! Limits of a listener: the number of connections (see `places`), and the time of writes to one that
+//! does not read.
 //!
 //! Connections beyond the limits are closed when they are accepted, so that those that are served
 //! are served well. hyper has one limit for the rest between two requests and the head after it, the
@@ -6,13 +7,10 @@
 //!
 //! Source: deploying.md 5.4.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io::{self, IoSlice};
-use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,49 +22,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, Sleep, sleep};
 use tower::Service;
 
+use super::places::{Limits, Place, Places};
 use crate::telemetry::Metrics;
-
-/// The limits of one listener.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Name of the listener in metrics.
-    pub listener: &'static str,
-    /// Connections at the same time.
-    pub connections: usize,
-    /// Connections from one address at the same time.
-    pub per_address: usize,
-    /// Longest time for the head of a request, from its first byte or the start of the connection.
-    pub head: Duration,
-    /// Longest time between two requests.
-    pub idle: Duration,
-    /// Longest time in which nothing can be written.
-    pub stall: Duration,
-    /// Longest time one answer may take.
-    pub answer: Duration,
-}
-
-impl Limits {
-    /// Those of the catalog server: many clients, large answers.
-    pub const CATALOGS: Self = Self {
-        listener: "catalogs",
-        connections: 512,
-        per_address: 32,
-        head: Duration::from_secs(5),
-        // Longer than between two scrapes.
-        idle: Duration::from_secs(90),
-        stall: Duration::from_mins(1),
-        answer: Duration::from_mins(15),
-    };
-    /// Those of the metrics endpoint.
-    pub const METRICS: Self = Self {
-        listener: "metrics",
-        connections: 64,
-        answer: Duration::from_mins(5),
-        ..Self::CATALOGS
-    };
-    /// Those of the health endpoints, which the kubelet alone asks.
-    pub const HEALTH: Self = Self { listener: "health", per_address: 64, ..Self::METRICS };
-}
 
 /// A listener within limits.
 pub struct Limited {
@@ -82,7 +39,7 @@ impl Limited {
     ) -> io::Result<Self> {
         Ok(Self {
             listener: TcpListener::from_std(listener)?,
-            places: Arc::new(Places { limits, metrics, taken: Mutex::default() }),
+            places: Places::new(limits, metrics),
         })
     }
 
@@ -122,54 +79,6 @@ impl AddrListener<Connection<TcpStream>, Peer> for Limited {
     }
 }
 
-/// The connections there are.
-struct Places {
-    limits: Limits,
-    metrics: Metrics,
-    /// How many each address has; none has no entry.
-    taken: Mutex<HashMap<IpAddr, usize>>,
-}
-
-/// The place of one connection, given back when it is dropped.
-struct Place {
-    places: Arc<Places>,
-    address: IpAddr,
-}
-
-impl Places {
-    fn take(places: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let limits = places.limits;
-        let mut taken = places.taken();
-        let all: usize = taken.values().sum();
-        let here = taken.get(&address).copied().unwrap_or_default();
-        let refused = all >= limits.connections || here >= limits.per_address;
-        if !refused {
-            taken.insert(address, here + 1);
-        }
-        places.metrics.connected(limits.listener, all + usize::from(!refused), refused);
-        drop(taken);
-        (!refused).then(|| Place { places: Arc::clone(places), address })
-    }
-
-    fn taken(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self.places.taken();
-        if let Entry::Occupied(mut here) = taken.entry(self.address) {
-            *here.get_mut() -= 1;
-            if *here.get() == 0 {
-                here.remove();
-            }
-        }
-        let listener = self.places.limits.listener;
-        self.places.metrics.connected(listener, taken.values().sum(), false);
-    }
-}
-
 /// A connection that ends when the client does not take its answer.
 pub struct Connection<S> {
     stream: S,
@@ -183,8 +92,8 @@ pub struct Connection<S> {
     answering: Option<Instant>,
 }
 
-/// What a connection waits for, as its bytes and its requests tell; at first, the end of the TLS
-/// handshake, which has a limit of its own.
+/// The state of a connection, from its bytes and requests; at first the TLS handshake, which has a
+/// separate time limit.
 #[derive(Debug, Clone, Default)]
 struct Awaited(Arc<AtomicU8>);
 
@@ -285,8 +194,7 @@ impl<S> Connection<S> {
             return written;
         }
         let stall = self.place.places.limits.stall;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(stall)));
-        match stalled.as_mut().poll(cx) {
+        match self.stalled.get_or_insert_with(|| Box::pin(sleep(stall))).as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
@@ -368,33 +276,10 @@ mod tests {
         answer: Duration::from_secs(4),
     };
 
-    fn places() -> Arc<Places> {
-        Arc::new(Places { limits: FEW, metrics: Metrics::default(), taken: Mutex::default() })
-    }
-
-    // deploying.md P39
-    #[test]
-    fn places_are_limited_and_given_back() {
-        let places = places();
-        let take = |last| Places::take(&places, [192, 0, 2, last].into());
-        let (one, two) = (take(1), take(1));
-        assert!(one.is_some() && two.is_some());
-        assert!(take(1).is_none(), "two from one address");
-        let three = take(2);
-        assert!(three.is_some());
-        assert!(take(3).is_none(), "three in all");
-        drop(one);
-        assert!(take(3).is_some());
-        let text = places.metrics.encode();
-        assert!(text.contains("olm_http_connections{listener=\"catalogs\"} 2\n"), "{text}");
-        assert!(text.contains("olm_http_connections_refused_total{listener=\"catalogs\"} 2\n"));
-        drop((two, three));
-        assert_eq!(*places.taken(), HashMap::new());
-    }
-
     fn connection() -> (Connection<tokio::io::DuplexStream>, tokio::io::DuplexStream) {
         let (ours, theirs) = tokio::io::duplex(16);
-        let place = Places::take(&places(), [192, 0, 2, 1].into()).unwrap();
+        let place =
+            Places::take(&Places::new(FEW, Metrics::default()), [192, 0, 2, 1].into()).unwrap();
         (Connection::new(ours, place), theirs)
     }
 
@@ -430,10 +315,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_too_much_is_closed_and_others_are_served() {
         let metrics = Metrics::default();
-        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = listener.local_addr().unwrap();
-        let listener = Limited::new(listener, FEW, metrics.clone()).unwrap();
-        tokio::spawn(serve_within(listener, None, Router::new(), std::future::pending()));
+        let address = served_with(&metrics);
         let ask = async || {
             let mut stream = TcpStream::connect(address).await.unwrap();
             let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -455,11 +337,15 @@ mod tests {
         }
     }
 
-    /// Starts a server with few limits.
     fn served() -> std::net::SocketAddr {
+        served_with(&Metrics::default())
+    }
+
+    /// Starts a server with few limits.
+    fn served_with(metrics: &Metrics) -> std::net::SocketAddr {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        let listener = Limited::new(listener, FEW, Metrics::default()).unwrap();
+        let listener = Limited::new(listener, FEW, metrics.clone()).unwrap();
         let routes = Router::new();
         tokio::spawn(serve_within(listener, None, routes, std::future::pending()));
         address
@@ -500,16 +386,16 @@ mod tests {
     // deploying.md 5.4
     #[tokio::test]
     async fn a_large_request_is_refused() {
-        let mut stream = TcpStream::connect(served()).await.unwrap();
         let head = |bytes| format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n");
-        let refused = said(&mut stream, &head(64 * 1024 + 1)).await;
-        assert_eq!(refused, "HTTP/1.1 413 Payload Too Large");
         // Who sends all of it before reading sees the answer, too.
-        let mut stream = TcpStream::connect(served()).await.unwrap();
         let all = head(1024 * 1024) + &"x".repeat(1024 * 1024);
-        assert_eq!(said(&mut stream, &all).await, "HTTP/1.1 413 Payload Too Large");
-        let mut stream = TcpStream::connect(served()).await.unwrap();
-        let taken = said(&mut stream, &head(64 * 1024)).await;
-        assert_eq!(taken, "HTTP/1.1 404 Not Found");
+        for (text, want) in [
+            (head(64 * 1024 + 1), "HTTP/1.1 413 Payload Too Large"),
+            (all, "HTTP/1.1 413 Payload Too Large"),
+            (head(64 * 1024), "HTTP/1.1 404 Not Found"),
+        ] {
+            let mut stream = TcpStream::connect(served()).await.unwrap();
+            assert_eq!(said(&mut stream, &text).await, want);
+        }
     }
 }

@@ -10,6 +10,7 @@ pub mod health;
 mod limit;
 mod negotiate;
 mod path;
+mod places;
 pub mod tls;
 
 use std::collections::BTreeMap;
@@ -36,8 +37,9 @@ use tls::Certificates;
 
 use crate::telemetry::Metrics;
 
-pub use auth::{Reviewer, register_metrics};
-pub use limit::{Limited, Limits};
+pub use auth::Reviewer;
+pub use limit::Limited;
+pub use places::Limits;
 
 /// Most bytes of a head (deploying.md 5.4).
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -46,9 +48,9 @@ const MAX_BODY_BYTES: u64 = 64 * 1024;
 /// Most bytes of a refused request that are read, and how long.
 const MAX_REFUSED_BYTES: usize = 8 * 1024 * 1024;
 const REFUSED: Duration = Duration::from_secs(5);
-/// How long a client may take for the TLS handshake.
+/// The time limit of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long running answers may go on when the process stops.
+/// The time that running answers have to complete when the process stops.
 const DRAIN: Duration = Duration::from_secs(30);
 
 /// Binds an address; port 0 lets the system choose, and [`TcpListener::local_addr`] tells.
@@ -99,11 +101,9 @@ pub async fn serve_within(
     let service = routes.layer(from_fn(limit_body)).into_make_service();
     let result = if let Some(certificates) = certificates {
         let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(HANDSHAKE);
-        let server = server.acceptor(Timed(acceptor));
-        server.http1_only().serve(service).await
+        server.acceptor(Timed(acceptor)).http1_only().serve(service).await
     } else {
-        let server = server.acceptor(Timed(DefaultAcceptor::new()));
-        server.http1_only().serve(service).await
+        server.acceptor(Timed(DefaultAcceptor::new())).http1_only().serve(service).await
     };
     stop.abort();
     result

@@ -1,37 +1,26 @@
-//! What a request's headers ask for: whether to answer at all, which bytes, in which encoding.
+//! The headers of a request: conditions, ranges and encodings.
 //!
 //! Pure; the rules are those of RFC 9110 as upstream's file server applies them (catalogs.md 3.3).
 
 use std::ops::Range;
 
-use http::HeaderMap;
 use http::header::{
     ACCEPT_ENCODING, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
     IF_UNMODIFIED_SINCE, RANGE,
 };
+use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
 
 use crate::catalog::store::Encoding;
 
-/// What identifies one state of a resource.
+/// The validators of one state of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Validators {
     /// The whole weak entity tag, for example `W/"sha256:..."`.
     pub(super) etag: String,
     /// In whole seconds.
     pub(super) modified: Timestamp,
-}
-
-/// What the conditions of a request come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Answer.
-    Proceed,
-    /// 304.
-    NotModified,
-    /// 412.
-    PreconditionFailed,
 }
 
 /// Which bytes are asked for.
@@ -50,34 +39,33 @@ pub(super) fn http_date(time: Timestamp) -> String {
     DateTimePrinter::new().timestamp_to_rfc9110_string(&time).unwrap_or_default()
 }
 
-/// Evaluates the conditional headers in the order of RFC 9110, section 13.2.2.
+/// Evaluates the conditional headers in the order of RFC 9110, section 13.2.2. Returns the status that
+/// ends the request, if one does.
 ///
 /// Our tags are weak, so `If-Match` holds for `*` alone. A date that does not parse is ignored.
-pub(super) fn check(headers: &HeaderMap, validators: &Validators) -> Verdict {
+pub(super) fn check(headers: &HeaderMap, validators: &Validators) -> Option<StatusCode> {
     if let Some(wanted) = text(headers, &IF_MATCH) {
         if !tags(&wanted).any(|tag| tag == "*") {
-            return Verdict::PreconditionFailed;
+            return Some(StatusCode::PRECONDITION_FAILED);
         }
     } else if date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|date| validators.modified > date) {
-        return Verdict::PreconditionFailed;
+        return Some(StatusCode::PRECONDITION_FAILED);
     }
     if let Some(held) = text(headers, &IF_NONE_MATCH) {
         let opaque = |tag: &str| tag.trim_start_matches("W/").to_owned();
         if tags(&held).any(|tag| tag == "*" || opaque(tag) == opaque(&validators.etag)) {
-            return Verdict::NotModified;
+            return Some(StatusCode::NOT_MODIFIED);
         }
     } else if date(headers, &IF_MODIFIED_SINCE).is_some_and(|date| validators.modified <= date) {
-        return Verdict::NotModified;
+        return Some(StatusCode::NOT_MODIFIED);
     }
-    Verdict::Proceed
+    None
 }
 
 /// Returns the best encoding the client takes: zstd before gzip where it likes both equally, the
 /// plain bytes where it takes neither.
 pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
-    let Some(accepted) = text(headers, &ACCEPT_ENCODING) else {
-        return Encoding::Identity;
-    };
+    let Some(accepted) = text(headers, &ACCEPT_ENCODING) else { return Encoding::Identity };
     let mut other = 0;
     let (mut gzip, mut zstd) = (None, None);
     for item in accepted.split(',') {
@@ -115,18 +103,14 @@ fn thousandths(weight: &str) -> u16 {
 /// Returns which bytes a request asks for, of a resource of `len` bytes. Several ranges are answered
 /// with all of it, as RFC 9110, section 14.2, allows.
 pub(super) fn asked(headers: &HeaderMap, validators: &Validators, len: u64) -> Asked {
-    let Some(wanted) = text(headers, &RANGE) else {
-        return Asked::Whole;
-    };
+    let Some(wanted) = text(headers, &RANGE) else { return Asked::Whole };
     // A weak tag never allows a range; a date does if it is exactly ours.
     if let Some(condition) = text(headers, &IF_RANGE)
         && parse_date(&condition) != Some(validators.modified)
     {
         return Asked::Whole;
     }
-    let Some(wanted) = wanted.strip_prefix("bytes=") else {
-        return Asked::Unsatisfiable;
-    };
+    let Some(wanted) = wanted.strip_prefix("bytes=") else { return Asked::Unsatisfiable };
     if wanted.contains(',') {
         return Asked::Whole;
     }
@@ -139,8 +123,7 @@ pub(super) fn asked(headers: &HeaderMap, validators: &Validators, len: u64) -> A
 /// Reads one range: `a-b`, `a-` or `-n`. Empty when it lies behind the end.
 fn range(item: &str, len: u64) -> Option<Range<u64>> {
     let number = |text: &str| {
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        digits.then(|| text.parse().ok()).flatten()
+        text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
     };
     let (first, last) = item.split_once('-')?;
     let (first, last) = (first.trim(), last.trim());
@@ -186,6 +169,8 @@ mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
+    const NOT_MODIFIED: Option<StatusCode> = Some(StatusCode::NOT_MODIFIED);
+    const FAILED: Option<StatusCode> = Some(StatusCode::PRECONDITION_FAILED);
     const MODIFIED: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
 
     fn validators() -> Validators {
@@ -207,20 +192,20 @@ mod tests {
 
     // catalogs.md H5, H6, 3.3
     #[rstest]
-    #[case::none(&[], Verdict::Proceed)]
-    #[case::same_time(&[(IF_MODIFIED_SINCE, MODIFIED)], Verdict::NotModified)]
-    #[case::older(&[(IF_MODIFIED_SINCE, "Tue, 14 Nov 2023 22:13:19 GMT")], Verdict::Proceed)]
-    #[case::nonsense(&[(IF_MODIFIED_SINCE, "nonsense")], Verdict::Proceed)]
-    #[case::tag(&[(IF_NONE_MATCH, "\"x\", W/\"sha256:1\"")], Verdict::NotModified)]
-    #[case::strong_spelling(&[(IF_NONE_MATCH, "\"sha256:1\"")], Verdict::NotModified)]
-    #[case::any(&[(IF_NONE_MATCH, "*")], Verdict::NotModified)]
-    #[case::other_tag_disables_the_date(&[(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, MODIFIED)], Verdict::Proceed)]
-    #[case::if_match(&[(IF_MATCH, "W/\"sha256:1\"")], Verdict::PreconditionFailed)]
-    #[case::if_match_any(&[(IF_MATCH, "*")], Verdict::Proceed)]
-    #[case::unmodified(&[(IF_UNMODIFIED_SINCE, MODIFIED)], Verdict::Proceed)]
-    #[case::modified(&[(IF_UNMODIFIED_SINCE, "Tue, 14 Nov 2023 22:13:19 GMT")], Verdict::PreconditionFailed)]
-    fn conditions(#[case] list: &[(HeaderName, &str)], #[case] verdict: Verdict) {
-        assert_eq!(check(&headers(list), &validators()), verdict);
+    #[case::none(&[], None)]
+    #[case::same_time(&[(IF_MODIFIED_SINCE, MODIFIED)], NOT_MODIFIED)]
+    #[case::older(&[(IF_MODIFIED_SINCE, "Tue, 14 Nov 2023 22:13:19 GMT")], None)]
+    #[case::nonsense(&[(IF_MODIFIED_SINCE, "nonsense")], None)]
+    #[case::tag(&[(IF_NONE_MATCH, "\"x\", W/\"sha256:1\"")], NOT_MODIFIED)]
+    #[case::strong_spelling(&[(IF_NONE_MATCH, "\"sha256:1\"")], NOT_MODIFIED)]
+    #[case::any(&[(IF_NONE_MATCH, "*")], NOT_MODIFIED)]
+    #[case::other_tag_disables_the_date(&[(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, MODIFIED)], None)]
+    #[case::if_match(&[(IF_MATCH, "W/\"sha256:1\"")], FAILED)]
+    #[case::if_match_any(&[(IF_MATCH, "*")], None)]
+    #[case::unmodified(&[(IF_UNMODIFIED_SINCE, MODIFIED)], None)]
+    #[case::modified(&[(IF_UNMODIFIED_SINCE, "Tue, 14 Nov 2023 22:13:19 GMT")], FAILED)]
+    fn conditions(#[case] list: &[(HeaderName, &str)], #[case] ends: Option<StatusCode>) {
+        assert_eq!(check(&headers(list), &validators()), ends);
     }
 
     // catalogs.md H8

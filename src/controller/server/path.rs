@@ -1,4 +1,4 @@
-//! What a request path and its query ask for.
+//! The path and the query of a request.
 //!
 //! By hand, because the answers are those of upstream's server (catalogs.md 3.1, 3.4): an unclean
 //! path is redirected, of a repeated parameter the first counts, an empty one is an absent one, a
@@ -10,7 +10,7 @@ use crate::catalog::index::Query;
 /// Longest name of a catalog (DNS-1123 subdomain).
 const MAX_NAME_BYTES: usize = 253;
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     /// The catalog's segment, still percent-encoded.
@@ -18,7 +18,7 @@ pub(super) struct Target {
     pub(super) endpoint: Endpoint,
 }
 
-/// What is below a catalog.
+/// The endpoints of a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
     All,
@@ -88,25 +88,18 @@ pub(super) fn catalog_name(segment: &str) -> Result<String, &'static str> {
 ///
 /// Of repeated parameters the first counts; an empty value equals an absent one.
 pub(super) fn query(text: &str) -> Option<Query> {
-    let (mut schema, mut package, mut name) = (None, None, None);
+    let mut found = [const { None }; 3];
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         if pair.contains(';') {
             return None;
         }
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let field = match decode(key, true)?.as_str() {
-            "schema" => &mut schema,
-            "package" => &mut package,
-            "name" => &mut name,
-            _ => return None,
-        };
-        field.get_or_insert(decode(value, true)?);
+        let key = decode(key, true)?;
+        let at = ["schema", "package", "name"].iter().position(|known| *known == key)?;
+        found[at].get_or_insert(decode(value, true)?);
     }
-    Some(Query {
-        schema: schema.unwrap_or_default(),
-        package: package.unwrap_or_default(),
-        name: name.unwrap_or_default(),
-    })
+    let [schema, package, name] = found.map(Option::unwrap_or_default);
+    Some(Query { schema, package, name })
 }
 
 /// Undoes percent-encoding, and `+` for a blank where `form` says so.

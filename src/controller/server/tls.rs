@@ -4,16 +4,16 @@
 //! Both files are read every ten seconds and compared; a mounted Secret changes by renaming a
 //! symlink, which file notifications miss. A pair that does not parse or match is not taken.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use axum_server::tls_rustls::RustlsConfig;
 use olm_core::error::Chain;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ResolvesServerCert, ResolvesServerCertUsingSni};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -22,28 +22,8 @@ use crate::telemetry::{CertificateKind, Metrics};
 use crate::tls::CurrentProfile;
 use crate::x509::{Validity, certificate, validity};
 
-/// How often the files are read.
+/// The interval of reads of the files.
 pub const POLL: Duration = Duration::from_secs(10);
-
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    #[error("error reading {}", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    /// A file holds no PEM of the expected kind.
-    #[error("error parsing {}", path.display())]
-    Parse {
-        path: PathBuf,
-        #[source]
-        source: pem::Error,
-    },
-    /// Certificate and key do not go together, or are of a kind that is not supported.
-    #[error("certificate and key cannot be used")]
-    Pair(#[source] rustls::Error),
-}
 
 /// What listeners present; clones share it.
 #[derive(Debug, Clone)]
@@ -54,7 +34,6 @@ pub struct Certificates {
 }
 
 /// A certificate and its key, as files and as they are served.
-#[derive(Debug)]
 pub struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
@@ -62,17 +41,11 @@ pub struct CertificateFiles {
     certificates: Certificates,
 }
 
-/// What the two files held.
+/// The content of the two files.
 #[derive(Clone, PartialEq, Eq)]
 struct Pair {
     certificate: Vec<u8>,
     key: Vec<u8>,
-}
-
-impl std::fmt::Debug for Pair {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pair(..)")
-    }
 }
 
 impl Certificates {
@@ -86,7 +59,7 @@ impl Certificates {
         }
     }
 
-    /// Returns what servers take; it follows every change.
+    /// Returns the configuration of servers, which follows every change.
     pub fn config(&self) -> RustlsConfig {
         self.served.clone()
     }
@@ -96,9 +69,10 @@ impl Certificates {
         &self,
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
-    ) -> Result<(), TlsError> {
-        let pair = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider());
-        let pair = pair.map_err(TlsError::Pair)?;
+    ) -> anyhow::Result<()> {
+        // They have to go together, and be of a kind that is supported.
+        let pair = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+            .context("certificate and key cannot be used")?;
         self.serve(|presented| *presented = Some(Arc::new(pair)));
         Ok(())
     }
@@ -110,8 +84,7 @@ impl Certificates {
 
     /// Under one lock, so that whoever comes last sees what the others changed.
     fn serve(&self, change: impl FnOnce(&mut Option<Arc<CertifiedKey>>)) {
-        let presented = self.presented.lock();
-        let mut presented = presented.unwrap_or_else(PoisonError::into_inner);
+        let mut presented = self.presented.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut presented);
         let config = config(presented.clone(), &self.profile);
         self.served.reload_from_config(config);
@@ -120,15 +93,14 @@ impl Certificates {
 
 impl CertificateFiles {
     /// Reads both files. Blocks for a moment.
-    pub fn load(certificate: &Path, key: &Path, profile: CurrentProfile) -> Result<Self, TlsError> {
+    pub fn load(certificate: &Path, key: &Path, profile: CurrentProfile) -> anyhow::Result<Self> {
         let served = Pair::read(certificate, key)?;
         let certificates = Certificates::pending(profile);
-        let (chain, private) = served.parse(certificate, key)?;
-        certificates.present(chain, private)?;
+        served.present(&certificates, certificate, key)?;
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), served, certificates })
     }
 
-    /// Returns what listeners present: the files, as they are.
+    /// Returns the certificate of listeners, from the present files.
     pub fn certificates(&self) -> Certificates {
         self.certificates.clone()
     }
@@ -148,20 +120,19 @@ impl CertificateFiles {
                 Ok(false) => metrics.read_certificate(true),
                 Err(err) => {
                     metrics.read_certificate(false);
-                    tracing::warn!(error = %Chain(&err), "serving certificate not reloaded");
+                    tracing::warn!(error = %Chain(&*err), "serving certificate not reloaded");
                 }
             }
         }
     }
 
     /// Reads the files once and says whether something new was taken.
-    pub fn reload(&mut self) -> Result<bool, TlsError> {
+    pub fn reload(&mut self) -> anyhow::Result<bool> {
         let read = Pair::read(&self.certificate, &self.key)?;
         if read == self.served {
             return Ok(false);
         }
-        let (chain, private) = read.parse(&self.certificate, &self.key)?;
-        self.certificates.present(chain, private)?;
+        read.present(&self.certificates, &self.certificate, &self.key)?;
         self.served = read;
         Ok(true)
     }
@@ -172,27 +143,20 @@ impl CertificateFiles {
 }
 
 impl Pair {
-    fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+    fn read(certificate: &Path, key: &Path) -> anyhow::Result<Self> {
         let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
+            std::fs::read(path).with_context(|| format!("error reading {}", path.display()))
         };
         Ok(Self { certificate: read(certificate)?, key: read(key)? })
     }
 
-    fn parse(
-        &self,
-        certificate: &Path,
-        key: &Path,
-    ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
-        let parse = |path: &Path| {
-            let path = path.to_owned();
-            move |source| TlsError::Parse { path, source }
-        };
+    fn present(&self, to: &Certificates, certificate: &Path, key: &Path) -> anyhow::Result<()> {
+        let parsing = |path: &Path| format!("error parsing {}", path.display());
         let chain = CertificateDer::pem_slice_iter(&self.certificate)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(parse(certificate))?;
-        let private = PrivateKeyDer::from_pem_slice(&self.key).map_err(parse(key))?;
-        Ok((chain, private))
+            .with_context(|| parsing(certificate))?;
+        let private = PrivateKeyDer::from_pem_slice(&self.key).with_context(|| parsing(key))?;
+        to.present(chain, private)
     }
 }
 
@@ -201,8 +165,7 @@ fn config(pair: Option<Arc<CertifiedKey>>, profile: &CurrentProfile) -> Arc<Serv
         Some(pair) => Arc::new(SingleCertAndKey::from(pair)),
         None => Arc::new(ResolvesServerCertUsingSni::new()),
     };
-    let builder = profile.get().server().with_no_client_auth();
-    let mut config = builder.with_cert_resolver(certificate);
+    let mut config = profile.get().server().with_no_client_auth().with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Arc::new(config)
 }

@@ -5,12 +5,13 @@ use std::fmt::Debug;
 use std::pin::pin;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::keys::name::{self, CA_BUNDLE};
 use olm_api::keys::{label, manager};
@@ -20,8 +21,8 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::plan::{Change, plan};
-use super::{Failure, Identity, LONGEST, RETRY, ServingError, tell_replaced, until};
-use crate::cluster::{RequestError, code, named};
+use super::{Failure, Identity, LONGEST, MAKING, RETRY, tell_replaced, until};
+use crate::cluster::{RequestError, as_manager, code, named};
 use crate::x509::{Authority, Data, Step};
 
 /// Shortest time between two rounds.
@@ -30,18 +31,14 @@ const FLOOR: Duration = Duration::from_secs(1);
 const TLS_TYPE: &str = "kubernetes.io/tls";
 const OPAQUE: &str = "Opaque";
 
-/// What keeps the CA while this process leads.
+/// Maintains the CA while this process leads.
 pub struct Keeper {
-    identity: Identity,
+    pub(super) identity: Identity,
     /// The Secret as this process last saw it; a deleted one stays until it is made again.
-    secret: watch::Receiver<Option<Secret>>,
+    pub(super) secret: watch::Receiver<Option<Secret>>,
 }
 
 impl Keeper {
-    pub(super) fn new(identity: Identity, secret: watch::Receiver<Option<Secret>>) -> Self {
-        Self { identity, secret }
-    }
-
     /// Follows the CA up, replaces one that cannot be used, and publishes it, until `shutdown`.
     /// `client` writes while this process leads.
     pub async fn run(mut self, client: Client, shutdown: impl Future<Output = ()>) {
@@ -85,27 +82,21 @@ impl Keeper {
     }
 
     /// Does what there is to do, and returns when to look again.
-    async fn keep(
-        &self,
-        client: &Client,
-        secret: Option<Secret>,
-    ) -> Result<Duration, ServingError> {
-        let Some(secret) = secret else {
-            return Ok(LONGEST);
-        };
+    async fn keep(&self, client: &Client, secret: Option<Secret>) -> anyhow::Result<Duration> {
+        let Some(secret) = secret else { return Ok(LONGEST) };
         let api = Api::namespaced(client.clone(), &self.identity.namespace);
         let now = Timestamp::now();
         let data = secret.data.clone().unwrap_or_default();
-        let plan = plan(&data, &self.identity.names, now)?;
+        let plan = plan(&data, &self.identity.names, now).context(MAKING)?;
         if let Some(change) = plan.change {
             match write(&api, &secret, &plan.authority).await {
                 Ok(written) => match change {
                     Change::Replaced(why) => tell_replaced(client, &written, why).await,
                     Change::Rolled(Step::FollowedUp) => {
-                        tracing::info!("the serving CA is followed up");
+                        tracing::info!("a successor of the serving CA was issued");
                     }
                     Change::Rolled(Step::Settled) => {
-                        tracing::info!("the old serving CA is over");
+                        tracing::info!("the old serving CA is no longer published");
                     }
                     Change::Repaired => tracing::info!("the Secret of the serving CA is repaired"),
                 },
@@ -121,7 +112,7 @@ impl Keeper {
     }
 
     /// Writes the CA where clients find it.
-    async fn publish(&self, client: &Client, bundle: &str) -> Result<(), ServingError> {
+    async fn publish(&self, client: &Client, bundle: &str) -> anyhow::Result<()> {
         let doing = RequestError::doing("publishing the serving CA");
         let namespace = &self.identity.namespace;
         let map = ConfigMap {
@@ -152,20 +143,20 @@ where
 {
     let name = fresh.name_any();
     let Some(found) = api.get_opt(&name).await? else {
-        return api.create(&params(), fresh).await.map(drop);
+        return api.create(&as_manager(manager::CATALOGD), fresh).await.map(drop);
     };
     let published = data(&found).and_then(|data| data.get(CA_BUNDLE));
     if published == data(fresh).and_then(|data| data.get(CA_BUNDLE)) {
         return Ok(());
     }
     let patch = Patch::Merge(json!({ "data": data(fresh) }));
-    api.patch(&name, &patches(), &patch).await.map(drop)
+    api.patch(&name, &PatchParams::apply(manager::CATALOGD), &patch).await.map(drop)
 }
 
 /// Makes the Secret of a first CA.
 pub(super) async fn create(api: &Api<Secret>, authority: &Authority) -> kube::Result<Secret> {
     let secret = secret(name::SERVING_CA, TLS_TYPE, authority.data());
-    api.create(&params(), &secret).await
+    api.create(&as_manager(manager::CATALOGD), &secret).await
 }
 
 /// Writes the CA in place of `old`, if that is still as it was read.
@@ -178,7 +169,7 @@ async fn write(api: &Api<Secret>, old: &Secret, authority: &Authority) -> kube::
         return create(api, authority).await;
     }
     let fresh = Secret { data: Some(authority.data()), ..old.clone() };
-    api.replace(name::SERVING_CA, &params(), &fresh).await
+    api.replace(name::SERVING_CA, &as_manager(manager::CATALOGD), &fresh).await
 }
 
 fn secret(name: &str, type_: &str, data: Data) -> Secret {
@@ -196,12 +187,4 @@ fn metadata(name: &str) -> ObjectMeta {
         labels: Some([(label::PART_OF.to_owned(), label::PART_OF_OLM.to_owned())].into()),
         ..ObjectMeta::default()
     }
-}
-
-fn params() -> PostParams {
-    PostParams { field_manager: Some(manager::CATALOGD.to_owned()), ..PostParams::default() }
-}
-
-fn patches() -> PatchParams {
-    PatchParams { field_manager: Some(manager::CATALOGD.to_owned()), ..PatchParams::default() }
 }

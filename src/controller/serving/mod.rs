@@ -27,10 +27,11 @@ use olm_api::conditions::Reason;
 use olm_core::error::Chain;
 use tokio::sync::watch;
 
-use crate::cluster::{RequestError, Sentence};
+use crate::catalog::Published;
+use crate::cluster::Sentence;
 use crate::reconcile::event;
 use crate::server::health::Health;
-use crate::server::tls::{Certificates, TlsError};
+use crate::server::tls::Certificates;
 use crate::telemetry::Metrics;
 
 pub use keep::Keeper;
@@ -43,39 +44,46 @@ const LONGEST: Duration = Duration::from_hours(1);
 /// The check that fails until there is a certificate.
 const CHECK: &str = "serving certificate";
 
-#[derive(Debug, thiserror::Error)]
-enum ServingError {
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error("making a certificate")]
-    Crypto(#[from] rcgen::Error),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-}
+/// What failed when it is the library of certificates.
+const MAKING: &str = "making a certificate";
 
 /// Who this process is, and whom it serves.
 #[derive(Debug, Clone)]
-struct Identity {
+pub struct Identity {
     namespace: String,
     names: Vec<String>,
 }
 
-/// Returns what gives `certificates` to listeners, and what keeps the CA where this process leads.
-/// Blocks for a moment.
+impl Identity {
+    /// Returns that of a process in a namespace, and at an address outside of the cluster if it has one.
+    pub fn new(namespace: String, external: Option<&str>) -> Self {
+        Self { names: names::names(&namespace, external), namespace }
+    }
+}
+
+/// Returns the presenter, which sets `certificates` of listeners and lets `trusted` follow the CA,
+/// and the keeper of the CA for the leader. Blocks for a moment.
 pub fn serving(
     client: &Client,
-    namespace: String,
-    external: Option<&str>,
+    identity: Identity,
     certificates: Certificates,
+    trusted: Published,
     metrics: Metrics,
     health: Arc<Health>,
 ) -> (Presenter, Keeper) {
-    let identity = Identity { names: names::names(&namespace, external), namespace };
     health.set_ready(CHECK, false);
     let (seen, secret) = watch::channel(None);
-    let presenter =
-        Presenter::new(client.clone(), identity.clone(), certificates, metrics, health, seen);
-    (presenter, Keeper::new(identity, secret))
+    let presenter = Presenter {
+        client: client.clone(),
+        identity: identity.clone(),
+        certificates,
+        metrics,
+        health,
+        seen,
+        leaf: None,
+        trusted,
+    };
+    (presenter, Keeper { identity, secret })
 }
 
 /// Says that a CA took the place of one that was lost or could not be used.
@@ -91,8 +99,7 @@ async fn tell_replaced(client: &Client, secret: &Secret, why: &str) {
 
 /// Returns how long to wait for a moment; not at all if it is over.
 fn until(moment: Timestamp, now: Timestamp) -> Duration {
-    let left = Duration::try_from(moment.duration_since(now)).unwrap_or_default();
-    left.min(LONGEST)
+    Duration::try_from(moment.duration_since(now)).unwrap_or_default().min(LONGEST)
 }
 
 /// Logs a failure once, however often it repeats.
@@ -100,8 +107,8 @@ fn until(moment: Timestamp, now: Timestamp) -> Duration {
 struct Failure(String);
 
 impl Failure {
-    fn log(&mut self, error: &ServingError, message: &'static str) {
-        let error = Chain(error).to_string();
+    fn log(&mut self, error: &anyhow::Error, message: &'static str) {
+        let error = Chain(&**error).to_string();
         if error != self.0 {
             tracing::warn!(error, "{message}");
             self.0 = error;

@@ -58,15 +58,14 @@ fn host(address: &str) -> String {
     if let Ok(address) = address.parse::<SocketAddr>() {
         return address.ip().to_string();
     }
-    let bare = address.trim_start_matches('[').trim_end_matches(']');
-    if let Ok(address) = bare.parse::<IpAddr>() {
+    if let Ok(address) = address.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         return address.to_string();
     }
     let host = address.split_once(':').map_or(address, |(host, _)| host);
     host.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Says whether a CA made for a name can vouch for it.
+/// Returns whether a CA made for a name can vouch for it.
 fn is_usable(name: &str) -> bool {
     let names = [name.to_owned()];
     let now = Timestamp::now();

@@ -1,4 +1,4 @@
-//! How the CA goes on, and when a certificate of it is renewed. Pure: the time is an argument.
+//! The rotation of the CA, and the renewal of its certificates. Pure: the time is an argument.
 //!
 //! The next CA joins the bundle at once and signs an hour later, when everybody trusts it; the old
 //! one leaves when its last certificate has expired. Every process reads the same Secret and comes to
@@ -35,12 +35,13 @@ pub(super) const PROFILE: Profile = Profile {
 };
 /// Every certificate is also for this name.
 pub(super) const LOCALHOST: &str = "localhost";
-/// How long clients may take to learn of a CA.
+/// The time that clients may need to learn of a CA.
 const LEARN: SignedDuration = SignedDuration::from_hours(1);
-/// How far the clocks of the replicas may be apart, and their views of the Secret.
+/// The largest difference between the clocks of the replicas, and between their views of the
+/// Secret.
 const LAG: SignedDuration = SignedDuration::from_hours(1);
 
-/// What the leader changes.
+/// A change by the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// Nothing of it could be used.
@@ -56,7 +57,7 @@ pub(super) struct Plan {
     pub(super) authority: Authority,
     /// Why the Secret has to be written, if it has.
     pub(super) change: Option<Change>,
-    /// When there is something to do next.
+    /// The time of the next action.
     pub(super) next: Timestamp,
 }
 
@@ -65,13 +66,13 @@ pub(super) struct Leaf {
     pub(super) certificate: CertificateDer<'static>,
     pub(super) key: PrivateKeyDer<'static>,
     pub(super) validity: Validity,
-    /// When another one takes its place.
+    /// The time of its replacement.
     pub(super) due: Timestamp,
     ca: String,
     names: Vec<String>,
 }
 
-/// Says how the Secret goes on. `names` are those the CA has to vouch for.
+/// Plans the next state of the Secret. `names` are those that the CA must sign for.
 pub(super) fn plan(data: &Data, names: &[String], now: Timestamp) -> Result<Plan, rcgen::Error> {
     let read = Authority::parse(&PROFILE, data, now).and_then(|authority| {
         // There is room for two.
@@ -130,7 +131,8 @@ impl Leaf {
         })
     }
 
-    /// Says whether it is what `signer` would issue for these names, and not due.
+    /// Returns whether it is equal to a certificate that `signer` would issue for these names, and
+    /// not due.
     pub(super) fn is_current(&self, signer: &Ca, names: &[String], now: Timestamp) -> bool {
         self.ca == signer.pem && self.names == names && now < self.due
     }

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 
 use super::keep::create;
 use super::plan::{Leaf, PROFILE, signer, turn};
-use super::{CHECK, Failure, Identity, RETRY, ServingError, tell_replaced, until};
+use super::{CHECK, Failure, Identity, MAKING, RETRY, tell_replaced, until};
 use crate::catalog::Published;
 use crate::cluster::{RequestError, code, named};
 use crate::server::health::Health;
@@ -21,50 +22,24 @@ use crate::server::tls::Certificates;
 use crate::telemetry::{CertificateKind, Metrics};
 use crate::x509::Authority;
 
-/// How long reading the Secret may take before the log says so, again and again.
+/// The interval of log messages while the Secret cannot be read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What gives listeners a certificate and renews it.
+/// Provides listeners with a certificate and renews it.
 pub struct Presenter {
-    client: Client,
-    identity: Identity,
-    certificates: Certificates,
-    metrics: Metrics,
-    health: Arc<Health>,
+    pub(super) client: Client,
+    pub(super) identity: Identity,
+    pub(super) certificates: Certificates,
+    pub(super) metrics: Metrics,
+    pub(super) health: Arc<Health>,
     /// The Secret as it was last seen, for the keeper.
-    seen: watch::Sender<Option<Secret>>,
-    leaf: Option<Leaf>,
+    pub(super) seen: watch::Sender<Option<Secret>>,
+    pub(super) leaf: Option<Leaf>,
     /// Whoever trusts this CA: who copies from another replica.
-    trusted: Published,
+    pub(super) trusted: Published,
 }
 
 impl Presenter {
-    pub(super) fn new(
-        client: Client,
-        identity: Identity,
-        certificates: Certificates,
-        metrics: Metrics,
-        health: Arc<Health>,
-        seen: watch::Sender<Option<Secret>>,
-    ) -> Self {
-        Self {
-            client,
-            identity,
-            certificates,
-            metrics,
-            health,
-            seen,
-            leaf: None,
-            trusted: Published::default(),
-        }
-    }
-
-    /// Has `trusted` follow the CA.
-    #[must_use]
-    pub fn trusted_by(self, trusted: Published) -> Self {
-        Self { trusted, ..self }
-    }
-
     /// Serves with a certificate as it has to be at any time. Never returns.
     ///
     /// It needs no lease: where there is no CA, the first one who sees that makes one.
@@ -105,7 +80,7 @@ impl Presenter {
 
     /// Serves with a certificate of the CA in the Secret, which is made if there is none, and
     /// returns when to look again.
-    async fn follow(&mut self, secret: &mut Option<Secret>) -> Result<Duration, ServingError> {
+    async fn follow(&mut self, secret: &mut Option<Secret>) -> anyhow::Result<Duration> {
         if secret.is_none() {
             *secret = self.make().await?;
         }
@@ -131,15 +106,16 @@ impl Presenter {
     }
 
     /// Makes a first CA, unless somebody else was faster, and reads what there is.
-    async fn make(&self) -> Result<Option<Secret>, ServingError> {
+    async fn make(&self) -> anyhow::Result<Option<Secret>> {
         let api = self.secrets();
-        let authority = Authority::new(&PROFILE, &self.identity.names, Timestamp::now())?;
+        let authority = Authority::new(&PROFILE, &self.identity.names, Timestamp::now());
+        let authority = authority.context(MAKING)?;
         match create(&api, &authority).await {
             Ok(secret) => {
                 if self.seen.borrow().is_some() {
                     tell_replaced(&self.client, &secret, "its Secret was deleted").await;
                 } else {
-                    tracing::info!("serving CA made");
+                    tracing::info!("serving CA created");
                 }
                 Ok(Some(secret))
             }
@@ -151,13 +127,13 @@ impl Presenter {
         }
     }
 
-    fn serve(&mut self, authority: &Authority, now: Timestamp) -> Result<Duration, ServingError> {
+    fn serve(&mut self, authority: &Authority, now: Timestamp) -> anyhow::Result<Duration> {
         let names = &self.identity.names;
         let signer = signer(authority, names, now);
         let leaf = match self.leaf.take() {
             Some(leaf) if leaf.is_current(signer, names, now) => leaf,
             Some(_) | None => {
-                let leaf = Leaf::issue(signer, names, fastrand::f64(), now)?;
+                let leaf = Leaf::issue(signer, names, fastrand::f64(), now).context(MAKING)?;
                 let chain = vec![leaf.certificate.clone()];
                 self.certificates.present(chain, leaf.key.clone_key())?;
                 tracing::info!(until = %leaf.validity.not_after, "serving certificate issued");
@@ -172,8 +148,7 @@ impl Presenter {
             self.metrics.serving_certificate_expires(kind, at);
         }
         self.health.set_ready(CHECK, true);
-        let next = turn(authority, now);
-        let next = next.map_or(leaf.due, |turn| turn.min(leaf.due));
+        let next = turn(authority, now).map_or(leaf.due, |turn| turn.min(leaf.due));
         self.leaf = Some(leaf);
         Ok(until(next, now).max(RETRY))
     }

@@ -1,4 +1,4 @@
-//! What becomes of extensions: resolutions, installs, updates, and what is left out.
+//! Metrics of extensions: resolutions, installs, updates and deferred objects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,14 +7,13 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use olm_core::resolve::Ending;
 use olm_core::revision::OPTIONAL_GROUPS;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::registered::Registered;
-use super::{Metrics, NameLabels, whole};
+use super::registered::{Registered, metrics};
+use super::{Label, Metrics, whole};
 
 /// Upper bounds of `olm_resolution_duration_seconds`.
 const RESOLUTION_BUCKETS: [f64; 9] = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0];
@@ -22,73 +21,38 @@ const RESOLUTION_BUCKETS: [f64; 9] = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 
 /// Upper bounds of `olm_install_duration_seconds`.
 const INSTALL_BUCKETS: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0];
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResolutionLabels {
-    result: &'static str,
+metrics! {
+    /// The metrics of extensions.
+    Extensions {
+        resolutions: Family<Label, Counter> = "olm_resolution", "Resolutions per result";
+        resolution_time: Histogram = "olm_resolution_duration_seconds",
+            "Duration of a resolution, without the download of catalogs",
+            Histogram::new(RESOLUTION_BUCKETS);
+        updates: Family<Label<String>, Gauge> =
+            "olm_clusterextension_upgrade_available", "Whether an update is available and held";
+        support: Family<Label<String>, Gauge> =
+            "olm_clusterextension_support_end_timestamp_seconds",
+            "When the support of the installed version ends, in seconds since 1970";
+        deferred: Family<Label, Gauge> = "olm_deferred_objects",
+            "Objects of optional kinds that are left out because the cluster does not serve them";
+        installs: Histogram = "olm_install_duration_seconds",
+            "Time from the creation of a ClusterExtension until something was installed",
+            Histogram::new(INSTALL_BUCKETS);
+        upgrades: Family<Label, Counter> = "olm_upgrades",
+            "Moves of a ClusterExtension from one installed bundle to \
+             another, per result: succeeded, failed";
+    }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct UpgradeLabels {
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct GroupLabels {
-    group: &'static str,
-}
-
-/// The metrics of extensions.
-#[derive(Debug, Clone)]
-pub(super) struct Extensions {
-    resolutions: Family<ResolutionLabels, Counter>,
-    resolution_time: Histogram,
-    updates: Family<NameLabels, Gauge>,
-    support: Family<NameLabels, Gauge>,
-    deferred: Family<GroupLabels, Gauge>,
-    installs: Histogram,
-    upgrades: Family<UpgradeLabels, Counter>,
-}
-
-impl Extensions {
-    pub(super) fn new(registered: &mut Registered) -> Self {
-        Self {
-            resolutions: registered.register(
-                "olm_resolution",
-                "Resolutions per result",
-                Family::default(),
-            ),
-            resolution_time: registered.register(
-                "olm_resolution_duration_seconds",
-                "Time a resolution took, without the download of catalogs",
-                Histogram::new(RESOLUTION_BUCKETS),
-            ),
-            updates: registered.register(
-                "olm_clusterextension_upgrade_available",
-                "Whether a newer version could follow the installed one and is not taken",
-                Family::default(),
-            ),
-            support: registered.register(
-                "olm_clusterextension_support_end_timestamp_seconds",
-                "When the support of the installed version ends, in seconds since 1970",
-                Family::default(),
-            ),
-            deferred: registered.register(
-                "olm_deferred_objects",
-                "Objects of optional kinds that are left out \
-                 because the cluster does not serve them",
-                Family::default(),
-            ),
-            installs: registered.register(
-                "olm_install_duration_seconds",
-                "Time from the creation of a ClusterExtension until something was installed",
-                Histogram::new(INSTALL_BUCKETS),
-            ),
-            upgrades: registered.register(
-                "olm_upgrades",
-                "Moves of a ClusterExtension from one installed bundle to \
-                 another, per result: succeeded, failed",
-                Family::default(),
-            ),
+/// Shows a value of one extension; absent drops the series.
+fn show(gauge: &Family<Label<String>, Gauge>, extension: &str, value: Option<i64>) {
+    let labels = [("name", extension.to_owned())];
+    match value {
+        Some(value) => {
+            gauge.get_or_create(&labels).set(value);
+        }
+        None => {
+            gauge.remove(&labels);
         }
     }
 }
@@ -96,37 +60,21 @@ impl Extensions {
 impl Metrics {
     /// Counts a resolution and how it ended, after `elapsed`.
     pub fn resolved(&self, ending: Ending, elapsed: Duration) {
-        let labels = ResolutionLabels { result: ending.into() };
+        let labels = [("result", ending.into())];
         self.extensions.resolutions.get_or_create(&labels).inc();
         self.extensions.resolution_time.observe(elapsed.as_secs_f64());
     }
 
     /// Notes whether a newer version could follow the installed one; absent drops the series.
     pub fn update_offered(&self, extension: &str, offered: Option<bool>) {
-        let name = extension.to_owned();
-        let labels = NameLabels { name };
-        match offered {
-            Some(offered) => {
-                self.extensions.updates.get_or_create(&labels).set(offered.into());
-            }
-            None => {
-                self.extensions.updates.remove(&labels);
-            }
-        }
+        show(&self.extensions.updates, extension, offered.map(i64::from));
     }
 
     /// Notes the last day of support of the installed version; absent drops the series.
     pub fn support_ends(&self, extension: &str, last: Option<Date>) {
-        let labels = NameLabels { name: extension.to_owned() };
         let next = last.and_then(|day| day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok());
-        match next {
-            Some(next) => {
-                self.extensions.support.get_or_create(&labels).set(next.timestamp().as_second());
-            }
-            None => {
-                self.extensions.support.remove(&labels);
-            }
-        }
+        let end = next.map(|next| next.timestamp().as_second());
+        show(&self.extensions.support, extension, end);
     }
 
     /// Notes how many objects of each group are left out because their kind is not served; groups
@@ -134,7 +82,7 @@ impl Metrics {
     pub fn deferred(&self, totals: &BTreeMap<String, usize>) {
         for group in OPTIONAL_GROUPS {
             let count = totals.get(group).copied().unwrap_or_default();
-            self.extensions.deferred.get_or_create(&GroupLabels { group }).set(whole(count));
+            self.extensions.deferred.get_or_create(&[("group", group)]).set(whole(count));
         }
     }
 
@@ -146,6 +94,6 @@ impl Metrics {
     /// Counts a move from one installed bundle to another.
     pub fn upgraded(&self, succeeded: bool) {
         let result = if succeeded { "succeeded" } else { "failed" };
-        self.extensions.upgrades.get_or_create(&UpgradeLabels { result }).inc();
+        self.extensions.upgrades.get_or_create(&[("result", result)]).inc();
     }
 }

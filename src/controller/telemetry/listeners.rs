@@ -1,16 +1,17 @@
 //! Listeners: their certificates and connections.
 
 use jiff::Timestamp;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use strum::IntoStaticStr;
 
-use super::registered::Registered;
-use super::{Metrics, whole};
+use super::registered::{Registered, metrics};
+use super::{Label, Metrics, whole};
 
 /// A certificate of our listeners, in the metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum CertificateKind {
     /// The CA that signs, where it is ours.
     Ca,
@@ -18,55 +19,19 @@ pub enum CertificateKind {
     Leaf,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabels {
-    kind: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ListenerLabels {
-    listener: &'static str,
-}
-
-/// The metrics of listeners.
-#[derive(Debug, Clone)]
-pub(super) struct Listeners {
-    certificate_reads: Counter,
-    certificate_errors: Counter,
-    certificate_expiry: Family<KindLabels, Gauge>,
-    connections: Family<ListenerLabels, Gauge>,
-    refused_connections: Family<ListenerLabels, Counter>,
-}
-
-impl Listeners {
-    pub(super) fn new(registered: &mut Registered) -> Self {
-        Self {
-            certificate_reads: registered.register(
-                "certwatcher_read_certificate",
-                "Reads of the serving certificate",
-                Counter::default(),
-            ),
-            certificate_errors: registered.register(
-                "certwatcher_read_certificate_errors",
-                "Reads of the serving certificate that gave no usable pair",
-                Counter::default(),
-            ),
-            certificate_expiry: registered.register(
-                "olm_serving_certificate_expiry_timestamp_seconds",
-                "When the serving certificate, and the CA that signed it, expire",
-                Family::default(),
-            ),
-            connections: registered.register(
-                "olm_http_connections",
-                "Connections of a listener",
-                Family::default(),
-            ),
-            refused_connections: registered.register(
-                "olm_http_connections_refused",
-                "Connections that were closed at once because there were too many",
-                Family::default(),
-            ),
-        }
+metrics! {
+    /// The metrics of listeners.
+    Listeners {
+        certificate_reads: Counter =
+            "certwatcher_read_certificate", "Reads of the serving certificate";
+        certificate_errors: Counter =
+            "certwatcher_read_certificate_errors", "Reads of the serving certificate that failed";
+        certificate_expiry: Family<Label, Gauge> =
+            "olm_serving_certificate_expiry_timestamp_seconds",
+            "When the serving certificate, and the CA that signed it, expire";
+        connections: Family<Label, Gauge> = "olm_http_connections", "Connections of a listener";
+        refused_connections: Family<Label, Counter> = "olm_http_connections_refused",
+            "Connections that were refused because there were too many";
     }
 }
 
@@ -81,7 +46,7 @@ impl Metrics {
 
     /// Notes how many connections a listener has, and whether another one was refused.
     pub fn connected(&self, listener: &'static str, connections: usize, refused: bool) {
-        let labels = ListenerLabels { listener };
+        let labels = [("listener", listener)];
         if refused {
             self.listeners.refused_connections.get_or_create(&labels).inc();
         }
@@ -90,10 +55,9 @@ impl Metrics {
 
     /// Notes when a certificate of our listeners expires.
     pub fn serving_certificate_expires(&self, kind: CertificateKind, at: Timestamp) {
-        let kind = match kind {
-            CertificateKind::Ca => "ca",
-            CertificateKind::Leaf => "leaf",
-        };
-        self.listeners.certificate_expiry.get_or_create(&KindLabels { kind }).set(at.as_second());
+        self.listeners
+            .certificate_expiry
+            .get_or_create(&[("kind", kind.into())])
+            .set(at.as_second());
     }
 }

@@ -3,35 +3,23 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::TryInitError;
 
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// For machines: one JSON object a line.
-    Json,
-}
-
 /// The library warns of every watch that is refused. Accounts may be allowed less, and then less is
 /// watched; what we ourselves are refused is logged by [`crate::cluster`].
 const LIBRARY: &str = "kube_runtime::watcher=error";
 
-/// Starts logging to stderr.
+/// Starts logging to stderr, for people or as one JSON object a line.
 ///
 /// `directives` is a filter as the `tracing` ecosystem writes it, for example `info,kube=warn`;
 /// parts that do not parse are ignored. Colour is used only on a terminal and without `NO_COLOR`.
-pub fn init_logging(format: LogFormat, directives: &str) -> Result<(), TryInitError> {
+pub fn init_logging(json: bool, directives: &str) -> Result<(), TryInitError> {
     use std::io::IsTerminal as _;
     use tracing_subscriber::util::SubscriberInitExt as _;
 
     let filter = EnvFilter::builder().parse_lossy(format!("{LIBRARY},{directives}"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => {
-            let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            builder.with_ansi(color).finish().try_init()
-        }
-        LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
+    if json {
+        return builder.json().flatten_event(true).finish().try_init();
     }
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    builder.with_ansi(color).finish().try_init()
 }

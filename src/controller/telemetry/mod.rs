@@ -4,6 +4,7 @@
 //! (`controller_runtime_*`, `leader_election_master_status`, `catalogd_http_*`, `certwatcher_*`);
 //! ours start with `olm_`. Label values come from closed sets.
 
+mod access;
 mod cache;
 mod catalogs;
 mod extensions;
@@ -21,26 +22,20 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Metric;
-
-use crate::version::BUILD;
-use cache::CacheLabels;
+use access::Access;
+use cache::Caches;
 use catalogs::Catalogs;
 use extensions::Extensions;
 use listeners::Listeners;
 use objects::Objects;
 use platform::Platform;
-use pulls::PullLabels;
+use pulls::Pulls;
 use registered::Registered;
 use work::Work;
 
 pub use cache::measure_caches;
 pub use listeners::CertificateKind;
-pub use log::{LogFormat, init_logging};
+pub use log::init_logging;
 pub use registered::Description;
 pub use work::ReconcileResult;
 
@@ -51,19 +46,9 @@ pub const CONTROLLER_OBJECT_SET: &str = "clusterobjectset";
 /// Label value of the ClusterCatalog reconciler.
 pub const CONTROLLER_CATALOG: &str = "catalogd-clustercatalog-controller";
 
-/// Labels of a family with one series, which is absent until there is a value.
-type Unlabelled = [(&'static str, &'static str); 0];
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct NameLabels {
-    name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BuildLabels {
-    version: &'static str,
-    commit: &'static str,
-}
+/// A label by its name, and its value, or `N` of them. A family without labels has one series,
+/// which is absent until there is a value.
+type Label<V = &'static str, const N: usize = 1> = [(&'static str, V); N];
 
 /// The metrics of the process. Clones share their values; every method may be called from any
 /// thread.
@@ -75,41 +60,32 @@ pub struct Metrics {
     listeners: Listeners,
     extensions: Extensions,
     objects: Objects,
-    pulls: Family<PullLabels, Counter>,
-    cache: Family<CacheLabels, Gauge>,
-    cache_limit: Gauge,
+    pulls: Pulls,
+    caches: Caches,
     platform: Platform,
+    access: Access,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let mut registered = Registered::default();
         process::register(&mut registered);
-        let labels = BuildLabels { version: BUILD.version, commit: BUILD.commit() };
-        let build = Family::<BuildLabels, Gauge>::default();
-        let build = registered.register("olm_build_info", "Which build this is", build);
-        build.get_or_create(&labels).set(1);
         Self {
             work: Work::new(&mut registered),
             catalogs: Catalogs::new(&mut registered),
             listeners: Listeners::new(&mut registered),
             extensions: Extensions::new(&mut registered),
             objects: Objects::new(&mut registered),
-            pulls: pulls::register(&mut registered),
-            cache: cache::register(&mut registered),
-            cache_limit: cache::register_limit(&mut registered),
+            pulls: Pulls::new(&mut registered),
+            caches: Caches::new(&mut registered),
             platform: Platform::new(&mut registered),
+            access: Access::new(&mut registered),
             registry: Arc::new(Mutex::new(registered)),
         }
     }
 }
 
 impl Metrics {
-    /// Adds a metric of another module, and returns it. The encoder appends `_total` to counters.
-    pub fn register<M: Metric + Clone>(&self, name: &str, help: &str, metric: M) -> M {
-        self.registered().register(name, help, metric)
-    }
-
     fn registered(&self) -> MutexGuard<'_, Registered> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,7 +95,7 @@ impl Metrics {
         self.registered().refresh_with(refresh);
     }
 
-    /// Returns what is exported, whether it has a value now or not.
+    /// Returns the exported metrics, whether they have a value now or not.
     pub fn described(&self) -> Vec<Description> {
         self.registered().described()
     }
@@ -127,6 +103,19 @@ impl Metrics {
     /// Returns all metrics in the text form both Prometheus and `OpenMetrics` parsers read.
     pub fn encode(&self) -> String {
         self.registered().encode()
+    }
+}
+
+#[cfg(test)]
+impl Metrics {
+    /// Fails unless each of these lines is in the answer, which is returned.
+    #[track_caller]
+    pub(crate) fn assert_shows(&self, lines: &[&str]) -> String {
+        let text = self.encode();
+        for line in lines {
+            assert!(text.lines().any(|found| found == *line), "{line} in {text}");
+        }
+        text
     }
 }
 

@@ -1,4 +1,4 @@
-//! What our own objects are like: how many there are, and what their conditions say.
+//! Metrics of our own objects: their numbers and conditions.
 //!
 //! In: the stores of the controllers. They are filled while this process leads, so that the series
 //! are the leader's alone and go with the object.
@@ -14,13 +14,14 @@ use olm_api::conditions::types;
 use olm_api::{
     AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectSet, LifecycleState,
 };
+use olm_core::revision::has_succeeded;
 use olm_core::status::find;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::registered::Registered;
-use super::{Metrics, NameLabels, Unlabelled, whole};
+use super::registered::{Registered, metrics};
+use super::{Label, Metrics, whole};
 
 /// Conditions of a `ClusterExtension` that are shown: those of upstream and ours, and no others.
 const EXTENSION: [&str; 10] = [
@@ -37,7 +38,7 @@ const EXTENSION: [&str; 10] = [
 ];
 /// Conditions of a `ClusterCatalog` that are shown.
 const CATALOG: [&str; 4] = [types::SERVING, types::PROGRESSING, types::READY, types::CONTENT_VALID];
-/// What a condition can say.
+/// The statuses of a condition.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -47,78 +48,30 @@ struct ConditionLabels {
     status: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StateLabels {
-    state: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ModeLabels {
-    mode: &'static str,
-}
-
-/// The metrics of our own objects.
-#[derive(Debug, Clone)]
-pub(super) struct Objects {
-    extensions: Family<Unlabelled, Gauge>,
-    extension_conditions: Family<ConditionLabels, Gauge>,
-    deleted: Family<NameLabels, Gauge>,
-    catalogs: Family<Unlabelled, Gauge>,
-    catalog_conditions: Family<ConditionLabels, Gauge>,
-    enabled: Family<NameLabels, Gauge>,
-    revisions: Family<StateLabels, Gauge>,
-    watches: Family<ModeLabels, Gauge>,
+metrics! {
+    /// The metrics of our own objects.
+    Objects {
+        extensions: Family<Label<&'static str, 0>, Gauge> =
+            "olm_clusterextensions", "Number of ClusterExtensions";
+        extension_conditions: Family<ConditionLabels, Gauge> = "olm_clusterextension_condition",
+            "Conditions of ClusterExtensions: 1 for the present status, else 0";
+        deleted: Family<Label<String>, Gauge> = "olm_clusterextension_deletion_timestamp_seconds",
+            "When the deletion of a ClusterExtension that still \
+             exists was requested, in seconds since 1970";
+        catalogs: Family<Label<&'static str, 0>, Gauge> =
+            "olm_clustercatalogs", "Number of ClusterCatalogs";
+        catalog_conditions: Family<ConditionLabels, Gauge> = "olm_clustercatalog_condition",
+            "Conditions of ClusterCatalogs: 1 for the present status, else 0";
+        enabled: Family<Label<String>, Gauge> =
+            "olm_clustercatalog_enabled", "Whether a ClusterCatalog is enabled";
+        revisions: Family<Label, Gauge> = "olm_clusterobjectsets",
+            "ClusterObjectSets per state: rolling_out, succeeded, archived, deleting, unreadable";
+        watches: Family<Label, Gauge> = "olm_managed_watch_mode",
+            "Groups of managed objects per watch mode: shared, collection, named, poll, starting";
+    }
 }
 
 impl Objects {
-    pub(super) fn new(registered: &mut Registered) -> Self {
-        Self {
-            extensions: registered.register(
-                "olm_clusterextensions",
-                "ClusterExtensions there are",
-                Family::default(),
-            ),
-            extension_conditions: registered.register(
-                "olm_clusterextension_condition",
-                "Whether a condition of a ClusterExtension has a status",
-                Family::default(),
-            ),
-            deleted: registered.register(
-                "olm_clusterextension_deletion_timestamp_seconds",
-                "When the deletion of a ClusterExtension that is still \
-                 there was asked for, in seconds since 1970",
-                Family::default(),
-            ),
-            catalogs: registered.register(
-                "olm_clustercatalogs",
-                "ClusterCatalogs there are",
-                Family::default(),
-            ),
-            catalog_conditions: registered.register(
-                "olm_clustercatalog_condition",
-                "Whether a condition of a ClusterCatalog has a status",
-                Family::default(),
-            ),
-            enabled: registered.register(
-                "olm_clustercatalog_enabled",
-                "Whether a ClusterCatalog is meant to be served",
-                Family::default(),
-            ),
-            revisions: registered.register(
-                "olm_clusterobjectsets",
-                "ClusterObjectSets per state: rolling_out, \
-                 succeeded, archived, deleting, unreadable",
-                Family::default(),
-            ),
-            watches: registered.register(
-                "olm_managed_watch_mode",
-                "Groups of managed objects per mode of watching: \
-                 shared, collection, named, poll, starting",
-                Family::default(),
-            ),
-        }
-    }
-
     fn show_extensions(&self, all: &[Arc<DeserializeGuard<ClusterExtension>>]) {
         set_count(&self.extensions, all.len());
         self.extension_conditions.clear();
@@ -126,11 +79,10 @@ impl Objects {
         for extension in all {
             let name = extension.name_any();
             if let Some(at) = &extension.meta().deletion_timestamp {
-                let labels = NameLabels { name: name.clone() };
+                let labels = [("name", name.clone())];
                 self.deleted.get_or_create(&labels).set(at.0.as_second());
             }
-            let status = extension.0.as_ref().ok();
-            let status = status.and_then(|extension| extension.status.as_ref());
+            let status = extension.0.as_ref().ok().and_then(|extension| extension.status.as_ref());
             let conditions = status.map_or(&[][..], |status| &status.conditions);
             show(&self.extension_conditions, &name, &EXTENSION, conditions);
         }
@@ -142,14 +94,12 @@ impl Objects {
         self.enabled.clear();
         for catalog in all {
             let name = catalog.name_any();
-            let Ok(catalog) = &catalog.0 else {
-                continue;
-            };
+            let Ok(catalog) = &catalog.0 else { continue };
             let enabled = catalog.spec.availability() == AvailabilityMode::Available;
             let status = catalog.status.as_ref();
             let conditions = status.map_or(&[][..], |status| &status.conditions);
             show(&self.catalog_conditions, &name, &CATALOG, conditions);
-            self.enabled.get_or_create(&NameLabels { name }).set(enabled.into());
+            self.enabled.get_or_create(&[("name", name)]).set(enabled.into());
         }
     }
 
@@ -157,12 +107,12 @@ impl Objects {
         self.revisions.clear();
         for state in ["rolling_out", "succeeded", "archived", "deleting", "unreadable"] {
             let count = all.iter().filter(|one| state_of(one) == state).count();
-            self.revisions.get_or_create(&StateLabels { state }).set(whole(count));
+            self.revisions.get_or_create(&[("state", state)]).set(whole(count));
         }
     }
 }
 
-fn set_count(gauge: &Family<Unlabelled, Gauge>, count: usize) {
+fn set_count(gauge: &Family<Label<&'static str, 0>, Gauge>, count: usize) {
     gauge.get_or_create(&[]).set(whole(count));
 }
 
@@ -174,9 +124,7 @@ fn show(
     conditions: &[Condition],
 ) {
     for r#type in types {
-        let Some(condition) = find(conditions, r#type) else {
-            continue;
-        };
+        let Some(condition) = find(conditions, r#type) else { continue };
         for status in STATUSES {
             let labels = ConditionLabels { name: name.to_owned(), r#type, status };
             gauge.get_or_create(&labels).set((condition.status == status).into());
@@ -188,15 +136,11 @@ fn state_of(guarded: &DeserializeGuard<ClusterObjectSet>) -> &'static str {
     if guarded.meta().deletion_timestamp.is_some() {
         return "deleting";
     }
-    let Ok(set) = &guarded.0 else {
-        return "unreadable";
-    };
+    let Ok(set) = &guarded.0 else { return "unreadable" };
     if set.spec.lifecycle_state == LifecycleState::Archived {
         return "archived";
     }
-    let status = set.status.as_ref();
-    let succeeded = status.and_then(|status| find(&status.conditions, types::SUCCEEDED));
-    if succeeded.is_some_and(|found| found.status == "True") { "succeeded" } else { "rolling_out" }
+    if has_succeeded(set) { "succeeded" } else { "rolling_out" }
 }
 
 impl Metrics {
@@ -217,9 +161,7 @@ impl Metrics {
         let objects = self.objects.clone();
         self.refresh_with(move || objects.show_revisions(&store.state()));
     }
-}
 
-impl Metrics {
     /// Shows how managed objects are watched in every answer from now on.
     pub fn follow_watches(
         &self,
@@ -228,7 +170,7 @@ impl Metrics {
         let watches = self.objects.watches.clone();
         self.refresh_with(move || {
             for (mode, count) in modes() {
-                watches.get_or_create(&ModeLabels { mode }).set(whole(count));
+                watches.get_or_create(&[("mode", mode)]).set(whole(count));
             }
         });
     }
@@ -280,21 +222,17 @@ mod tests {
         going["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:01:00Z");
         let (store, mut writer) = store(vec![extension("red", &status), going.clone()]);
         metrics.follow_extensions(store);
-        let text = metrics.encode();
-        for line in [
+        let text = metrics.assert_shows(&[
             "olm_clusterextensions{} 2",
             "olm_clusterextension_condition{name=\"red\",type=\"Installed\",status=\"True\"} 1",
             "olm_clusterextension_condition{name=\"red\",type=\"Installed\",status=\"False\"} 0",
             "olm_clusterextension_condition{name=\"red\",type=\"Available\",status=\"False\"} 1",
             "olm_clusterextension_deletion_timestamp_seconds{name=\"blue\"} 60",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line} in {text}");
-        }
+        ]);
         assert!(!text.contains("type=\"X\""), "{text}");
         let gone = serde_json::from_value(going).unwrap();
         writer.apply_watcher_event(&Event::Delete(gone));
-        let text = metrics.encode();
-        assert!(text.contains("olm_clusterextensions{} 1\n"), "{text}");
+        let text = metrics.assert_shows(&["olm_clusterextensions{} 1"]);
         assert!(!text.contains("blue"), "{text}");
     }
 
@@ -312,15 +250,12 @@ mod tests {
             store(vec![catalog("on", "Available"), catalog("off", "Unavailable")]);
         let metrics = Metrics::default();
         metrics.follow_catalogs(store);
-        let text = metrics.encode();
-        for line in [
+        metrics.assert_shows(&[
             "olm_clustercatalogs{} 2",
             "olm_clustercatalog_enabled{name=\"on\"} 1",
             "olm_clustercatalog_enabled{name=\"off\"} 0",
             "olm_clustercatalog_condition{name=\"off\",type=\"Serving\",status=\"False\"} 1",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line} in {text}");
-        }
+        ]);
     }
 
     // deploying.md 9.1
@@ -342,10 +277,8 @@ mod tests {
         ]);
         let metrics = Metrics::default();
         metrics.follow_revisions(store);
-        let text = metrics.encode();
         for state in ["rolling_out", "succeeded", "archived", "deleting"] {
-            let line = format!("olm_clusterobjectsets{{state=\"{state}\"}} 1\n");
-            assert!(text.contains(&line), "{line} in {text}");
+            metrics.assert_shows(&[&format!("olm_clusterobjectsets{{state=\"{state}\"}} 1")]);
         }
     }
 }

@@ -5,51 +5,21 @@ use std::collections::BTreeMap;
 use olm_api::conditions::status;
 use olm_core::gate::MinorRelease;
 use olm_core::status::Statement;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::registered::Registered;
-use super::{Metrics, NameLabels};
+use super::registered::{Registered, metrics};
+use super::{Label, Metrics};
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabels {
-    reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReleaseLabels {
-    current: String,
-    next: String,
-}
-
-/// The metrics of the gate.
-#[derive(Debug, Clone)]
-pub(super) struct Platform {
-    upgradeable: Family<ReasonLabels, Gauge>,
-    release: Family<ReleaseLabels, Gauge>,
-    extensions: Family<NameLabels, Gauge>,
-}
-
-impl Platform {
-    pub(super) fn new(registered: &mut Registered) -> Self {
-        Self {
-            upgradeable: registered.register(
-                "olm_platform_upgradeable",
-                "Whether the installed bundles allow the next OpenShift update",
-                Family::default(),
-            ),
-            release: registered.register(
-                "olm_platform_version_info",
-                "Which OpenShift release the gate judges by, and which is next",
-                Family::default(),
-            ),
-            extensions: registered.register(
-                "olm_clusterextension_platform_upgradeable",
-                "Whether the bundles of a ClusterExtension allow the next OpenShift update",
-                Family::default(),
-            ),
-        }
+metrics! {
+    /// The metrics of the gate.
+    Platform {
+        upgradeable: Family<Label, Gauge> = "olm_platform_upgradeable",
+            "Whether the installed bundles allow the next OpenShift update";
+        release: Family<Label<String, 2>, Gauge> =
+            "olm_platform_version_info", "The OpenShift release of the cluster, and the next one";
+        extensions: Family<Label<String>, Gauge> = "olm_clusterextension_platform_upgradeable",
+            "Whether the bundles of a ClusterExtension allow the next OpenShift update";
     }
 }
 
@@ -60,11 +30,11 @@ impl Metrics {
         self.platform.upgradeable.clear();
         let reason = all.reason.as_str();
         let upgradeable = all.status == status::TRUE;
-        self.platform.upgradeable.get_or_create(&ReasonLabels { reason }).set(upgradeable.into());
+        self.platform.upgradeable.get_or_create(&[("reason", reason)]).set(upgradeable.into());
         self.platform.extensions.clear();
         for (name, upgradeable) in extensions {
             let name = (*name).to_owned();
-            self.platform.extensions.get_or_create(&NameLabels { name }).set((*upgradeable).into());
+            self.platform.extensions.get_or_create(&[("name", name)]).set((*upgradeable).into());
         }
     }
 
@@ -72,8 +42,7 @@ impl Metrics {
     pub fn platform_release(&self, current: Option<MinorRelease>) {
         self.platform.release.clear();
         if let Some(current) = current {
-            let labels =
-                ReleaseLabels { current: current.to_string(), next: current.next().to_string() };
+            let labels = [("current", current.to_string()), ("next", current.next().to_string())];
             self.platform.release.get_or_create(&labels).set(1);
         }
     }

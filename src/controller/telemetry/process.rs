@@ -1,4 +1,5 @@
-//! What the process itself takes of the machine, under the names every Prometheus client uses.
+//! Which build the process is, and what it takes of the machine, under the names every Prometheus
+//! client uses.
 //!
 //! In: the clock of the process and `/proc/self`. What cannot be read keeps its last value.
 
@@ -7,50 +8,33 @@ use std::sync::atomic::AtomicU64;
 
 use jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::registered::Registered;
+use super::Label;
+use super::registered::{Registered, metrics};
+use crate::version::BUILD;
 
-/// The metrics of the process.
-#[derive(Debug)]
-struct Process {
-    cpu: Counter<f64, AtomicU64>,
-    memory: Gauge,
-    open_files: Gauge,
-    max_files: Gauge,
-    start: Gauge,
+metrics! {
+    /// The metrics of the process.
+    Process {
+        build: Family<Label<&'static str, 2>, Gauge> = "olm_build_info", "Which build this is";
+        cpu: Counter<f64, AtomicU64> =
+            "process_cpu_seconds", "CPU time that the process has used";
+        memory: Gauge = "process_resident_memory_bytes", "Resident memory of the process";
+        open_files: Gauge = "process_open_fds", "Open file descriptors";
+        max_files: Gauge = "process_max_fds", "Limit of open file descriptors";
+        start: Gauge =
+            "process_start_time_seconds", "Start time of the process, in seconds since 1970";
+    }
 }
 
 /// Registers the metrics of the process, whose beginning is now.
 pub(super) fn register(registered: &mut Registered) {
-    let process = Process {
-        cpu: registered.register(
-            "process_cpu_seconds",
-            "Processor time the process has used",
-            Counter::default(),
-        ),
-        memory: registered.register(
-            "process_resident_memory_bytes",
-            "Memory of the process that is in RAM",
-            Gauge::default(),
-        ),
-        open_files: registered.register(
-            "process_open_fds",
-            "File descriptors the process has open",
-            Gauge::default(),
-        ),
-        max_files: registered.register(
-            "process_max_fds",
-            "File descriptors the process may have open",
-            Gauge::default(),
-        ),
-        start: registered.register(
-            "process_start_time_seconds",
-            "When the process began, in seconds since 1970",
-            Gauge::default(),
-        ),
-    };
+    let process = Process::new(registered);
+    let build = [("version", BUILD.version), ("commit", BUILD.commit())];
+    process.build.get_or_create(&build).set(1);
     process.start.set(Timestamp::now().as_second());
     registered.refresh_with(move || process.refresh());
 }
@@ -78,8 +62,7 @@ impl Process {
 /// Returns the word behind `key` in a file of the kernel, if it is a number.
 fn number(file: &str, key: &str) -> Option<i64> {
     let text = fs::read_to_string(file).ok()?;
-    let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
-    rest.split_whitespace().next()?.parse().ok()
+    text.lines().find_map(|line| line.strip_prefix(key))?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,19 +1,13 @@
-//! How requests for images end, in the few words that a graph can show.
+//! Results of requests for images, as a few labels for graphs.
 
 use olm_image::PullError;
-use olm_image::pull::{CopyError, EndpointError, SourceError};
+use olm_image::pull::{CopyError, EndpointError};
 use olm_image::registry::RequestError;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-use super::Metrics;
-use super::registered::Registered;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct PullLabels {
-    result: &'static str,
-}
+use super::registered::{Registered, metrics};
+use super::{Label, Metrics};
 
 /// All label values.
 const RESULTS: [&str; 9] = [
@@ -28,15 +22,20 @@ const RESULTS: [&str; 9] = [
     "other",
 ];
 
+metrics! {
+    /// The metrics of pulls.
+    Pulls {
+        results: Family<Label, Counter> = "olm_pull",
+            "Requests to registries, for the digest of a tag or for an image, per result",
+            begun();
+    }
+}
+
 /// Begins every series at nothing: a rise from nothing is seen, the first value of a series is not.
-pub(super) fn register(registered: &mut Registered) -> Family<PullLabels, Counter> {
-    let pulls = registered.register(
-        "olm_pull",
-        "Requests to registries, for the digest of a tag or for an image, per result",
-        Family::<PullLabels, Counter>::default(),
-    );
+fn begun() -> Family<Label, Counter> {
+    let pulls = Family::<Label, Counter>::default();
     for result in RESULTS {
-        drop(pulls.get_or_create(&PullLabels { result }));
+        drop(pulls.get_or_create(&[("result", result)]));
     }
     pulls
 }
@@ -45,36 +44,21 @@ impl Metrics {
     /// Counts how a registry answered that was asked for an image, or for the digest of a tag.
     pub fn pulled<T>(&self, answer: &Result<T, PullError>) {
         let result = answer.as_ref().err().map_or("ok", word);
-        self.pulls.get_or_create(&PullLabels { result }).inc();
+        self.pulls.results.get_or_create(&[("result", result)]).inc();
     }
 }
 
 /// Sums up why a pull failed.
 fn word(error: &PullError) -> &'static str {
-    match error {
-        PullError::Resolve(source) | PullError::Copy(CopyError::Source { source, .. }) => {
-            of_source(source)
-        }
-        PullError::Copy(
-            CopyError::Instance { source, .. }
-            | CopyError::Blob { source, .. }
-            | CopyError::Signatures { source, .. },
-        ) => of_request(source),
-        PullError::Copy(CopyError::Policy(_) | CopyError::Attachments(_)) => "policy",
-        PullError::Timeout(_) => "timeout",
-        _ => "other",
+    if let Some(request) = error.request() {
+        return of_request(request);
     }
-}
-
-fn of_source(error: &SourceError) -> &'static str {
-    // Mirrors fail where the origin is the last that is asked.
-    let (SourceError::Endpoint(endpoint) | SourceError::All { source: endpoint, .. }) = error;
-    match endpoint {
-        EndpointError::Ping { source, .. } | EndpointError::Manifest { source, .. } => {
-            of_request(source)
-        }
-        EndpointError::Trust(_) => "tls",
-        EndpointError::Blocked(_) => "policy",
+    match (error.endpoint(), error) {
+        (Some(EndpointError::Trust(_)), _) => "tls",
+        (Some(EndpointError::Blocked(_)), _)
+        | (_, PullError::Copy(CopyError::Policy(_) | CopyError::Attachments(_))) => "policy",
+        (_, PullError::Timeout(_)) => "timeout",
+        _ => "other",
     }
 }
 
@@ -89,7 +73,7 @@ fn of_request(error: &RequestError) -> &'static str {
         },
         RequestError::Token(cause) | RequestError::Explained { cause, .. } => of_request(cause),
         RequestError::NoToken => "unauthorized",
-        RequestError::Size { .. } | RequestError::Digest { .. } => "digest",
+        RequestError::Content(_) => "digest",
         RequestError::Transport { text, .. } => of_transport(text),
         _ => "other",
     }
@@ -112,6 +96,7 @@ fn of_transport(text: &str) -> &'static str {
 mod tests {
     use std::time::Duration;
 
+    use olm_image::pull::SourceError;
     use rstest::rstest;
 
     use super::*;
@@ -143,18 +128,14 @@ mod tests {
     #[case::issuer(transport("invalid peer certificate: UnknownIssuer"), "tls")]
     #[case::slow(transport("operation timed out"), "timeout")]
     #[case::refused(transport("Connection refused"), "other")]
-    #[case::content(RequestError::Digest { got: "a".to_owned(), want: "b".to_owned() }, "digest")]
+    #[case::content(RequestError::Content("30 bytes".to_owned()), "digest")]
     fn a_failed_pull_is_counted_by_why(#[case] source: RequestError, #[case] result: &str) {
         let metrics = Metrics::default();
-        let error = PullError::Resolve(SourceError::Endpoint(EndpointError::Ping {
-            registry: "r.test".to_owned(),
-            source,
-        }));
+        let endpoint = EndpointError::Ping("r.test".to_owned(), source);
+        let error = PullError::Resolve(SourceError::Endpoint(endpoint));
         metrics.pulled::<()>(&Err(error));
         assert!(RESULTS.contains(&result));
-        let line = format!("olm_pull_total{{result=\"{result}\"}} 1\n");
-        let text = metrics.encode();
-        assert!(text.contains(&line), "{line} in {text}");
+        metrics.assert_shows(&[&format!("olm_pull_total{{result=\"{result}\"}} 1")]);
     }
 
     // deploying.md 9.1
@@ -164,8 +145,7 @@ mod tests {
         metrics.pulled(&Ok(()));
         let late = PullError::Timeout(Duration::from_secs(1));
         metrics.pulled::<()>(&Err(late));
-        let text = metrics.encode();
-        assert!(text.contains("olm_pull_total{result=\"ok\"} 1\n"), "{text}");
-        assert!(text.contains("olm_pull_total{result=\"timeout\"} 1\n"), "{text}");
+        let lines = ["olm_pull_total{result=\"ok\"} 1", "olm_pull_total{result=\"timeout\"} 1"];
+        metrics.assert_shows(&lines);
     }
 }

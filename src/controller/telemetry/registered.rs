@@ -1,10 +1,38 @@
-//! What is exported: the metrics, what each of them means, and what brings them up to date.
+//! The exported metrics, with their descriptions and updates.
 
 use std::fmt;
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Metric, Registry};
+
+/// Declares a group of metrics: of each its type, its name and what it means, and how it begins
+/// unless with nothing.
+macro_rules! metrics {
+    (@begin) => { Default::default() };
+    (@begin $begin:expr) => { $begin };
+    (
+        $(#[$doc:meta])*
+        $group:ident {
+            $($metric:ident: $kind:ty = $name:literal, $help:literal $(, $begin:expr)?;)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub(super) struct $group {
+            $($metric: $kind,)*
+        }
+
+        impl $group {
+            pub(super) fn new(registered: &mut Registered) -> Self {
+                Self {
+                    $($metric: registered.register($name, $help, metrics!(@begin $($begin)?)),)*
+                }
+            }
+        }
+    };
+}
+pub(super) use metrics;
 
 /// One exported metric, as a reader of the answer sees it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +41,7 @@ pub struct Description {
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
-    /// What it means.
+    /// The description.
     pub help: String,
 }
 
@@ -50,7 +78,7 @@ impl Registered {
         self.refreshes.push(Box::new(refresh));
     }
 
-    /// Returns what was registered.
+    /// Returns the registered metrics.
     pub(super) fn described(&self) -> Vec<Description> {
         self.described.clone()
     }
@@ -66,6 +94,18 @@ impl Registered {
         if text::encode(&mut body, &self.registry).is_err() {
             tracing::error!("a metric cannot be encoded");
         }
-        body
+        bounds_last(&body)
     }
+}
+
+/// Puts the bound of a bucket behind its other labels, where Go's client has it: scripts look for
+/// `name_bucket{code="200"`.
+fn bounds_last(body: &str) -> String {
+    let moved = |line: &str| {
+        let (name, rest) = line.split_once("_bucket{le=\"")?;
+        let (bound, rest) = rest.split_once("\",")?;
+        let (labels, value) = rest.rsplit_once('}')?;
+        Some(format!("{name}_bucket{{{labels},le=\"{bound}\"}}{value}"))
+    };
+    body.split_inclusive('\n').map(|line| moved(line).unwrap_or_else(|| line.to_owned())).collect()
 }

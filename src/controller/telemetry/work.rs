@@ -1,17 +1,16 @@
-//! What the parts of the process do: reconciles, requests to the API server, leases.
+//! Metrics of the parts of the process: reconciles, requests to the API server, leases.
 
 use std::time::Duration;
 
 use http::{Method, StatusCode};
 use jiff::Timestamp;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::registered::Registered;
-use super::{Metrics, NameLabels};
+use super::registered::{Registered, metrics};
+use super::{Label, Metrics};
 
 /// Upper bounds of `controller_runtime_reconcile_time_seconds`, as controller-runtime has them.
 const RECONCILE_BUCKETS: [f64; 36] = [
@@ -20,19 +19,7 @@ const RECONCILE_BUCKETS: [f64; 36] = [
     60.0,
 ];
 
-/// How one reconcile ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
-#[allow(
-    non_camel_case_types,
-    reason = "the derived label value is the variant's name, and upstream's are in snake case"
-)]
-enum ResultLabel {
-    success,
-    error,
-    requeue_after,
-}
-
-/// How one reconcile ended, for the metrics.
+/// The result of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReconcileResult {
     /// Done; the next look is the periodic one.
@@ -45,120 +32,72 @@ pub enum ReconcileResult {
     TerminalError,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabels {
-    controller: &'static str,
-    result: ResultLabel,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ControllerLabels {
-    controller: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    code: String,
-    method: String,
-}
-
-/// The metrics of work.
-#[derive(Debug, Clone)]
-pub(super) struct Work {
-    reconciles: Family<ResultLabels, Counter>,
-    reconcile_errors: Family<ControllerLabels, Counter>,
-    terminal_errors: Family<ControllerLabels, Counter>,
-    reconcile_time: Family<ControllerLabels, Histogram>,
-    api_requests: Family<RequestLabels, Counter>,
-    leader: Family<NameLabels, Gauge>,
-    renewals: Family<NameLabels, Gauge>,
-    excess: Gauge,
-}
-
-impl Work {
-    pub(super) fn new(registered: &mut Registered) -> Self {
-        Self {
-            reconciles: registered.register(
-                "controller_runtime_reconcile",
-                "Reconciles per controller and result",
-                Family::default(),
-            ),
-            reconcile_errors: registered.register(
-                "controller_runtime_reconcile_errors",
-                "Failed reconciles per controller",
-                Family::default(),
-            ),
-            terminal_errors: registered.register(
-                "controller_runtime_terminal_reconcile_errors",
-                "Reconciles per controller that failed and wait for a change",
-                Family::default(),
-            ),
-            reconcile_time: registered.register(
-                "controller_runtime_reconcile_time_seconds",
-                "Length of a reconcile",
-                Family::new_with_constructor(|| Histogram::new(RECONCILE_BUCKETS)),
-            ),
-            api_requests: registered.register(
-                "rest_client_requests",
-                "Requests to the API server per method and status code",
-                Family::default(),
-            ),
-            leader: registered.register(
-                "leader_election_master_status",
-                "Whether this process holds the lease",
-                Family::default(),
-            ),
-            renewals: registered.register(
-                "olm_lease_last_renewal_timestamp_seconds",
-                "When this process last renewed a lease it holds, in seconds since 1970",
-                Family::default(),
-            ),
-            excess: registered.register(
-                "olm_excessive_rights",
-                "Whether this process may do everything, and therefore does nothing",
-                Gauge::default(),
-            ),
-        }
+metrics! {
+    /// The metrics of work.
+    Work {
+        reconciles: Family<Label<&'static str, 2>, Counter> =
+            "controller_runtime_reconcile", "Reconciles per controller and result";
+        reconcile_errors: Family<Label, Counter> =
+            "controller_runtime_reconcile_errors", "Failed reconciles per controller";
+        terminal_errors: Family<Label, Counter> = "controller_runtime_terminal_reconcile_errors",
+            "Reconciles per controller that failed and wait for a change";
+        reconcile_time: Family<Label, Histogram> = "controller_runtime_reconcile_time_seconds",
+            "Duration of a reconcile",
+            Family::new_with_constructor(|| Histogram::new(RECONCILE_BUCKETS));
+        active: Family<Label, Gauge> =
+            "controller_runtime_active_workers", "Reconciles in progress, per controller";
+        api_requests: Family<Label<String, 2>, Counter> =
+            "rest_client_requests", "Requests to the API server per method and status code";
+        leader: Family<Label<String>, Gauge> =
+            "leader_election_master_status", "Whether this process holds the lease";
+        renewals: Family<Label<String>, Gauge> = "olm_lease_last_renewal_timestamp_seconds",
+            "When this process last renewed a lease it holds, in seconds since 1970";
+        excess: Gauge = "olm_excessive_rights",
+            "Whether this process has all rights on the cluster, and therefore does nothing";
     }
 }
 
 impl Metrics {
+    /// Notes that so many more reconciles of `controller` are under way; 0 makes its series.
+    pub fn active(&self, controller: &'static str, change: i64) {
+        self.work.active.get_or_create(&[("controller", controller)]).inc_by(change);
+    }
+
     /// Counts a reconcile of `controller` that took `elapsed`.
     pub fn reconciled(&self, controller: &'static str, result: ReconcileResult, elapsed: Duration) {
-        let labels = ControllerLabels { controller };
-        let label = match result {
-            ReconcileResult::Success => ResultLabel::success,
-            ReconcileResult::RequeueAfter => ResultLabel::requeue_after,
-            ReconcileResult::Error => ResultLabel::error,
-            ReconcileResult::TerminalError => {
-                self.work.terminal_errors.get_or_create(&labels).inc();
-                ResultLabel::error
+        let labels = [("controller", controller)];
+        if result == ReconcileResult::TerminalError {
+            self.work.terminal_errors.get_or_create(&labels).inc();
+        }
+        let result = match result {
+            ReconcileResult::Success => "success",
+            ReconcileResult::RequeueAfter => "requeue_after",
+            ReconcileResult::Error | ReconcileResult::TerminalError => {
+                self.work.reconcile_errors.get_or_create(&labels).inc();
+                "error"
             }
         };
-        if label == ResultLabel::error {
-            self.work.reconcile_errors.get_or_create(&labels).inc();
-        }
-        self.work.reconciles.get_or_create(&ResultLabels { controller, result: label }).inc();
+        let both = [("controller", controller), ("result", result)];
+        self.work.reconciles.get_or_create(&both).inc();
         self.work.reconcile_time.get_or_create(&labels).observe(elapsed.as_secs_f64());
     }
 
     /// Counts a request to the API server; without a response the code is that of client-go.
     pub fn requested(&self, method: &Method, status: Option<StatusCode>) {
         let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_str().to_owned());
-        let method = method.as_str().to_owned();
-        self.work.api_requests.get_or_create(&RequestLabels { code, method }).inc();
+        let labels = [("code", code), ("method", method.as_str().to_owned())];
+        self.work.api_requests.get_or_create(&labels).inc();
     }
 
     /// Notes whether this process holds the lease called `name`.
     pub fn leads(&self, name: &str, holds: bool) {
-        let name = name.to_owned();
-        self.work.leader.get_or_create(&NameLabels { name }).set(holds.into());
+        self.work.leader.get_or_create(&[("name", name.to_owned())]).set(holds.into());
     }
 
     /// Notes that this process has just renewed the lease called `name`.
     pub fn renewed(&self, name: &str) {
         let name = name.to_owned();
-        self.work.renewals.get_or_create(&NameLabels { name }).set(Timestamp::now().as_second());
+        self.work.renewals.get_or_create(&[("name", name)]).set(Timestamp::now().as_second());
     }
 
     /// Notes whether this process may do everything.

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 
+use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use kube::api::NotUsed;
 use kube::core::{ApiResource, GroupVersionKind, Object};
@@ -10,22 +11,8 @@ use olm_core::error::Chain;
 use olm_core::rights::OPENSHIFT;
 use serde_json::Value;
 
-use super::{CurrentProfile, NoCurve, Offer, Version};
+use super::{CurrentProfile, Offer, Version};
 use crate::cluster::named;
-
-/// Why a profile is not taken over.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ProfileError {
-    /// Its type is not known.
-    #[error("spec.tlsSecurityProfile.type {0:?} is not known")]
-    Type(String),
-    /// Its lowest version is not known.
-    #[error("spec.tlsSecurityProfile.custom.minTLSVersion {0:?} is not known")]
-    Version(String),
-    /// Its curves are not supported.
-    #[error("spec.tlsSecurityProfile.custom.groups")]
-    Groups(#[from] NoCurve),
-}
 
 /// Has `current` follow the profile of the cluster, and calls `changed` after each change. Never
 /// returns. Where there is no such kind, nothing changes.
@@ -43,35 +30,38 @@ pub async fn follow(client: Client, current: CurrentProfile, changed: impl Fn())
                 }
                 said = note;
                 if current.take(profile) {
-                    tracing::info!("the TLS profile of the cluster is taken over");
+                    tracing::info!("the TLS profile of the cluster is used");
                     changed();
                 }
             }
             Err(error) => tracing::warn!(
-                error = %Chain(&error),
-                "the TLS profile of the cluster is not taken over, the one before stays"
+                error = %Chain(&*error),
+                "the TLS profile of the cluster is not used, the previous one stays"
             ),
         }
     }
 }
 
 /// Returns what a `tlsSecurityProfile` asks for, as far as it can be had.
-pub(super) fn offer(asked: &Value) -> Result<Offer, ProfileError> {
+pub(super) fn offer(asked: &Value) -> anyhow::Result<Offer> {
     let kind = asked["type"].as_str().unwrap_or_default();
     let custom = &asked["custom"];
     let names = |key: &str| -> Vec<String> {
         let names = custom[key].as_array().into_iter().flatten();
         names.filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    match kind {
+    let offered = match kind {
         "" | "Intermediate" => Ok(Offer::default()),
-        "Old" => Ok(Offer::of(Version::Tls10, &[], &[])?),
-        "Modern" => Ok(Offer::of(Version::Tls13, &[], &[])?),
+        "Old" => Offer::of(Version::Tls10, &[], &[]),
+        "Modern" => Offer::of(Version::Tls13, &[], &[]),
         "Custom" => {
             let lowest = custom["minTLSVersion"].as_str().unwrap_or("VersionTLS12");
-            let version = lowest.parse().map_err(|_| ProfileError::Version(lowest.to_owned()))?;
-            Ok(Offer::of(version, &names("ciphers"), &names("groups"))?)
+            let Ok(version) = lowest.parse::<Version>() else {
+                bail!("spec.tlsSecurityProfile.custom.minTLSVersion {lowest:?} is not known");
+            };
+            Offer::of(version, &names("ciphers"), &names("groups"))
         }
-        other => Err(ProfileError::Type(other.to_owned())),
-    }
+        other => bail!("spec.tlsSecurityProfile.type {other:?} is not known"),
+    };
+    offered.context("spec.tlsSecurityProfile.custom.groups")
 }

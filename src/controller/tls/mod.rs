@@ -59,9 +59,9 @@ pub struct Profile {
 /// A profile, as far as it can be had.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// What is offered.
+    /// The profile.
     pub profile: Profile,
-    /// What is stricter than asked, in one sentence.
+    /// The differences from the requested profile, in one sentence.
     pub note: Option<String>,
 }
 
@@ -159,17 +159,11 @@ impl Offer {
         };
         let why = match lacking[..] {
             [] if only && lowest < Version::Tls13 => "no suite of TLS 1.2 is named".to_owned(),
-            [] => return Ok(Self::from(profile)),
+            [] => return Ok(Self { profile, note: None }),
             [..] => format!("not supported are {}", lacking.join(", ")),
         };
         let note = format!("the TLS profile is stricter than asked: {why}; {offered}");
         Ok(Self { profile, note: Some(note) })
-    }
-}
-
-impl From<Profile> for Offer {
-    fn from(profile: Profile) -> Self {
-        Self { profile, note: None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rustls::{CipherSuite, NamedGroup};
 
-/// What a name of a suite stands for.
+/// The meaning of the name of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Suite {
     /// One of TLS 1.2.
@@ -13,38 +13,14 @@ pub(super) enum Suite {
     Lacking,
 }
 
-/// Suites of TLS 1.2 with the names that Go and OpenSSL have for them.
-const TLS12: [(CipherSuite, &str, &str); 6] = [
-    (
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-        "ECDHE-ECDSA-AES128-GCM-SHA256",
-    ),
-    (
-        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-        "ECDHE-RSA-AES128-GCM-SHA256",
-    ),
-    (
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-        "ECDHE-ECDSA-AES256-GCM-SHA384",
-    ),
-    (
-        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-        "ECDHE-RSA-AES256-GCM-SHA384",
-    ),
-    (
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-        "ECDHE-ECDSA-CHACHA20-POLY1305",
-    ),
-    (
-        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-        "ECDHE-RSA-CHACHA20-POLY1305",
-    ),
+/// Suites of TLS 1.2 with the names that OpenSSL has for them; Go has those of rustls.
+const TLS12: [(CipherSuite, &str); 6] = [
+    (CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, "ECDHE-ECDSA-AES128-GCM-SHA256"),
+    (CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, "ECDHE-RSA-AES128-GCM-SHA256"),
+    (CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, "ECDHE-ECDSA-AES256-GCM-SHA384"),
+    (CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, "ECDHE-RSA-AES256-GCM-SHA384"),
+    (CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, "ECDHE-ECDSA-CHACHA20-POLY1305"),
+    (CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, "ECDHE-RSA-CHACHA20-POLY1305"),
 ];
 
 /// Suites of TLS 1.3, as both name them.
@@ -101,12 +77,13 @@ pub fn curve(name: &str) -> Result<String, String> {
 }
 
 pub(super) fn all_suites() -> Vec<CipherSuite> {
-    TLS12.iter().map(|(suite, ..)| *suite).collect()
+    TLS12.map(|(suite, _)| suite).into()
 }
 
 pub(super) fn suite(name: &str) -> Option<Suite> {
-    if let Some((suite, ..)) = TLS12.iter().find(|(_, go, openssl)| [*go, *openssl].contains(&name))
-    {
+    let is_named =
+        |(suite, openssl): &&(CipherSuite, &str)| *openssl == name || suite.as_str() == Some(name);
+    if let Some((suite, _)) = TLS12.iter().find(is_named) {
         return Some(Suite::Tls12(*suite));
     }
     let lacking = LACKING.contains(&name).then_some(Suite::Lacking);
@@ -114,6 +91,5 @@ pub(super) fn suite(name: &str) -> Option<Suite> {
 }
 
 pub(super) fn group(name: &str) -> Option<NamedGroup> {
-    let mut groups = GROUPS.iter();
-    groups.find(|(one, _)| one.eq_ignore_ascii_case(name)).and_then(|(_, group)| *group)
+    GROUPS.iter().find(|(one, _)| one.eq_ignore_ascii_case(name)).and_then(|(_, group)| *group)
 }

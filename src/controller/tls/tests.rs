@@ -50,7 +50,7 @@ fn listen(profile: Profile) -> Listener {
     Listener { address, certificates, profile, made }
 }
 
-/// What a handshake ends with.
+/// The result of a handshake.
 #[derive(Debug, PartialEq, Eq)]
 struct Agreed {
     version: ProtocolVersion,

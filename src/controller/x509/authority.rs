@@ -66,7 +66,7 @@ impl Authority {
         Ok(Self { newest, previous, trusted })
     }
 
-    /// Returns what the Secret holds.
+    /// Returns the content of the Secret.
     pub(crate) fn data(&self) -> Data {
         let layout = &self.newest.profile.layout;
         let (first, second) = match &self.previous {
@@ -127,8 +127,7 @@ impl Authority {
         if self.newest.due() <= now || !vouches {
             let next = Ca::generate(self.newest.profile, names, now)?;
             let newest = std::mem::replace(&mut self.newest, next);
-            let older = self.previous.replace(newest);
-            self.trusted.extend(older.map(|ca| ca.pem));
+            self.trusted.extend(self.previous.replace(newest).map(|ca| ca.pem));
             step = Some(Step::FollowedUp);
         }
         let before = self.trusted.len();
@@ -149,8 +148,8 @@ impl Authority {
 /// Splits a text of several certificates.
 fn split(pem: &[u8]) -> Vec<String> {
     const END: &str = "-----END CERTIFICATE-----";
-    let text = String::from_utf8_lossy(pem);
-    text.split_inclusive(END)
+    String::from_utf8_lossy(pem)
+        .split_inclusive(END)
         .map(|part| part.trim().to_owned() + "\n")
         .filter(|part| certificate(part.as_bytes()).is_some())
         .collect()

@@ -12,22 +12,22 @@ use rustls::pki_types::CertificateDer;
 
 use super::{Validity, certificate, is_accepted, issued, later, validity};
 
-/// What the CAs for one purpose have in common.
+/// The common settings of the CAs for one purpose.
 #[derive(Debug)]
 pub(crate) struct Profile {
     /// The name of every CA; key identifiers tell them apart.
     pub(crate) common_name: &'static str,
     /// A name that only the test of a CA is issued for; its constraints have to permit it.
     pub(crate) probe: &'static str,
-    /// How long a CA is valid.
+    /// The lifetime of a CA.
     pub(crate) ca_lifetime: SignedDuration,
-    /// How long before its end a CA is followed by another.
+    /// The time before the end of a CA at which it is replaced.
     pub(crate) overlap: SignedDuration,
-    /// How long a server's certificate is valid.
+    /// The lifetime of a server's certificate.
     pub(crate) leaf_lifetime: SignedDuration,
-    /// How far in the past validity begins.
+    /// The time by which the start of validity is in the past.
     pub(crate) backdate: SignedDuration,
-    /// Where a Secret holds them.
+    /// Their keys in a Secret.
     pub(crate) layout: Layout,
 }
 
@@ -97,8 +97,7 @@ impl Ca {
         let text = std::str::from_utf8(pem).map_err(|_| "its certificate is not PEM")?;
         let der = certificate(pem).ok_or("its certificate cannot be read")?;
         let validity = validity(&der).ok_or("its certificate cannot be read")?;
-        let key = std::str::from_utf8(key).ok();
-        let key = key.and_then(|key| KeyPair::from_pem(key).ok());
+        let key = std::str::from_utf8(key).ok().and_then(|key| KeyPair::from_pem(key).ok());
         let ca = Self {
             pem: text.to_owned(),
             der,
@@ -121,7 +120,7 @@ impl Ca {
         later(self.validity.not_after, -self.profile.overlap)
     }
 
-    /// Says whether callers accept its certificates under each of these names.
+    /// Returns whether callers accept its certificates under each of these names.
     pub(crate) fn signs_for(&self, names: &[String], now: Timestamp) -> bool {
         let probe = self.issue(names, self.profile.probe, now);
         let probe = probe.ok().and_then(|made| certificate(made.certificate.as_bytes()));
@@ -133,7 +132,7 @@ impl Ca {
         self.key.serialize_pem()
     }
 
-    /// Says whether a server's certificate for these names is of this CA and valid.
+    /// Returns whether a server's certificate for these names is of this CA and valid.
     pub(crate) fn signed(
         &self,
         leaf: &CertificateDer<'static>,

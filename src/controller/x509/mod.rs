@@ -53,17 +53,15 @@ pub(crate) fn certificate(pem: &[u8]) -> Option<CertificateDer<'static>> {
     CertificateDer::from_pem_slice(pem).ok()
 }
 
-/// Says whether a key in PEM belongs to a certificate.
+/// Returns whether a key in PEM belongs to a certificate.
 pub(crate) fn is_pair(certificate: &CertificateDer<'static>, key: &[u8]) -> bool {
-    let Ok(key) = PrivateKeyDer::from_pem_slice(key) else {
-        return false;
-    };
+    let Ok(key) = PrivateKeyDer::from_pem_slice(key) else { return false };
     let provider = aws_lc_rs::default_provider();
     CertifiedKey::from_der(vec![certificate.clone()], key, &provider).is_ok()
 }
 
-/// Says whether a caller that trusts `roots` and nothing else accepts a server's certificate under
-/// each of these names at a time.
+/// Returns whether a caller that trusts `roots` and nothing else accepts a server's certificate
+/// under each of these names at a time.
 pub(crate) fn is_accepted(
     roots: &[CertificateDer<'static>],
     certificate: &CertificateDer<'static>,

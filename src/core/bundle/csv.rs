@@ -66,13 +66,13 @@ pub struct Summary {
 
 impl Summary {
     fn from_manifest(manifest: &Value) -> Self {
-        let text = |pointer| manifest.pointer(pointer).and_then(Value::as_str);
-        let text = |pointer| text(pointer).filter(|text| !text.is_empty());
+        let text = |value: &Value| value.as_str().filter(|it| !it.is_empty()).map(str::to_owned);
+        let spec = &manifest["spec"];
         Self {
-            display_name: text("/spec/displayName").map(str::to_owned),
-            version: text("/spec/version").map(str::to_owned),
-            provider: text("/spec/provider/name").map(str::to_owned),
-            min_kube_version: text("/spec/minKubeVersion").map(str::to_owned),
+            display_name: text(&spec["displayName"]),
+            version: text(&spec["version"]),
+            provider: text(&spec["provider"]["name"]),
+            min_kube_version: text(&spec["minKubeVersion"]),
         }
     }
 }
@@ -107,7 +107,10 @@ impl StrategyDeployment {
     /// Returns the service account that its pods run as.
     pub fn service_account(&self) -> &str {
         let pod = self.template.get("spec").unwrap_or(&Value::Null);
-        pod["serviceAccountName"].as_str().filter(|name| !name.is_empty()).unwrap_or("default")
+        // The second is the old name of the field, which the API server still reads.
+        let keys = ["serviceAccountName", "serviceAccount"].into_iter();
+        let mut named = keys.filter_map(|key| pod[key].as_str());
+        named.find(|name| !name.is_empty()).unwrap_or("default")
     }
 }
 
@@ -182,6 +185,8 @@ pub struct ApiServiceDefinition {
     pub group: String,
     /// `version` of the API.
     pub version: String,
+    /// `name`: the resource of the kind.
+    pub resource: String,
     /// `deploymentName`: the Deployment that serves the API.
     pub deployment_name: String,
     /// `containerPort`: the port of the Service and of the pods.
@@ -287,10 +292,7 @@ fn permission(at: &ObjectAt<'_>) -> Result<Permission, FieldError> {
     let rules = at.field("rules");
     Ok(Permission {
         service_account_name: at.field("serviceAccountName").text()?,
-        rules: match rules.value() {
-            Some(_) => Some(rules.each(policy_rule)?),
-            None => None,
-        },
+        rules: rules.value().map(|_| rules.each(policy_rule)).transpose()?,
     })
 }
 
@@ -309,6 +311,7 @@ fn api_service(at: &ObjectAt<'_>) -> Result<ApiServiceDefinition, FieldError> {
     Ok(ApiServiceDefinition {
         group: at.field("group").text()?,
         version: at.field("version").text()?,
+        resource: at.field("name").text()?,
         deployment_name: at.field("deploymentName").text()?,
         container_port: at.field("containerPort").integer()?,
     })

@@ -45,30 +45,25 @@ impl<'a> At<'a> {
         self.value
     }
 
-    fn mismatch<T>(&self, expected: &'static str) -> Result<T, FieldError> {
-        Err(FieldError {
-            path: self.path.clone(),
-            expected,
-            found: self.value.map_or("null", type_name),
-        })
+    /// Returns what `read` makes of the value, or nothing when that is absent; fails if `read` finds
+    /// it to be of another type than expected.
+    fn read<T>(
+        &self,
+        expected: &'static str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, FieldError> {
+        let Some(value) = self.value else { return Ok(None) };
+        let mismatch = || FieldError { path: self.path.clone(), expected, found: type_name(value) };
+        read(value).map(Some).ok_or_else(mismatch)
     }
 
     pub(super) fn object(&self) -> Result<ObjectAt<'a>, FieldError> {
-        let map = match self.value {
-            None => None,
-            Some(Value::Object(map)) => Some(map),
-            Some(_) => return self.mismatch("object"),
-        };
-        let path = self.path.clone();
-        Ok(ObjectAt { map, path })
+        let map = self.read("object", Value::as_object)?;
+        Ok(ObjectAt { map, path: self.path.clone() })
     }
 
     pub(super) fn string(&self) -> Result<Option<String>, FieldError> {
-        match self.value {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => self.mismatch("string"),
-        }
+        self.read("string", |value| value.as_str().map(str::to_owned))
     }
 
     pub(super) fn text(&self) -> Result<String, FieldError> {
@@ -76,48 +71,27 @@ impl<'a> At<'a> {
     }
 
     pub(super) fn bool(&self) -> Result<bool, FieldError> {
-        match self.value {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(*flag),
-            Some(_) => self.mismatch("boolean"),
-        }
+        self.read("boolean", Value::as_bool).map(Option::unwrap_or_default)
     }
 
     pub(super) fn integer(&self) -> Result<Option<i64>, FieldError> {
-        match self.value {
-            None => Ok(None),
-            Some(value) => match value.as_i64() {
-                Some(number) => Ok(Some(number)),
-                None => self.mismatch("integer"),
-            },
-        }
+        self.read("integer", Value::as_i64)
     }
 
     /// Returns a number or a name, as ports of pods are given.
     pub(super) fn integer_or_text(&self) -> Result<Option<Value>, FieldError> {
-        match self.value {
-            None => Ok(None),
-            Some(value) if value.is_string() || value.is_i64() => Ok(Some(value.clone())),
-            Some(_) => self.mismatch("integer or string"),
-        }
+        let number_or_name = |value: &'a Value| value.is_string() || value.is_i64();
+        self.read("integer or string", |value| number_or_name(value).then(|| value.clone()))
     }
 
     /// Returns the items of a list, or nothing when it is absent.
     pub(super) fn list(&self) -> Result<Option<Vec<Self>>, FieldError> {
-        match self.value {
-            None => Ok(None),
-            Some(Value::Array(items)) => Ok(Some(
-                items
-                    .iter()
-                    .enumerate()
-                    .map(|(index, item)| Self {
-                        value: Some(item).filter(|item| !item.is_null()),
-                        path: format!("{}[{index}]", self.path),
-                    })
-                    .collect(),
-            )),
-            Some(_) => self.mismatch("array"),
-        }
+        let item = |(index, item): (usize, &'a Value)| Self {
+            value: Some(item).filter(|item| !item.is_null()),
+            path: format!("{}[{index}]", self.path),
+        };
+        let items = self.read("array", Value::as_array)?;
+        Ok(items.map(|items| items.iter().enumerate().map(item).collect()))
     }
 
     /// Reads every item of a list; an absent list counts as empty.
@@ -137,13 +111,9 @@ impl<'a> At<'a> {
     /// Returns a map of strings, a null value being the empty string, or nothing when it is absent.
     pub(super) fn string_map(&self) -> Result<Option<BTreeMap<String, String>>, FieldError> {
         let object = self.object()?;
-        let Some(map) = object.map else {
-            return Ok(None);
-        };
-        map.keys()
-            .map(|key| Ok((key.clone(), object.field(key).text()?)))
-            .collect::<Result<_, _>>()
-            .map(Some)
+        let Some(map) = object.map else { return Ok(None) };
+        let texts = map.keys().map(|key| Ok((key.clone(), object.field(key).text()?)));
+        texts.collect::<Result<_, _>>().map(Some)
     }
 }
 

@@ -16,53 +16,31 @@ const MAX_QUOTED_BYTES: usize = 200;
 pub enum ManifestError {
     /// It is neither YAML nor JSON.
     #[error("error parsing {file}: error converting YAML to JSON")]
-    Yaml {
-        /// Path of the file.
-        file: String,
-        /// Position and reason, from the YAML reader.
-        #[source]
-        cause: YamlError,
-    },
+    Yaml { file: String, source: YamlError },
     /// A document or a list item is not an object.
     #[error("error parsing {file}: expected an object, found {found}")]
-    NoObject {
-        /// Path of the file.
-        file: String,
-        /// The JSON type found instead.
-        found: &'static str,
-    },
+    NoObject { file: String, found: &'static str },
     /// A document has no kind.
+    /// `json` is the beginning of the document.
     #[error("unable to decode {file:?}: Object 'Kind' is missing in '{json}'")]
-    NoKind {
-        /// Path of the file.
-        file: String,
-        /// The beginning of the document.
-        json: String,
-    },
+    NoKind { file: String, json: String },
     /// An object has no API version (rendering.md R7).
     #[error("Object 'apiVersion' is missing in {kind} {name:?}")]
-    NoApiVersion {
-        /// Kind of the object.
-        kind: String,
-        /// Name of the object.
-        name: String,
-    },
+    NoApiVersion { kind: String, name: String },
     /// A field of the ClusterServiceVersion has the wrong type.
     #[error(transparent)]
     Field(#[from] FieldError),
 }
 
 /// Reads and classifies every manifest; the package stays empty.
-pub(super) fn read(files: &Files, directory: &str) -> Result<Bundle, BundleError> {
+pub(super) fn read(files: &Files) -> Result<Bundle, BundleError> {
     let mut found = Found::default();
     let mut any = false;
-    for (path, content) in files.range(directory.to_owned()..) {
-        let Some(name) = path.strip_prefix(directory) else {
-            break;
-        };
+    for (path, content) in files.range(MANIFESTS.to_owned()..) {
+        let Some(name) = path.strip_prefix(MANIFESTS) else { break };
         any = true;
         if let Some((subdirectory, _)) = name.split_once('/') {
-            return Err(BundleError::Subdirectory(format!("{directory}{subdirectory}")));
+            return Err(BundleError::Subdirectory(format!("{MANIFESTS}{subdirectory}")));
         }
         let objects = objects(path, content).map_err(|cause| manifest_error(path, cause))?;
         for object in objects {
@@ -82,9 +60,9 @@ pub(super) fn read(files: &Files, directory: &str) -> Result<Bundle, BundleError
     })
 }
 
-fn manifest_error(file: &str, cause: ManifestError) -> BundleError {
+fn manifest_error(file: &str, source: ManifestError) -> BundleError {
     let file = file.to_owned();
-    BundleError::Manifest { file, cause }
+    BundleError::Manifest { file, source }
 }
 
 #[derive(Default)]
@@ -178,7 +156,7 @@ impl CsvAsWritten {
 fn objects(file: &str, content: &[u8]) -> Result<Vec<Object>, ManifestError> {
     let documents = utf8(content)
         .and_then(yaml::to_json)
-        .map_err(|cause| ManifestError::Yaml { file: file.to_owned(), cause })?;
+        .map_err(|source| ManifestError::Yaml { file: file.to_owned(), source })?;
     let mut objects = Vec::with_capacity(documents.len());
     for document in documents {
         flatten(file, document, None, &mut objects)?;
@@ -211,7 +189,7 @@ fn flatten(
     }
     if object.kind().is_empty() {
         let mut json = object.into_value().to_string();
-        truncate(&mut json);
+        json.truncate(json.floor_char_boundary(MAX_QUOTED_BYTES));
         let file = file.to_owned();
         return Err(ManifestError::NoKind { file, json });
     }
@@ -226,8 +204,4 @@ fn flatten(
         api_version: object.api_version().into(),
     };
     items.into_iter().try_for_each(|item| flatten(file, item, Some(&list), out))
-}
-
-fn truncate(text: &mut String) {
-    text.truncate(text.floor_char_boundary(MAX_QUOTED_BYTES));
 }

@@ -26,8 +26,8 @@ pub use field::FieldError;
 pub use manifest::ManifestError;
 pub(crate) use manifest::{Written, csv_as_written};
 pub use size::{MAX_DOCUMENT_BYTES, MAX_MANIFESTS_BYTES, MAX_VALUES, SizeError};
-pub(crate) use validate::is_subdomain;
 pub use validate::{ValidationError, supported_kind, validate};
+pub(crate) use validate::{is_label, is_subdomain};
 
 use crate::object::Object;
 use crate::yaml::{self, YamlError};
@@ -85,13 +85,7 @@ pub enum BundleError {
     Subdirectory(String),
     /// A file of `manifests/` is not readable as objects.
     #[error("error parsing objects in {file:?}")]
-    Manifest {
-        /// Path of the file.
-        file: String,
-        /// What is wrong with the file.
-        #[source]
-        cause: ManifestError,
-    },
+    Manifest { file: String, source: ManifestError },
     /// No file holds a ClusterServiceVersion.
     #[error("no ClusterServiceVersion found in \"manifests\"")]
     NoCsv,
@@ -104,20 +98,10 @@ pub enum BundleError {
         "unsupported bundle: custom resource definition {name:?} has apiVersion {api_version:?}, \
          which no supported cluster serves"
     )]
-    CrdVersion {
-        /// Name of the definition.
-        name: String,
-        /// The unsupported `apiVersion`.
-        api_version: String,
-    },
+    CrdVersion { name: String, api_version: String },
     /// A manifest that cannot be applied because it has no name (rendering.md R7).
     #[error("bundle manifest of kind {kind} in {file:?} has no name")]
-    Nameless {
-        /// Kind of the manifest.
-        kind: String,
-        /// Path of its file.
-        file: String,
-    },
+    Nameless { kind: String, file: String },
     /// The annotation `olm.properties` of the ClusterServiceVersion is not a list of properties.
     #[error("failed to unmarshal csv.metadata.annotations['olm.properties']")]
     PropertiesAnnotation(#[source] serde_json::Error),
@@ -141,7 +125,7 @@ pub enum MetadataError {
 }
 
 impl BundleError {
-    /// Says whether the bundle is too large, which no retry changes.
+    /// Returns whether the error is that the bundle is too large, which no retry changes.
     pub fn is_of_size(&self) -> bool {
         matches!(self, Self::Size(_))
     }
@@ -158,11 +142,9 @@ impl Bundle {
     pub fn from_files(files: &Files) -> Result<Self, BundleError> {
         size::check(files)?;
         let package = package(files)?;
-        let mut bundle = manifest::read(files, MANIFESTS)?;
-        bundle.package = package;
+        let mut bundle = Self { package, ..manifest::read(files)? };
         let annotations = &mut bundle.csv.annotations;
-        let added = properties::compose(annotations, files.get(PROPERTIES_FILE))?;
-        bundle.warnings.extend(added);
+        bundle.warnings = properties::compose(annotations, files.get(PROPERTIES_FILE))?;
         Ok(bundle)
     }
 }
@@ -175,9 +157,7 @@ fn package(files: &Files) -> Result<String, BundleError> {
 
 fn read_package(content: &[u8]) -> Result<String, MetadataError> {
     let document = yaml::to_json(utf8(content)?)?.into_iter().next();
-    let Some(document) = document else {
-        return Ok(String::new());
-    };
+    let Some(document) = document else { return Ok(String::new()) };
     let root = field::At::root(&document);
     let value = root.object()?.field("annotations").object()?.field(PACKAGE_KEY);
     match value.value() {
@@ -185,7 +165,7 @@ fn read_package(content: &[u8]) -> Result<String, MetadataError> {
         // This file alone is decoded into text fields upstream, so scalars are coerced.
         Some(scalar) => match yaml::scalar_to_string(scalar) {
             Some(text) => Ok(text),
-            None => Ok(value.string()?.unwrap_or_default()),
+            None => Ok(value.text()?),
         },
     }
 }
@@ -200,7 +180,7 @@ fn utf8(content: &[u8]) -> Result<&str, YamlError> {
 }
 
 /// Returns the JSON type of a value, as error messages name it.
-fn type_name(value: &Value) -> &'static str {
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

@@ -39,9 +39,7 @@ pub(super) fn compose(
             .unwrap_or_default(),
         None => Vec::new(),
     };
-    let Some(content) = file.filter(|content| !content.is_empty()) else {
-        return Ok(Vec::new());
-    };
+    let Some(content) = file.filter(|content| !content.is_empty()) else { return Ok(Vec::new()) };
     let added = read(content).map_err(BundleError::Properties)?;
     if added.is_empty() && !annotations.contains_key(keys::annotation::PROPERTIES) {
         return Ok(Vec::new());
@@ -85,9 +83,7 @@ impl FileProperty {
 
     /// Warns of a number that other readers of the bundle parse to a different value.
     fn warning(&self) -> Option<String> {
-        let SourcedValue::Number(number, Some(text)) = &self.value else {
-            return None;
-        };
+        let SourcedValue::Number(number, Some(text)) = &self.value else { return None };
         (*text != number.to_string()).then(|| {
             format!(
                 "property {} in metadata/properties.yaml has the unquoted number {text}, which \

@@ -1,8 +1,6 @@
 //! How large the files of a bundle may be, judged by their bytes before anything is parsed: what a
 //! text becomes in memory is dozens of times its length.
 
-use std::ops::Bound;
-
 use serde::de::IgnoredAny;
 
 use super::{ANNOTATIONS_FILE, DEPENDENCIES_FILE, Files, MANIFESTS, PROPERTIES_FILE};
@@ -21,40 +19,26 @@ pub const MAX_VALUES: usize = 500_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// A document is larger than [`MAX_DOCUMENT_BYTES`].
+    /// `line` is where the document begins, from 1.
     #[error(
         "{file}, line {line}: document of {bytes} bytes is larger than {MAX_DOCUMENT_BYTES} \
          (4 MiB), which no API server takes"
     )]
-    Document {
-        /// Path of the file.
-        file: String,
-        /// Line where the document begins, from 1.
-        line: usize,
-        /// Bytes of the document.
-        bytes: usize,
-    },
+    Document { file: String, line: usize, bytes: usize },
     /// The manifests together are larger than [`MAX_MANIFESTS_BYTES`].
+    /// `file` is the one, in byte order of the paths, that is too much; `bytes` includes it.
     #[error(
         "{file}: with this file the manifests of the bundle are {bytes} bytes, more than \
          {MAX_MANIFESTS_BYTES} (16 MiB)"
     )]
-    Manifests {
-        /// Path of the file, in byte order of the paths, that is too much.
-        file: String,
-        /// Bytes of the manifests up to this one.
-        bytes: usize,
-    },
+    Manifests { file: String, bytes: usize },
     /// The manifests together have more values than [`MAX_VALUES`].
+    /// `file` is the one, in byte order of the paths, that is too much; `values` includes it.
     #[error(
         "{file}: with this file the manifests of the bundle have about {values} values, more than \
          {MAX_VALUES}"
     )]
-    Values {
-        /// Path of the file, in byte order of the paths, that is too much.
-        file: String,
-        /// Values of the manifests up to this one, about.
-        values: usize,
-    },
+    Values { file: String, values: usize },
 }
 
 /// Refuses files that would take too much memory once they are parsed.
@@ -64,8 +48,8 @@ pub enum SizeError {
 /// Source: catalogs.md 5.8.
 pub(super) fn check(files: &Files) -> Result<(), SizeError> {
     let (mut all, mut values): (usize, usize) = (0, 0);
-    let from = (Bound::Included(MANIFESTS.to_owned()), Bound::Unbounded);
-    for (file, content) in files.range(from).take_while(|(path, _)| path.starts_with(MANIFESTS)) {
+    let manifests = files.range(MANIFESTS.to_owned()..);
+    for (file, content) in manifests.take_while(|(path, _)| path.starts_with(MANIFESTS)) {
         all += content.len();
         if all > MAX_MANIFESTS_BYTES {
             return Err(SizeError::Manifests { file: file.clone(), bytes: all });
@@ -210,46 +194,19 @@ mod tests {
     }
 
     #[rstest]
-    #[case::first("x.yaml", config_map("a", LARGEST + 1), "line 1: document of 4194305 bytes")]
-    #[case::behind_a_comment(
-        "x.yaml",
-        format!("# one\n\n{}", config_map("a", LARGEST)),
-        "line 3: document of 4194311 bytes"
-    )]
-    #[case::second(
-        "x.yaml",
-        format!("a: b\n---\n# two\n{}---\nc: d\n", config_map("a", LARGEST)),
-        "line 4: document of 4194314 bytes"
-    )]
-    #[case::on_the_line_of_its_marker(
-        "x.yaml",
-        format!("a: b\n--- {}\n", json("a", LARGEST)),
-        "line 2: document of 4194309 bytes"
-    )]
-    #[case::behind_an_end(
-        "x.yaml",
-        format!("a: b\n...\n{}", config_map("a", LARGEST)),
-        "line 3: document of 4194308 bytes"
-    )]
-    #[case::carriage_returns(
-        "x.yaml",
-        format!("a: b\r\n---\r\n{}", config_map("a", LARGEST)),
-        "line 3: document of 4194309 bytes"
-    )]
-    #[case::not_a_marker(
-        "x.yaml",
-        format!("a: b\n----\n{}", config_map("a", LARGEST)),
-        "line 1: document of 4194314 bytes"
-    )]
-    #[case::json(
-        "x.json",
-        format!("{}\n\n{}\n{{}}\n", json("a", 200), json("b", LARGEST + 1)),
-        "line 3: document of 4194305 bytes"
-    )]
-    fn a_larger_document_is_refused(#[case] file: &str, #[case] text: String, #[case] want: &str) {
-        let path = format!("manifests/{file}");
-        let want =
-            format!("{path}, {want} is larger than 4194304 (4 MiB), which no API server takes");
+    #[case::first(config_map("a", LARGEST + 1), 1, 4_194_305)]
+    #[case::behind_a_comment(format!("# one\n\n{}", config_map("a", LARGEST)), 3, 4_194_311)]
+    #[case::second(format!("a: b\n---\n# two\n{}---\nc: d\n", config_map("a", LARGEST)), 4, 4_194_314)]
+    #[case::on_the_line_of_its_marker(format!("a: b\n--- {}\n", json("a", LARGEST)), 2, 4_194_309)]
+    #[case::behind_an_end(format!("a: b\n...\n{}", config_map("a", LARGEST)), 3, 4_194_308)]
+    #[case::carriage_returns(format!("a: b\r\n---\r\n{}", config_map("a", LARGEST)), 3, 4_194_309)]
+    #[case::not_a_marker(format!("a: b\n----\n{}", config_map("a", LARGEST)), 1, 4_194_314)]
+    #[case::json(format!("{}\n\n{}\n{{}}\n", json("a", 200), json("b", LARGEST + 1)), 3, 4_194_305)]
+    fn a_larger_document_is_refused(#[case] text: String, #[case] line: u8, #[case] bytes: usize) {
+        let kind = if text.starts_with('{') { "json" } else { "yaml" };
+        let path = format!("manifests/x.{kind}");
+        let want = format!("{path}, line {line}: document of {bytes} bytes is larger than 4194304");
+        let want = format!("{want} (4 MiB), which no API server takes");
         assert_eq!(refusal(&with(&[(&path, &text)])), want);
     }
 

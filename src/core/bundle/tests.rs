@@ -4,8 +4,7 @@ use rstest::rstest;
 use super::fixture::{csv, csv_of, files, load, minimal, refusal, sample, with};
 use super::*;
 use crate::error::Chain;
-
-const PACKAGE: &str = "annotations: {operators.operatorframework.io.bundle.package.v1: pot}";
+use crate::fixture::{rows, text, texts};
 
 // rendering.md 1.1, 1.6
 #[test]
@@ -36,63 +35,26 @@ fn manifests_are_sorted_by_kind_and_lists_are_opened() {
     assert_eq!(bundle.csv.annotations["support"], "");
 }
 
-#[rstest]
-#[case::no_annotations(files(&[("manifests/csv.yaml", &csv("{}"))]),
-    "open metadata/annotations.yaml: no such file or directory")]
-#[case::annotations_not_yaml(with(&[("metadata/annotations.yaml", "a: [")]),
-    "parsing \"metadata/annotations.yaml\": yaml: line ")]
-#[case::annotations_not_a_map(with(&[("metadata/annotations.yaml", "annotations: [1]")]),
-    "parsing \"metadata/annotations.yaml\": annotations: expected object, found array")]
-#[case::subdirectory(with(&[("manifests/sub/x.yaml", "")]),
-    "subdirectories are not allowed within the \"manifests\" directory of the bundle image \
-     filesystem: found \"manifests/sub\"")]
-#[case::no_manifests(files(&[("metadata/annotations.yaml", PACKAGE)]),
-    "stat manifests: no such file or directory")]
-#[case::no_csv(files(&[("metadata/annotations.yaml", PACKAGE), ("manifests/a.yaml", "")]),
-    "no ClusterServiceVersion found in \"manifests\"")]
-#[case::two_csvs(with(&[("manifests/second.yaml", &csv("{}"))]),
-    "more than one ClusterServiceVersion found in \"manifests\": \"manifests/csv.yaml\", \
-     \"manifests/second.yaml\"")]
-#[case::readme(with(&[("manifests/README.md", "# Pot\n\nA pot.")]),
-    "error parsing objects in \"manifests/README.md\": error parsing manifests/README.md: \
-     expected an object, found string")]
-#[case::syntax(with(&[("manifests/x.yaml", "a: [")]),
-    "error parsing objects in \"manifests/x.yaml\": error parsing manifests/x.yaml: error \
-     converting YAML to JSON: yaml: line ")]
-#[case::not_utf8(with(&[]).into_iter().chain([("manifests/x".to_owned(), vec![b'\n', 0xff])])
-    .collect(), "error parsing objects in \"manifests/x\": error parsing manifests/x: error \
-     converting YAML to JSON: yaml: line 2: invalid UTF-8")]
-#[case::no_kind(with(&[("manifests/x.yaml", "apiVersion: v1\nmetadata: {name: x}")]),
-    "error parsing objects in \"manifests/x.yaml\": unable to decode \"manifests/x.yaml\": Object \
-     'Kind' is missing in '{\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"x\"}}'")]
-#[case::no_api_version(with(&[("manifests/x.yaml", "kind: Service\nmetadata: {name: x}")]),
-    "error parsing objects in \"manifests/x.yaml\": Object 'apiVersion' is missing in Service \
-     \"x\"")]
-#[case::old_crd(with(&[("manifests/x.yaml",
-    "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\n\
-     metadata: {name: x.example.com}")]),
-    "unsupported bundle: custom resource definition \"x.example.com\" has apiVersion \
-     \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves")]
-#[case::nameless(with(&[("manifests/x.yaml",
-    "apiVersion: v1\nkind: Secret\nmetadata: {generateName: x}")]),
-    "bundle manifest of kind Secret in \"manifests/x.yaml\" has no name")] // R7
-#[case::number_as_name(with(&[("manifests/csv.yaml",
-    &csv("{install: {spec: {deployments: [{name: 1}]}}}"))]),
-    "error parsing objects in \"manifests/csv.yaml\": spec.install.spec.deployments[0].name: \
-     expected string, found integer")]
-#[case::annotation_boolean(with(&[("manifests/csv.yaml",
-    "apiVersion: v1\nkind: ClusterServiceVersion\nmetadata: {name: a, annotations: {x: yes}}")]),
-    "error parsing objects in \"manifests/csv.yaml\": metadata.annotations.x: expected string, \
-     found boolean")]
-#[case::annotation_not_json(with(&[("manifests/csv.yaml",
-    "apiVersion: v1\nkind: ClusterServiceVersion\n\
-     metadata: {name: a, annotations: {olm.properties: 'x'}}")]),
-    "failed to unmarshal csv.metadata.annotations['olm.properties']: ")]
-#[case::properties_not_a_list(with(&[("metadata/properties.yaml", "properties: x")]),
-    "failed to unmarshal metadata/properties.yaml: properties: expected array, found string")]
-fn refuses_to_load(#[case] files: Files, #[case] want: &str) {
-    let text = refusal(&files);
-    assert!(text.starts_with(want), "{text}");
+#[test]
+fn refuses_to_load() {
+    for row in rows(include_str!("../testdata/bundle/refusals.yaml")) {
+        let entries = row["files"].as_object().unwrap().iter();
+        let entries: Vec<_> =
+            entries.map(|(path, content)| (path.as_str(), content.as_str().unwrap())).collect();
+        let bundle = if row["alone"] == true { files(&entries) } else { with(&entries) };
+        let reason = refusal(&bundle);
+        assert!(reason.starts_with(text(&row, "want")), "{reason}: {row}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_not_loaded() {
+    let mut bundle = minimal();
+    bundle.insert("manifests/x".to_owned(), vec![b'\n', 0xff]);
+    let want = "error parsing objects in \"manifests/x\": error parsing manifests/x: error converting \
+                YAML to JSON: yaml: line 2: invalid UTF-8";
+    let reason = refusal(&bundle);
+    assert!(reason.starts_with(want), "{reason}");
 }
 
 // rendering.md 1.8
@@ -213,6 +175,19 @@ fn constraints_are_those_of_both_files_as_a_catalog_names_them() {
     );
 }
 
+// rendering.md 4.13
+#[rstest]
+#[case("serviceAccountName: a, serviceAccount: b", "a")]
+#[case("serviceAccount: b", "b")]
+#[case("serviceAccountName: ''", "default")]
+fn pods_run_as_the_account_that_they_name(#[case] pod: &str, #[case] want: &str) {
+    let spec = format!(
+        "{{install: {{spec: {{deployments: [{{name: d, spec: {{template: {{spec: {{{pod}}}}}}}}}]}}}}}}"
+    );
+    let bundle = load(&with(&[("manifests/csv.yaml", &csv(&spec))]));
+    assert_eq!(bundle.csv.deployments[0].service_account(), want);
+}
+
 // rendering.md 1.6, R17
 #[test]
 fn what_people_read_is_not_checked() {
@@ -231,81 +206,16 @@ fn findings(bundle: &Bundle) -> Vec<String> {
 }
 
 const ALL: &str = "[{type: AllNamespaces, supported: true}]";
-const WEBHOOKS_OF_D: &str = "install: {spec: {deployments: [{name: d}]}}, \
-    customresourcedefinitions: {owned: []}";
 
 // rendering.md 5: one case for each validator
-#[rstest]
-#[case::one(ALL, "{install: {spec: {deployments: [{name: b}, {name: a}, {name: b}, {name: a}]}}}",
-    &["cluster service version contains duplicate strategy deployment spec 'a'",
-      "cluster service version contains duplicate strategy deployment spec 'b'"])]
-#[case::two(ALL, "{install: {spec: {deployments: [{name: A_}]}}}",
-    &["invalid cluster service version strategy deployment name 'A_': a lowercase RFC 1123 \
-       subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start \
-       and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
-#[case::four(ALL, "{customresourcedefinitions: {owned: [{name: x}, {name: x}, {name: a}]}}",
-    &["cluster service definition references owned custom resource definition 'a' not found in \
-       bundle",
-      "cluster service definition references owned custom resource definition 'x' not found in \
-       bundle"])]
-#[case::six("[{type: OwnNamespace, supported: true}, {type: AllNamespaces, supported: true}]",
-    "{install: {spec: {deployments: [{name: d}]}}, webhookdefinitions: \
-      [{type: ConversionWebhook, generateName: c, deploymentName: d}]}",
-    &["bundle contains conversion webhook \"c\" and supports install modes [AllNamespaces \
-       OwnNamespace] - conversion webhooks are only supported for bundles that only support \
-       AllNamespaces install mode"])]
-#[case::six_without_modes("[]",
-    "{install: {spec: {deployments: [{name: d}]}}, webhookdefinitions: \
-      [{type: ConversionWebhook, generateName: c, deploymentName: d}]}",
-    &["bundle contains conversion webhook \"c\" and supports install modes [] - conversion \
-       webhooks are only supported for bundles that only support AllNamespaces install mode"])]
-#[case::seven(ALL, "{webhookdefinitions: \
-      [{type: V, generateName: b, deploymentName: d}, {type: V, generateName: a, deploymentName: d}]}",
-    &["webhook of type 'V' with name 'a' references non-existent deployment 'd'",
-      "webhook of type 'V' with name 'b' references non-existent deployment 'd'"])]
-#[case::eight(ALL, &format!("{{{WEBHOOKS_OF_D}, webhookdefinitions: \
-      [{{type: V, generateName: a, deploymentName: d}}, {{type: V, generateName: a, deploymentName: d}}, \
-       {{type: M, generateName: a, deploymentName: d}}]}}"),
-    &["duplicate webhook 'a' of type 'V'"])]
-#[case::nine(ALL, &format!("{{{WEBHOOKS_OF_D}, webhookdefinitions: \
-      [{{type: V, generateName: 'a-', deploymentName: d}}]}}"),
-    &["webhook of type 'V' has invalid name 'a-': a lowercase RFC 1123 subdomain must consist of \
-       lower case alphanumeric characters, '-' or '.', and must start and end with an \
-       alphanumeric character (e.g. 'example.com', regex used for validation is \
-       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
-#[case::ten_and_eleven(ALL, &format!("{{{WEBHOOKS_OF_D}, webhookdefinitions: \
-      [{{type: ConversionWebhook, generateName: b, deploymentName: d, conversionCRDs: [x]}}, \
-       {{type: ConversionWebhook, generateName: a, deploymentName: d, conversionCRDs: [x]}}]}}"),
-    &["conversion webhooks [a,b] reference same custom resource definition 'x'",
-      "conversion webhook 'a' references custom resource definition 'x' not owned bundle",
-      "conversion webhook 'b' references custom resource definition 'x' not owned bundle"])]
-#[case::twelve(ALL, &format!("{{{WEBHOOKS_OF_D}, webhookdefinitions: \
-      [{{type: V, generateName: v, deploymentName: d, rules: \
-         [{{apiGroups: ['*', olm.operatorframework.io, ok]}}, \
-          {{apiGroups: [admissionregistration.k8s.io], resources: \
-             ['*', ValidatingWebhookConfigurations, validatingwebhookconfigurations/status]}}]}}, \
-       {{type: ConversionWebhook, generateName: c, deploymentName: d, rules: [{{apiGroups: ['*']}}]}}]}}"),
-    &["webhook \"v\" contains forbidden rule: admission webhook rules cannot reference API group \
-       \"*\"",
-      "webhook \"v\" contains forbidden rule: admission webhook rules cannot reference API group \
-       \"olm.operatorframework.io\"",
-      "webhook \"v\" contains forbidden rule: admission webhook rules cannot reference resource \
-       \"*\" for API group \"admissionregistration.k8s.io\"",
-      "webhook \"v\" contains forbidden rule: admission webhook rules cannot reference resource \
-       \"ValidatingWebhookConfigurations\" for API group \"admissionregistration.k8s.io\""])]
-#[case::fourteen(ALL, &format!("{{{WEBHOOKS_OF_D}, apiservicedefinitions: {{owned: [{{}}, \
-      {{group: a.io, version: v1, deploymentName: d}}, \
-      {{group: b.io, version: v1, deploymentName: e}}, {{group: b.io, version: v1, deploymentName: e}}]}}}}"),
-    &["API service '.' references non-existent deployment ''",
-      "API service 'v1.b.io' references non-existent deployment 'e'",
-      "invalid name of API service '.': a lowercase RFC 1123 subdomain must consist of lower case \
-       alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
-       (e.g. 'example.com', regex used for validation is \
-       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
-fn validators_report(#[case] modes: &str, #[case] spec: &str, #[case] want: &[&str]) {
-    let bundle = load(&with(&[("manifests/csv.yaml", &csv_of(modes, spec))]));
-    assert_eq!(findings(&bundle), want);
+#[test]
+fn validators_report() {
+    for row in rows(include_str!("../testdata/bundle/validators.yaml")) {
+        let modes = row.get("modes").map_or_else(|| ALL.to_owned(), Value::to_string);
+        let csv = csv_of(&modes, &row["spec"].to_string());
+        let found = findings(&load(&with(&[("manifests/csv.yaml", &csv)])));
+        assert_eq!(found, texts(&row, "want"), "{}", row["validators"]);
+    }
 }
 
 // rendering.md 5 (validators 3 and 13)

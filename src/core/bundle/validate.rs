@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use itertools::Itertools as _;
 
 use super::{Bundle, WebhookDefinition, mode};
 use crate::error::quote;
@@ -26,55 +26,25 @@ pub struct ValidationError {
 /// VerticalPodAutoscaler is namespaced here, which upstream gets wrong (rendering.md R9).
 /// Source: operator-registry `pkg/lib/bundle/supported_resources.go`.
 pub fn supported_kind(kind: &str) -> Option<bool> {
-    match kind {
-        "Service"
-        | "ServiceAccount"
-        | "Role"
-        | "RoleBinding"
-        | "Secret"
-        | "ConfigMap"
-        | "PodDisruptionBudget"
-        | "NetworkPolicy"
-        | "PrometheusRule"
-        | "ServiceMonitor"
-        | "PodMonitor"
-        | "VerticalPodAutoscaler" => Some(true),
-        "ClusterRole" | "ClusterRoleBinding" | "PriorityClass" | "ConsoleYAMLSample"
-        | "ConsoleQuickStart" | "ConsoleCLIDownload" | "ConsoleLink" | "ConsolePlugin" => {
-            Some(false)
-        }
-        _ => None,
-    }
+    let namespaced = "Service ServiceAccount Role RoleBinding Secret ConfigMap PodDisruptionBudget \
+        NetworkPolicy PrometheusRule ServiceMonitor PodMonitor VerticalPodAutoscaler";
+    let cluster = "ClusterRole ClusterRoleBinding PriorityClass ConsoleYAMLSample \
+        ConsoleQuickStart ConsoleCLIDownload ConsoleLink ConsolePlugin";
+    let listed = |kinds: &str| kinds.split(' ').any(|it| it == kind);
+    if listed(namespaced) { Some(true) } else { listed(cluster).then_some(false) }
 }
 
 /// Runs every validator and reports every finding.
 pub fn validate(bundle: &Bundle) -> Result<(), ValidationError> {
+    #[rustfmt::skip]
     let validators = [
-        unique_deployments,
-        deployment_names,
-        unique_crds,
-        owned_crds_exist,
-        package_name,
-        conversion_install_modes,
-        webhook_deployments_exist,
-        unique_webhooks,
-        webhook_names,
-        one_conversion_per_crd,
-        converted_crds_are_owned,
-        webhook_rules,
-        supported_manifests,
+        unique_deployments, deployment_names, unique_crds, owned_crds_exist, package_name,
+        conversion_install_modes, webhook_deployments_exist, unique_webhooks, webhook_names,
+        one_conversion_per_crd, converted_crds_are_owned, webhook_rules, supported_manifests,
         api_services,
     ];
     let findings: Vec<String> = validators.iter().flat_map(|validator| validator(bundle)).collect();
     if findings.is_empty() { Ok(()) } else { Err(ValidationError { findings }) }
-}
-
-fn duplicates<T: Ord>(items: impl Iterator<Item = T>) -> BTreeSet<T> {
-    let mut counts = BTreeMap::new();
-    for item in items {
-        *counts.entry(item).or_insert(0_usize) += 1;
-    }
-    counts.into_iter().filter(|&(_, count)| count > 1).map(|(item, _)| item).collect()
 }
 
 fn deployments(bundle: &Bundle) -> impl Iterator<Item = &str> {
@@ -82,50 +52,32 @@ fn deployments(bundle: &Bundle) -> impl Iterator<Item = &str> {
 }
 
 fn unique_deployments(bundle: &Bundle) -> Vec<String> {
-    let names = duplicates(deployments(bundle)).into_iter();
-    names
-        .map(|name| {
-            format!("cluster service version contains duplicate strategy deployment spec '{name}'")
-        })
-        .collect()
+    let names = deployments(bundle).duplicates().sorted();
+    let text = "cluster service version contains duplicate strategy deployment spec";
+    names.map(|name| format!("{text} '{name}'")).collect()
 }
 
 fn deployment_names(bundle: &Bundle) -> Vec<String> {
-    let names: BTreeSet<&str> = deployments(bundle).collect();
-    names
-        .into_iter()
-        .filter_map(|name| {
-            let reasons = subdomain_faults(name);
-            (!reasons.is_empty()).then(|| {
-                let reasons = reasons.join(", ");
-                format!(
-                    "invalid cluster service version strategy deployment name '{name}': {reasons}"
-                )
-            })
-        })
-        .collect()
+    let faulty = |name: &str| {
+        let faults = subdomain_faults(name).join(", ");
+        let text = "invalid cluster service version strategy deployment name";
+        (!faults.is_empty()).then(|| format!("{text} '{name}': {faults}"))
+    };
+    deployments(bundle).sorted().dedup().filter_map(faulty).collect()
 }
 
 fn unique_crds(bundle: &Bundle) -> Vec<String> {
-    let names = duplicates(bundle.crds.iter().map(Object::name));
-    names
-        .into_iter()
-        .map(|name| format!("bundle contains duplicate custom resource definition '{name}'"))
-        .collect()
+    let names = bundle.crds.iter().map(Object::name).duplicates().sorted();
+    let text = "bundle contains duplicate custom resource definition";
+    names.map(|name| format!("{text} '{name}'")).collect()
 }
 
 fn owned_crds_exist(bundle: &Bundle) -> Vec<String> {
     let shipped: BTreeSet<&str> = bundle.crds.iter().map(Object::name).collect();
     let owned: BTreeSet<&str> = bundle.csv.owned_crds.iter().map(String::as_str).collect();
+    let text = "cluster service definition references owned custom resource definition";
     let missing = owned.difference(&shipped);
-    missing
-        .map(|name| {
-            format!(
-                "cluster service definition references owned custom resource definition '{name}' \
-                 not found in bundle"
-            )
-        })
-        .collect()
+    missing.map(|name| format!("{text} '{name}' not found in bundle")).collect()
 }
 
 fn package_name(bundle: &Bundle) -> Vec<String> {
@@ -141,98 +93,78 @@ fn conversion_install_modes(bundle: &Bundle) -> Vec<String> {
     if modes == [mode::ALL_NAMESPACES] {
         return Vec::new();
     }
-    conversions(bundle)
-        .map(|webhook| {
-            format!(
-                "bundle contains conversion webhook {} and supports install modes [{}] - \
-                 conversion webhooks are only supported for bundles that only support \
-                 AllNamespaces install mode",
-                quote(&webhook.generate_name),
-                modes.join(" ")
-            )
-        })
-        .collect()
+    let modes = modes.join(" ");
+    let text = "conversion webhooks are only supported for bundles that only support AllNamespaces \
+                install mode";
+    let names = conversions(bundle).map(|webhook| quote(&webhook.generate_name));
+    let fault = |name| {
+        let what = format!("bundle contains conversion webhook {name}");
+        format!("{what} and supports install modes [{modes}] - {text}")
+    };
+    names.map(fault).collect()
 }
 
 fn webhook_deployments_exist(bundle: &Bundle) -> Vec<String> {
+    let text = "references non-existent deployment";
     let known: BTreeSet<&str> = deployments(bundle).collect();
-    let mut orphans: Vec<_> = (bundle.csv.webhooks.iter())
+    (bundle.csv.webhooks.iter())
         .filter(|webhook| !known.contains(webhook.deployment_name.as_str()))
         .map(|webhook| (&webhook.deployment_name, &webhook.kind, &webhook.generate_name))
-        .collect();
-    orphans.sort();
-    orphans
-        .into_iter()
+        .sorted()
         .map(|(deployment, kind, name)| {
-            format!(
-                "webhook of type '{kind}' with name '{name}' references non-existent deployment \
-                 '{deployment}'"
-            )
+            format!("webhook of type '{kind}' with name '{name}' {text} '{deployment}'")
         })
         .collect()
+}
+
+/// Returns types and names of the webhooks.
+fn webhooks(bundle: &Bundle) -> impl Iterator<Item = (&str, &str)> {
+    bundle.csv.webhooks.iter().map(|it| (it.kind.as_str(), it.generate_name.as_str()))
 }
 
 fn unique_webhooks(bundle: &Bundle) -> Vec<String> {
-    let names = bundle.csv.webhooks.iter();
-    duplicates(names.map(|webhook| (&webhook.kind, &webhook.generate_name)))
-        .into_iter()
-        .map(|(kind, name)| format!("duplicate webhook '{name}' of type '{kind}'"))
-        .collect()
+    let names = webhooks(bundle).duplicates().sorted();
+    names.map(|(kind, name)| format!("duplicate webhook '{name}' of type '{kind}'")).collect()
 }
 
 fn webhook_names(bundle: &Bundle) -> Vec<String> {
-    let names: BTreeSet<_> = (bundle.csv.webhooks.iter())
-        .map(|webhook| (&webhook.kind, &webhook.generate_name))
-        .collect();
-    names
-        .into_iter()
-        .filter_map(|(kind, name)| {
-            let reasons = subdomain_faults(name);
-            (!reasons.is_empty()).then(|| {
-                let reasons = reasons.join(",");
-                format!("webhook of type '{kind}' has invalid name '{name}': {reasons}")
-            })
-        })
-        .collect()
+    let faulty = |(kind, name): (&str, &str)| {
+        let faults = subdomain_faults(name).join(",");
+        (!faults.is_empty())
+            .then(|| format!("webhook of type '{kind}' has invalid name '{name}': {faults}"))
+    };
+    webhooks(bundle).sorted().dedup().filter_map(faulty).collect()
 }
 
 fn one_conversion_per_crd(bundle: &Bundle) -> Vec<String> {
-    let mut by_crd: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let text = "reference same custom resource definition";
+    let mut by_crd: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for webhook in conversions(bundle) {
         for crd in &webhook.conversion_crds {
-            by_crd.entry(crd).or_default().insert(&webhook.generate_name);
-            *counts.entry(crd).or_default() += 1;
+            by_crd.entry(crd).or_default().push(&webhook.generate_name);
         }
     }
     by_crd
         .into_iter()
-        .filter(|(crd, _)| counts.get(crd).is_some_and(|&count| count > 1))
+        .filter(|(_, names)| names.len() > 1)
         .map(|(crd, names)| {
-            let names = names.into_iter().collect::<Vec<_>>().join(",");
-            format!(
-                "conversion webhooks [{names}] reference same custom resource definition '{crd}'"
-            )
+            let names = names.into_iter().sorted().dedup().join(",");
+            format!("conversion webhooks [{names}] {text} '{crd}'")
         })
         .collect()
 }
 
 fn converted_crds_are_owned(bundle: &Bundle) -> Vec<String> {
+    let text = "references custom resource definition";
     let owned: BTreeSet<&str> = bundle.csv.owned_crds.iter().map(String::as_str).collect();
-    let foreign: BTreeSet<_> = conversions(bundle)
+    conversions(bundle)
         .flat_map(|webhook| {
             let crds = webhook.conversion_crds.iter().map(String::as_str);
             crds.filter(|crd| !owned.contains(crd)).map(|crd| (webhook.generate_name.as_str(), crd))
         })
-        .collect();
-    foreign
-        .into_iter()
-        .map(|(name, crd)| {
-            format!(
-                "conversion webhook '{name}' references custom resource definition '{crd}' not \
-                 owned bundle"
-            )
-        })
+        .sorted()
+        .dedup()
+        .map(|(name, crd)| format!("conversion webhook '{name}' {text} '{crd}' not owned bundle"))
         .collect()
 }
 
@@ -267,13 +199,10 @@ fn webhook_rules(bundle: &Bundle) -> Vec<String> {
 }
 
 fn is_protected_resource(name: &str) -> bool {
-    matches!(
-        name.to_lowercase().as_str(),
-        "*" | "mutatingwebhookconfiguration"
-            | "mutatingwebhookconfigurations"
-            | "validatingwebhookconfiguration"
-            | "validatingwebhookconfigurations"
-    )
+    let name = name.to_lowercase();
+    let kinds = ["*", "mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
+    kinds.contains(&name.as_str())
+        || name.strip_suffix('s').is_some_and(|kind| kinds[1..].contains(&kind))
 }
 
 fn supported_manifests(bundle: &Bundle) -> Vec<String> {
@@ -302,10 +231,8 @@ fn api_services(bundle: &Bundle) -> Vec<String> {
             ));
         }
         let defines = |crd: &&Object| {
-            let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
-            let mut versions = versions.into_iter().flatten();
             crd.pointer("/spec/group").is_some_and(|group| *group == definition.group)
-                && versions.any(|version| version["name"] == definition.version)
+                && crd.list_at("/spec/versions").any(|it| it["name"] == definition.version)
         };
         findings.extend(bundle.crds.iter().find(defines).map(|crd| {
             let crd = crd.name();
@@ -339,10 +266,11 @@ fn subdomain_faults(name: &str) -> Vec<&'static str> {
     faults
 }
 
-fn is_label(label: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+/// Says whether a text has the characters of a DNS-1123 label, however long it is.
+pub(crate) fn is_label(label: &str) -> bool {
+    let outer = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = label.as_bytes();
-    bytes.first().is_some_and(|&byte| inner(byte))
-        && bytes.last().is_some_and(|&byte| inner(byte))
-        && bytes.iter().all(|&byte| inner(byte) || byte == b'-')
+    bytes.first().is_some_and(outer)
+        && bytes.last().is_some_and(outer)
+        && bytes.iter().all(|byte| outer(byte) || *byte == b'-')
 }

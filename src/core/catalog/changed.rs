@@ -9,17 +9,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use olm_api::keys::property;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::index::PackageIndex;
 use super::model::{Bundle, Entry};
-use super::named::{Named, short};
+use super::named::{named, short};
 use crate::error::quote;
 use crate::version::{SkipRange, VersionRelease};
 
-/// A version that stays and is not what it was.
+/// A version that is kept, but changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct VersionChange {
     pub version: String,
@@ -55,7 +56,7 @@ pub(super) fn changes(
     stays.iter().flat_map(of_version).collect()
 }
 
-/// What a version may follow: the field of its entry, and what that says.
+/// An edge to a version: the field of its entry, and its value.
 type Edge<'a> = (&'static str, &'a str);
 
 const SKIP_RANGE: &str = "skipRange";
@@ -96,12 +97,12 @@ fn edges(
         let go = had.difference(has).filter(|edge| !taken_over.has(old, channel, **edge));
         let all: Vec<_> = come.chain(go.map(|edge| said(edge, "is gone"))).collect();
         let channel = quote(channel);
-        (!all.is_empty()).then(|| short(&format!("edges in channel {channel}: {}", Named(&all))))
+        (!all.is_empty()).then(|| short(&format!("edges in channel {channel}: {}", named(&all))))
     };
     channels.into_iter().filter_map(in_channel).collect()
 }
 
-/// What new versions follow, by channel.
+/// The versions that new versions follow, by channel.
 struct TakenOver<'a>(BTreeMap<&'a str, Followed<'a>>);
 
 #[derive(Default)]
@@ -117,8 +118,7 @@ impl<'a> TakenOver<'a> {
             for entry in entries.iter().filter(|entry| added.contains(entry.name.as_str())) {
                 followed.names.insert(&entry.replaces);
                 followed.names.extend(entry.skips.iter().map(String::as_str));
-                let range = entry.skip_range.as_ref();
-                followed.ranges.extend(range.and_then(|range| range.range.as_ref().ok()));
+                followed.ranges.extend(entry.range());
             }
             followed
         };
@@ -126,23 +126,21 @@ impl<'a> TakenOver<'a> {
         Self(channels.map(|(name, it)| (name.as_str(), of_channel(&it.entries))).collect())
     }
 
-    /// Says whether a new version follows all that an edge of before led from.
+    /// Returns whether a new version follows every version that an earlier edge started from.
     fn has(&self, old: &PackageIndex, channel: &str, (field, value): Edge<'_>) -> bool {
-        let Some(followed) = self.0.get(channel) else {
-            return false;
+        let Some(followed) = self.0.get(channel) else { return false };
+        let in_range = |release: &VersionRelease| {
+            followed.ranges.iter().any(|range| range.contains(&release.version))
         };
         let follows = |bundle: &Bundle| {
-            followed.names.contains(bundle.name.as_str())
-                || release(bundle).is_some_and(|release| followed.contains(release))
+            followed.names.contains(bundle.name.as_str()) || release(bundle).is_some_and(in_range)
         };
         if field != SKIP_RANGE {
             let mut named = old.bundles.iter().filter(|bundle| bundle.name == value);
             return followed.names.contains(value) || named.any(follows);
         }
-        // What is no range leads from nowhere.
-        let Ok(range) = value.parse::<SkipRange>() else {
-            return true;
-        };
+        // A value that is not a range leads from no version.
+        let Ok(range) = value.parse::<SkipRange>() else { return true };
         let mut bundles = old.bundles.iter().filter(|bundle| {
             release(bundle).is_some_and(|release| range.contains(&release.version))
         });
@@ -150,13 +148,8 @@ impl<'a> TakenOver<'a> {
     }
 }
 
-impl Followed<'_> {
-    fn contains(&self, release: &VersionRelease) -> bool {
-        self.ranges.iter().any(|range| range.contains(&release.version))
-    }
-}
-
-fn release(bundle: &Bundle) -> Option<&VersionRelease> {
+/// Returns the version of a bundle, where it has one.
+pub(super) fn release(bundle: &Bundle) -> Option<&VersionRelease> {
     bundle.version(true).ok()
 }
 
@@ -166,17 +159,16 @@ fn constraints(stays: &Stays<'_>) -> Option<String> {
         declared.map(|property| (property.kind.as_str(), property.value.as_str())).collect()
     }
     let (before, after) = (declared(stays.before), declared(stays.after));
-    let kinds: BTreeSet<_> = before.symmetric_difference(&after).map(|(kind, _)| *kind).collect();
-    let kinds: Vec<_> = kinds.into_iter().collect();
-    (!kinds.is_empty()).then(|| format!("constraints change: {}", kinds.join(", ")))
+    let kinds = before.symmetric_difference(&after).map(|(kind, _)| kind).dedup().join(", ");
+    (!kinds.is_empty()).then(|| format!("constraints change: {kinds}"))
 }
 
 fn max_openshift(stays: &Stays<'_>) -> Option<String> {
     fn said(bundle: &Bundle) -> String {
         let properties = bundle.properties.iter();
         let values = properties.filter(|it| it.kind == property::MAX_OPENSHIFT_VERSION);
-        let values: Vec<_> = values.map(|it| it.value.as_str()).collect();
-        if values.is_empty() { "none".to_owned() } else { values.join(", ") }
+        let values = values.map(|it| it.value.as_str()).join(", ");
+        if values.is_empty() { "none".to_owned() } else { values }
     }
     let (before, after) = (said(stays.before), said(stays.after));
     let max = property::MAX_OPENSHIFT_VERSION;
@@ -230,10 +222,14 @@ mod tests {
     }
 
     fn held(after: &[Value]) -> Option<String> {
-        let hold = suspects(&diff(&content(&before()), &content(after)))?;
+        held_between(&before(), after)
+    }
+
+    fn held_between(before: &[Value], after: &[Value]) -> Option<String> {
+        let hold = suspects(&diff(&content(before), &content(after)))?;
         let text = hold.text("sha256:a");
-        let text = text.strip_prefix("newer content sha256:a is not taken: ").unwrap();
-        Some(text.split_once("; to take it").unwrap().0.to_owned())
+        let text = text.strip_prefix("newer content sha256:a is not served: ").unwrap();
+        Some(text.split_once("; to serve it").unwrap().0.to_owned())
     }
 
     fn with(changes: &[(usize, Value)]) -> Vec<Value> {
@@ -297,6 +293,14 @@ mod tests {
         assert_eq!(held(&with(&[(NEW, channel("d", &entries))])), None);
         let other = json!([{"name": "v1.1.0", "replaces": "v0.1.0"}]);
         assert!(held(&with(&[(NEW, channel("d", &other))])).is_some());
+    }
+
+    #[test]
+    fn a_channel_that_goes_is_also_where_its_versions_stay_and_it_has_no_edges() {
+        let one = with(&[(NEW, channel("d", &json!([{"name": "v1.1.0"}])))]);
+        let said = held_between(&one, &before());
+        assert_eq!(said.as_deref(), Some("p: channel \"d\" is gone"));
+        assert_eq!(held(&one), None);
     }
 
     #[test]

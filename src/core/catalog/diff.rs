@@ -7,10 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::changed::{Stays, VersionChange, changes};
+use super::changed::{Stays, VersionChange, changes, release};
 use super::graph::behind_their_minor;
 use super::index::{Content, PackageIndex};
 use super::model::{Bundle, Channel};
@@ -42,7 +43,8 @@ pub struct PackageDiff {
     pub changed_images: Vec<ImageChange>,
     /// What else changes of versions that stay: edges to them, constraints, `olm.maxOpenShiftVersion`.
     pub changed_versions: Vec<VersionChange>,
-    /// Versions of before that nothing replaces or skips and that are no head: they get no update.
+    /// Earlier versions that are not heads, and that no version replaces or skips: they get no
+    /// update.
     pub stranded: Vec<String>,
     /// Versions that reached the newest patch of their minor version before and no longer do.
     pub z_stream: Vec<String>,
@@ -73,7 +75,7 @@ pub struct ImageChange {
 }
 
 impl PackageDiff {
-    /// Says whether who uses the package could be hurt.
+    /// Returns whether users lose versions or update paths, or an image changes.
     pub fn is_bad(&self) -> bool {
         let lists = [&self.removed, &self.stranded, &self.z_stream];
         self.unreadable.is_some()
@@ -90,9 +92,8 @@ impl PackageDiff {
         let (before, after) = (versions(old), versions(new));
         let missing = |from: &Versions<'_>, other: &Versions<'_>| {
             let names = from.iter().filter(|(version, _)| !other.contains_key(*version));
-            let mut found: Vec<_> = names.map(|(_, bundle)| *bundle).collect();
-            found.sort_by(|a, b| precedence(a, b));
-            found.into_iter().filter_map(version).collect()
+            let bundles = names.map(|(_, bundle)| *bundle).sorted_by(|a, b| precedence(a, b));
+            bundles.filter_map(version).collect()
         };
         let channels: BTreeSet<&String> = old.channels.keys().chain(new.channels.keys()).collect();
         let heads = channels.into_iter().filter_map(|channel| {
@@ -145,24 +146,16 @@ pub fn diff(old: &Content, new: &Content) -> Vec<PackageDiff> {
         .flat_map(|content| content.packages().map(|(name, _)| name))
         .collect();
     let of_package = |name: &str| {
-        let of = |content: &'_ Content| match content.package(name) {
-            Some(Err(error)) => Err(error.to_owned()),
-            Some(Ok(package)) => Ok(Some(package.clone())),
-            None => Ok(None),
-        };
-        match (of(old), of(new)) {
-            (Ok(old), Ok(new)) => {
-                let (old, new) = (old.as_ref(), new.as_ref());
-                PackageDiff::of(name, old.unwrap_or(&empty), new.unwrap_or(&empty))
+        let new = match new.package(name).transpose() {
+            Ok(new) => new.unwrap_or(&empty),
+            Err(error) => {
+                let (name, unreadable) = (name.to_owned(), Some(error.to_owned()));
+                return PackageDiff { name, unreadable, ..PackageDiff::default() };
             }
-            (_, Err(error)) => PackageDiff {
-                name: name.to_owned(),
-                unreadable: Some(error),
-                ..PackageDiff::default()
-            },
-            // What could not be used cannot be lost.
-            (Err(_), Ok(new)) => PackageDiff::of(name, &empty, new.as_ref().unwrap_or(&empty)),
-        }
+        };
+        // What could not be used cannot be lost.
+        let old = old.package(name).and_then(Result::ok).unwrap_or(&empty);
+        PackageDiff::of(name, old, new)
     };
     names.into_iter().map(of_package).filter(|package| !package.is_empty()).collect()
 }
@@ -172,10 +165,6 @@ type Versions<'a> = BTreeMap<String, &'a Bundle>;
 /// Returns the bundles of a package that have a version, by that.
 fn versions(package: &PackageIndex) -> Versions<'_> {
     package.bundles.iter().filter_map(|bundle| Some((version(bundle)?, bundle))).collect()
-}
-
-fn release(bundle: &Bundle) -> Option<&VersionRelease> {
-    bundle.version(true).ok()
 }
 
 fn version(bundle: &Bundle) -> Option<String> {
@@ -194,8 +183,7 @@ fn heads(package: &PackageIndex, channel: &str) -> String {
     let heads = package.channels.get(channel).map(Channel::heads).unwrap_or_default();
     let bundles = package.bundles.iter();
     let found = bundles.filter(|bundle| heads.contains(bundle.name.as_str()));
-    let versions: Vec<_> = found.filter_map(version).collect();
-    versions.join(", ")
+    found.filter_map(version).join(", ")
 }
 
 /// Returns the versions that do not reach the newest patch of their minor version.
@@ -218,9 +206,7 @@ fn stranded(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
             channels.any(|channel| channel.heads().contains(bundle.name.as_str()))
         };
         let followed = entries.any(|entry| {
-            let range = entry.skip_range.as_ref();
-            let range = range.and_then(|range| range.range.as_ref().ok());
-            let in_range = range.zip(release(bundle));
+            let in_range = entry.range().zip(release(bundle));
             entry.replaces == bundle.name
                 || entry.skips.contains(&bundle.name)
                 || in_range.is_some_and(|(range, found)| {

@@ -25,24 +25,13 @@ pub enum FieldError {
     #[error("not a JSON object")]
     NotAnObject,
     /// A member has another type.
+    /// `expected` has its article.
     #[error("field {} is not {expected}", quote(.field))]
-    WrongType {
-        /// Name of the member.
-        field: &'static str,
-        /// The type it should have, with its article.
-        expected: &'static str,
-    },
+    WrongType { field: &'static str, expected: &'static str },
     /// An element of a list is malformed.
+    /// `index` is its position in `list`, from 0.
     #[error("{list}[{index}]")]
-    Element {
-        /// Name of the list.
-        list: &'static str,
-        /// Position in the list, from 0.
-        index: usize,
-        /// What is wrong with the element.
-        #[source]
-        source: Box<Self>,
-    },
+    Element { list: &'static str, index: usize, source: Box<Self> },
 }
 
 impl<'a> Fields<'a> {
@@ -79,9 +68,7 @@ impl<'a> Fields<'a> {
 
     /// Returns the elements of a list, not decoded; an absent list is empty.
     pub(super) fn list(&self, list: &'static str) -> Result<Vec<&'a str>, FieldError> {
-        let Some(raw) = self.raw(list) else {
-            return Ok(Vec::new());
-        };
+        let Some(raw) = self.raw(list) else { return Ok(Vec::new()) };
         items(raw).ok_or_else(|| wrong(list, "a list"))
     }
 

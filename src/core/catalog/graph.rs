@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::model::{Channel, Entry};
 use crate::version::VersionRelease;
 
-/// What following `replaces` from the head of a channel gives.
+/// The entries that are found by following `replaces` from the head of a channel.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Chain<'a> {
     /// Every entry is reached, or skipped.
@@ -130,11 +130,9 @@ pub(super) fn behind_their_minor(
         entries.entry(&entry.name).or_default().push(entry);
     }
     let follows = |entry: &Entry, (name, release): &(&str, &VersionRelease)| {
-        let ranges = entry.skip_range.as_ref();
-        let range = ranges.and_then(|range| range.range.as_ref().ok());
         entry.replaces == *name
             || entry.skips.iter().any(|skipped| skipped == name)
-            || range.is_some_and(|range| range.contains(&release.version))
+            || entry.range().is_some_and(|range| range.contains(&release.version))
     };
     let mut behind = Vec::new();
     for (minor, top) in newest {

@@ -11,11 +11,11 @@ use olm_api::conditions::Reason;
 use olm_api::keys::policy;
 
 use super::diff::PackageDiff;
-use super::named::{Named, short};
+use super::named::{named, short};
 use crate::annotations::{Carrier, UnsupportedKey, check_keys};
 use crate::error::quote;
 
-/// What the annotations of a ClusterCatalog say about newer content.
+/// What the annotations of a ClusterCatalog specify for newer content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CatalogPolicy {
     paused: bool,
@@ -28,31 +28,24 @@ pub struct CatalogPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogPolicyError {
     /// It asks for what is not known.
-    #[error("{_0}: remove it, nothing newer is taken until then")]
+    #[error("{_0}: remove it, no newer content is served until then")]
     Key(UnsupportedKey),
     /// Its value is not one of those that are known.
     #[error(
         "annotation {annotation} is invalid: unknown value {}: must be {must_be}",
         quote(found)
     )]
-    Value {
-        /// Key of the annotation.
-        annotation: &'static str,
-        /// The value.
-        found: String,
-        /// What is known.
-        must_be: &'static str,
-    },
+    Value { annotation: &'static str, found: String, must_be: String },
 }
 
-/// Why newer content is not taken.
+/// Why newer content is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
     /// The catalog is paused.
     Paused,
     /// It has not been known for long enough; the moment at which it has.
     TooYoung(Timestamp),
-    /// It takes away or changes what was offered; each change in words.
+    /// It removes or changes packages, channels or versions; a description of each change.
     Suspicious(Vec<String>),
 }
 
@@ -61,24 +54,21 @@ impl CatalogPolicy {
     pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, CatalogPolicyError> {
         check_keys(Carrier::Catalog, annotations).map_err(CatalogPolicyError::Key)?;
         Ok(Self {
-            paused: word(annotations, policy::PAUSED, ["true", "false"], "true or false")?,
+            paused: word(annotations, policy::PAUSED, ["true", "false"])?,
             minimum_age: minimum_age(annotations)?,
-            quarantine: word(
-                annotations,
-                policy::QUARANTINE,
-                ["Suspicious", "None"],
-                "Suspicious or None",
-            )?,
+            quarantine: word(annotations, policy::QUARANTINE, ["Suspicious", "None"])?,
             accepted: annotations.get(policy::ACCEPT_IMAGE).cloned(),
         })
     }
 
-    /// Says whether content that waits for its time goes on waiting when newer content is published.
+    /// Returns whether content that waits for its minimum age keeps waiting when newer content is
+    /// published.
     pub fn keeps_its_turn(&self) -> bool {
         self.minimum_age.is_some()
     }
 
-    /// Says why content that has been known `since` then is not taken, whatever is in it.
+    /// Returns why content that has been known since `since` is held, regardless of what it
+    /// contains.
     pub fn holds(&self, digest: &str, since: Timestamp, now: Timestamp) -> Option<Hold> {
         if self.paused {
             return Some(Hold::Paused);
@@ -87,17 +77,17 @@ impl CatalogPolicy {
         (now < old_enough && !self.accepts(digest)).then_some(Hold::TooYoung(old_enough))
     }
 
-    /// Says whether what the content changes has to be looked at before it is taken.
+    /// Returns whether the changes of the content must be examined before it is served.
     pub fn examines(&self, digest: &str) -> bool {
         self.quarantine && !self.accepts(digest)
     }
 
-    /// Says whether nothing newer is taken, whatever it is.
+    /// Returns whether no newer content is served at all.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
 
-    /// Returns what has to be done for held content to be taken.
+    /// Returns what to do so that held content is served.
     pub fn way_out(&self, digest: &str) -> String {
         if self.paused {
             return format!("remove annotation {}", policy::PAUSED);
@@ -126,11 +116,15 @@ fn suspicious(package: &PackageDiff) -> Vec<String> {
     }
     let is_removed = |head: &&str| package.removed.iter().any(|removed| removed == head);
     let heads = package.heads.iter().flat_map(|head| {
+        let channel = quote(&head.channel);
         let gone = head.before.split(", ").filter(is_removed);
-        gone.map(|version| {
-            let channel = quote(&head.channel);
-            format!("{name} {version}, head of channel {channel}, is gone")
-        })
+        let gone =
+            gone.map(|version| format!("{name} {version}, head of channel {channel}, is gone"));
+        let mut texts: Vec<_> = gone.collect();
+        if head.after.is_empty() {
+            texts.push(format!("{name}: channel {channel} is gone"));
+        }
+        texts
     });
     let images = package.changed_images.iter();
     let images = images.map(|image| format!("{name} {} has another image", image.version));
@@ -153,22 +147,22 @@ impl Hold {
         }
     }
 
-    /// Returns what a person is told: what is held, why, and the way out.
+    /// Returns the text for people: what is held, why, and what to do.
     pub fn text(&self, digest: &str) -> String {
         let accept = policy::ACCEPT_IMAGE;
         match self {
             Self::Paused => format!(
-                "newer content {digest} is not taken until annotation {} is removed",
+                "newer content {digest} is not served until annotation {} is removed",
                 policy::PAUSED
             ),
             Self::TooYoung(until) => format!(
-                "newer content {digest} is not taken before {until}: to take it now, set annotation \
+                "newer content {digest} is not served before {until}: to serve it now, set annotation \
                  {accept}: {digest}"
             ),
             Self::Suspicious(changes) => format!(
-                "newer content {digest} is not taken: {}; to take it, set annotation {accept}: \
+                "newer content {digest} is not served: {}; to serve it, set annotation {accept}: \
                  {digest}",
-                Named(changes)
+                named(changes)
             ),
         }
     }
@@ -179,30 +173,29 @@ fn word(
     annotations: &BTreeMap<String, String>,
     annotation: &'static str,
     words: [&str; 2],
-    must_be: &'static str,
 ) -> Result<bool, CatalogPolicyError> {
     match annotations.get(annotation).map(String::as_str) {
         None => Ok(false),
         Some(found) if words.contains(&found) => Ok(found == words[0]),
-        Some(found) => {
-            Err(CatalogPolicyError::Value { annotation, found: found.to_owned(), must_be })
-        }
+        Some(found) => Err(CatalogPolicyError::Value {
+            annotation,
+            found: found.to_owned(),
+            must_be: words.join(" or "),
+        }),
     }
 }
 
 fn minimum_age(
     annotations: &BTreeMap<String, String>,
 ) -> Result<Option<SignedDuration>, CatalogPolicyError> {
-    let Some(found) = annotations.get(policy::MINIMUM_AGE) else {
-        return Ok(None);
-    };
+    let Some(found) = annotations.get(policy::MINIMUM_AGE) else { return Ok(None) };
     let days = SpanRelativeTo::days_are_24_hours();
     let span = found.parse::<Span>().ok();
     let age = span.and_then(|span| span.to_duration(days).ok()).filter(SignedDuration::is_positive);
     let invalid = || CatalogPolicyError::Value {
         annotation: policy::MINIMUM_AGE,
         found: found.clone(),
-        must_be: "a duration, for example 48h or 7d",
+        must_be: "a duration, for example 48h or 7d".to_owned(),
     };
     age.map(Some).ok_or_else(invalid)
 }
@@ -256,8 +249,8 @@ mod tests {
         let misspelt = "policy.olm.operatorframework.io/quarantne";
         assert_eq!(
             of(&[(misspelt, "Suspicious")]).unwrap_err().to_string(),
-            "annotation \"policy.olm.operatorframework.io/quarantne\" is unknown: remove it, nothing \
-             newer is taken until then"
+            "annotation \"policy.olm.operatorframework.io/quarantne\" is unknown: remove it, no \
+             newer content is served until then"
         );
         assert!(of(&[(policy::PULL_SECRET, "a"), ("example.com/quarantne", "b")]).is_ok());
     }
@@ -289,8 +282,8 @@ mod tests {
         let hold = suspects(&[head_gone, gone]).unwrap();
         assert_eq!(
             hold.text("sha256:a"),
-            "newer content sha256:a is not taken: kettle 1.0.0, head of channel \"stable\", is gone, \
-             kettle 0.9.0 has another image, package \"pot\" is gone; to take it, set annotation \
+            "newer content sha256:a is not served: kettle 1.0.0, head of channel \"stable\", is gone, \
+             kettle 0.9.0 has another image, package \"pot\" is gone; to serve it, set annotation \
              policy.olm.operatorframework.io/accept-image: sha256:a"
         );
         let many = Hold::Suspicious(vec!["x".to_owned(); 7]).text("sha256:a");

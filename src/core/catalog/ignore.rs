@@ -95,9 +95,7 @@ impl Pattern {
     }
 
     fn matches(&self, path: &[&str]) -> bool {
-        let Some((domain, path)) = path.split_at_checked(self.domain.len()) else {
-            return false;
-        };
+        let Some((domain, path)) = path.split_at_checked(self.domain.len()) else { return false };
         if path.is_empty() || domain != self.domain {
             return false;
         }
@@ -118,9 +116,7 @@ impl Pattern {
 /// A segment `**` stands for any number of components, none included.
 /// `**` inside a longer segment never matches (I5).
 fn prefix_matches(segments: &[String], path: &[&str]) -> bool {
-    let Some((segment, rest)) = segments.split_first() else {
-        return true;
-    };
+    let Some((segment, rest)) = segments.split_first() else { return true };
     if segment == "**" {
         return (0..=path.len()).any(|skipped| prefix_matches(rest, &path[skipped..]));
     }
@@ -135,9 +131,7 @@ fn prefix_matches(segments: &[String], path: &[&str]) -> bool {
 ///
 /// A malformed glob matches nothing (I6).
 fn glob_matches(glob: &str, text: &str) -> bool {
-    let Some(tokens) = parse_glob(glob) else {
-        return false;
-    };
+    let Some(tokens) = parse_glob(glob) else { return false };
     let text: Vec<char> = text.chars().collect();
     // Positions to backtrack to when what follows the last star does not match.
     let (mut token, mut at) = (0, 0);

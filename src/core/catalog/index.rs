@@ -10,10 +10,16 @@ use std::collections::BTreeMap;
 
 use super::fields::{FieldError, Fields};
 use super::lifecycle::{self, Lifecycle};
-use super::model::{Bundle, Channel, Deprecations, Entry, schema};
+use super::model::{Bundle, Channel, Deprecation, Deprecations, Entry, schema};
+use super::property::Property;
 use super::read::Meta;
 use crate::error::{Chain, quote};
 use crate::version::Version;
+
+/// What a short text takes in memory.
+const NAME: usize = size_of::<String>() + 16;
+/// How many times its length a text takes with what is parsed of it.
+const PARSED: usize = 4;
 
 /// One blob: the three members every schema shares, and the whole text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,16 +36,12 @@ pub struct Blob<'a> {
 
 /// A line that is not a blob.
 #[derive(Debug, thiserror::Error)]
-pub enum BlobError {
+#[error("blob {number}")]
+pub struct BlobError {
+    /// Position among the blobs, from 1.
+    number: usize,
     /// It is not an object, or one of the shared members is not a string.
-    #[error("blob {number}")]
-    Malformed {
-        /// Position among the blobs, from 1.
-        number: usize,
-        /// What is wrong with the blob.
-        #[source]
-        source: FieldError,
-    },
+    source: FieldError,
 }
 
 /// The content of a catalog.
@@ -65,6 +67,26 @@ pub struct PackageIndex {
     pub lifecycle: Vec<Lifecycle>,
     /// Where bundles stand in channels: channel and position, by bundle name.
     places: BTreeMap<String, Vec<(String, usize)>>,
+}
+
+/// The data of the blobs that were read so far. Their texts, of which resolution uses little, are
+/// not kept.
+#[derive(Debug, Default)]
+pub struct Parts(BTreeMap<String, BTreeMap<(String, String), ReadPart>>);
+
+/// What a blob adds to its package, or what is wrong with it.
+type ReadPart = Result<Part, String>;
+
+#[derive(Debug)]
+enum Part {
+    /// Its default channel.
+    Head(String),
+    Channel(String, Channel),
+    Bundle(Box<Bundle>),
+    Deprecations(Deprecations),
+    Lifecycle(Vec<Lifecycle>),
+    /// Of a name that is ignored.
+    Nothing,
 }
 
 impl<'a> From<&'a Meta> for Blob<'a> {
@@ -102,42 +124,73 @@ impl<'a> Blob<'a> {
     }
 }
 
+impl Part {
+    /// Reads a blob; nothing of another schema.
+    fn of(blob: &Blob<'_>) -> Result<Option<Self>, FieldError> {
+        let fields = || Fields::parse(blob.json);
+        Ok(Some(match blob.schema.as_ref() {
+            schema::PACKAGE => Self::Head(fields()?.text("defaultChannel")?),
+            schema::CHANNEL => {
+                Self::Channel(blob.name.to_string(), Channel::from_fields(&fields()?)?)
+            }
+            schema::BUNDLE => Self::Bundle(Box::new(Bundle::parse(blob.json)?)),
+            // A blob of deprecations has no name, or counts as named like its schema.
+            schema::DEPRECATIONS if blob.key().1 == schema::DEPRECATIONS => {
+                Self::Deprecations(Deprecations::from_fields(&fields()?)?)
+            }
+            lifecycle::SCHEMA => Self::Lifecycle(lifecycle::lifecycles(blob.json)),
+            schema::DEPRECATIONS => Self::Nothing,
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Parts {
+    /// Adds the next blob in catalog order; one of another schema is left out.
+    pub fn add(&mut self, blob: &Blob<'_>) {
+        let part = Part::of(blob).map_err(|error| {
+            let (schema, name) = (&blob.schema, quote(&blob.name));
+            format!("invalid {schema} {name}: {}", Chain(&error))
+        });
+        if let Some(part) = part.transpose() {
+            let package = self.0.entry(blob.owner().to_owned()).or_default();
+            package.insert(blob.key(), part);
+        }
+    }
+
+    /// Returns the content that the blobs make.
+    pub fn content(mut self) -> Content {
+        // What only says how long a package is supported does not offer it.
+        self.0.retain(|_, parts| parts.keys().any(|(schema, _)| schema != lifecycle::SCHEMA));
+        let packages = self.0.into_iter().map(|(name, parts)| {
+            let package = PackageIndex::new(&name, parts.into_values());
+            (name, package)
+        });
+        Content { packages: packages.collect() }
+    }
+}
+
 impl Content {
     /// Indexes JSON lines as a catalog server sends them; blank lines are skipped.
     ///
     /// A line that is not a blob fails the whole catalog, as it does upstream.
     pub fn from_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, BlobError> {
         let lines = lines.into_iter().filter(|line| !line.trim().is_empty());
-        let parse = |(index, line)| {
-            Blob::parse(line).map_err(|source| BlobError::Malformed { number: index + 1, source })
-        };
-        let blobs: Vec<_> = lines.enumerate().map(parse).collect::<Result<_, _>>()?;
-        Ok(Self::from_blobs(blobs))
+        let mut parts = Parts::default();
+        for (index, line) in lines.enumerate() {
+            let blob = Blob::parse(line);
+            parts.add(&blob.map_err(|source| BlobError { number: index + 1, source })?);
+        }
+        Ok(parts.content())
     }
 
     /// Indexes blobs in catalog order; those of other schemas are left out.
     pub fn from_blobs<'a>(blobs: impl IntoIterator<Item = Blob<'a>>) -> Self {
-        let known = [
-            schema::PACKAGE,
-            schema::CHANNEL,
-            schema::BUNDLE,
-            schema::DEPRECATIONS,
-            lifecycle::SCHEMA,
-        ];
-        let mut packages: BTreeMap<String, BTreeMap<_, Blob<'a>>> = BTreeMap::new();
+        let mut parts = Parts::default();
         for blob in blobs {
-            if known.contains(&blob.schema.as_ref()) {
-                let package = packages.entry(blob.owner().to_owned()).or_default();
-                package.insert(blob.key(), blob);
-            }
+            parts.add(&blob);
         }
-        // What only says how long a package is supported does not offer it.
-        packages.retain(|_, blobs| blobs.values().any(|blob| blob.schema != lifecycle::SCHEMA));
-        let index = |(name, blobs): (String, BTreeMap<_, Blob<'_>>)| {
-            let package = PackageIndex::new(&name, blobs.values());
-            (name, package)
-        };
-        Self { packages: packages.into_iter().map(index).collect() }
+        parts.content()
     }
 
     /// Returns a package: nothing if the catalog does not have it, an error text if its blobs
@@ -145,6 +198,14 @@ impl Content {
     pub fn package(&self, name: &str) -> Option<Result<&PackageIndex, &str>> {
         let package = self.packages.get(name)?;
         Some(package.as_ref().map_err(String::as_str))
+    }
+
+    /// Returns about how much memory the content takes.
+    pub fn bytes(&self) -> usize {
+        let size = |package: &Result<PackageIndex, String>| {
+            package.as_ref().map_or_else(String::len, PackageIndex::bytes)
+        };
+        self.packages.values().map(size).sum()
     }
 
     /// Returns every package with its name, in name order.
@@ -175,14 +236,44 @@ impl PackageIndex {
         self.lifecycle.iter().find(|lifecycle| lifecycle.covers(version))
     }
 
-    /// Builds the index from the blobs of one package; the error text names the blob.
-    fn new<'a>(name: &str, blobs: impl Iterator<Item = &'a Blob<'a>>) -> Result<Self, String> {
+    /// Returns about how much memory the index takes; the texts of short values are the least of it.
+    fn bytes(&self) -> usize {
+        let entry = |it: &Entry| {
+            let skips: usize = it.skips.iter().map(|name| NAME + name.len()).sum();
+            let range = it.skip_range.as_ref().map_or(0, |range| PARSED * range.text.len());
+            // Beside it is its place.
+            2 * (size_of::<Entry>() + it.name.len()) + it.replaces.len() + skips + range
+        };
+        let property =
+            |it: &Property| size_of::<Property>() + it.kind.len() + PARSED * it.value.len();
+        let bundle = |it: &Bundle| {
+            let properties: usize = it.properties.iter().map(property).sum();
+            size_of::<Bundle>() + it.name.len() + it.image.len() + properties
+        };
+        let deprecation = |it: &Deprecation| 3 * NAME + it.name.len() + it.message.len();
+        let lifecycle = |it: &Lifecycle| {
+            let versions = it.platform_compatibility.iter().map(|it| 2 + it.versions.len());
+            NAME * (1 + 3 * it.phases.len() + versions.sum::<usize>())
+        };
+        let entries = self.channels.values().flat_map(|channel| &channel.entries);
+        let deprecations = self.deprecations.iter().flat_map(|it| &it.entries);
+        let sizes = entries.map(entry).chain(self.bundles.iter().map(bundle));
+        let sizes = sizes.chain(deprecations.map(deprecation));
+        sizes.chain(self.lifecycle.iter().map(lifecycle)).sum()
+    }
+
+    /// Builds the index from the parts of one package; fails with what is wrong with the first of them.
+    fn new(name: &str, parts: impl Iterator<Item = ReadPart>) -> Result<Self, String> {
         let mut index = Self { name: name.to_owned(), ..Self::default() };
-        for blob in blobs {
-            index.add(blob).map_err(|error| {
-                let (schema, name) = (&blob.schema, quote(&blob.name));
-                format!("invalid {schema} {name}: {}", Chain(&error))
-            })?;
+        for part in parts {
+            match part? {
+                Part::Head(default_channel) => index.default_channel = default_channel,
+                Part::Channel(name, channel) => drop(index.channels.insert(name, channel)),
+                Part::Bundle(bundle) => index.bundles.push(*bundle),
+                Part::Deprecations(deprecations) => index.deprecations = Some(deprecations),
+                Part::Lifecycle(lifecycle) => index.lifecycle = lifecycle,
+                Part::Nothing => {}
+            }
         }
         index.bundles.sort_by(by_preference);
         for (channel, content) in &index.channels {
@@ -192,26 +283,6 @@ impl PackageIndex {
             }
         }
         Ok(index)
-    }
-
-    fn add(&mut self, blob: &Blob<'_>) -> Result<(), FieldError> {
-        let fields = || Fields::parse(blob.json);
-        match blob.schema.as_ref() {
-            schema::PACKAGE => self.default_channel = fields()?.text("defaultChannel")?,
-            schema::CHANNEL => {
-                let channel = Channel::from_fields(&fields()?)?;
-                self.channels.insert(blob.name.to_string(), channel);
-            }
-            schema::BUNDLE => self.bundles.push(Bundle::parse(blob.json)?),
-            // A blob of deprecations has no name, or counts as named like its schema; others are
-            // ignored.
-            schema::DEPRECATIONS if blob.key().1 == schema::DEPRECATIONS => {
-                self.deprecations = Some(Deprecations::from_fields(&fields()?)?);
-            }
-            lifecycle::SCHEMA => self.lifecycle = lifecycle::lifecycles(blob.json),
-            _ => {}
-        }
-        Ok(())
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Lifecycle {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Phase {
-    /// What it is called.
+    /// Name of the phase.
     pub name: String,
     /// The first day, `YYYY-MM-DD`.
     pub start_date: String,
@@ -44,7 +44,7 @@ pub struct Phase {
 /// A platform, and its versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Platform {
-    /// What it is called, for example `openshift`.
+    /// Name of the platform, for example `openshift`.
     pub name: String,
     /// The versions, each `MAJOR.MINOR`.
     pub versions: Vec<String>,
@@ -72,14 +72,15 @@ impl Lifecycle {
         self.days().map(|(_, _, end)| end).max()
     }
 
-    /// Says whether the version is made for versions of OpenShift, and this one is none of them.
+    /// Returns whether the version lists the versions of OpenShift that it supports, without this
+    /// one.
     pub fn excludes(&self, openshift: &str) -> bool {
         let named = self.platform_compatibility.iter().filter(|it| it.name == OPENSHIFT);
         let mut versions = named.flat_map(|it| &it.versions).peekable();
         versions.peek().is_some() && versions.all(|version| version != openshift)
     }
 
-    /// Says in which phase the version is and what it is made for.
+    /// Returns the support phase of the version, and the platforms that it supports.
     ///
     /// Example: `4.17: Full support until 2025-05-25; openshift 4.17, 4.18`.
     pub fn text(&self, today: Date) -> String {

@@ -29,7 +29,7 @@ pub use constraint::{
     Constraint, ConstraintError, Declared, Demand, Facts, GroupVersionKind, Rule,
 };
 pub use fields::FieldError;
-pub use index::{Blob, BlobError, Content, PackageIndex};
+pub use index::{Blob, BlobError, Content, PackageIndex, Parts};
 pub use lifecycle::{Lifecycle, Phase, Platform};
 
 pub use model::{

@@ -79,11 +79,8 @@ pub struct Bundle {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BundleVersionError {
     /// There is no `olm.package` property.
-    #[error("no package property found in bundle {}", quote(.bundle))]
-    NoPackageProperty {
-        /// Name of the bundle.
-        bundle: String,
-    },
+    #[error("no package property found in bundle {}", quote(.0))]
+    NoPackageProperty(String),
     /// The `olm.package` property cannot be read.
     #[error("error unmarshalling package property: {0}")]
     Unreadable(String),
@@ -104,18 +101,27 @@ pub struct Deprecations {
 pub struct Deprecation {
     /// Schema of what is deprecated: `olm.package`, `olm.channel` or `olm.bundle`.
     pub schema: String,
-    /// Its name; empty for the package itself.
+    /// Its name; empty for the package itself, as a rule.
     pub name: String,
     /// The author's message; may be empty.
     pub message: String,
 }
 
+impl Entry {
+    /// Returns the versions that it may follow as well, where its `skipRange` is a range.
+    pub fn range(&self) -> Option<&SkipRange> {
+        self.skip_range.as_ref()?.range.as_ref().ok()
+    }
+}
+
 impl Deprecations {
     /// Returns the messages about a package, channel or bundle, without empty ones.
     ///
-    /// `name` is empty for the package itself.
+    /// `name` does not count for the package itself: some authors write its name, most write none.
     pub fn messages<'a>(&'a self, schema: &str, name: &str) -> impl Iterator<Item = &'a str> {
-        let about = move |entry: &&'a Deprecation| entry.schema == schema && entry.name == name;
+        let about = move |entry: &&'a Deprecation| {
+            entry.schema == schema && (schema == schema::PACKAGE || entry.name == name)
+        };
         let messages = self.entries.iter().filter(about);
         messages.map(|entry| entry.message.as_str()).filter(|message| !message.is_empty())
     }
@@ -142,11 +148,8 @@ impl Bundle {
 
     /// Returns the properties that declare a dependency, in the author's order.
     pub fn dependencies(&self) -> impl Iterator<Item = &Property> {
-        let declares = |kind: &str| {
-            let kinds = [property::PACKAGE_REQUIRED, property::GVK_REQUIRED, property::CONSTRAINT];
-            kinds.contains(&kind)
-        };
-        self.properties.iter().filter(move |property| declares(&property.kind))
+        let kinds = [property::PACKAGE_REQUIRED, property::GVK_REQUIRED, property::CONSTRAINT];
+        self.properties.iter().filter(move |property| kinds.contains(&property.kind.as_str()))
     }
 
     /// Reads a bundle's blob.
@@ -194,10 +197,7 @@ impl Bundle {
         min_kube_version: Option<String>,
     ) -> Self {
         let (legacy, explicit) = first(&properties, property::PACKAGE).map_or_else(
-            || {
-                let bundle = name.clone();
-                (Err(BundleVersionError::NoPackageProperty { bundle }), None)
-            },
+            || (Err(BundleVersionError::NoPackageProperty(name.clone())), None),
             versions,
         );
         let properties: Vec<_> = properties.into_iter().map(Property::keep).collect();

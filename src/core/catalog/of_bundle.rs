@@ -14,6 +14,7 @@ use super::model::schema;
 use crate::bundle::{
     ANNOTATIONS_FILE, Bundle, BundleError, Files, Written, constraints, csv_as_written,
 };
+use crate::object::{is_set, items};
 use crate::yaml;
 
 const CHANNELS_KEY: &str = "operators.operatorframework.io.bundle.channels.v1";
@@ -21,18 +22,13 @@ const DEFAULT_CHANNEL_KEY: &str = "operators.operatorframework.io.bundle.channel
 /// Annotation of a CSV with the versions it may follow.
 pub(crate) const SKIP_RANGE: &str = "olm.skipRange";
 /// Members of `spec` that people are shown, and their names in a catalog.
+#[rustfmt::skip]
 const SHOWN: [(&str, &str); 12] = [
     ("apiservicedefinitions", "apiServiceDefinitions"),
     ("customresourcedefinitions", "crdDescriptions"),
-    ("description", "description"),
-    ("displayName", "displayName"),
-    ("installModes", "installModes"),
-    ("keywords", "keywords"),
-    ("links", "links"),
-    ("maintainers", "maintainers"),
-    ("maturity", "maturity"),
-    ("minKubeVersion", "minKubeVersion"),
-    ("nativeAPIs", "nativeAPIs"),
+    ("description", "description"), ("displayName", "displayName"), ("installModes", "installModes"),
+    ("keywords", "keywords"), ("links", "links"), ("maintainers", "maintainers"),
+    ("maturity", "maturity"), ("minKubeVersion", "minKubeVersion"), ("nativeAPIs", "nativeAPIs"),
     ("provider", "provider"),
 ];
 
@@ -50,8 +46,8 @@ pub struct CatalogBundle {
     default_channel: String,
     /// Its entry in a channel.
     entry: Value,
-    pub(super) icon: Option<Value>,
-    pub(super) description: Option<Value>,
+    icon: Option<Value>,
+    description: Option<Value>,
 }
 
 /// An `olm.bundle` blob.
@@ -67,16 +63,7 @@ struct Blob<'a> {
 }
 
 /// A property, and how its author wrote it.
-struct Declared {
-    property: Value,
-    written: Option<Box<RawValue>>,
-}
-
-impl From<Value> for Declared {
-    fn from(property: Value) -> Self {
-        Self { property, written: None }
-    }
-}
+type Declared = (Value, Option<Box<RawValue>>);
 
 impl CatalogBundle {
     /// Reads a bundle that is to have this image.
@@ -146,9 +133,7 @@ pub fn graph(bundles: &[CatalogBundle]) -> Vec<Value> {
     let mut blobs = Vec::new();
     for name in names {
         let of_package = || bundles.iter().filter(|it| it.package == name);
-        let Some(last) = of_package().next_back() else {
-            continue;
-        };
+        let Some(last) = of_package().next_back() else { continue };
         let mut channels: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
         for bundle in of_package() {
             for channel in &bundle.channels {
@@ -159,20 +144,24 @@ pub fn graph(bundles: &[CatalogBundle]) -> Vec<Value> {
             "" => last.channels.first().map_or("", String::as_str),
             default => default,
         };
-        let mut package =
-            json!({"schema": schema::PACKAGE, "name": name, "defaultChannel": default});
-        if let Some(icon) = &last.icon {
-            package["icon"] = icon.clone();
-        }
-        if let Some(description) = &last.description {
-            package["description"] = description.clone();
-        }
-        blobs.push(package);
+        blobs.push(package_blob(name, default, Some(last)));
         blobs.extend(channels.into_iter().map(|(channel, entries)| {
             json!({"schema": schema::CHANNEL, "package": name, "name": channel, "entries": entries})
         }));
     }
     blobs
+}
+
+/// Returns the blob of a package, with what a bundle of it says for people.
+pub(super) fn package_blob(name: &str, default: &str, bundle: Option<&CatalogBundle>) -> Value {
+    let mut blob = json!({"schema": schema::PACKAGE, "name": name, "defaultChannel": default});
+    let said = bundle.map(|it| [("icon", &it.icon), ("description", &it.description)]);
+    for (key, value) in said.into_iter().flatten() {
+        if let Some(value) = value {
+            blob[key] = value.clone();
+        }
+    }
+    blob
 }
 
 /// Returns the annotations of the bundle that are texts.
@@ -195,24 +184,22 @@ fn properties(
 ) -> Result<Vec<Box<RawValue>>, BundleError> {
     let composed = bundle.csv.annotations.get(annotation::PROPERTIES);
     let composed = composed.and_then(|text| serde_json::from_str::<Vec<Box<RawValue>>>(text).ok());
-    let composed = composed.unwrap_or_default().into_iter().map(|written| Declared {
-        property: serde_json::from_str(written.get()).unwrap_or_default(),
-        written: Some(written),
-    });
+    let composed = composed.unwrap_or_default().into_iter();
+    let composed = composed
+        .map(|written| (serde_json::from_str(written.get()).unwrap_or_default(), Some(written)));
+    let derived = |property: Value| (property, None);
     let mut found: Vec<Declared> = composed.collect();
-    found.extend(constraints(bundle, files)?.into_iter().map(Declared::from));
-    if !found.iter().any(|it| it.property["type"] == property::PACKAGE) {
-        found.push(own.into());
+    found.extend(constraints(bundle, files)?.into_iter().map(derived));
+    if !found.iter().any(|(it, _)| it["type"] == property::PACKAGE) {
+        found.push(derived(own));
     }
-    found.extend(kinds(bundle, csv).into_iter().map(Declared::from));
-    found.sort_by_key(|Declared { property: it, .. }| {
-        (it["type"].to_string(), it["value"].to_string())
-    });
-    found.dedup_by(|a, b| a.property == b.property);
-    found.push(json!({"type": property::CSV_METADATA, "value": shown(csv)}).into());
-    let raw = found.into_iter().map(|it| match it.written {
+    found.extend(kinds(bundle, csv).into_iter().map(derived));
+    found.sort_by_key(|(it, _)| (it["type"].to_string(), it["value"].to_string()));
+    found.dedup_by(|(a, _), (b, _)| a == b);
+    found.push(derived(json!({"type": property::CSV_METADATA, "value": shown(csv)})));
+    let raw = found.into_iter().map(|(property, written)| match written {
         Some(written) => Ok(written),
-        None => serde_json::value::to_raw_value(&it.property),
+        None => serde_json::value::to_raw_value(&property),
     });
     raw.collect::<Result<_, _>>().map_err(BundleError::PropertiesAnnotation)
 }
@@ -222,26 +209,19 @@ fn kinds(bundle: &Bundle, csv: &Value) -> Vec<Value> {
     let property = |kind: &str, group: &str, version: &Value, name: &Value| json!({"type": kind, "value": {"group": group, "version": version, "kind": name}});
     let mut found = Vec::new();
     for crd in &bundle.crds {
-        let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
-        let group = text("/spec/group").unwrap_or_default();
-        let kind = json!(text("/spec/names/kind"));
-        let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
-        for version in versions.into_iter().flatten() {
+        let group = crd.text_at("/spec/group");
+        let kind = json!(crd.pointer("/spec/names/kind").and_then(Value::as_str));
+        for version in crd.list_at("/spec/versions") {
             found.push(property(property::GVK, group, &version["name"], &kind));
         }
     }
-    let listed =
-        |pointer: &str| csv.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
-    for crd in listed("/spec/customresourcedefinitions/required") {
+    for crd in items(&csv["spec"]["customresourcedefinitions"]["required"]) {
         let name = crd["name"].as_str().unwrap_or_default();
         let group = name.split_once('.').map_or("", |(_, group)| group);
         found.push(property(property::GVK_REQUIRED, group, &crd["version"], &crd["kind"]));
     }
-    for (pointer, kind) in [
-        ("/spec/apiservicedefinitions/owned", property::GVK),
-        ("/spec/apiservicedefinitions/required", property::GVK_REQUIRED),
-    ] {
-        for api in listed(pointer) {
+    for (list, kind) in [("owned", property::GVK), ("required", property::GVK_REQUIRED)] {
+        for api in items(&csv["spec"]["apiservicedefinitions"][list]) {
             let group = api["group"].as_str().unwrap_or_default();
             found.push(property(kind, group, &api["version"], &api["kind"]));
         }
@@ -278,9 +258,7 @@ fn write_out_resources(crds: &mut Value) {
     let crds = lists.filter_map(|(_, list)| list.as_array_mut()).flatten();
     let resources = crds.filter_map(|crd| crd.get_mut("resources")?.as_array_mut());
     for resource in resources.flatten() {
-        let Some(members) = resource.as_object() else {
-            continue;
-        };
+        let Some(members) = resource.as_object() else { continue };
         let text = |name: &str| {
             let mut members = members.iter();
             let found = members.find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -292,14 +270,12 @@ fn write_out_resources(crds: &mut Value) {
 
 /// Returns the images of a bundle: those it lists, its own, and those of its Deployments.
 fn related_images(bundle: &Bundle, csv: &Value, image: &str) -> Vec<Value> {
-    let listed = csv.pointer("/spec/relatedImages").and_then(Value::as_array);
-    let mut images = listed.cloned().unwrap_or_default();
+    let mut images: Vec<_> = items(&csv["spec"]["relatedImages"]).cloned().collect();
     let mut known: BTreeSet<String> =
         images.iter().filter_map(|it| it["image"].as_str().map(str::to_owned)).collect();
     let containers = bundle.csv.deployments.iter().flat_map(|deployment| {
         ["initContainers", "containers"].into_iter().flat_map(|key| {
-            let spec = deployment.template.get("spec");
-            spec.and_then(|spec| spec[key].as_array()).into_iter().flatten()
+            deployment.template.get("spec").into_iter().flat_map(move |spec| items(&spec[key]))
         })
     });
     let used = containers.filter_map(|container| container["image"].as_str());
@@ -310,17 +286,6 @@ fn related_images(bundle: &Bundle, csv: &Value, image: &str) -> Vec<Value> {
     }
     images.sort_by_key(|it| (it["image"].to_string(), it["name"].to_string()));
     images
-}
-
-/// Says whether a value is more than nothing.
-fn is_set(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-        Value::Bool(_) | Value::Number(_) => true,
-    }
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use itertools::Itertools as _;
 use olm_api::keys::property;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::constraint::{Constraint, Declared, Demand, GroupVersionKind};
@@ -18,12 +19,13 @@ use super::lifecycle::Lifecycle;
 use super::model::{Bundle, schema};
 use super::of_bundle::shown;
 use super::read::Meta;
+use crate::object::items;
 use crate::version::natural;
 
 /// The annotation in which a bundle names the namespace it is meant for.
 pub const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
 
-/// What a catalog says about a package.
+/// The description of a package in a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -33,15 +35,15 @@ pub struct Summary {
     pub display_name: Option<String>,
     /// One sentence about it.
     pub description: Option<String>,
-    /// All that is said about it, as Markdown.
+    /// The whole description, as Markdown.
     pub long_description: Option<String>,
     /// Who provides it.
     pub provider: Option<String>,
-    /// Places to read on.
+    /// Links to further information.
     pub links: Vec<Link>,
-    /// What kinds of things it is, in the author's words.
+    /// Categories, as the author lists them.
     pub categories: Vec<String>,
-    /// Words to find it by.
+    /// Keywords.
     pub keywords: Vec<String>,
     /// The channel its author suggests.
     pub default_channel: String,
@@ -56,17 +58,17 @@ pub struct Summary {
     pub lifecycle: Vec<Lifecycle>,
 }
 
-/// A place to read on.
+/// A link to further information.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Link {
-    /// What is there.
+    /// Title of the link.
     pub name: String,
-    /// Where it is.
+    /// Address.
     pub url: String,
 }
 
 /// A channel of a package.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChannelSummary {
     /// Name of the channel.
@@ -82,7 +84,7 @@ pub struct ChannelSummary {
 }
 
 /// A bundle of a package.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleSummary {
     /// Name of the bundle.
@@ -99,7 +101,7 @@ pub struct BundleSummary {
     pub max_open_shift_version: Option<String>,
     /// The ways in which it can watch namespaces.
     pub install_modes: Vec<String>,
-    /// What it declares to need.
+    /// The dependencies that it declares.
     pub needs: Vec<String>,
     /// The kinds it provides.
     pub kinds: Vec<KindSummary>,
@@ -110,7 +112,7 @@ pub struct BundleSummary {
 }
 
 /// A kind that a bundle provides.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KindSummary {
     /// Group, version and kind, for example `example.com/v1, Kind=Pot`.
@@ -121,6 +123,21 @@ pub struct KindSummary {
     pub description: Option<String>,
 }
 
+impl BundleSummary {
+    /// Returns its version, else its name.
+    pub fn version(&self) -> &str {
+        self.version.as_ref().unwrap_or(&self.name)
+    }
+}
+
+impl KindSummary {
+    /// Returns its name, else its kind without group and version.
+    pub fn title(&self) -> &str {
+        let kind = self.kind.rsplit('=').next().unwrap_or_default();
+        self.display_name.as_deref().unwrap_or(kind)
+    }
+}
+
 impl Summary {
     /// Sums up a package from its blobs, other ones are passed over; nothing if there are none.
     ///
@@ -129,9 +146,7 @@ impl Summary {
     /// The text says which blob cannot be read.
     pub fn of(package: &str, metas: &[Meta]) -> Result<Option<Self>, String> {
         let content = Content::from_blobs(metas.iter().map(Blob::from));
-        let Some(index) = content.package(package) else {
-            return Ok(None);
-        };
+        let Some(index) = content.package(package) else { return Ok(None) };
         let index = index?;
         let blobs = metas.iter().map(|meta| {
             let blob = serde_json::from_str(&meta.json).unwrap_or_default();
@@ -161,28 +176,24 @@ impl Summary {
         Ok(Some(summary))
     }
 
-    /// Takes over what the newest bundle says.
+    /// Copies the description of the newest bundle.
     fn describe(&mut self, metadata: &Value) {
         let annotation = |key: &str| text(&metadata["annotations"][key]);
-        let list = |value: &Value| {
-            value.as_array().into_iter().flatten().filter_map(text).collect::<Vec<_>>()
-        };
         self.display_name = text(&metadata["displayName"]);
         self.long_description = text(&metadata["description"]);
         let sentence = self.long_description.as_deref().map(first_sentence);
         self.description = annotation("description").or(sentence);
         self.provider = text(&metadata["provider"]["name"]);
-        self.keywords = list(&metadata["keywords"]);
+        self.keywords = items(&metadata["keywords"]).filter_map(text).collect();
         let categories = annotation("categories").unwrap_or_default();
         let categories = categories.split(',').map(str::trim);
         self.categories = categories.filter(|it| !it.is_empty()).map(str::to_owned).collect();
-        let links = metadata["links"].as_array().into_iter().flatten();
         let link = |link: &Value| {
             let url = text(&link["url"])?;
             let name = text(&link["name"]).unwrap_or_else(|| url.clone());
             Some(Link { name, url })
         };
-        self.links = links.filter_map(link).collect();
+        self.links = items(&metadata["links"]).filter_map(link).collect();
         if let Some(url) = annotation("repository") {
             let name = "Repository".to_owned();
             self.links.push(Link { name, url });
@@ -194,11 +205,8 @@ impl BundleSummary {
     fn of(bundle: &Bundle, index: &PackageIndex, blobs: &BTreeMap<(&str, &str), Value>) -> Self {
         let blob = blobs.get(&(schema::BUNDLE, bundle.name.as_str()));
         let metadata = blob.map(metadata).unwrap_or_default();
-        let listed = |value: &Value, one: fn(&Value) -> Option<String>| {
-            value.as_array().into_iter().flatten().filter_map(one).collect::<Vec<_>>()
-        };
         let supported = |mode: &Value| text(&mode["type"]).filter(|_| mode["supported"] == true);
-        let related = blob.map(|blob| &blob["relatedImages"]);
+        let related = blob.into_iter().flat_map(|blob| items(&blob["relatedImages"]));
         let deprecated = index.is_deprecated(&bundle.name);
         let told = message(index, schema::BUNDLE, &bundle.name).unwrap_or_default();
         Self {
@@ -212,26 +220,24 @@ impl BundleSummary {
             deprecated: deprecated.then_some(told),
             min_kube_version: bundle.min_kube_version.clone(),
             max_open_shift_version: max_openshift(bundle),
-            install_modes: listed(&metadata["installModes"], supported),
+            install_modes: items(&metadata["installModes"]).filter_map(supported).collect(),
             needs: bundle.constraints.iter().map(need).collect(),
             kinds: bundle.kinds.iter().map(|kind| KindSummary::of(kind, &metadata)).collect(),
             suggested_namespace: text(&metadata["annotations"][SUGGESTED_NAMESPACE]),
-            related_images: related
-                .map_or_else(Vec::new, |related| listed(related, |it| text(&it["image"]))),
+            related_images: related.filter_map(|it| text(&it["image"])).collect(),
         }
     }
 }
 
 impl KindSummary {
     fn of(kind: &GroupVersionKind, metadata: &Value) -> Self {
-        let described = metadata["crdDescriptions"]["owned"].as_array().into_iter().flatten();
         let is_meant = |it: &&Value| {
             let name = it["name"].as_str().and_then(|name| name.split_once('.'));
             it["kind"] == *kind.kind
                 && it["version"] == *kind.version
                 && name.is_some_and(|(_, group)| group == kind.group)
         };
-        let described = described.into_iter().find(is_meant);
+        let described = items(&metadata["crdDescriptions"]["owned"]).find(is_meant);
         let about = |key: &str| described.and_then(|it| text(&it[key]));
         Self {
             kind: kind.to_string(),
@@ -275,8 +281,7 @@ fn message(index: &PackageIndex, schema: &str, name: &str) -> Option<String> {
 /// itself in older catalogs, which have it in an `olm.bundle.object`.
 fn metadata(blob: &Value) -> Value {
     let of = |kind: &'static str| {
-        let properties = blob["properties"].as_array().into_iter().flatten();
-        properties.filter(move |it| it["type"] == kind).map(|it| &it["value"])
+        items(&blob["properties"]).filter(move |it| it["type"] == kind).map(|it| &it["value"])
     };
     if let Some(metadata) = of(property::CSV_METADATA).next() {
         return metadata.clone();
@@ -297,7 +302,7 @@ fn max_openshift(bundle: &Bundle) -> Option<String> {
     Some(found.value.trim_matches('"').to_owned())
 }
 
-/// Says what is needed: in the author's words, else in ours.
+/// Describes a dependency: with the message of its author, if there is one.
 fn need(declared: &Declared) -> String {
     match &declared.constraint {
         Ok(constraint) => demand(constraint),
@@ -307,13 +312,12 @@ fn need(declared: &Declared) -> String {
 
 fn demand(constraint: &Constraint) -> String {
     let several = |word: &str, parts: &[Constraint]| {
-        let parts: Vec<_> = parts.iter().map(demand).collect();
-        format!("{word} of: {}", parts.join("; "))
+        format!("{word} of: {}", parts.iter().map(demand).join("; "))
     };
     let own = match &constraint.demand {
         Demand::Package { package, text, .. } => return format!("package {package} {text}"),
         Demand::Kind(kind) => return kind.to_string(),
-        Demand::Cel(_) => "a rule about what is installed".to_owned(),
+        Demand::Cel(_) => "a rule about installed bundles".to_owned(),
         Demand::All(parts) => several("all", parts),
         Demand::Any(parts) => several("one", parts),
         Demand::Not(parts) => several("none", parts),

@@ -18,7 +18,7 @@ pub enum TemplateError {
         quote(_0)
     )]
     Variable(String),
-    /// What the API server says is not a version.
+    /// The API server reports an invalid version.
     #[error(
         "annotation {} cannot be filled in: the API server says it is of version {}",
         annotation::CATALOG_IMAGE_TEMPLATE,

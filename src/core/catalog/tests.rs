@@ -77,6 +77,19 @@ fn the_last_deprecations_count() {
     assert!(index.is_deprecated("kettle.v2"));
 }
 
+// resolution.md 1.4: as upstream; opm refuses the name
+#[test]
+fn a_package_is_deprecated_with_or_without_its_name() {
+    let index = kettle(&[r#"{"schema":"olm.deprecations","package":"kettle","entries":[
+        {"reference":{"schema":"olm.package"},"message":"a"},
+        {"reference":{"schema":"olm.package","name":"kettle"},"message":"b"},
+        {"reference":{"schema":"olm.channel","name":"hot"},"message":"c"}]}"#]);
+    let deprecations = index.deprecations.unwrap();
+    let messages = |schema, name| deprecations.messages(schema, name).collect::<Vec<_>>();
+    assert_eq!(messages("olm.package", ""), ["a", "b"]);
+    assert_eq!(messages("olm.channel", ""), [""; 0]);
+}
+
 // resolution.md 1.4
 #[test]
 fn of_two_bundles_of_one_name_the_last_counts() {
@@ -140,6 +153,28 @@ fn heavy_properties_keep_their_place_but_not_their_value() {
     assert_eq!(found.min_kube_version.as_deref(), Some("1.25.0"));
     assert_eq!(found.properties[0].value, "");
     assert_eq!(found.dependencies().count(), 1);
+}
+
+// decision 43: short values take many times their text, and what is not read takes nothing.
+#[test]
+fn the_memory_of_a_package_is_estimated_by_what_it_holds() {
+    let channel = |entries: &str| {
+        format!(
+            r#"{{"schema":"olm.channel","package":"kettle","name":"hot","entries":[{entries}]}}"#
+        )
+    };
+    let (one, many) = (channel("{}"), channel(&["{}"; 1000].join(",")));
+    let [none, one, many] =
+        [vec![HEAD], vec![HEAD, &one], vec![HEAD, &many]].map(|blobs| content(&blobs).bytes());
+    assert_eq!((none, many), (0, 1000 * one));
+    assert!(one > 100, "{one}");
+    let described = |kind: &str| {
+        let text = "x".repeat(10_000);
+        let property = format!(r#"{{"type":"{kind}","value":{{"description":"{text}"}}}}"#);
+        let blob = bundle("kettle.v1", "1.0.0").replace("}}]}", &format!("}}}},{property}]}}"));
+        content(&[&blob]).bytes()
+    };
+    assert!(described("olm.csv.metadata") < 2000 && described("example.com/x") > 10_000);
 }
 
 #[test]

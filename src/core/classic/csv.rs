@@ -1,62 +1,52 @@
 //! What becomes of the installed `ClusterServiceVersion`, which an extension has no counterpart of,
 //! and of what OLM Classic added to its operator.
 
+use itertools::Itertools as _;
 use olm_api::keys::policy;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Carried, Classic, has, text};
+use super::{Answer, Carried, Classic, has};
 use crate::bundle::{Csv, mode};
 use crate::config::Features;
 use crate::object::Object;
 use crate::render::{PROXY_NAMES, ProxyVariables, check_support};
 
 /// Fields of the spec that are treated alike, and what becomes of them.
+#[rustfmt::skip]
 const FIELDS: [(&[&str], Carried, &str); 6] = [
     (&["install", "installModes", "relatedImages"], Carried::Yes, "come with the bundle"),
-    (
-        &[
-            "displayName",
-            "description",
-            "keywords",
-            "maintainers",
-            "provider",
-            "links",
-            "icon",
-            "maturity",
-        ],
-        Carried::NotNeeded,
-        "stay in the bundle, for people",
-    ),
-    (&["replaces", "skips"], Carried::NotNeeded, "the catalog has the edges"),
+    (&[
+        "displayName", "description", "keywords", "maintainers", "provider", "links", "icon",
+        "maturity",
+    ], Carried::NotNeeded, "stay in the bundle, for information only"),
+    (&["replaces", "skips"], Carried::NotNeeded, "the catalog contains the update graph"),
     (&["minKubeVersion"], Carried::Yes, "is a constraint of the bundle"),
-    (
-        &["labels", "annotations", "selector"],
-        Carried::NotNeeded,
-        "OLM Classic does nothing with it",
-    ),
-    (&["nativeAPIs"], Carried::NotNeeded, "is not checked: the API server refuses unserved kinds"),
+    (&["labels", "annotations", "selector"], Carried::NotNeeded, "ignored by OLM Classic"),
+    (&["nativeAPIs"], Carried::NotNeeded,
+        "not checked: the API server rejects kinds that are not served"),
 ];
 
 impl Classic<'_> {
     /// Reads the installed CSV of a Subscription.
     pub(super) fn csv(&self, subscription: &Object, answer: &mut Answer) {
-        let name = text(subscription, "/status/installedCSV");
+        let name = subscription.text_at("/status/installedCSV");
         let Some(csv) = self.find("ClusterServiceVersion", subscription.namespace(), name) else {
             return;
         };
         for (fields, carried, text) in FIELDS {
-            let given = fields.iter().filter(|field| has(csv, &format!("/spec/{field}")));
-            let given: Vec<_> = given.copied().collect();
+            let is_given = |field: &&&str| has(csv, &format!("/spec/{field}"));
+            let given = fields.iter().filter(is_given).join(", ");
             if !given.is_empty() {
-                answer.line(csv, carried, given.join(", "), text);
+                answer.line(csv, carried, given, text);
             }
         }
         if has(csv, "/spec/release") {
-            let text = "the newest release of the version counts";
+            let text = "the newest release of the version is installed";
             answer.line(csv, Carried::NotNeeded, "release", text);
         }
         if has(csv, "/spec/cleanup/enabled") {
-            let text = "OLM Classic does nothing with it: kubectl olm delete NAME --delete-data";
+            let text =
+                "ignored by OLM Classic; to delete the data: kubectl olm delete NAME --delete-data";
             answer.line(csv, Carried::NotNeeded, "cleanup.enabled", text);
         }
         for (field, key) in [("apiservicedefinitions", "owned"), ("webhookdefinitions", "")] {
@@ -68,7 +58,7 @@ impl Classic<'_> {
             let line = format!("{field}{dot}{key}: {}", names.join(", "));
             match refused(csv, field) {
                 None => {
-                    let text = "come with the bundle, with a certificate of their own";
+                    let text = "come with the bundle, with their own certificate";
                     answer.line(csv, Carried::Yes, line, text);
                 }
                 Some(why) => answer.line(csv, Carried::No, line, why),
@@ -78,7 +68,7 @@ impl Classic<'_> {
             let required = names(csv, field, "required");
             if !required.is_empty() {
                 let line = format!("{field}.required: {}", required.join(", "));
-                let text = "checked, and waited for; never installed by itself";
+                let text = "must be served first; never installed automatically";
                 answer.line(csv, Carried::Yes, line, text);
             }
         }
@@ -86,12 +76,20 @@ impl Classic<'_> {
         if !owned.is_empty() {
             let line = format!("customresourcedefinitions.owned: {}", owned.join(", "));
             answer.line(csv, Carried::Yes, line, "are taken over, with their objects");
-            let text = format!(
-                "their ClusterRoles -admin, -edit, -view and -crdview stay while they do, and are \
-                 not updated: annotation {}: aggregate makes others",
-                policy::USER_ROLES
-            );
-            answer.line(csv, Carried::NotNeeded, "roles of users", text);
+        }
+        let roles = [
+            ("customresourcedefinitions", "user roles", "-admin, -edit, -view and -crdview stay"),
+            ("apiservicedefinitions", "user roles of APIs", "stay as long as the APIServices"),
+        ];
+        for (field, line, text) in roles {
+            if !names(csv, field, "owned").is_empty() {
+                let text = format!(
+                    "their ClusterRoles {text}, but are not updated; annotation {}: aggregate \
+                     creates new ones",
+                    policy::USER_ROLES
+                );
+                answer.line(csv, Carried::NotNeeded, line, text);
+            }
         }
     }
 
@@ -103,7 +101,7 @@ impl Classic<'_> {
         annotations: &mut Map<String, Value>,
         answer: &mut Answer,
     ) {
-        let csv = text(subscription, "/status/installedCSV");
+        let csv = subscription.text_at("/status/installedCSV");
         let Some(condition) = self.find("OperatorCondition", subscription.namespace(), csv) else {
             return;
         };
@@ -111,18 +109,19 @@ impl Classic<'_> {
         let overridden = has(condition, "/spec/overrides");
         let written = ["/spec/conditions", "/status/conditions"];
         if !overridden && !written.iter().any(|conditions| has(condition, conditions)) {
-            let text = format!("nobody wrote any: {wanted} lets the operator");
+            let text = format!("none are set; with {wanted} the operator can set them");
             return answer.line(condition, Carried::NotNeeded, "conditions", text);
         }
         annotations.insert(policy::OPERATOR_CONDITIONS.to_owned(), json!("Enabled"));
         answer.line(condition, Carried::Yes, "conditions", format!("become {wanted}"));
         if overridden {
-            let text = "go with the CSV: set them again on the OperatorCondition of the extension";
+            let text = "are deleted with the CSV: set them again on the OperatorCondition of the \
+                        extension";
             answer.line(condition, Carried::No, "overrides", text);
         }
     }
 
-    /// Reads the proxies of the cluster, which Classic gave to every operator whose Subscription sets
+    /// Reads the cluster proxies, which Classic gave to every operator whose Subscription sets
     /// none.
     pub(super) fn proxies(
         &self,
@@ -135,21 +134,20 @@ impl Classic<'_> {
         if proxies.all(|proxy| proxy == ProxyVariables::default()) {
             return;
         }
-        let env = subscription.pointer("/spec/config/env").and_then(Value::as_array);
-        let mut set = env.into_iter().flatten().filter_map(|it| it["name"].as_str());
+        let env = subscription.list_at("/spec/config/env");
+        let mut set = env.filter_map(|it| it["name"].as_str());
         if set.any(|name| PROXY_NAMES.contains(&name)) {
             return;
         }
         annotations.insert(policy::CLUSTER_PROXY.to_owned(), json!("Inject"));
         let text = format!("become annotation {}: Inject", policy::CLUSTER_PROXY);
-        answer.line(subscription, Carried::Yes, "proxies of the cluster", text);
+        answer.line(subscription, Carried::Yes, "cluster proxies", text);
     }
 }
 
 /// Returns the names of the definitions in a field of the spec.
 fn names(csv: &Object, field: &str, key: &str) -> Vec<String> {
     let slash = if key.is_empty() { "" } else { "/" };
-    let list = csv.pointer(&format!("/spec/{field}{slash}{key}")).and_then(Value::as_array);
     let name = |it: &Value| {
         let of = |key: &str| it[key].as_str().unwrap_or_default();
         match field {
@@ -158,11 +156,8 @@ fn names(csv: &Object, field: &str, key: &str) -> Vec<String> {
             _ => of("name").to_owned(),
         }
     };
-    let mut names: Vec<_> = list.into_iter().flatten().map(name).collect();
-    names.sort_unstable();
     // A CRD is owned once for each of its versions.
-    names.dedup();
-    names
+    csv.list_at(&format!("/spec/{field}{slash}{key}")).map(name).sorted().dedup().collect()
 }
 
 /// Returns why a bundle with this field cannot be installed, whatever else it has.

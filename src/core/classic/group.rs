@@ -1,9 +1,10 @@
 //! What the `OperatorGroup` of a namespace becomes.
 
+use itertools::Itertools as _;
 use olm_api::keys::policy;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Carried, Classic, has, text, texts};
+use super::{Answer, Carried, Classic, has, texts};
 use crate::object::Object;
 
 /// What the `OperatorGroup` of a namespace means for its operators.
@@ -17,14 +18,6 @@ pub(super) struct Group {
     pub(super) is_decided: bool,
 }
 
-/// Namespaces that a group has its operators watch.
-enum Watched {
-    All,
-    One(String),
-    Several,
-    Unknown,
-}
-
 impl Classic<'_> {
     /// Reads the group of a Subscription's namespace.
     pub(super) fn group(&self, subscription: &Object, answer: &mut Answer) -> Group {
@@ -33,16 +26,16 @@ impl Classic<'_> {
         let groups: Vec<_> = groups.collect();
         let group = match groups[..] {
             [] => {
-                let text = "is not among the objects: the extension watches all namespaces";
+                let text = "not found: the extension watches all namespaces";
                 answer.line(subscription, Carried::No, "OperatorGroup", text);
                 return Group { is_decided: true, ..Group::default() };
             }
             [only] => only,
             _ => {
-                let names: Vec<_> = groups.iter().map(|group| group.name()).collect();
+                let names = groups.iter().map(|group| group.name()).join(", ");
                 let text = format!(
-                    "conflict: OLM Classic installs nothing beside {}; keep one of them",
-                    names.join(", ")
+                    "conflict: OLM Classic installs nothing while there are several ({names}); keep \
+                     one of them"
                 );
                 for group in groups {
                     answer.line(group, Carried::No, "metadata.namespace", text.clone());
@@ -50,34 +43,32 @@ impl Classic<'_> {
                 return Group::default();
             }
         };
-        let account = text(group, "/spec/serviceAccountName");
+        let account = group.text_at("/spec/serviceAccountName");
         if !account.is_empty() {
             let field = format!("serviceAccountName: {account}");
             answer.line(group, Carried::Yes, field, "becomes serviceAccount.name");
         }
         for (field, text) in [
-            ("staticProvidedAPIs", "not needed: a CRD has one owner"),
-            ("upgradeStrategy", "not needed: a rollout that is stuck is superseded"),
+            ("staticProvidedAPIs", "not needed: a CRD belongs to one extension"),
+            ("upgradeStrategy", "not needed: the next version replaces a stuck rollout"),
         ] {
             if has(group, &format!("/spec/{field}")) {
                 answer.line(group, Carried::NotNeeded, field, text);
             }
         }
         let watched = watched(group, answer);
-        let text =
-            format!("go with the group: annotation {} makes others for users", policy::USER_ROLES);
+        let text = format!(
+            "are deleted with the OperatorGroup; annotation {} creates roles for users",
+            policy::USER_ROLES
+        );
         let roles = format!("roles olm.og.{}.*", group.name());
         answer.line(group, Carried::NotNeeded, roles, text);
-        Group {
-            is_decided: !matches!(watched, Watched::Unknown),
-            watches: if let Watched::One(only) = watched { Some(only) } else { None },
-            account: Some(account.to_owned()).filter(|name| !name.is_empty()),
-        }
+        Group { account: Some(account.to_owned()).filter(|name| !name.is_empty()), ..watched }
     }
 }
 
-/// Returns the namespaces that a group has its operators watch.
-fn watched(group: &Object, answer: &mut Answer) -> Watched {
+/// Returns the namespace that a group has its operators watch, and whether that is known.
+fn watched(group: &Object, answer: &mut Answer) -> Group {
     let selects = ["matchLabels", "matchExpressions"]
         .iter()
         .any(|part| has(group, &format!("/spec/selector/{part}")));
@@ -87,38 +78,38 @@ fn watched(group: &Object, answer: &mut Answer) -> Watched {
         field = "selector";
         targets = texts(group, "/status/namespaces");
         if targets.is_empty() {
-            let text = "its status does not name the namespaces that it selects: set \
-                        targetNamespaces";
+            let text = "its status does not list the selected namespaces: set targetNamespaces";
             answer.line(group, Carried::No, field, text);
-            return Watched::Unknown;
+            return Group::default();
         }
     } else if selects {
-        let text = "OLM Classic ignores it beside targetNamespaces";
+        let text = "ignored by OLM Classic, because targetNamespaces is set";
         answer.line(group, Carried::NotNeeded, "selector", text);
     }
     targets.retain(|name| !name.is_empty());
     targets.sort_unstable();
     let line = format!("{field}: {}", targets.join(", "));
+    let mut watches = None;
     match targets[..] {
         [] => {
-            let text = "watches all namespaces, as an extension does";
+            let text = "watches all namespaces, like an extension by default";
             answer.line(group, Carried::NotNeeded, field, text);
-            Watched::All
         }
         [only] => {
             answer.line(group, Carried::Yes, line, "becomes watchNamespace");
-            Watched::One(only.to_owned())
+            watches = Some(only.to_owned());
         }
         _ => {
             let text = format!(
-                "watches {} namespaces ({}); an extension watches one or all",
+                "watches {} namespaces ({}); an extension watches one or all: set \
+                 watchNamespace, or it watches all",
                 targets.len(),
                 targets.join(", ")
             );
             answer.line(group, Carried::No, line, text);
-            Watched::Several
         }
     }
+    Group { watches, is_decided: true, account: None }
 }
 
 /// Returns the configuration of an extension, with a line for each field of a Subscription's.
@@ -135,7 +126,7 @@ pub(super) fn configuration(
     let mut deployment = Map::new();
     for (key, value) in config.into_iter().flatten() {
         if key == "selector" {
-            let text = "OLM Classic reads it, but does nothing with it";
+            let text = "ignored by OLM Classic";
             answer.line(subscription, Carried::NotNeeded, "config.selector", text);
             continue;
         }

@@ -14,23 +14,29 @@ pub mod takeover;
 
 use std::collections::BTreeMap;
 
+use itertools::Itertools as _;
+use olm_api::keys::label;
 use serde_json::Value;
 
-use crate::object::Object;
+use crate::object::{Object, is_set};
 
 /// API group of Classic.
 pub const GROUP: &str = "operators.coreos.com";
 /// Kinds that are read, with version and plural.
-pub const KINDS: [(&str, &str, &str); 6] = [
+pub const KINDS: [(&str, &str, &str); 7] = [
     ("CatalogSource", "v1alpha1", "catalogsources"),
     ("Subscription", "v1alpha1", "subscriptions"),
     ("OperatorGroup", "v1", "operatorgroups"),
     ("ClusterServiceVersion", "v1alpha1", "clusterserviceversions"),
     ("InstallPlan", "v1alpha1", "installplans"),
     ("OperatorCondition", "v2", "operatorconditions"),
+    ("OLMConfig", "v1", "olmconfigs"),
 ];
 /// The proxies of OpenShift, which Classic gave to its operators: API, kind and plural.
 pub const PROXY: (&str, &str, &str) = ("config.openshift.io/v1", "Proxy", "proxies");
+
+/// The CSV of Classic's own API of packages, which no Subscription installs.
+const PACKAGE_SERVER: &str = "packageserver";
 
 /// Whether something of Classic goes on to exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,18 +48,18 @@ pub enum Carried {
     No,
 }
 
-/// What becomes of a field.
+/// How a field is converted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// Kind of the object.
     pub kind: &'static str,
-    /// Namespace and name of the object.
+    /// Namespace, if it is in one, and name of the object.
     pub object: String,
     /// The field and its value.
     pub field: String,
-    /// What becomes of it, or why it does not.
+    /// What it is converted to, or why it is not.
     pub text: String,
-    /// Whether it goes on to exist.
+    /// Whether it is converted.
     pub carried: Carried,
 }
 
@@ -68,7 +74,7 @@ pub struct Migration {
     pub csv: Option<String>,
     /// The account, where Classic used none of its own.
     pub account: Option<Object>,
-    /// The extension, pinned to what is installed.
+    /// The extension, pinned to the installed version.
     pub extension: Object,
     /// The namespaces that it watches are known; if not, the extension is not to be applied.
     pub is_decided: bool,
@@ -83,7 +89,7 @@ pub struct Answer {
     pub catalogs: Vec<Object>,
     /// Extensions, those that others need first.
     pub migrations: Vec<Migration>,
-    /// What becomes of each field.
+    /// How each field is converted.
     pub lines: Vec<Line>,
 }
 
@@ -116,7 +122,8 @@ impl<'a> Classic<'a> {
         };
         let of_them = || self.all("Subscription").filter(counts);
         for source in self.all("CatalogSource") {
-            let names = |subscription: &Object| text(subscription, "/spec/source") == source.name();
+            let names =
+                |subscription: &Object| subscription.text_at("/spec/source") == source.name();
             if wanted.is_empty() || of_them().any(names) {
                 source::convert(source, &mut answer);
             }
@@ -125,9 +132,70 @@ impl<'a> Classic<'a> {
         for subscription in of_them() {
             self.subscription(subscription, &mut packages, &mut answer);
         }
+        if wanted.is_empty() {
+            self.others(&mut answer);
+        }
         // What was installed for others comes before them.
         answer.migrations.sort_by_key(|migration| !migration.is_dependency);
         answer
+    }
+
+    /// Adds a line for each object that no other line is about. Copies of a CSV go with it.
+    fn others(&self, answer: &mut Answer) {
+        for object in KINDS.iter().flat_map(|(kind, ..)| self.all(kind)) {
+            let name = object.place();
+            let is_named = |line: &Line| line.kind == object.kind() && line.object == name;
+            if answer.lines.iter().any(is_named) || object.label(label::COPIED_FROM).is_some() {
+                continue;
+            }
+            let (carried, field, text) = match object.kind() {
+                "ClusterServiceVersion" if answer.comes_from(object) => continue,
+                "ClusterServiceVersion" if self.subscribes(object, "installedCSV") => {
+                    (Carried::No, "name".to_owned(), "its Subscription is not converted")
+                }
+                "ClusterServiceVersion" if self.subscribes(object, "currentCSV") => {
+                    let text = "not installed yet: the extension installs it from its catalog, once \
+                                it follows its channel";
+                    (Carried::NotNeeded, "name".to_owned(), text)
+                }
+                "ClusterServiceVersion" if object.name() == PACKAGE_SERVER => {
+                    (Carried::NotNeeded, "name".to_owned(), "is part of OLM Classic")
+                }
+                "ClusterServiceVersion" => {
+                    let text = "not installed by a Subscription, so it is not converted";
+                    (Carried::No, "name".to_owned(), text)
+                }
+                "InstallPlan" => {
+                    let names = texts(object, "/spec/clusterServiceVersionNames").join(", ");
+                    let text = "not needed: an extension has revisions and plans instead";
+                    (Carried::NotNeeded, format!("clusterServiceVersionNames: {names}"), text)
+                }
+                "OperatorGroup" => {
+                    let text = "not needed: no Subscription in its namespace is converted";
+                    (Carried::NotNeeded, "name".to_owned(), text)
+                }
+                "OLMConfig" => {
+                    let features = object.pointer("/spec/features").and_then(Value::as_object);
+                    let features = features.into_iter().flatten().map(|(name, _)| name).join(", ");
+                    let text = "not needed: there are no copied CSVs and no package server";
+                    (Carried::NotNeeded, format!("features: {features}"), text)
+                }
+                _ => (
+                    Carried::NotNeeded,
+                    "name".to_owned(),
+                    "is deleted with its ClusterServiceVersion",
+                ),
+            };
+            answer.line(object, carried, field, text);
+        }
+    }
+
+    /// Says whether a Subscription names a CSV in this field of its status.
+    fn subscribes(&self, csv: &Object, field: &str) -> bool {
+        self.all("Subscription").any(|subscription| {
+            subscription.namespace() == csv.namespace()
+                && subscription.text_at(&format!("/status/{field}")) == csv.name()
+        })
     }
 
     fn all(&self, kind: &str) -> impl Iterator<Item = &'a Object> {
@@ -154,7 +222,7 @@ impl Answer {
         let mut kind = kind.filter(|kind| *kind == object.kind());
         let line = Line {
             kind: kind.next().unwrap_or("object"),
-            object: format!("{}/{}", object.namespace(), object.name()),
+            object: object.place(),
             field: field.into(),
             text: text.into(),
             carried,
@@ -165,32 +233,28 @@ impl Answer {
         }
     }
 
-    /// Says whether everything is carried that is needed.
+    /// Says whether an extension comes from a CSV: the lines of its Subscription are about it.
+    fn comes_from(&self, csv: &Object) -> bool {
+        self.migrations.iter().any(|migration| {
+            migration.subscription.0 == csv.namespace()
+                && migration.csv.as_deref() == Some(csv.name())
+        })
+    }
+
+    /// Returns whether everything that is needed is converted.
     pub fn is_whole(&self) -> bool {
         self.lines.iter().all(|line| line.carried != Carried::No)
     }
 }
 
-/// Returns a text of an object; empty where there is none.
-fn text<'a>(object: &'a Object, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// Returns the texts of a list.
 fn texts<'a>(object: &'a Object, pointer: &str) -> Vec<&'a str> {
-    let list = object.pointer(pointer).and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).collect()
+    object.list_at(pointer).filter_map(Value::as_str).collect()
 }
 
-/// Says whether a member is there and not empty.
+/// Says whether a member is there, and neither empty nor false.
 fn has(object: &Object, pointer: &str) -> bool {
-    match object.pointer(pointer) {
-        None | Some(Value::Null | Value::Bool(false)) => false,
-        Some(Value::String(text)) => !text.is_empty(),
-        Some(Value::Array(list)) => !list.is_empty(),
-        Some(Value::Object(members)) => !members.is_empty(),
-        Some(_) => true,
-    }
+    object.pointer(pointer).is_some_and(|value| is_set(value) && *value != false)
 }
 
 #[cfg(test)]

@@ -1,81 +1,94 @@
 //! What a `CatalogSource` becomes.
 
+use itertools::Itertools as _;
 use olm_api::keys::annotation::CATALOG_IMAGE_TEMPLATE as TEMPLATE;
 use olm_api::keys::policy;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Carried, has, text, texts};
+use super::{Answer, Carried, has, texts};
 use crate::catalog::template;
 use crate::error::quote;
 use crate::object::Object;
 
-/// Catalogs that come with a platform, and the name they have for OLM v1.
-const DEFAULTS: [(&str, &str); 5] = [
-    ("redhat-operators", "openshift-redhat-operators"),
-    ("certified-operators", "openshift-certified-operators"),
-    ("community-operators", "openshift-community-operators"),
-    ("redhat-marketplace", "openshift-redhat-marketplace"),
-    ("operatorhubio-catalog", "operatorhubio"),
+/// Catalogs that come with a platform: their name in Classic, their name for OLM v1, and the repository
+/// of their image.
+const DEFAULTS: [(&str, &str, &str); 5] = [
+    (
+        "redhat-operators",
+        "openshift-redhat-operators",
+        "registry.redhat.io/redhat/redhat-operator-index",
+    ),
+    (
+        "certified-operators",
+        "openshift-certified-operators",
+        "registry.redhat.io/redhat/certified-operator-index",
+    ),
+    (
+        "community-operators",
+        "openshift-community-operators",
+        "registry.redhat.io/redhat/community-operator-index",
+    ),
+    (
+        "redhat-marketplace",
+        "openshift-redhat-marketplace",
+        "registry.redhat.io/redhat/redhat-marketplace-index",
+    ),
+    ("operatorhubio-catalog", "operatorhubio", "quay.io/operatorhubio/catalog"),
 ];
 
 /// A version for templates that Classic filled for none: the template counts, not what it gives.
 const OLDEST: &str = "v1.33.0";
 
-/// Returns the name of the catalog that a source becomes.
-pub(super) fn name(source: &str) -> &str {
-    let known = DEFAULTS.iter().find(|(classic, _)| *classic == source);
-    known.map_or(source, |(_, name)| *name)
-}
-
-/// Says whether a catalog comes with the platform.
-pub(super) fn is_default(source: &str) -> bool {
-    name(source) != source
+/// Returns the name of the catalog that a source becomes: that of the platform, unless the object has
+/// an image of somebody else, such as a mirror's.
+pub(super) fn name<'a>(source: &'a str, found: Option<&Object>) -> &'a str {
+    let image = found.map_or("", |found| found.text_at("/spec/image"));
+    let known = DEFAULTS.iter().find(|(classic, _, repository)| {
+        let version = image.strip_prefix(repository);
+        let version = version.filter(|it| it.is_empty() || it.starts_with([':', '@']));
+        *classic == source && (image.is_empty() || version.is_some())
+    });
+    known.map_or(source, |(_, name, _)| *name)
 }
 
 pub(super) fn convert(source: &Object, answer: &mut Answer) {
-    if is_default(source.name()) {
-        let text = format!("is catalog {}, which the platform brings", name(source.name()));
+    let becomes = name(source.name(), Some(source));
+    if becomes != source.name() {
+        let text = format!("is the default catalog {becomes}");
         return answer.line(source, Carried::NotNeeded, "name", text);
     }
     let template = source.annotation(TEMPLATE);
     let filled = template.map(|template| template::fill(template, OLDEST));
-    let image = match (text(source, "/spec/image"), resolved(source), &filled) {
+    let image = match (source.text_at("/spec/image"), resolved(source), &filled) {
         ("", Some(resolved), _) => resolved,
         ("", None, Some(Ok(filled))) => filled.as_str(),
         (image, ..) => image,
     };
-    let unfilled = match &filled {
-        Some(Err(error)) if image.is_empty() => Some(error),
-        _ => None,
-    };
-    if let Some(error) = unfilled {
+    if let Some(Err(error)) = &filled
+        && image.is_empty()
+    {
         let text = format!("{error}, and there is no image: set spec.image");
         return answer.line(source, Carried::No, TEMPLATE, text);
     }
-    let kind = text(source, "/spec/sourceType");
+    let kind = source.text_at("/spec/sourceType");
     if image.is_empty() || !["", "grpc"].contains(&kind) {
-        let text = "served by a process, not from an image: kubectl olm catalog build makes one";
-        let fields = ["sourceType", "address", "configMap"].map(|field| {
-            let value = source.pointer(&format!("/spec/{field}")).and_then(Value::as_str);
-            value.map(|value| format!("{field}: {value}"))
+        let text = "served by a process, not from an image: kubectl olm catalog build builds one";
+        let mut fields = ["sourceType", "address", "configMap"].into_iter().filter_map(|field| {
+            let value = source.pointer(&format!("/spec/{field}"))?.as_str()?;
+            Some(format!("{field}: {value}"))
         });
-        let fields: Vec<_> = fields.into_iter().flatten().collect();
         return answer.line(source, Carried::No, fields.join(", "), text);
     }
     for field in ["address", "configMap"] {
-        let value = text(source, &format!("/spec/{field}"));
+        let value = source.text_at(&format!("/spec/{field}"));
         if !value.is_empty() {
             let line = format!("{field}: {value}");
-            answer.line(source, Carried::NotNeeded, line, "the image counts");
+            answer.line(source, Carried::NotNeeded, line, "not used, because an image is set");
         }
     }
     if !kind.is_empty() {
-        answer.line(
-            source,
-            Carried::Yes,
-            format!("sourceType: {kind}"),
-            "becomes source.type Image",
-        );
+        let field = format!("sourceType: {kind}");
+        answer.line(source, Carried::Yes, field, "becomes source.type Image");
     }
     let mut spec = json!({"source": {"type": "Image", "image": {"ref": image}}});
     answer.line(source, Carried::Yes, format!("image: {image}"), "becomes ref");
@@ -85,29 +98,32 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
         match filled {
             Ok(_) => {
                 annotations.insert(TEMPLATE.to_owned(), json!(template));
-                answer.line(source, Carried::Yes, field, "stays, and counts instead of ref");
+                answer.line(source, Carried::Yes, field, "is kept, and used instead of ref");
             }
             Err(error) => {
-                let text = format!("{error}; ref is the image as it stands");
+                let text = format!("{error}; ref is spec.image");
                 answer.line(source, Carried::No, field, text);
             }
         }
     }
     if let Some(priority) = source.pointer("/spec/priority").filter(|it| it.is_i64()) {
         spec["priority"] = priority.clone();
-        let field = format!("priority: {priority}");
-        answer.line(source, Carried::Yes, field, "becomes priority");
+        answer.line(source, Carried::Yes, format!("priority: {priority}"), "becomes priority");
     }
     poll(source, image, &mut spec, answer);
     let metadata = metadata(source, annotations, answer);
-    for field in ["displayName", "publisher", "icon", "description"] {
+    let (not_shown, no_pod) =
+        ("a ClusterCatalog has no such field", "catalogs have no pods of their own");
+    for (field, text) in [
+        ("displayName", not_shown),
+        ("publisher", not_shown),
+        ("icon", not_shown),
+        ("description", not_shown),
+        ("grpcPodConfig", no_pod),
+        ("runAsRoot", no_pod),
+    ] {
         if has(source, &format!("/spec/{field}")) {
-            answer.line(source, Carried::NotNeeded, field, "a ClusterCatalog shows none");
-        }
-    }
-    for field in ["grpcPodConfig", "runAsRoot"] {
-        if has(source, &format!("/spec/{field}")) {
-            answer.line(source, Carried::NotNeeded, field, "no pod serves a catalog");
+            answer.line(source, Carried::NotNeeded, field, text);
         }
     }
     let object = json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterCatalog",
@@ -131,7 +147,7 @@ fn metadata(source: &Object, mut annotations: Map<String, Value>, answer: &mut A
         metadata["annotations"] = Value::Object(annotations);
     }
     for more in secrets.iter().skip(1) {
-        let text = "a catalog has one pull secret: join them";
+        let text = "a catalog has one pull secret: merge them";
         answer.line(source, Carried::No, format!("secrets: {more}"), text);
     }
     metadata
@@ -139,21 +155,20 @@ fn metadata(source: &Object, mut annotations: Map<String, Value>, answer: &mut A
 
 /// Returns the image that Classic filled the template of a source in to.
 fn resolved(source: &Object) -> Option<&str> {
-    let conditions = source.pointer("/status/conditions").and_then(Value::as_array);
-    let mut conditions = conditions.into_iter().flatten();
+    let mut conditions = source.list_at("/status/conditions");
     let found = conditions.find(|it| it["type"] == "ResolvedImage" && it["status"] == "True");
     found?["message"].as_str().filter(|image| !image.is_empty())
 }
 
-fn poll(source: &Object, image: &str, spec: &mut serde_json::Value, answer: &mut Answer) {
-    let interval = text(source, "/spec/updateStrategy/registryPoll/interval");
+fn poll(source: &Object, image: &str, spec: &mut Value, answer: &mut Answer) {
+    let interval = source.text_at("/spec/updateStrategy/registryPoll/interval");
     if interval.is_empty() {
         return;
     }
     let field = format!("updateStrategy.registryPoll.interval: {interval}");
     match minutes(interval) {
         _ if image.contains('@') => {
-            answer.line(source, Carried::NotNeeded, field, "a digest never changes");
+            answer.line(source, Carried::NotNeeded, field, "a digest is not polled");
         }
         Some(minutes) => {
             spec["source"]["image"]["pollIntervalMinutes"] = json!(minutes);
@@ -161,8 +176,12 @@ fn poll(source: &Object, image: &str, spec: &mut serde_json::Value, answer: &mut
             answer.line(source, Carried::Yes, field, text);
         }
         None => {
-            let text = format!("{} is not a time", quote(interval));
-            answer.line(source, Carried::No, field, text);
+            answer.line(
+                source,
+                Carried::No,
+                field,
+                format!("{} is not a duration", quote(interval)),
+            );
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use olm_api::keys::{label, policy};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::group::{Group, configuration};
-use super::{Answer, Carried, Classic, Migration, source, text, texts};
+use super::group::configuration;
+use super::{Answer, Carried, Classic, Migration, source, texts};
 use crate::error::quote;
 use crate::object::Object;
 use crate::version::Version;
@@ -19,36 +19,33 @@ impl Classic<'_> {
         packages: &mut BTreeMap<&'s str, &'s Object>,
         answer: &mut Answer,
     ) {
-        let package = text(subscription, "/spec/name");
+        let package = subscription.text_at("/spec/name");
         if package.is_empty() {
-            let text = "is missing: it names no package";
+            let text = "is missing: there is no package name";
             return answer.line(subscription, Carried::No, "name", text);
         }
         if let Some(first) = packages.get(package) {
             let text = format!(
-                "a cluster holds a package once: {package} is carried from {}",
+                "a package can be installed only once: {package} in {} is converted",
                 first.namespace()
             );
             return answer.line(subscription, Carried::No, format!("name: {package}"), text);
         }
         packages.insert(package, subscription);
         let mut metadata = json!({"name": package});
-        answer.line(
-            subscription,
-            Carried::Yes,
-            format!("name: {package}"),
-            format!("becomes extension {package}"),
-        );
+        let text = format!("becomes extension {package}");
+        answer.line(subscription, Carried::Yes, format!("name: {package}"), text);
         let version = self.installed(subscription, answer);
         let mut annotations = self.approval(subscription, answer);
         self.conditions(subscription, &mut annotations, answer);
         self.proxies(subscription, &mut annotations, answer);
-        let csv = text(subscription, "/status/installedCSV");
+        let csv = subscription.text_at("/status/installedCSV");
         if !csv.is_empty() {
             annotations.insert(policy::ADOPT.to_owned(), json!("CustomResourceDefinition"));
         }
         if is_dependency(subscription) {
-            let text = "was installed for another: nothing will install or update it for you";
+            let text =
+                "was installed as a dependency; dependencies are no longer installed automatically";
             answer.line(subscription, Carried::Yes, "metadata.name", text);
         }
         if !annotations.is_empty() {
@@ -56,7 +53,8 @@ impl Classic<'_> {
         }
         let group = self.group(subscription, answer);
         self.csv(subscription, answer);
-        let account = account_name(&group, package);
+        let made = || format!("{package}-installer");
+        let account = group.account.clone().unwrap_or_else(made);
         let mut spec = json!({
             "namespace": subscription.namespace(),
             "serviceAccount": {"name": account},
@@ -77,9 +75,7 @@ impl Classic<'_> {
             Object::from_value(json!({"apiVersion": "v1", "kind": "ServiceAccount",
                 "metadata": {"name": account, "namespace": subscription.namespace()}}))
         });
-        let Some(pinned) = extension(version.as_deref()) else {
-            return;
-        };
+        let Some(pinned) = extension(version.as_deref()) else { return };
         answer.migrations.push(Migration {
             subscription: (subscription.namespace().to_owned(), subscription.name().to_owned()),
             is_dependency: is_dependency(subscription),
@@ -94,35 +90,34 @@ impl Classic<'_> {
     /// Returns what an extension asks of the catalogs, without version.
     fn filter(&self, subscription: &Object, package: &str, answer: &mut Answer) -> Value {
         let mut filter = json!({"packageName": package});
-        let channel = text(subscription, "/spec/channel");
+        let channel = subscription.text_at("/spec/channel");
         if channel.is_empty() {
-            let text = "is empty: every channel counts; name the package's default channel to \
-                        stay within it";
+            let text = "is empty: all channels are used; to stay in the default channel, set it";
             answer.line(subscription, Carried::No, "channel", text);
         } else {
             filter["channels"] = json!([channel]);
             let text = format!("becomes channels [{channel}]");
             answer.line(subscription, Carried::Yes, format!("channel: {channel}"), text);
         }
-        let source = text(subscription, "/spec/source");
-        let namespace = text(subscription, "/spec/sourceNamespace");
+        let source = subscription.text_at("/spec/source");
+        let namespace = subscription.text_at("/spec/sourceNamespace");
         let field = format!("source: {source}");
         if !namespace.is_empty() {
             let field = format!("sourceNamespace: {namespace}");
-            answer.line(subscription, Carried::NotNeeded, field, "a catalog is in no namespace");
+            answer.line(subscription, Carried::NotNeeded, field, "catalogs are cluster-scoped");
         }
-        let known =
-            source::is_default(source) || self.find("CatalogSource", namespace, source).is_some();
-        let name = source::name(source);
+        let found = self.find("CatalogSource", namespace, source);
+        let name = source::name(source, found);
+        let known = found.is_some() || name != source;
         if !source.is_empty() {
             let labels = json!({label::METADATA_NAME: name});
             filter["selector"] = json!({"matchLabels": labels});
         }
         if known {
-            let text = format!("becomes a selector of catalog {name}");
+            let text = format!("becomes a selector for catalog {name}");
             answer.line(subscription, Carried::Yes, field, text);
         } else {
-            let text = format!("catalog {} is not among the sources", quote(source));
+            let text = format!("CatalogSource {} was not found", quote(source));
             answer.line(subscription, Carried::No, field, text);
         }
         filter
@@ -130,8 +125,8 @@ impl Classic<'_> {
 
     /// Returns the version that is installed, or that is to be.
     fn installed(&self, subscription: &Object, answer: &mut Answer) -> Option<String> {
-        let csv = text(subscription, "/status/installedCSV");
-        let starting = text(subscription, "/spec/startingCSV");
+        let csv = subscription.text_at("/status/installedCSV");
+        let starting = subscription.text_at("/spec/startingCSV");
         let (field, name) =
             if csv.is_empty() { ("startingCSV", starting) } else { ("installedCSV", csv) };
         if name.is_empty() {
@@ -139,11 +134,11 @@ impl Classic<'_> {
         }
         if !csv.is_empty() && !starting.is_empty() {
             let field = format!("startingCSV: {starting}");
-            let text = "counts only while nothing is installed";
+            let text = "is used only for the first installation";
             answer.line(subscription, Carried::NotNeeded, field, text);
         }
         let found = self.find("ClusterServiceVersion", subscription.namespace(), name);
-        let version = found.map(|csv| text(csv, "/spec/version"));
+        let version = found.map(|csv| csv.text_at("/spec/version"));
         let version = version.filter(|version| !version.is_empty()).or_else(|| of_name(name));
         let line = format!("{field}: {name}");
         if let Some(version) = version {
@@ -151,45 +146,37 @@ impl Classic<'_> {
             answer.line(subscription, Carried::Yes, line, text);
         } else {
             let text =
-                "its version is not known: set spec.source.catalog.version before you apply this";
+                "its version is unknown: set spec.source.catalog.version before you apply this";
             answer.line(subscription, Carried::No, line, text);
         }
         version.map(str::to_owned)
     }
 
     /// Returns the annotations that say which updates come by themselves.
-    fn approval(
-        &self,
-        subscription: &Object,
-        answer: &mut Answer,
-    ) -> serde_json::Map<String, Value> {
-        let mut annotations = serde_json::Map::new();
-        if text(subscription, "/spec/installPlanApproval") != "Manual" {
+    fn approval(&self, subscription: &Object, answer: &mut Answer) -> Map<String, Value> {
+        let mut annotations = Map::new();
+        if subscription.text_at("/spec/installPlanApproval") != "Manual" {
             let text = format!(
-                "major versions are held ({}: Any follows them as Classic did)",
+                "updates to a new major version are held, unless annotation {} is Any",
                 policy::UPGRADE
             );
-            let field = "installPlanApproval: Automatic";
-            answer.line(subscription, Carried::Yes, field, text);
+            answer.line(subscription, Carried::Yes, "installPlanApproval: Automatic", text);
             return annotations;
         }
         annotations.insert(policy::UPGRADE.to_owned(), json!("None"));
         let text = format!("becomes annotation {}: None", policy::UPGRADE);
-        let field = "installPlanApproval: Manual";
-        answer.line(subscription, Carried::Yes, field, text);
+        answer.line(subscription, Carried::Yes, "installPlanApproval: Manual", text);
         let waiting = self.all("InstallPlan").filter(|plan| {
             plan.namespace() == subscription.namespace()
                 && plan.pointer("/spec/approved") != Some(&Value::Bool(true))
         });
-        let current = super::text(subscription, "/status/currentCSV");
+        let current = subscription.text_at("/status/currentCSV");
         for plan in waiting {
             for name in texts(plan, "/spec/clusterServiceVersionNames") {
-                if name == current && name != super::text(subscription, "/status/installedCSV") {
+                if name == current && name != subscription.text_at("/status/installedCSV") {
                     let version = of_name(name).unwrap_or(name);
-                    let text = format!(
-                        "{version} waits; annotation {}: {version} releases it",
-                        policy::APPROVE
-                    );
+                    let text =
+                        format!("to approve it, set annotation {}: {version}", policy::APPROVE);
                     answer.line(plan, Carried::Yes, format!("waits for approval: {name}"), text);
                 }
             }
@@ -198,14 +185,10 @@ impl Classic<'_> {
     }
 }
 
-fn account_name(group: &Group, package: &str) -> String {
-    let made = || format!("{package}-installer");
-    group.account.clone().unwrap_or_else(made)
-}
-
-/// Says whether Classic made the Subscription by itself, for another: it names those so.
+/// Returns whether OLM Classic created the Subscription as a dependency of another, which its name
+/// shows.
 fn is_dependency(subscription: &Object) -> bool {
-    let of = |field: &str| text(subscription, &format!("/spec/{field}"));
+    let of = |field: &str| subscription.text_at(&format!("/spec/{field}"));
     let [name, channel] = ["name", "channel"].map(of);
     let [source, namespace] = ["source", "sourceNamespace"].map(of);
     subscription.name() == format!("{name}-{channel}-{source}-{namespace}")

@@ -64,27 +64,128 @@ fn shown(line: &Line) -> String {
     format!("{:?} {} {}: {}", line.carried, line.kind, line.field, line.text)
 }
 
+/// Fields that stand in the line of another.
+const ELSEWHERE: [(&str, &[&str]); 3] = [
+    // In that of installedCSV.
+    ("ClusterServiceVersion", &["version"]),
+    // In the CSV: whom the conditions are for.
+    ("OperatorCondition", &["serviceAccounts", "deployments"]),
+    // In that of the bundle that waits for approval, and in the Subscription.
+    (
+        "InstallPlan",
+        &[
+            "approval",
+            "approved",
+            "clusterServiceVersionNames",
+            "generation",
+            "source",
+            "sourceNamespace",
+        ],
+    ),
+];
+
+/// Returns the paths of all members below a value that have none themselves.
+fn leaves(value: &Value, path: &str) -> Vec<String> {
+    let Some(members) = value.as_object() else { return vec![path.to_owned()] };
+    let dot = if path.is_empty() { "" } else { "." };
+    let below = members.iter().map(|(key, value)| leaves(value, &format!("{path}{dot}{key}")));
+    below.flatten().collect()
+}
+
 #[test]
 fn every_documented_field_has_its_line() {
     let objects = objects(include_str!("../testdata/classic/fields.yaml"));
     let answer = Classic::new(&objects).convert(&[]);
-    for object in &objects {
-        let members = |pointer| object.pointer(pointer).and_then(Value::as_object).into_iter();
-        let fields = members("/spec").chain(members("/spec/config")).flatten().map(|(key, _)| key);
-        let name = format!("{}/{}", object.namespace(), object.name());
+    let with_spec = objects.iter().filter_map(|object| Some((object, object.pointer("/spec")?)));
+    for (object, spec) in with_spec {
+        let name = object.place();
         let lines = answer.lines.iter().filter(|line| line.object == name);
-        let lines = lines.filter(|line| line.kind == object.kind());
-        let named: Vec<_> =
-            lines.flat_map(|line| line.field.split(|c: char| !c.is_ascii_alphanumeric())).collect();
-        // The version stands in the line of installedCSV; whom an OperatorCondition is for, in the CSV.
-        let known = ["version", "serviceAccounts", "deployments"];
-        for field in fields.filter(|field| !known.contains(&field.as_str())) {
-            assert!(named.contains(&field.as_str()), "{} {name}: {field}", object.kind());
+        let lines: Vec<_> = lines.filter(|line| line.kind == object.kind()).collect();
+        assert!(!lines.is_empty(), "{} {name}", object.kind());
+        let fields = lines.iter().filter_map(|line| line.field.split(": ").next());
+        let elsewhere = ELSEWHERE.iter().filter(|(kind, _)| *kind == object.kind());
+        let elsewhere = elsewhere.flat_map(|(_, fields)| fields.iter().copied());
+        let told: Vec<_> = fields.flat_map(|fields| fields.split(", ")).chain(elsewhere).collect();
+        for path in leaves(spec, "") {
+            // A line may be about a whole field.
+            let tells = |field: &&str| {
+                let rest = path.strip_prefix(*field);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            assert!(told.iter().any(tells), "{} {name}: {path}", object.kind());
         }
     }
     let annotations = answer.migrations[0].extension.pointer("/metadata/annotations").unwrap();
     assert_eq!(annotations[policy::OPERATOR_CONDITIONS], "Enabled");
     assert_eq!(annotations[policy::CLUSTER_PROXY], "Inject");
+}
+
+#[test]
+fn every_object_has_its_line_without_a_subscription_too() {
+    let of = |kind: &str, name: &str, rest: &str| {
+        let version = KINDS.iter().find(|(it, ..)| *it == kind).unwrap().1;
+        format!(
+            "---\napiVersion: operators.coreos.com/{version}\nkind: {kind}\n\
+             metadata: {{name: {name}, namespace: a, labels: {{{rest}}}}}\n"
+        )
+    };
+    let csv = "ClusterServiceVersion";
+    let objects = objects(
+        &[
+            of("OperatorGroup", "g", ""),
+            of(csv, "x.v1", ""),
+            of(csv, "copied.v1", "olm.copiedFrom: b"),
+            of(csv, PACKAGE_SERVER, ""),
+            of("InstallPlan", "install-x", ""),
+            of("OperatorCondition", "x.v1", ""),
+            "---\napiVersion: operators.coreos.com/v1\nkind: OLMConfig\nmetadata: {name: cluster}\n\
+             spec: {features: {disableCopiedCSVs: true}}\n"
+                .to_owned(),
+        ]
+        .concat(),
+    );
+    let answer = Classic::new(&objects).convert(&[]);
+    let lines: Vec<_> =
+        answer.lines.iter().map(|line| (line.object.as_str(), line.carried)).collect();
+    let want = [
+        ("a/g", Carried::NotNeeded),
+        ("a/packageserver", Carried::NotNeeded),
+        ("a/x.v1", Carried::No),
+        ("a/install-x", Carried::NotNeeded),
+        ("a/x.v1", Carried::NotNeeded),
+        ("cluster", Carried::NotNeeded),
+    ];
+    assert_eq!(lines, want, "{:#?}", answer.lines);
+    assert_eq!(answer.lines[5].field, "features: disableCopiedCSVs");
+    assert_eq!(Classic::new(&objects).convert(&["y".to_owned()]).lines, []);
+}
+
+#[test]
+fn a_csv_that_no_extension_comes_from_has_its_line() {
+    let subscription = |namespace: &str| {
+        format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: {{name: s, \
+             namespace: {namespace}}}\nspec: {{name: a, channel: b, source: operatorhubio-catalog}}\n\
+             status: {{installedCSV: a.v1.0.0, currentCSV: a.v1.1.0}}\n"
+        )
+    };
+    let csv = |namespace: &str, version: &str| {
+        format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: \
+             {{name: a.v{version}, namespace: {namespace}}}\n"
+        )
+    };
+    let given = [subscription("a"), subscription("z"), csv("a", "1.1.0"), csv("z", "1.0.0")];
+    let objects = objects(&given.join("---\n"));
+    let answer = Classic::new(&objects).convert(&[]);
+    let line = |object: &str| {
+        let line = answer.lines.iter().find(|line| line.object == object).unwrap();
+        (line.carried, line.text.as_str())
+    };
+    assert_eq!(line("z/a.v1.0.0"), (Carried::No, "its Subscription is not converted"));
+    let (carried, text) = line("a/a.v1.1.0");
+    assert!(text.starts_with("not installed yet: "), "{text}");
+    assert_eq!(carried, Carried::NotNeeded);
 }
 
 /// Returns the lines of the Subscription `a` in namespace `a` with more objects, and whether its
@@ -138,7 +239,10 @@ fn a_selector_counts_by_what_it_selects(
 #[test]
 fn a_namespace_without_a_group_is_told() {
     let (lines, _) = answered("");
-    assert!(lines.iter().any(|line| line.contains("is not among the objects")), "{lines:#?}");
+    assert!(
+        lines.iter().any(|line| line.contains("not found: the extension watches all namespaces")),
+        "{lines:#?}"
+    );
 }
 
 #[rstest]
@@ -167,6 +271,30 @@ fn a_source_may_have_a_template_and_no_image(
     assert!(answer.lines.iter().all(|line| !line.text.contains("process")));
 }
 
+#[rstest]
+#[case::default(
+    "registry.redhat.io/redhat/redhat-operator-index:v4.20",
+    "openshift-redhat-operators",
+    0
+)]
+#[case::mirror("mirror.example.com/redhat/redhat-operator-index:v4.20", "redhat-operators", 1)]
+fn a_default_source_with_another_image_is_a_catalog_of_its_own(
+    #[case] image: &str,
+    #[case] selected: &str,
+    #[case] catalogs: usize,
+) {
+    let objects = objects(&format!(
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: \
+         redhat-operators, namespace: m}}\nspec: {{sourceType: grpc, image: \"{image}\"}}\n---\n\
+         apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: {{name: a, \
+         namespace: a}}\nspec: {{name: a, channel: b, source: redhat-operators, sourceNamespace: m}}\n"
+    ));
+    let answer = Classic::new(&objects).convert(&[]);
+    assert_eq!(answer.catalogs.len(), catalogs, "{:#?}", answer.lines);
+    let filter = answer.migrations[0].extension.pointer("/spec/source/catalog/selector");
+    assert_eq!(filter.unwrap()["matchLabels"][label::METADATA_NAME], selected);
+}
+
 #[test]
 fn api_services_have_a_line_that_says_whether_they_are_installed() {
     let csv = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: \
@@ -176,6 +304,8 @@ fn api_services_have_a_line_that_says_whether_they_are_installed() {
     let found =
         lines.iter().filter(|line| line.contains("apiservicedefinitions.owned: v1.v.example.com"));
     assert_eq!(found.count(), 1, "{lines:#?}");
+    let roles = "user roles of APIs: their ClusterRoles stay as long as the APIServices";
+    assert!(lines.iter().any(|line| line.contains(roles)), "{lines:#?}");
 }
 
 #[rstest]

@@ -8,6 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use super::quantity;
 use super::types::{Fields, Type, fields};
+use crate::bundle;
 use crate::error::quote;
 use crate::yaml::go_float;
 
@@ -102,8 +103,7 @@ impl Findings {
         };
         let integer = as_integer(number).filter(|integer| (least..=most).contains(integer));
         if integer.is_none() {
-            let text = format!("{path}: {number} does not fit into {name}");
-            self.unusable.push(text);
+            self.unusable.push(format!("{path}: {number} does not fit into {name}"));
         }
         integer.into()
     }
@@ -171,14 +171,7 @@ fn wanted(type_: &Type) -> &'static str {
 
 /// Names a JSON type as the schema's messages do, which do not distinguish integers.
 fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
+    if value.is_number() { "number" } else { bundle::type_name(value) }
 }
 
 /// Says whether JSON Schema counts a number as an integer, which it does with 1.0.

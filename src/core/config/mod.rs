@@ -17,8 +17,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::bundle::Csv;
+use crate::bundle::{Csv, is_subdomain};
 use crate::error::{Classify, Disposition};
+use crate::object::items;
 use check::{Findings, Unknown, unknown_field, wrong_type};
 use watch::Offer;
 
@@ -85,17 +86,13 @@ impl DeploymentConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// It does not follow the schema.
+    /// One detail for each violation, in the order of their paths; at least one.
     #[error("invalid ClusterExtension configuration: invalid configuration: {}", joined(.0))]
-    Invalid(
-        /// One detail for each violation, in the order of their paths; at least one.
-        Vec<String>,
-    ),
+    Invalid(Vec<String>),
     /// `deploymentConfig` follows the schema and still cannot be used.
+    /// One reason each, after its path; at least one.
     #[error("invalid deploymentConfig: failed to unmarshal deploymentConfig: {}", .0.join("; "))]
-    Unusable(
-        /// One reason each, after its path; at least one.
-        Vec<String>,
-    ),
+    Unusable(Vec<String>),
 }
 
 impl Classify for ConfigError {
@@ -108,9 +105,7 @@ impl Classify for ConfigError {
 fn joined(details: &[String]) -> String {
     match details {
         [detail] => detail.clone(),
-        details => details
-            .iter()
-            .fold("multiple errors found:".to_owned(), |text, detail| text + "\n  - " + detail),
+        details => format!("multiple errors found:\n  - {}", details.join("\n  - ")),
     }
 }
 
@@ -119,6 +114,14 @@ const WATCH_NAMESPACE: &str = "watchNamespace";
 
 /// Key of the configuration that changes the Deployments.
 const DEPLOYMENT_CONFIG: &str = "deploymentConfig";
+
+/// Returns the names of the Secrets that a configuration has the pods of an operator pull with; what
+/// cannot be the name of a Secret is left out.
+pub fn pull_secrets(inline: Option<&Value>) -> BTreeSet<String> {
+    let list = inline.and_then(|inline| inline.get(DEPLOYMENT_CONFIG)?.get("imagePullSecrets"));
+    let names = list.into_iter().flat_map(items).filter_map(|it| it.get("name")?.as_str());
+    names.filter(|name| is_subdomain(name)).map(str::to_owned).collect()
+}
 
 /// Checks a configuration and returns what it says.
 ///
@@ -158,19 +161,14 @@ pub fn configure(
             (_, None) => {}
         }
     }
-    let dropped = findings.finish()?;
+    let dropped = findings.finish()?.join(", ");
+    let text = "the configuration has fields that nothing reads, they are left out";
+    let warning = (!dropped.is_empty()).then(|| format!("{text}: {dropped}"));
     let target = map.get(WATCH_NAMESPACE).and_then(Value::as_str);
     Ok(Configuration {
         targets: vec![target.unwrap_or_default().to_owned()],
         deployment,
-        warnings: dropped_warning(&dropped).into_iter().collect(),
-    })
-}
-
-fn dropped_warning(paths: &[String]) -> Option<String> {
-    (!paths.is_empty()).then(|| {
-        let paths = paths.join(", ");
-        format!("the configuration has fields that nothing reads, they are left out: {paths}")
+        warnings: warning.into_iter().collect(),
     })
 }
 

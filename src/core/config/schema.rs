@@ -25,10 +25,9 @@ pub fn schema(csv: &Csv, features: Features) -> Value {
     if features.deployment_config {
         let fields = types::fields(types::DEPLOYMENT_CONFIG);
         let mut config = object(fields, &mut definitions);
-        config.insert("additionalProperties".to_owned(), false.into());
-        let text = "What is changed about every Deployment of the bundle";
-        config.insert("description".to_owned(), text.into());
-        properties.insert(DEPLOYMENT_CONFIG.to_owned(), config.into());
+        config["additionalProperties"] = false.into();
+        config["description"] = "What is changed about every Deployment of the bundle".into();
+        properties.insert(DEPLOYMENT_CONFIG.to_owned(), config);
     }
     let mut schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -61,18 +60,16 @@ fn watch_namespace(offer: Offer) -> Value {
     schema
 }
 
-fn object(fields: &Fields, definitions: &mut BTreeMap<&str, Value>) -> Map<String, Value> {
+fn object(fields: &Fields, definitions: &mut BTreeMap<&str, Value>) -> Value {
     let mut properties = Map::new();
     for (name, field) in fields {
         properties.insert((*name).to_owned(), type_schema(&field.type_, definitions));
     }
     let required: BTreeSet<&str> =
         fields.iter().filter(|(_, field)| field.required).map(|(name, _)| *name).collect();
-    let mut schema = Map::new();
-    schema.insert("type".to_owned(), "object".into());
-    schema.insert("properties".to_owned(), properties.into());
+    let mut schema = json!({ "type": "object", "properties": properties });
     if !required.is_empty() {
-        schema.insert("required".to_owned(), json!(required));
+        schema["required"] = json!(required);
     }
     schema
 }
@@ -95,7 +92,7 @@ fn type_schema(type_: &Type, definitions: &mut BTreeMap<&str, Value>) -> Value {
                 // Inserted before its fields are visited, so that each type is described once.
                 definitions.insert(name, Value::Null);
                 let described = object(types::fields(name), definitions);
-                definitions.insert(name, described.into());
+                definitions.insert(name, described);
             }
             json!({ "$ref": format!("#/definitions/{name}") })
         }

@@ -3,10 +3,10 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 
-use super::watch::matches_pattern;
 use super::*;
-use crate::bundle::{InstallMode, mode};
+use crate::bundle::{InstallMode, is_label, mode};
 use crate::error::Chain;
+use crate::fixture::{rows, text, texts};
 
 fn on() -> Features {
     Features::default()
@@ -75,48 +75,12 @@ fn targets_by_install_mode(#[case] letters: &str, #[case] want: [&str; 4]) {
 }
 
 // rendering.md 3.1, 3.3
-#[rstest]
-#[case::any_of("AO", json!({"watchNamespace": "dev"}),
-    "invalid configuration: multiple errors found:\n  - invalid value for field \
-     \"watchNamespace\"\n  - invalid type for field \"watchNamespace\": got string, want null\n  \
-     - invalid format for field \"watchNamespace\": 'dev' is not valid ownNamespaceInstallMode: \
-     invalid value \"dev\": must be \"ops\" (the namespace where the operator is installed) \
-     because this operator only supports OwnNamespace install mode")]
-#[case::any_of_single("AS", json!({"watchNamespace": "ops"}),
-    "invalid configuration: multiple errors found:\n  - invalid value for field \
-     \"watchNamespace\"\n  - invalid type for field \"watchNamespace\": got string, want null\n  \
-     - invalid format for field \"watchNamespace\": 'ops' is not valid \
-     singleNamespaceInstallMode: invalid value \"ops\": must be different from \"ops\" (the \
-     install namespace) because this operator uses SingleNamespace install mode to watch a \
-     different namespace")]
-#[case::number("S", json!({"watchNamespace": 123}),
-    "invalid configuration: invalid type for field \"watchNamespace\": got number, want string")]
-#[case::too_long("OS", json!({"watchNamespace": "A".repeat(64)}),
-    "invalid configuration: multiple errors found:\n  - field \"watchNamespace\" must have maximum \
-     length of 63 (len=64)\n  - field \"watchNamespace\" must match pattern \
-     \"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\"")]
-#[case::empty("OS", json!({"watchNamespace": ""}),
-    "invalid configuration: multiple errors found:\n  - field \"watchNamespace\" must have minimum \
-     length of 1 (len=0)\n  - field \"watchNamespace\" must match pattern \
-     \"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\"")]
-#[case::dash("OS", json!({"watchNamespace": "a-"}),
-    "invalid configuration: field \"watchNamespace\" must match pattern \
-     \"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\"")]
-#[case::dot("OS", json!({"watchNamespace": "a.b"}),
-    "invalid configuration: field \"watchNamespace\" must match pattern \
-     \"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\"")]
-#[case::format_first("O", json!({"watchNamespace": "Bad_Name"}),
-    "invalid configuration: invalid format for field \"watchNamespace\": 'Bad_Name' is not valid \
-     ownNamespaceInstallMode: invalid value \"Bad_Name\": must be \"ops\" (the namespace where the \
-     operator is installed) because this operator only supports OwnNamespace install mode")]
-#[case::not_an_object("A", json!(true),
-    "invalid configuration: invalid type: got boolean, want object")]
-#[case::two_unknown("A", json!({"zeta": 1, "alpha": 2}),
-    "invalid configuration: multiple errors found:\n  - unknown field \"alpha\"\n  - unknown field \
-     \"zeta\"")]
-#[case::longest("OS", json!({"watchNamespace": "a".repeat(63)}), &format!("[{:?}]", "a".repeat(63)))]
-fn reports(#[case] letters: &str, #[case] inline: Value, #[case] want: &str) {
-    assert_eq!(answer(letters, Some(&inline), on()), want);
+#[test]
+fn reports() {
+    for row in rows(include_str!("../testdata/config/reports.yaml")) {
+        let found = answer(text(&row, "modes"), Some(&row["inline"]), on());
+        assert_eq!(found, row["want"], "{row}");
+    }
 }
 
 // rendering.md 3.2, R19 (upstream forgets `watchNamespace` and still takes it)
@@ -152,7 +116,7 @@ proptest! {
         let first = configure(&bundle(&letters), "ops", Some(&inline), on());
         prop_assert_eq!(&first, &configure(&bundle(&letters), "ops", Some(&inline), on()));
         if let Ok(configuration) = first {
-            prop_assert!(matches_pattern(&configuration.targets[0]));
+            prop_assert!(is_label(&configuration.targets[0]));
         }
     }
 }
@@ -173,91 +137,39 @@ fn invalid(details: &[&str]) -> String {
 
 // rendering.md 3.3, 3.2 (R12: upstream says `validation failed` for the
 // nested ones)
+#[test]
+fn a_wrong_deployment_config_is_told_with_its_path() {
+    for row in rows(include_str!("../testdata/config/wrong.yaml")) {
+        assert_eq!(changed(&row["config"]), invalid(&texts(&row, "want")), "{row}");
+    }
+}
+
+// decision 49: a name becomes part of a path, which the controller reads with its own rights
 #[rstest]
-#[case::env_name(json!({"env": [{"value": "x"}]}),
-    &[r#"required field "deploymentConfig.env.0.name" is missing"#])]
-#[case::null_name(json!({"env": [{"name": null}]}),
-    &[r#"required field "deploymentConfig.env.0.name" is missing"#])]
-#[case::toleration(json!({"tolerations": [{"key": "a"}, {"tolerationSeconds": "5"}]}),
-    &[r#"invalid type for field "deploymentConfig.tolerations.1.tolerationSeconds": got string, want integer"#])]
-#[case::fraction(json!({"tolerations": [{"tolerationSeconds": 1.5}]}),
-    &[r#"invalid type for field "deploymentConfig.tolerations.0.tolerationSeconds": got number, want integer"#])]
-#[case::quantity(json!({"resources": {"limits": {"cpu": true}}}),
-    &[r#"invalid type for field "deploymentConfig.resources.limits.cpu": got boolean, want string or number"#])]
-#[case::host_path(json!({"volumes": [{"name": "v", "hostPath": {}}]}),
-    &[r#"required field "deploymentConfig.volumes.0.hostPath.path" is missing"#])]
-#[case::null_affinity(json!({"affinity": null}),
-    &[r#"field "deploymentConfig.affinity" must not be null"#])]
-#[case::null_item(json!({"env": [null]}), &[r#"field "deploymentConfig.env.0" must not be null"#])]
-#[case::null_value(json!({"annotations": {"a": null}}),
-    &[r#"field "deploymentConfig.annotations.a" must not be null"#])]
-#[case::null(json!(null), &[r#"field "deploymentConfig" must not be null"#])]
-#[case::text(json!("x"), &[r#"invalid type for field "deploymentConfig": got string, want object"#])]
-#[case::selector(json!({"selector": {}}), &[r#"unknown field "selector""#])]
-#[case::env_text(json!({"env": "x"}),
-    &[r#"invalid type for field "deploymentConfig.env": got string, want array"#])]
-#[case::pull_secret(json!({"imagePullSecrets": ["registry"]}),
-    &[r#"invalid type for field "deploymentConfig.imagePullSecrets.0": got string, want object"#])]
-#[case::annotation_number(json!({"annotations": {"a": 1}}),
-    &[r#"invalid type for field "deploymentConfig.annotations.a": got number, want string"#])]
-#[case::list_for_object(json!({"resources": []}),
-    &[r#"invalid type for field "deploymentConfig.resources": got array, want object"#])]
-#[case::boolean(json!({"volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": 1}]}),
-    &[r#"invalid type for field "deploymentConfig.volumeMounts.0.readOnly": got number, want boolean"#])]
-#[case::several(json!({"zeta": 1, "volumes": [{}], "env": [{}, {"name": 1}], "alpha": 2}), &[
-    r#"unknown field "alpha""#,
-    r#"required field "deploymentConfig.env.0.name" is missing"#,
-    r#"invalid type for field "deploymentConfig.env.1.name": got number, want string"#,
-    r#"required field "deploymentConfig.volumes.0.name" is missing"#,
-    r#"unknown field "zeta""#])]
-fn a_wrong_deployment_config_is_told_with_its_path(#[case] config: Value, #[case] want: &[&str]) {
-    assert_eq!(changed(&config), invalid(want));
+#[case::none(json!({}), &[])]
+#[case::not_a_list(json!({"imagePullSecrets": "a"}), &[])]
+#[case::each_once(json!({"imagePullSecrets": [{"name": "b"}, {"name": "a.b"}, {"name": "b"}]}), &["a.b", "b"])]
+#[case::no_names(json!({"imagePullSecrets": [{}, {"name": ""}, {"name": 1}, "a"]}), &[])]
+#[case::paths(json!({"imagePullSecrets": [{"name": ".."}, {"name": "a/b"}, {"name": "a?b"}, {"name": "A"}]}), &[])]
+fn pull_secrets_are_named_by_the_configuration(#[case] config: Value, #[case] want: &[&str]) {
+    let inline = json!({"deploymentConfig": config});
+    assert_eq!(pull_secrets(Some(&inline)).into_iter().collect::<Vec<_>>(), want);
+    assert!(pull_secrets(None).is_empty());
 }
 
 // rendering.md 3.2: the keys that nested types require
-#[rstest]
-#[case::env_var(&["env", "0", "name"])]
-#[case::volume(&["volumes", "0", "name"])]
-#[case::mount_name(&["volumeMounts", "0", "name"])]
-#[case::mount_path(&["volumeMounts", "0", "mountPath"])]
-#[case::secret_key(&["env", "0", "valueFrom", "secretKeyRef", "key"])]
-#[case::config_map_key(&["env", "0", "valueFrom", "configMapKeyRef", "key"])]
-#[case::field_path(&["env", "0", "valueFrom", "fieldRef", "fieldPath"])]
-#[case::resource(&["env", "0", "valueFrom", "resourceFieldRef", "resource"])]
-#[case::file_key_volume(&["env", "0", "valueFrom", "fileKeyRef", "volumeName"])]
-#[case::file_key_path(&["env", "0", "valueFrom", "fileKeyRef", "path"])]
-#[case::file_key(&["env", "0", "valueFrom", "fileKeyRef", "key"])]
-#[case::key_to_path_key(&["volumes", "0", "secret", "items", "0", "key"])]
-#[case::key_to_path(&["volumes", "0", "configMap", "items", "0", "path"])]
-#[case::host_path(&["volumes", "0", "hostPath", "path"])]
-#[case::nfs_server(&["volumes", "0", "nfs", "server"])]
-#[case::nfs_path(&["volumes", "0", "nfs", "path"])]
-#[case::csi(&["volumes", "0", "csi", "driver"])]
-#[case::claim(&["volumes", "0", "persistentVolumeClaim", "claimName"])]
-#[case::downward(&["volumes", "0", "downwardAPI", "items", "0", "path"])]
-#[case::resource_claim(&["resources", "claims", "0", "name"])]
-#[case::terms(&["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
-    "nodeSelectorTerms"])]
-#[case::preference(&["affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution",
-    "0", "preference"])]
-#[case::weight(&["affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution",
-    "0", "weight"])]
-#[case::topology(&["affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
-    "0", "topologyKey"])]
-#[case::pod_term(&["affinity", "podAntiAffinity",
-    "preferredDuringSchedulingIgnoredDuringExecution", "0", "podAffinityTerm"])]
-#[case::operator(&["affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "0",
-    "labelSelector", "matchExpressions", "0", "operator"])]
-fn a_nested_key_is_required(#[case] path: &[&str]) {
-    let (key, parents) = path.split_last().unwrap();
-    let config = parents.iter().rev().fold(json!({"other": 1}), |inner, part| match *part {
-        "0" => json!([inner]),
-        part => json!({ part: inner }),
-    });
-    let detail =
-        format!("required field \"deploymentConfig.{}.{key}\" is missing", parents.join("."));
-    let text = changed(&config);
-    assert!(text.contains(&detail), "{text}");
+#[test]
+fn a_nested_key_is_required() {
+    for row in rows(include_str!("../testdata/config/required.yaml")) {
+        let (parents, key) = row.as_str().unwrap().rsplit_once('.').unwrap();
+        let config = parents.rsplit('.').fold(json!({"other": 1}), |inner, part| match part {
+            "0" => json!([inner]),
+            part => json!({ part: inner }),
+        });
+        let detail = format!("required field \"deploymentConfig.{parents}.{key}\" is missing");
+        let text = changed(&config);
+        assert!(text.contains(&detail), "{text}");
+    }
 }
 
 // rendering.md 3.2: numbers become strings, unknown fields are left out and reported

@@ -152,9 +152,7 @@ mod tests {
         let mut compared = 0;
         for (path, schema) in generator.take_definitions(true) {
             let name = path.rsplit('.').next().unwrap();
-            let Some(properties) = schema["properties"].as_object() else {
-                continue;
-            };
+            let Some(properties) = schema["properties"].as_object() else { continue };
             let required = schema["required"].as_array().cloned().unwrap_or_default();
             let ours = fields(name);
             for (key, property) in properties {

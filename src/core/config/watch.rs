@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::check::{missing, wrong_type};
 use super::{Features, WATCH_NAMESPACE};
-use crate::bundle::{Csv, mode};
+use crate::bundle::{Csv, is_label, mode};
 use crate::error::quote;
 
 /// Longest name of a namespace, in characters.
@@ -91,37 +91,24 @@ fn name_findings(offer: Offer, install_namespace: &str, name: &str) -> Vec<Strin
     if chars == 0 {
         details.push(format!("field \"{WATCH_NAMESPACE}\" must have minimum length of 1 (len=0)"));
     }
-    if !matches_pattern(name) {
+    if !is_label(name) {
         details.push(format!("field \"{WATCH_NAMESPACE}\" must match pattern \"{PATTERN}\""));
     }
     details
 }
 
 fn format_fault(offer: Offer, namespace: &str, name: &str) -> Option<(&'static str, String)> {
-    let format = offer.format()?;
-    if format == OWN_NAMESPACE && name != namespace {
-        let reason = format!(
-            "must be {} (the namespace where the operator is installed) because this \
-             operator only supports OwnNamespace install mode",
-            quote(namespace)
-        );
-        return Some((format, reason));
-    }
-    if format == SINGLE_NAMESPACE && name == namespace {
-        let reason = format!(
-            "must be different from {} (the install namespace) because this operator \
-             uses SingleNamespace install mode to watch a different namespace",
-            quote(namespace)
-        );
-        return Some((format, reason));
-    }
-    None
-}
-
-pub(super) fn matches_pattern(name: &str) -> bool {
-    let outer = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = name.as_bytes();
-    bytes.first().is_some_and(outer)
-        && bytes.last().is_some_and(outer)
-        && bytes.iter().all(|byte| outer(byte) || *byte == b'-')
+    let (format, own) = (offer.format()?, quote(namespace));
+    let reason = match (format, name == namespace) {
+        (OWN_NAMESPACE, false) => format!(
+            "must be {own} (the namespace where the operator is installed) because this \
+             operator only supports OwnNamespace install mode"
+        ),
+        (SINGLE_NAMESPACE, true) => format!(
+            "must be different from {own} (the install namespace) because this operator \
+             uses SingleNamespace install mode to watch a different namespace"
+        ),
+        _ => return None,
+    };
+    Some((format, reason))
 }

@@ -39,8 +39,7 @@ pub(super) fn lost(old: &Definition, new: &Definition) -> Vec<Finding> {
             add(Check::SubresourceRemoval, format!("subresource removed : {name}.{gone}"));
         }
         for gone in without(&old_version.selectable, &new_version.selectable) {
-            let text = format!("selectable field removed : {name}{gone}");
-            add(Check::SelectableFieldRemoval, text);
+            add(Check::SelectableFieldRemoval, format!("selectable field removed : {name}{gone}"));
         }
     }
     // A stored version that is removed is another finding.

@@ -1,10 +1,12 @@
 //! The checks, and how each compares its keyword in two schemas of the same path.
 
+use itertools::Itertools as _;
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::go_text;
 use crate::error::quote;
+use crate::object::items;
 
 /// What is checked; the names are those in texts, waivers and, for keywords, schemas.
 #[derive(
@@ -43,9 +45,21 @@ pub enum Check {
 }
 
 impl Check {
-    /// Says whether a finding can be let pass: the API server refuses the others in any case.
+    /// Returns whether a finding can be allowed: the API server refuses the others in any case.
     pub fn is_waivable(self) -> bool {
-        !matches!(self, Self::Scope | Self::Kind | Self::StoredVersionRemoval)
+        self.refusal().is_none()
+    }
+
+    /// Returns what the API server answers to such a change.
+    pub(super) fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Scope => Some("spec.scope: field is immutable"),
+            Self::Kind => Some("spec.names.kind: field is immutable"),
+            Self::StoredVersionRemoval => {
+                Some("status.storedVersions: must remain in spec.versions")
+            }
+            _ => None,
+        }
     }
 }
 
@@ -53,22 +67,15 @@ impl Check {
 type Compare = fn(&Value, &Value) -> Option<String>;
 
 /// The checks of a single keyword, which has the name of its check.
+#[rustfmt::skip]
 pub(super) const KEYWORD_CHECKS: [(Check, Compare); 15] = [
-    (Check::Default, default),
-    (Check::Enum, enumeration),
-    (Check::Maximum, maximum),
-    (Check::MaxItems, maximum),
-    (Check::MaxLength, maximum),
+    (Check::Default, default), (Check::Enum, enumeration),
+    (Check::Maximum, maximum), (Check::MaxItems, maximum), (Check::MaxLength, maximum),
     (Check::MaxProperties, maximum),
-    (Check::Minimum, minimum),
-    (Check::MinItems, minimum),
-    (Check::MinLength, minimum),
+    (Check::Minimum, minimum), (Check::MinItems, minimum), (Check::MinLength, minimum),
     (Check::MinProperties, minimum),
-    (Check::Nullable, nullable),
-    (Check::OneOf, one_of),
-    (Check::Pattern, pattern),
-    (Check::Required, required),
-    (Check::Type, type_),
+    (Check::Nullable, nullable), (Check::OneOf, one_of), (Check::Pattern, pattern),
+    (Check::Required, required), (Check::Type, type_),
 ];
 
 fn default(old: &Value, new: &Value) -> Option<String> {
@@ -123,13 +130,8 @@ fn nullable(old: &Value, new: &Value) -> Option<String> {
 }
 
 fn one_of(old: &Value, new: &Value) -> Option<String> {
-    let texts = |value: &Value| {
-        let schemas = value.as_array().into_iter().flatten();
-        let mut texts: Vec<_> = schemas.map(go_text::of_schema).collect();
-        texts.sort();
-        texts.dedup();
-        texts
-    };
+    let texts =
+        |value: &Value| items(value).map(go_text::of_schema).sorted().dedup().collect::<Vec<_>>();
     let (old, new) = (texts(old), texts(new));
     let said = |text: &str, schemas: &[&str]| Some(format!("{text}: [{}]", schemas.join(" ")));
     let (removed, added) = (without(&old, &new), without(&new, &old));
@@ -177,11 +179,7 @@ fn as_text(value: &Value) -> &str {
 
 /// Returns a list of texts sorted, each once.
 fn sorted(list: &Value) -> Vec<String> {
-    let items = list.as_array().into_iter().flatten();
-    let mut texts: Vec<_> = items.map(|item| as_text(item).to_owned()).collect();
-    texts.sort();
-    texts.dedup();
-    texts
+    items(list).map(|item| as_text(item).to_owned()).sorted().dedup().collect()
 }
 
 /// Returns what of a list is not in another.

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use itertools::Itertools as _;
 use serde_json::Value;
 
 use super::access;
@@ -30,7 +31,12 @@ pub fn compare(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding>
         findings.extend(access::lost(old, new));
     }
     if rules == Rules::ApiServer {
-        findings.retain(|finding| !finding.check.is_waivable());
+        // Where no check is made, people look for the words of the API server.
+        findings.retain_mut(|finding| {
+            let refusal = finding.check.refusal();
+            finding.text.extend(refusal.map(|answer| format!("; {answer}")));
+            refusal.is_some()
+        });
     } else {
         findings.extend(schemas(old, new, rules));
     }
@@ -42,9 +48,7 @@ pub fn compare(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding>
 fn schemas(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding> {
     let mut findings = Vec::new();
     for new in &new.versions {
-        let Some(old) = old.version(&new.name) else {
-            continue;
-        };
+        let Some(old) = old.version(&new.name) else { continue };
         findings.extend(removed_fields(old, new, rules));
         findings.extend(versions(&new.name, old, new, rules));
     }
@@ -64,7 +68,7 @@ fn definition(old: &Definition, new: &Definition) -> Vec<Finding> {
         findings.push(Finding::of_definition(Check::Scope, text));
     }
     let stored = old.stored.iter().map(String::as_str);
-    let removed: Vec<_> = stored.filter(|name| new.version(name).is_none()).collect();
+    let removed: Vec<_> = stored.filter(|name| !new.has(name)).collect();
     if !removed.is_empty() {
         let text = format!("stored versions removed : [{}]", removed.join(" "));
         findings.push(Finding::of_definition(Check::StoredVersionRemoval, text));
@@ -114,25 +118,21 @@ fn versions(label: &str, old: &Version, new: &Version, rules: Rules) -> Vec<Find
             }
         }
         let new = news.get(path).map_or(&nothing, |node| node.schema);
-        for (check, text, unhandled) in node(old, new, rules) {
-            let (versions, path) = (label.to_owned(), path.clone());
-            findings.push(Finding {
-                place: SchemaPlace::Schema { versions, path },
-                check,
-                text,
-                unhandled,
-            });
-        }
+        let place = || SchemaPlace::Schema { versions: label.to_owned(), path: path.clone() };
+        findings.extend(node(old, new, rules, place));
     }
     findings
 }
 
-/// What one check says: itself, its text, and the keywords that nothing handles.
-type Said = (Check, String, Vec<(&'static str, Value, Value)>);
-
-/// Compares two schemas without the properties and items in them.
-fn node(old: &Node<'_>, new: &Schema, rules: Rules) -> Vec<Said> {
-    let mut said = Vec::new();
+/// Compares two schemas at a place without the properties and items in them.
+fn node(
+    old: &Node<'_>,
+    new: &Schema,
+    rules: Rules,
+    place: impl Fn() -> SchemaPlace,
+) -> Vec<Finding> {
+    let finding = |check, text, unhandled| Finding { place: place(), check, text, unhandled };
+    let mut findings = Vec::new();
     let mut unhandled = Vec::new();
     for keyword in &KEYWORDS {
         let key = keyword.key;
@@ -148,24 +148,25 @@ fn node(old: &Node<'_>, new: &Schema, rules: Rules) -> Vec<Said> {
         let check = KEYWORD_CHECKS.iter().find(|(check, _)| key == <&str>::from(check));
         match check {
             Some((check, compare)) => {
-                said.extend(compare(before, after).map(|text| (*check, text, Vec::new())));
+                let text = compare(before, after);
+                findings.extend(text.map(|text| finding(*check, text, Vec::new())));
             }
             None => unhandled.push((keyword, before, after)),
         }
     }
     if !unhandled.is_empty() {
-        let details: Vec<_> = unhandled
+        let details = unhandled
             .iter()
             .map(|(keyword, before, after)| detail(keyword.field, keyword.kind, before, after))
-            .collect();
-        let text = format!("unhandled changes found ({})", details.join("; "));
+            .format("; ");
+        let text = format!("unhandled changes found ({details})");
         let values = unhandled
             .into_iter()
             .map(|(keyword, before, after)| (keyword.key, before.clone(), after.clone()))
             .collect();
-        said.push((Check::Unhandled, text, values));
+        findings.push(finding(Check::Unhandled, text, values));
     }
-    said
+    findings
 }
 
 /// Says what became of a keyword, as upstream's summary of a difference does.

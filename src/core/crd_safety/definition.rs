@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::schema;
-use crate::object::Object;
+use crate::object::{Object, items};
 
-/// What of a custom resource definition decides whether it can follow another.
+/// The parts of a custom resource definition that decide whether it can replace another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     /// Its name, for example `kettles.example.com`.
@@ -19,7 +19,7 @@ pub struct Definition {
     pub(super) names: Names,
 }
 
-/// What its objects are called.
+/// Names of its objects.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Names {
     pub(super) kind: String,
@@ -49,11 +49,10 @@ impl Definition {
     }
 
     fn of_parts(metadata: &Value, spec: &Value, status: &Value) -> Self {
-        let versions = spec["versions"].as_array().into_iter().flatten();
         Self {
             name: text(&metadata["name"]),
             scope: text(&spec["scope"]),
-            versions: versions.map(Version::of).collect(),
+            versions: items(&spec["versions"]).map(Version::of).collect(),
             stored: texts(&status["storedVersions"]),
             converted: spec["conversion"]["strategy"] == "Webhook",
             names: Names::of(&spec["names"]),
@@ -79,7 +78,8 @@ impl Definition {
         self
     }
 
-    /// Says whether nothing but former stored versions makes the API server refuse that `new` follows.
+    /// Returns whether former stored versions are the only reason why the API server would refuse
+    /// `new`.
     pub fn awaits_migration(&self, new: &Self) -> bool {
         self.stored.iter().any(|it| !new.has(it)) && self.storage().is_some_and(|it| new.has(it))
     }
@@ -126,7 +126,6 @@ impl Version {
     fn of(version: &Value) -> Self {
         let schema = &version["schema"]["openAPIV3Schema"];
         let subresources = version["subresources"].as_object().into_iter().flatten();
-        let selectable = version["selectableFields"].as_array().into_iter().flatten();
         Self {
             name: text(&version["name"]),
             served: version["served"] == true,
@@ -135,18 +134,19 @@ impl Version {
                 .filter(|(_, value)| !value.is_null())
                 .map(|(name, _)| name.clone())
                 .collect(),
-            selectable: selectable.map(|field| text(&field["jsonPath"])).collect(),
-            schema: if schema.is_object() {
-                schema::normalized(schema)
-            } else {
-                schema::normalized(&json!({"type": "object"}))
+            selectable: items(&version["selectableFields"])
+                .map(|it| text(&it["jsonPath"]))
+                .collect(),
+            schema: match schema {
+                Value::Object(_) => schema::normalized(schema),
+                _ => schema::normalized(&json!({"type": "object"})),
             },
         }
     }
 }
 
 fn texts(list: &Value) -> Vec<String> {
-    list.as_array().into_iter().flatten().map(text).collect()
+    items(list).map(text).collect()
 }
 
 fn text(value: &Value) -> String {

@@ -18,12 +18,8 @@ pub enum SchemaPlace {
     /// The whole CRD.
     Definition,
     /// A schema within a version, or within a pair of served versions (`v1alpha1 -> v1`).
-    Schema {
-        /// The version or the pair.
-        versions: String,
-        /// The path, which begins with `^`.
-        path: String,
-    },
+    /// `versions` is the version or the pair; `path` begins with `^`.
+    Schema { versions: String, path: String },
 }
 
 /// A change that a check does not let pass.

@@ -2,10 +2,12 @@
 //!
 //! What upstream prints as an address in memory, or in a form that says nothing, is printed as JSON.
 
+use itertools::Itertools as _;
 use serde_json::Value;
 
 use super::schema::{KEYWORDS, Keyword, Kind};
 use crate::go_json;
+use crate::object::items;
 
 /// Returns a schema as its generated method prints it: every field with its name.
 pub(super) fn of_schema(schema: &Value) -> String {
@@ -19,8 +21,7 @@ pub(super) fn of_schema(schema: &Value) -> String {
 /// Returns a field of a schema printed with names.
 fn named(keyword: &Keyword, value: &Value) -> String {
     let list = |of: &str, each: fn(&Value) -> String| {
-        let items = value.as_array().into_iter().flatten();
-        let items = items.map(|item| each(item).trim_start_matches('&').to_owned() + ",");
+        let items = items(value).map(|item| each(item).trim_start_matches('&').to_owned() + ",");
         format!("[]{of}{{{}}}", items.collect::<String>())
     };
     let map = |of: &str| {
@@ -51,14 +52,11 @@ fn bare_schema(schema: &Value) -> String {
         let value = schema.get(keyword.key).unwrap_or(&Value::Null);
         bare(keyword.kind, value)
     });
-    format!("{{{}}}", fields.collect::<Vec<_>>().join(" "))
+    format!("{{{}}}", fields.format(" "))
 }
 
 fn bare(kind: Kind, value: &Value) -> String {
-    let list = |each: fn(&Value) -> String| {
-        let items = value.as_array().into_iter().flatten();
-        format!("[{}]", items.map(each).collect::<Vec<_>>().join(" "))
-    };
+    let list = |each: fn(&Value) -> String| format!("[{}]", items(value).map(each).format(" "));
     match kind {
         Kind::Jsons => list(json),
         Kind::Schemas => list(bare_schema),
@@ -66,7 +64,7 @@ fn bare(kind: Kind, value: &Value) -> String {
         Kind::SchemaMap | Kind::Dependencies => {
             let entries = value.as_object().into_iter().flatten();
             let entries = entries.map(|(name, schema)| format!("{name}:{}", bare_schema(schema)));
-            format!("map[{}]", entries.collect::<Vec<_>>().join(" "))
+            format!("map[{}]", entries.format(" "))
         }
         Kind::Number | Kind::TextPointer | Kind::FlagPointer => match value {
             Value::Null => "<nil>".to_owned(),
@@ -82,10 +80,7 @@ fn shared(kind: Kind, value: &Value) -> String {
         (Kind::Text, Value::Null) => String::new(),
         (Kind::Text, value) => scalar(value),
         (Kind::Flag, value) => (value == true).to_string(),
-        (Kind::Texts, value) => {
-            let items = value.as_array().into_iter().flatten();
-            format!("[{}]", items.map(scalar).collect::<Vec<_>>().join(" "))
-        }
+        (Kind::Texts, value) => format!("[{}]", items(value).map(scalar).format(" ")),
         (_, Value::Null) => "nil".to_owned(),
         (Kind::Json, value) => json(value),
         (Kind::Schema, value) => of_schema(value),
@@ -96,8 +91,7 @@ fn shared(kind: Kind, value: &Value) -> String {
 /// Returns a value that is kept as its JSON text.
 fn json(text: &Value) -> String {
     let bytes = text.as_str().unwrap_or_default().bytes();
-    let bytes: Vec<_> = bytes.map(|byte| byte.to_string()).collect();
-    format!("&JSON{{Raw:*[{}],}}", bytes.join(" "))
+    format!("&JSON{{Raw:*[{}],}}", bytes.format(" "))
 }
 
 fn scalar(value: &Value) -> String {

@@ -6,33 +6,17 @@
 use serde_json::{Map, Value, json};
 
 use super::schema::{KEYWORDS, Position, Schema};
+use crate::object::items;
 
 /// Keywords that say nothing about objects.
 const DOCUMENTATION: [&str; 4] = ["description", "title", "example", "externalDocs"];
 
 /// Keywords that only ever refuse objects.
+#[rustfmt::skip]
 const LIMITS: [&str; 21] = [
-    "format",
-    "maximum",
-    "exclusiveMaximum",
-    "minimum",
-    "exclusiveMinimum",
-    "maxLength",
-    "minLength",
-    "pattern",
-    "maxItems",
-    "minItems",
-    "uniqueItems",
-    "multipleOf",
-    "enum",
-    "maxProperties",
-    "minProperties",
-    "required",
-    "allOf",
-    "oneOf",
-    "anyOf",
-    "not",
-    "x-kubernetes-validations",
+    "format", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength",
+    "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "enum", "maxProperties",
+    "minProperties", "required", "allOf", "oneOf", "anyOf", "not", "x-kubernetes-validations",
 ];
 
 /// Members of a rule that only shape its message.
@@ -171,8 +155,4 @@ fn keeps_only(old: &Value, new: &Value) -> bool {
 /// Returns the value of a keyword; an absent one is null.
 fn value<'a>(schema: &'a Schema, key: &str) -> &'a Value {
     schema.get(key).unwrap_or(&Value::Null)
-}
-
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
 }

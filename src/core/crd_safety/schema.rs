@@ -226,9 +226,7 @@ fn children(schema: &Schema) -> Vec<(&'static str, String, &Value)> {
     let mut children = Vec::new();
     for keyword in &KEYWORDS {
         let key = keyword.key;
-        let Some(value) = schema.get(key) else {
-            continue;
-        };
+        let Some(value) = schema.get(key) else { continue };
         match (keyword.kind, value) {
             (Kind::Schema | Kind::SchemaOrFlag | Kind::Items, Value::Object(_)) => {
                 children.push((key, key.to_owned(), value));

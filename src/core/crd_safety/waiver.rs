@@ -23,7 +23,7 @@ pub struct Waiver {
     until: Option<Timestamp>,
 }
 
-/// What is let pass.
+/// The findings that are allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Waivers(Vec<Waiver>);
 
@@ -33,22 +33,15 @@ pub enum WaiverError {
     /// The check is not known.
     #[error("unknown check {} in {}: must be one of {}", quote(check), quote(entry),
         Check::VARIANTS.join(", "))]
-    Check {
-        entry: String,
-        /// The name of its check.
-        check: String,
-    },
+    Check { entry: String, check: String },
     /// Neither a date nor a time.
+    /// `until` is what stands behind the `@`.
     #[error(
         "{} in {} is not a date (2026-12-31) or time (2026-12-31T12:00:00Z)",
         quote(until),
         quote(entry)
     )]
-    Until {
-        entry: String,
-        /// What stands behind the `@`.
-        until: String,
-    },
+    Until { entry: String, until: String },
 }
 
 impl Waivers {
@@ -72,7 +65,7 @@ impl Waivers {
         checks.iter().map(|check| format!("{definition}:{check}")).collect()
     }
 
-    /// Says whether a finding about a CRD is let pass at a time.
+    /// Returns whether a finding about a CRD is allowed at a time.
     pub fn cover(&self, definition: &str, finding: &Finding, now: Timestamp) -> bool {
         self.0.iter().any(|waiver| {
             let named = waiver.definition.as_deref();

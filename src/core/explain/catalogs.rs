@@ -1,5 +1,7 @@
 //! The outcome for each catalog, including those that were not consulted.
 
+use std::cmp::Reverse;
+
 use super::evaluation::PackageEvaluation;
 use super::finding::CatalogReason;
 use super::model::{CatalogState, CatalogSummary};
@@ -30,18 +32,18 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
         let strict = query.options.unavailability == Unavailability::Strict;
         let consulted = walked.is_some_and(|it| it.used) && !(strict && problem.is_some());
         let survey = PackageEvaluation::new(query, catalog);
+        let found = catalog.package(&query.request.filter.package_name);
         let state = if !selector.matches(&catalog.labels) {
             CatalogState::CatalogNotSelected
         } else if !catalog.enabled {
             CatalogState::CatalogDisabled
         } else if let Some(problem) = problem {
             state(problem)
-        } else if package(query, catalog).is_none() {
+        } else if found.is_none() {
             CatalogState::PackageNotInCatalog
         } else {
             CatalogState::Usable
         };
-        let found = package(query, catalog);
         let mut looked = Self {
             catalog,
             account: CatalogSummary {
@@ -74,9 +76,7 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
         if readable && self.account.candidates == 0 {
             return true;
         }
-        let Ok(winner) = &resolution.result else {
-            return false;
-        };
+        let Ok(winner) = &resolution.result else { return false };
         let outranked = |winner: &Selected<'_>| {
             let priority = resolution.catalogs.iter();
             let priority = priority.filter(|it| it.name == winner.catalog).map(|it| it.priority);
@@ -121,6 +121,16 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
         similar.truncate(MAX_SIMILAR);
         similar.into_iter().map(|(_, name)| name).collect()
     }
+}
+
+/// Returns the surveys of the consulted catalogs, those of the highest priority first.
+pub(super) fn consulted<'s, 'a, 'q>(
+    all: &'s [CatalogEvaluation<'a, 'q>],
+) -> Vec<&'s PackageEvaluation<'a, 'q>> {
+    let consulted = all.iter().filter(|looked| looked.account.consulted);
+    let mut surveys: Vec<_> = consulted.filter_map(|it| it.survey.as_ref()).collect();
+    surveys.sort_by_key(|survey| Reverse(survey.catalog.priority));
+    surveys
 }
 
 /// Adds to each catalog that offers a bundle but does not win why it loses to others.
@@ -174,11 +184,6 @@ impl<'a> Offer<'a> {
             Some(CatalogReason::AmbiguousCatalogs { catalogs })
         }
     }
-}
-
-fn package<'a>(query: &Query<'_>, catalog: &'a Catalog<'a>) -> Option<&'a PackageIndex> {
-    let name = &query.request.filter.package_name;
-    catalog.content?.package(name)?.ok()
 }
 
 fn state(error: &CatalogError) -> CatalogState {

@@ -27,7 +27,7 @@ pub struct ConstraintReport {
 #[serde(rename_all = "camelCase")]
 pub struct NodeAccount {
     /// Whether it is met.
-    pub verdict: ConstraintVerdict,
+    pub verdict: Verdict,
     /// The author's text for when it is not met.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -37,19 +37,6 @@ pub struct NodeAccount {
     /// What the constraint requires.
     #[serde(flatten)]
     pub test: TestAccount,
-}
-
-/// Whether a constraint is met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub enum ConstraintVerdict {
-    /// The constraint is met.
-    Met,
-    /// The constraint is not met.
-    Unmet,
-    /// What it depends on could not be read.
-    Unknown,
-    /// What it depends on was not given.
-    NotJudged,
 }
 
 /// What a node of a constraint requires.
@@ -118,12 +105,7 @@ impl From<&Judgement> for ConstraintReport {
 impl From<&Node> for NodeAccount {
     fn from(node: &Node) -> Self {
         Self {
-            verdict: match node.verdict {
-                Verdict::Met => ConstraintVerdict::Met,
-                Verdict::Unmet => ConstraintVerdict::Unmet,
-                Verdict::Unknown => ConstraintVerdict::Unknown,
-                Verdict::NotJudged => ConstraintVerdict::NotJudged,
-            },
+            verdict: node.verdict,
             message: node.message.clone(),
             witnesses: witnesses(&node.test),
             test: TestAccount::from(&node.test),

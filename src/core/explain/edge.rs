@@ -3,9 +3,24 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::resolve::Edge;
+
 /// The kinds of edges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase")]
 pub enum EdgeKind {
     /// From the one bundle it replaces.
     Replaces,
@@ -13,4 +28,14 @@ pub enum EdgeKind {
     Skips,
     /// From every version in a range.
     SkipRange,
+}
+
+impl From<Edge<'_>> for EdgeKind {
+    fn from(edge: Edge<'_>) -> Self {
+        match edge {
+            Edge::Replaces(_) => Self::Replaces,
+            Edge::Skips(_) => Self::Skips,
+            Edge::SkipRange(_) => Self::SkipRange,
+        }
+    }
 }

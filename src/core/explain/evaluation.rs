@@ -1,16 +1,11 @@
 //! One catalog with every bundle of the package, checked by the filters of the resolution.
 
-use super::edge::EdgeKind;
 use super::finding::{CatalogReason, Finding, Reason};
 use super::model::{BundleReport, BundleVerdict, Deprecated, EdgeAccount};
 use super::path::Reach;
 use crate::catalog::{Bundle, PackageIndex, schema};
 use crate::error::Chain;
-use crate::resolve;
-use crate::resolve::Catalog;
-use crate::resolve::HeldReason;
-use crate::resolve::{Edge, edges};
-use crate::resolve::{Query, Resolution, ResolveError};
+use crate::resolve::{self, Catalog, Edge, HeldReason, Query, Resolution, ResolveError, edges};
 use crate::version::VersionRelease;
 
 /// A package of one catalog under a query.
@@ -32,8 +27,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     /// Checks every bundle of the package; `None` if the catalog has no readable content of it, or
     /// nothing can be checked because the recorded version of the installed bundle is invalid.
     pub(super) fn new(query: &'q Query<'a>, catalog: &'a Catalog<'a>) -> Option<Self> {
-        let name = &query.request.filter.package_name;
-        let package = catalog.content?.package(name)?.ok()?;
+        let package = catalog.package(&query.request.filter.package_name)?;
         let basis = query.successor_basis().ok()?;
         let failures: Vec<Vec<_>> = package
             .bundles
@@ -75,9 +69,8 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
 
     /// Returns the version of a bundle, or its name if it has none.
     pub(super) fn label(&self, position: usize) -> String {
-        let bundle = self.bundle(position);
-        let version = bundle.version(self.query.options.release_support);
-        version.map_or_else(|_| bundle.name.clone(), VersionRelease::recorded)
+        let version = self.version(position).map(VersionRelease::recorded);
+        version.unwrap_or_else(|| self.bundle(position).name.clone())
     }
 
     /// Returns the version of a bundle, if it has a valid one.
@@ -112,7 +105,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         standing: &[CatalogReason<'a>],
     ) -> BundleReport<'a> {
         let bundle = self.bundle(position);
-        let version = bundle.version(self.query.options.release_support).ok();
+        let version = self.version(position);
         let release = version.and_then(|version| version.release.as_ref());
         let mut reasons: Vec<Reason<'a>> = self
             .exclusions(position)
@@ -221,9 +214,9 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     pub(super) fn way(&self, position: usize) -> Option<Way> {
         let steps = self.reach.as_ref()?.path_to(position)?;
         let refuses = |position: &&usize| {
-            let version = self.bundle(**position).version(self.query.options.release_support);
+            let version = self.version(**position);
             let range = self.query.range.as_ref();
-            range.is_some_and(|range| !version.is_ok_and(|it| range.contains(&it.version)))
+            range.is_some_and(|range| !version.is_some_and(|it| range.contains(&it.version)))
         };
         let label = |position: &usize| self.label(*position);
         let from = self.basis.map(VersionRelease::recorded);
@@ -235,16 +228,12 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
 
     /// Returns the finding for a winner that was refused after it was chosen.
     fn refusal(&self, bundle: &Bundle, resolution: &Resolution<'_>) -> Option<Finding<'a>> {
-        let is_best = self.best() == Some(bundle);
+        let is_it = |name: &String| *name == bundle.name && self.best() == Some(bundle);
         match &resolution.result {
-            Err(ResolveError::Version { bundle: name, source })
-                if *name == bundle.name && is_best =>
-            {
+            Err(ResolveError::Version { bundle, source }) if is_it(bundle) => {
                 Some(Finding::InvalidVersion { error: Chain(source).to_string() })
             }
-            Err(ResolveError::Validation { bundle: name, source })
-                if *name == bundle.name && is_best =>
-            {
+            Err(ResolveError::Validation { bundle, source }) if is_it(bundle) => {
                 Some(Finding::from(source))
             }
             _ => None,
@@ -302,9 +291,9 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
             }
             let void =
                 edges(entry).find(|edge| !self.query.considers(channel) && self.starts(*edge));
-            notes.extend(
-                void.map(|edge| Finding::EdgeInUnrequestedChannel { channel, kind: kind(edge) }),
-            );
+            let note =
+                |edge: Edge<'_>| Finding::EdgeInUnrequestedChannel { channel, kind: edge.into() };
+            notes.extend(void.map(note));
         }
         if places == 0 {
             notes.push(Finding::InNoChannel);
@@ -333,7 +322,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
             };
             EdgeAccount {
                 channel,
-                kind: kind(edge),
+                kind: edge.into(),
                 value,
                 considered: self.query.considers(channel),
                 matches: self.starts(edge),
@@ -362,6 +351,26 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     }
 }
 
+/// A bundle of a catalog.
+pub(super) struct Place<'s, 'a, 'q> {
+    pub(super) survey: &'s PackageEvaluation<'a, 'q>,
+    pub(super) position: usize,
+}
+
+impl<'a> Place<'_, 'a, '_> {
+    pub(super) fn name(&self) -> &'a str {
+        &self.survey.bundle(self.position).name
+    }
+
+    pub(super) fn version(&self) -> Option<&'a VersionRelease> {
+        self.survey.version(self.position)
+    }
+
+    pub(super) fn label(&self) -> String {
+        self.survey.label(self.position)
+    }
+}
+
 /// A path from the installed bundle to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Way {
@@ -373,34 +382,23 @@ pub(super) struct Way {
 
 /// Returns why the best bundle of a catalog is not the answer.
 fn outdone<'a>(standing: &[CatalogReason<'a>], resolution: &Resolution<'_>) -> Vec<Finding<'a>> {
-    let of_catalog = |reason: &CatalogReason<'a>| match reason {
+    let of_catalog = |reason: CatalogReason<'a>| match reason {
         CatalogReason::DeprecatedInThisCatalog { catalogs } => {
-            let catalogs = catalogs.clone();
             Some(Finding::DeprecatedInThisCatalog { catalogs })
         }
         CatalogReason::LowerPriorityCatalog { catalogs } => {
-            let catalogs = catalogs.clone();
             Some(Finding::LowerPriorityCatalog { catalogs })
         }
         CatalogReason::AmbiguousCatalogs { catalogs } => {
-            let catalogs = catalogs.clone();
             Some(Finding::AmbiguousCatalogs { catalogs })
         }
         CatalogReason::PackageNotInCatalog { .. } | CatalogReason::UnknownChannel { .. } => None,
     };
-    let findings: Vec<_> = standing.iter().filter_map(of_catalog).collect();
+    let findings: Vec<_> = standing.iter().cloned().filter_map(of_catalog).collect();
     if !findings.is_empty() {
         return findings;
     }
     // Nothing is preferred to it, so catalogs that cannot be read keep it from being chosen.
     let unread = resolution.catalogs.iter().filter(|it| it.problem.is_some());
     vec![Finding::UnreadableCatalogs { catalogs: unread.map(|it| it.name.to_owned()).collect() }]
-}
-
-fn kind(edge: Edge<'_>) -> EdgeKind {
-    match edge {
-        Edge::Replaces(_) => EdgeKind::Replaces,
-        Edge::Skips(_) => EdgeKind::Skips,
-        Edge::SkipRange(_) => EdgeKind::SkipRange,
-    }
 }

@@ -1,5 +1,6 @@
 //! Why a bundle or a catalog is not part of the answer: one code each, with its data.
 
+use itertools::Itertools as _;
 use jiff::Timestamp;
 use olm_api::conditions::Reason as Code;
 use schemars::JsonSchema;
@@ -39,17 +40,20 @@ pub struct Reason<'a> {
 }
 
 /// What can be found about a bundle.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "code", rename_all_fields = "camelCase")]
 pub enum Finding<'a> {
     /// It is in none of the requested channels.
+    #[error("{}", only_in(channels))]
     NotInRequestedChannels { channels: Vec<&'a str> },
     /// It has no valid version.
+    #[error("has no valid version: {error}")]
     InvalidVersion {
         /// What is wrong with the version.
         error: String,
     },
     /// Its version is not in the range.
+    #[error("does not match {}", groups.join(" or "))]
     VersionOutOfRange {
         /// The first term of the first group that refuses it.
         term: String,
@@ -57,12 +61,15 @@ pub enum Finding<'a> {
         groups: Vec<String>,
     },
     /// It is in the range, except that it is a prerelease.
+    #[error("is a prerelease, which {}", suggestion.as_ref().map_or_else(
+        || "the range excludes".to_owned(), |range| format!("\"{range}\" would include")))]
     PrereleaseNotRequested {
         /// A range that admits it and is otherwise the requested one.
         #[serde(skip_serializing_if = "Option::is_none")]
         suggestion: Option<String>,
     },
     /// No edge leads from the installed bundle to it.
+    #[error("{}", way_from(installed, path.as_deref()))]
     NotSuccessor {
         /// Name of the installed bundle.
         installed: &'a str,
@@ -74,30 +81,38 @@ pub enum Finding<'a> {
         refused: Vec<String>,
     },
     /// The update policy holds it back: it is lower than the installed version.
+    #[error("is lower than the installed version, and held by the update policy")]
     LowerVersionHeld,
     /// The update policy holds it back: its major number is higher.
+    #[error("is a new major version, held by the update policy")]
     NextMajorHeld,
     /// The update policy holds it back: its minor number is higher.
+    #[error("is a new minor version, held by the update policy")]
     NextMinorHeld,
     /// The update policy holds it back: its patch number, prerelease or release is higher.
+    #[error("is newer, but held by the update policy")]
     NextPatchHeld,
     /// No update window is open.
+    #[error("is held until the update window opens at {opens}")]
     OutsideWindow {
         /// When the next one opens.
         #[schemars(with = "String")]
         opens: Timestamp,
     },
     /// Moves to another catalog are held.
+    #[error("comes from another catalog than the installed bundle ({home}), and is held")]
     OtherCatalogHeld {
-        /// The catalog that what is installed came from.
+        /// The catalog of the installed bundle.
         home: &'a str,
     },
     /// It declares a dependency, and dependencies are not supported.
+    #[error("declares a dependency by {property}, which is not supported")]
     DependencyUnsupported {
         /// Type of the property.
         property: String,
     },
     /// One of its constraints cannot be parsed.
+    #[error("has an invalid {property} at index {index}: {error}")]
     ConstraintInvalid {
         /// Position of its property in the bundle's list, from 0.
         index: usize,
@@ -107,22 +122,26 @@ pub enum Finding<'a> {
         error: String,
     },
     /// Some of its constraints are not met.
+    #[error("{}", constraints.iter().map(|it| &it.text).join("; "))]
     ConstraintUnmet {
         /// The constraints that are not met.
         constraints: Vec<ConstraintReport>,
     },
     /// Some of its constraints could not be judged.
+    #[error("cannot be evaluated: {}", constraints.iter().map(|it| &it.text).join("; "))]
     ConstraintUnknown {
         /// The constraints that could not be judged.
         constraints: Vec<ConstraintReport>,
     },
     /// Installed bundles depend on what it would replace.
+    #[error("{}", broken.iter().map(|it| &it.text).join("; "))]
     BreaksInstalled {
         /// The installed bundles that would break, each with its constraints that would no
         /// longer hold.
         broken: Vec<Broken>,
     },
     /// It is deprecated, and another candidate is not.
+    #[error("is deprecated, and {lost_to} is not")]
     Deprecated {
         /// The author's deprecation message, if it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,47 +150,56 @@ pub enum Finding<'a> {
         lost_to: &'a str,
     },
     /// Another candidate has a higher version.
+    #[error("is lower than {lost_to}")]
     LowerVersion {
         /// The bundle that comes first.
         lost_to: &'a str,
     },
     /// Another candidate of the same version has a higher release.
+    #[error("has a lower release than {lost_to}")]
     LowerRelease {
         /// The bundle that comes first.
         lost_to: &'a str,
     },
     /// Another candidate of the same version and release comes first by name.
+    #[error("has the same version as {lost_to}, which comes first by name")]
     TieBrokenByName {
         /// The bundle that comes first.
         lost_to: &'a str,
     },
     /// It is deprecated in this catalog, and another catalog offers one that is not.
+    #[error("is deprecated, unlike the bundle in catalog {}", catalogs.join(", "))]
     DeprecatedInThisCatalog {
         /// The other catalogs.
         catalogs: Vec<&'a str>,
     },
     /// Catalogs of higher priority take precedence.
+    #[error("is in a catalog of lower priority than catalog {}", catalogs.join(", "))]
     LowerPriorityCatalog {
         /// The catalogs of the highest priority.
         catalogs: Vec<&'a str>,
     },
     /// Other catalogs offer the package, and none has precedence.
+    #[error("is tied with catalog {} of the same priority", catalogs.join(", "))]
     AmbiguousCatalogs {
         /// The other catalogs.
         catalogs: Vec<&'a str>,
     },
     /// It would be chosen if these catalogs could be read.
+    #[error("waits for catalog {}, which cannot be read", catalogs.join(", "))]
     UnreadableCatalogs {
         /// The catalogs that cannot be read.
         catalogs: Vec<String>,
     },
     /// An installed bundle depends on what it replaces, and `SelfCertified` allows it; or it is not
     /// known whether one does.
+    #[error("{}", broken.text)]
     StepBreaksInstalled {
         /// The installed bundle that would or might break.
         broken: Broken,
     },
     /// It is a downgrade of the version or release.
+    #[error("is a downgrade from {from} to {to}")]
     SuccessorIsLowerVersion {
         /// The installed version.
         from: String,
@@ -179,6 +207,7 @@ pub enum Finding<'a> {
         to: String,
     },
     /// No edge leads to it, but `SelfCertified` allows it.
+    #[error("is a step from {from} to {to} that no edge of the catalog allows")]
     ForcedStep {
         /// The installed version.
         from: String,
@@ -186,8 +215,10 @@ pub enum Finding<'a> {
         to: String,
     },
     /// It is not in any channel.
+    #[error("is not in any channel")]
     InNoChannel,
     /// One of its skip ranges is invalid, and is ignored.
+    #[error("has an invalid skipRange in channel {channel}: \"{text}\"")]
     InvalidSkipRange {
         /// Channel of the entry.
         channel: &'a str,
@@ -199,12 +230,14 @@ pub enum Finding<'a> {
         error: String,
     },
     /// An edge from the installed bundle is ignored, as its channel is not requested.
+    #[error("has an edge ({kind}) in channel {channel}, which is not requested")]
     EdgeInUnrequestedChannel {
         channel: &'a str,
         /// The kind of edge.
         kind: EdgeKind,
     },
     /// It is the installed version itself.
+    #[error("is the installed version")]
     StaysOnInstalled,
 }
 
@@ -258,80 +291,71 @@ impl From<&ValidationError> for Finding<'_> {
     }
 }
 
-impl Finding<'_> {
-    /// Returns the stage the finding belongs to.
-    pub fn stage(&self) -> Stage {
-        match self {
-            Self::NotInRequestedChannels { .. }
-            | Self::InvalidVersion { .. }
-            | Self::VersionOutOfRange { .. }
-            | Self::PrereleaseNotRequested { .. }
-            | Self::NotSuccessor { .. }
-            | Self::LowerVersionHeld
-            | Self::NextMajorHeld
-            | Self::NextMinorHeld
-            | Self::NextPatchHeld
-            | Self::OutsideWindow { .. }
-            | Self::OtherCatalogHeld { .. } => Stage::Filter,
-            Self::DependencyUnsupported { .. }
-            | Self::ConstraintInvalid { .. }
-            | Self::ConstraintUnmet { .. }
-            | Self::ConstraintUnknown { .. }
-            | Self::BreaksInstalled { .. } => Stage::Validation,
-            Self::Deprecated { .. }
-            | Self::LowerVersion { .. }
-            | Self::LowerRelease { .. }
-            | Self::TieBrokenByName { .. } => Stage::Order,
-            Self::DeprecatedInThisCatalog { .. }
-            | Self::LowerPriorityCatalog { .. }
-            | Self::AmbiguousCatalogs { .. }
-            | Self::UnreadableCatalogs { .. } => Stage::Catalogs,
-            Self::StepBreaksInstalled { .. }
-            | Self::SuccessorIsLowerVersion { .. }
-            | Self::ForcedStep { .. } => Stage::Warning,
-            Self::InNoChannel
-            | Self::InvalidSkipRange { .. }
-            | Self::EdgeInUnrequestedChannel { .. }
-            | Self::StaysOnInstalled => Stage::Note,
-        }
+/// Most steps of a path that a reason spells out.
+const MAX_STEPS: usize = 4;
+
+fn only_in(channels: &[&str]) -> String {
+    match channels {
+        [] => "is not in any channel".to_owned(),
+        channels => format!("is only in channel {}", channels.join(", ")),
     }
 }
 
+fn way_from(installed: &str, path: Option<&[String]>) -> String {
+    let Some(path) = path else {
+        return format!("is not a successor of {installed}, and no update path leads to it");
+    };
+    let steps = path.len().saturating_sub(1);
+    let way = if steps <= MAX_STEPS { format!(": {}", path.join(" -> ")) } else { String::new() };
+    format!("is {steps} steps from {installed}{way}")
+}
+
 impl Finding<'_> {
+    /// Returns the stage the finding belongs to.
+    pub fn stage(&self) -> Stage {
+        self.class().0
+    }
+
     /// Returns the stable code.
     pub fn code(&self) -> Code {
+        self.class().1
+    }
+
+    fn class(&self) -> (Stage, Code) {
         match self {
-            Self::NotInRequestedChannels { .. } => Code::NotInRequestedChannels,
-            Self::InvalidVersion { .. } => Code::InvalidVersion,
-            Self::VersionOutOfRange { .. } => Code::VersionOutOfRange,
-            Self::PrereleaseNotRequested { .. } => Code::PrereleaseNotRequested,
-            Self::NotSuccessor { .. } => Code::NotSuccessor,
-            Self::LowerVersionHeld => Code::LowerVersionHeld,
-            Self::NextMajorHeld => Code::NextMajorHeld,
-            Self::NextMinorHeld => Code::NextMinorHeld,
-            Self::NextPatchHeld => Code::NextPatchHeld,
-            Self::OutsideWindow { .. } => Code::OutsideWindow,
-            Self::OtherCatalogHeld { .. } => Code::OtherCatalogHeld,
-            Self::DependencyUnsupported { .. } => Code::DependencyUnsupported,
-            Self::ConstraintInvalid { .. } => Code::ConstraintInvalid,
-            Self::ConstraintUnmet { .. } => Code::ConstraintUnmet,
-            Self::ConstraintUnknown { .. } => Code::ConstraintUnknown,
-            Self::BreaksInstalled { .. } => Code::BreaksInstalled,
-            Self::Deprecated { .. } => Code::Deprecated,
-            Self::LowerVersion { .. } => Code::LowerVersion,
-            Self::LowerRelease { .. } => Code::LowerRelease,
-            Self::TieBrokenByName { .. } => Code::TieBrokenByName,
-            Self::DeprecatedInThisCatalog { .. } => Code::DeprecatedInThisCatalog,
-            Self::LowerPriorityCatalog { .. } => Code::LowerPriorityCatalog,
-            Self::AmbiguousCatalogs { .. } => Code::AmbiguousCatalogs,
-            Self::UnreadableCatalogs { .. } => Code::UnreadableCatalogs,
-            Self::StepBreaksInstalled { .. } => Code::StepBreaksInstalled,
-            Self::SuccessorIsLowerVersion { .. } => Code::SuccessorIsLowerVersion,
-            Self::ForcedStep { .. } => Code::ForcedStep,
-            Self::InNoChannel => Code::InNoChannel,
-            Self::InvalidSkipRange { .. } => Code::InvalidSkipRange,
-            Self::EdgeInUnrequestedChannel { .. } => Code::EdgeInUnrequestedChannel,
-            Self::StaysOnInstalled => Code::StaysOnInstalled,
+            Self::NotInRequestedChannels { .. } => (Stage::Filter, Code::NotInRequestedChannels),
+            Self::InvalidVersion { .. } => (Stage::Filter, Code::InvalidVersion),
+            Self::VersionOutOfRange { .. } => (Stage::Filter, Code::VersionOutOfRange),
+            Self::PrereleaseNotRequested { .. } => (Stage::Filter, Code::PrereleaseNotRequested),
+            Self::NotSuccessor { .. } => (Stage::Filter, Code::NotSuccessor),
+            Self::LowerVersionHeld => (Stage::Filter, Code::LowerVersionHeld),
+            Self::NextMajorHeld => (Stage::Filter, Code::NextMajorHeld),
+            Self::NextMinorHeld => (Stage::Filter, Code::NextMinorHeld),
+            Self::NextPatchHeld => (Stage::Filter, Code::NextPatchHeld),
+            Self::OutsideWindow { .. } => (Stage::Filter, Code::OutsideWindow),
+            Self::OtherCatalogHeld { .. } => (Stage::Filter, Code::OtherCatalogHeld),
+            Self::DependencyUnsupported { .. } => (Stage::Validation, Code::DependencyUnsupported),
+            Self::ConstraintInvalid { .. } => (Stage::Validation, Code::ConstraintInvalid),
+            Self::ConstraintUnmet { .. } => (Stage::Validation, Code::ConstraintUnmet),
+            Self::ConstraintUnknown { .. } => (Stage::Validation, Code::ConstraintUnknown),
+            Self::BreaksInstalled { .. } => (Stage::Validation, Code::BreaksInstalled),
+            Self::Deprecated { .. } => (Stage::Order, Code::Deprecated),
+            Self::LowerVersion { .. } => (Stage::Order, Code::LowerVersion),
+            Self::LowerRelease { .. } => (Stage::Order, Code::LowerRelease),
+            Self::TieBrokenByName { .. } => (Stage::Order, Code::TieBrokenByName),
+            Self::DeprecatedInThisCatalog { .. } => {
+                (Stage::Catalogs, Code::DeprecatedInThisCatalog)
+            }
+            Self::LowerPriorityCatalog { .. } => (Stage::Catalogs, Code::LowerPriorityCatalog),
+            Self::AmbiguousCatalogs { .. } => (Stage::Catalogs, Code::AmbiguousCatalogs),
+            Self::UnreadableCatalogs { .. } => (Stage::Catalogs, Code::UnreadableCatalogs),
+            Self::StepBreaksInstalled { .. } => (Stage::Warning, Code::StepBreaksInstalled),
+            Self::SuccessorIsLowerVersion { .. } => (Stage::Warning, Code::SuccessorIsLowerVersion),
+            Self::ForcedStep { .. } => (Stage::Warning, Code::ForcedStep),
+            Self::InNoChannel => (Stage::Note, Code::InNoChannel),
+            Self::InvalidSkipRange { .. } => (Stage::Note, Code::InvalidSkipRange),
+            Self::EdgeInUnrequestedChannel { .. } => (Stage::Note, Code::EdgeInUnrequestedChannel),
+            Self::StaysOnInstalled => (Stage::Note, Code::StaysOnInstalled),
         }
     }
 
@@ -371,15 +395,18 @@ impl<'a> From<Finding<'a>> for Reason<'a> {
 }
 
 /// A reason that is about a whole catalog.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "code", rename_all_fields = "camelCase")]
 pub enum CatalogReason<'a> {
     /// It does not have the package.
+    #[error("does not have the package{}", match similar.as_slice() {
+        [] => String::new(), names => format!("; similar: {}", names.join(", ")) })]
     PackageNotInCatalog {
         /// Its packages whose names differ by at most two letters.
         similar: Vec<&'a str>,
     },
     /// It does not have a requested channel.
+    #[error("has no channel {channel}")]
     UnknownChannel {
         /// The requested channel.
         channel: &'a str,
@@ -387,16 +414,19 @@ pub enum CatalogReason<'a> {
         existing: Vec<&'a str>,
     },
     /// Its best bundle is deprecated, and another catalog offers one that is not.
+    #[error("offers a deprecated bundle, and catalog {} does not", catalogs.join(", "))]
     DeprecatedInThisCatalog {
         /// The other catalogs.
         catalogs: Vec<&'a str>,
     },
     /// Catalogs of higher priority take precedence.
+    #[error("has a lower priority than catalog {}", catalogs.join(", "))]
     LowerPriorityCatalog {
         /// The catalogs of the highest priority.
         catalogs: Vec<&'a str>,
     },
     /// Other catalogs offer the package, and none has precedence.
+    #[error("is tied with catalog {} of the same priority", catalogs.join(", "))]
     AmbiguousCatalogs {
         /// The other catalogs.
         catalogs: Vec<&'a str>,

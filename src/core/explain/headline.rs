@@ -75,7 +75,7 @@ impl Report<'_> {
         let Some(nearest) = self.nearest() else {
             return (Code::NoCandidate, vec![format!("package {package} is empty")]);
         };
-        let code = nearest.exclusion().map_or(Code::NoCandidate, Finding::code);
+        let code = nearest.exclusions().next().map_or(Code::NoCandidate, Finding::code);
         (code, self.about(nearest))
     }
 
@@ -109,7 +109,7 @@ impl Report<'_> {
                 let what = format!("{label} is a prerelease, which the range excludes");
                 let admit = self.suggestions().find_map(|suggestion| match suggestion {
                     Suggestion::ExcludedOnlyByPrerelease { suggested_version, .. } => {
-                        Some(format!("to admit it: version \"{suggested_version}\""))
+                        Some(format!("to include it: version \"{suggested_version}\""))
                     }
                     _ => None,
                 });
@@ -242,9 +242,9 @@ impl Report<'_> {
 fn why(code: Code) -> &'static str {
     match code {
         Code::LowerVersionHeld => "is lower than the installed version",
-        Code::NextMajorHeld => "is of the next major version",
-        Code::OtherCatalogHeld => "is of another catalog than what is installed",
-        _ => "is more than the update policy admits",
+        Code::NextMajorHeld => "is a new major version",
+        Code::OtherCatalogHeld => "comes from another catalog than the installed bundle",
+        _ => "exceeds the update policy",
     }
 }
 
@@ -252,10 +252,6 @@ impl BundleReport<'_> {
     /// Returns the findings that exclude the bundle.
     pub fn exclusions(&self) -> impl Iterator<Item = &Finding<'_>> {
         self.reasons.iter().filter(|reason| reason.excludes()).map(|reason| &reason.finding)
-    }
-
-    fn exclusion(&self) -> Option<&Finding<'_>> {
-        self.exclusions().next()
     }
 
     /// Returns version and release, or the name if there is no valid version.

@@ -18,13 +18,12 @@ mod model;
 mod path;
 mod report;
 mod target;
-mod text;
 mod what_if;
 
 #[cfg(test)]
 mod tests;
 
-pub use constraint::{ConstraintReport, ConstraintVerdict, NodeAccount, TestAccount};
+pub use constraint::{ConstraintReport, NodeAccount, TestAccount};
 pub use edge::EdgeKind;
 pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
 pub use hint::{Hint, Suggestion};
@@ -45,21 +44,12 @@ use crate::resolve::{
 };
 use crate::version::VersionRelease;
 
-/// Explains the result of [`resolve`] for the same input.
+/// Explains the result of [`resolve`] for the same input; with a version, or the name of a bundle, also
+/// how to get there.
 ///
 /// Equal input gives an equal report; the order of catalogs, blobs, channels and entries never
 /// matters.
 pub fn explain<'a>(
-    request: &'a Request,
-    catalogs: &'a [Catalog<'a>],
-    environment: &'a Environment,
-    options: &'a Options,
-) -> Report<'a> {
-    explain_target(request, catalogs, environment, options, None)
-}
-
-/// Like [`explain`], with how to get to one version, or to the bundle of one name.
-pub fn explain_target<'a>(
     request: &'a Request,
     catalogs: &'a [Catalog<'a>],
     environment: &'a Environment,

@@ -120,24 +120,35 @@ pub struct CatalogSummary<'a> {
 }
 
 /// The state of a catalog in a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display, Serialize, JsonSchema,
+)]
 pub enum CatalogState {
     /// Its content is cached and has the package.
+    #[strum(serialize = "consulted")]
     Usable,
     /// The selector excludes it.
+    #[strum(serialize = "excluded by the selector")]
     CatalogNotSelected,
+    #[strum(serialize = "disabled")]
     CatalogDisabled,
     /// It is not being served.
+    #[strum(serialize = "not being served")]
     CatalogNotServing,
     /// It has no resolved image yet.
+    #[strum(serialize = "not resolved yet")]
     CatalogNotResolved,
     /// Its content is not cached.
+    #[strum(serialize = "not downloaded yet")]
     CatalogNotCached,
     /// Its content could not be downloaded.
+    #[strum(serialize = "cannot be downloaded")]
     CatalogFetchFailed,
     /// The blobs of the package cannot be read.
+    #[strum(serialize = "cannot be read")]
     CatalogParseFailed,
     /// Its content is cached, but does not have the package.
+    #[strum(serialize = "without the package")]
     PackageNotInCatalog,
 }
 

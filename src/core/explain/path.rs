@@ -56,9 +56,7 @@ impl Reach {
                 for target in starts.targets(state.name, &state.version.version) {
                     let bundle = &package.bundles[target];
                     // A bundle without a version cannot be installed, so no path goes through it.
-                    let Ok(version) = bundle.version(release_support) else {
-                        continue;
-                    };
+                    let Ok(version) = bundle.version(release_support) else { continue };
                     if from.contains_key(&target) || query.is_version(bundle, installed) {
                         continue;
                     }

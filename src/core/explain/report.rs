@@ -18,11 +18,11 @@ use crate::status::Said;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report<'a> {
-    /// What was assumed because it could not be read, one sentence each.
+    /// Assumptions in place of data that could not be read, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub assumed: Vec<&'a str>,
-    /// What the controller says of the extension, where it is one of a cluster.
+    /// What the status of the extension reports, if it is on a cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Said>,
     pub request: Asked<'a>,
@@ -34,7 +34,7 @@ pub struct Report<'a> {
     /// The chosen bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selected: Option<Chosen<'a>>,
-    /// What holds the chosen bundle all the same.
+    /// What holds the chosen bundle.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub holds: Vec<Headline>,

@@ -6,10 +6,10 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::catalogs::CatalogEvaluation;
-use super::evaluation::PackageEvaluation;
+use super::catalogs::{CatalogEvaluation, consulted};
+use super::evaluation::{PackageEvaluation, Place};
 use super::what_if::WhatIf;
-use crate::version::Version;
+use crate::version::{Version, VersionRelease};
 
 /// The most versions that are listed for one that does not exist.
 const MAX_NEAREST: usize = 3;
@@ -79,23 +79,18 @@ pub(super) fn target<'a>(
     all: &[CatalogEvaluation<'a, '_>],
     version: &'a str,
 ) -> Target<'a> {
-    let consulted = all.iter().filter(|looked| looked.account.consulted);
-    let mut surveys: Vec<_> = consulted.filter_map(|it| it.survey.as_ref()).collect();
-    surveys.sort_by_key(|survey| std::cmp::Reverse(survey.catalog.priority));
+    let surveys = consulted(all);
     let mut places = Vec::new();
-    for survey in &surveys {
-        let all = survey.by_preference().into_iter();
-        let meant = all.filter(|position| is_meant(survey, *position, version));
-        places.extend(meant.map(|position| (*survey, position)));
+    for &survey in &surveys {
+        let all = survey.by_preference().into_iter().map(|position| Place { survey, position });
+        places.extend(all.filter(|place| place.is_meant(version)));
     }
-    let found: Vec<_> = places
-        .iter()
-        .map(|(survey, position)| TargetBundle {
-            catalog: survey.catalog.name,
-            bundle: &survey.bundle(*position).name,
-        })
-        .collect();
-    let way = places.iter().find_map(|(survey, position)| survey.way(*position));
+    let bundle = |it: &Place<'_, 'a, '_>| TargetBundle {
+        catalog: it.survey.catalog.name,
+        bundle: it.name(),
+    };
+    let found: Vec<_> = places.iter().map(bundle).collect();
+    let way = places.iter().find_map(|place| place.survey.way(place.position));
     let selected = what_if.resolution.result.as_ref().ok();
     let selected = selected.is_some_and(|selected| {
         let is_it = |found: &TargetBundle<'_>| {
@@ -115,19 +110,6 @@ pub(super) fn target<'a>(
     }
 }
 
-/// Says whether a bundle matches a version, with or without its release, or a name.
-fn is_meant(survey: &PackageEvaluation<'_, '_>, position: usize, wanted: &str) -> bool {
-    let bundle = survey.bundle(position);
-    let recorded = survey.version(position);
-    bundle.name == wanted
-        || recorded.is_some_and(|version| {
-            version.recorded() == wanted
-                || wanted.parse::<Version>().is_ok_and(|wanted| {
-                    wanted.build.is_empty() && wanted.precedence(&version.version).is_eq()
-                })
-        })
-}
-
 /// Returns the closest versions below and above one that does not exist.
 fn nearest(surveys: &[&PackageEvaluation<'_, '_>], wanted: &str) -> Vec<String> {
     let wanted = wanted.strip_prefix('v').unwrap_or(wanted).parse::<Version>();
@@ -138,9 +120,7 @@ fn nearest(surveys: &[&PackageEvaluation<'_, '_>], wanted: &str) -> Vec<String> 
         .collect();
     versions.sort_by(|a, b| a.precedence(b));
     versions.dedup_by(|a, b| a.precedence(b).is_eq());
-    let Ok(wanted) = wanted else {
-        return Vec::new();
-    };
+    let Ok(wanted) = wanted else { return Vec::new() };
     let above = versions.partition_point(|version| version.version.precedence(&wanted).is_lt());
     let first = above.saturating_sub(MAX_NEAREST);
     let last = versions.len().min(above + MAX_NEAREST);
@@ -150,21 +130,14 @@ fn nearest(surveys: &[&PackageEvaluation<'_, '_>], wanted: &str) -> Vec<String> 
 
 /// Returns the changes that lead to the version: without force in as few channels as needed, and
 /// with force unless one step without it is enough.
-fn ways(
-    what_if: &WhatIf<'_, '_>,
-    places: &[(&PackageEvaluation<'_, '_>, usize)],
-) -> Vec<SpecChange> {
+fn ways(what_if: &WhatIf<'_, '_>, places: &[Place<'_, '_, '_>]) -> Vec<SpecChange> {
     let mut ways = Vec::new();
-    for (survey, position) in places {
-        let wider = channels(what_if, survey, *position);
-        let mut found =
-            wider.iter().find_map(|it| gentle(what_if, survey, *position, it.as_deref()));
-        ways.append(&mut found.take().into_iter().collect());
+    for place in places {
+        let wider = place.channels(what_if);
+        ways.extend(wider.iter().find_map(|it| place.gentle(what_if, it.as_deref())));
         let direct = ways.iter().any(|way: &SpecChange| way.steps == 1);
-        let forced =
-            || wider.iter().find_map(|it| forced(what_if, survey, *position, it.as_deref()));
         if !direct {
-            ways.extend(forced());
+            ways.extend(wider.iter().find_map(|it| place.forced(what_if, it.as_deref())));
         }
         if !ways.is_empty() {
             break;
@@ -173,86 +146,81 @@ fn ways(
     ways
 }
 
-/// Returns the channels to try: the requested ones first, then one more of those the bundle is in.
-fn channels(
-    what_if: &WhatIf<'_, '_>,
-    survey: &PackageEvaluation<'_, '_>,
-    position: usize,
-) -> Vec<Option<Vec<String>>> {
-    let requested = &what_if.query.request.filter.channels;
-    let mut tried = vec![None];
-    if requested.is_empty() {
-        return tried;
+impl Place<'_, '_, '_> {
+    /// Says whether it matches a version, with or without its release, or a name.
+    fn is_meant(&self, wanted: &str) -> bool {
+        let is_version = |version: &VersionRelease| {
+            version.recorded() == wanted
+                || wanted.parse::<Version>().is_ok_and(|wanted| {
+                    wanted.build.is_empty() && wanted.precedence(&version.version).is_eq()
+                })
+        };
+        self.name() == wanted || self.version().is_some_and(is_version)
     }
-    let all = survey.channels(survey.bundle(position)).into_iter();
-    let missing = all.filter(|channel| !what_if.query.considers(channel));
-    tried.extend(missing.map(|channel| {
-        let mut channels = requested.clone();
-        channels.push(channel.to_owned());
-        Some(channels)
-    }));
-    tried
-}
 
-/// Looks for a range under which updates lead to a bundle; one step if possible.
-fn gentle(
-    what_if: &WhatIf<'_, '_>,
-    survey: &PackageEvaluation<'_, '_>,
-    position: usize,
-    channels: Option<&[String]>,
-) -> Option<SpecChange> {
-    let bundle = &survey.bundle(position).name;
-    let to = &survey.version(position)?.version;
-    let ranges = ranges(survey, position, to);
-    let with = |filter: &mut CatalogFilter| {
-        if let Some(channels) = channels {
-            filter.channels = channels.to_vec();
+    /// Returns the channels to try: the requested ones first, then one more of those the bundle is
+    /// in.
+    fn channels(&self, what_if: &WhatIf<'_, '_>) -> Vec<Option<Vec<String>>> {
+        let requested = &what_if.query.request.filter.channels;
+        let mut tried = vec![None];
+        if requested.is_empty() {
+            return tried;
         }
-    };
-    let steps = ranges.into_iter().filter_map(|range| {
-        let steps = what_if.steps_to(&range, bundle, with)?;
-        Some((steps, range))
-    });
-    let (steps, version) = steps.min_by_key(|(steps, _)| *steps)?;
-    Some(SpecChange { version, channels: channels.map(<[String]>::to_vec), forced: false, steps })
-}
-
-/// Returns ranges that may lead to a version, the simplest first.
-pub(super) fn ranges(
-    survey: &PackageEvaluation<'_, '_>,
-    position: usize,
-    to: &Version,
-) -> Vec<String> {
-    let to = to.clone().without_build();
-    let (major, minor) = (to.major, to.minor);
-    let mut ranges = vec![to.to_string(), format!("{major}.{minor}.x"), format!("{major}.x")];
-    if let Some(first) = survey.first_step(position) {
-        let first = first.version.clone().without_build();
-        ranges.push(format!(">={first} <={to}"));
+        let all = self.survey.channels(self.survey.bundle(self.position)).into_iter();
+        let missing = all.filter(|channel| !what_if.query.considers(channel));
+        tried.extend(missing.map(|channel| {
+            let mut channels = requested.clone();
+            channels.push(channel.to_owned());
+            Some(channels)
+        }));
+        tried
     }
-    ranges
-}
 
-/// Says whether disabling the upgrade constraints leads to a bundle.
-fn forced(
-    what_if: &WhatIf<'_, '_>,
-    survey: &PackageEvaluation<'_, '_>,
-    position: usize,
-    channels: Option<&[String]>,
-) -> Option<SpecChange> {
-    let bundle = survey.bundle(position);
-    let version = survey.version(position)?.version.clone().without_build().to_string();
-    let answer = what_if.ask(|filter| {
-        filter.version = Some(version.clone());
-        filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
-        if let Some(channels) = channels {
-            filter.channels = channels.to_vec();
+    /// Looks for a range under which updates lead to it; one step if possible.
+    fn gentle(&self, what_if: &WhatIf<'_, '_>, channels: Option<&[String]>) -> Option<SpecChange> {
+        let ranges = self.ranges(&self.version()?.version);
+        let with = |filter: &mut CatalogFilter| {
+            if let Some(channels) = channels {
+                filter.channels = channels.to_vec();
+            }
+        };
+        let steps = ranges.into_iter().filter_map(|range| {
+            let steps = what_if.steps_to(&range, self.name(), with)?;
+            Some((steps, range))
+        });
+        let (steps, version) = steps.min_by_key(|(steps, _)| *steps)?;
+        let channels = channels.map(<[String]>::to_vec);
+        Some(SpecChange { version, channels, forced: false, steps })
+    }
+
+    /// Returns ranges that may lead to its version, the simplest first.
+    pub(super) fn ranges(&self, to: &Version) -> Vec<String> {
+        let to = to.clone().without_build();
+        let (major, minor) = (to.major, to.minor);
+        let mut ranges = vec![to.to_string(), format!("{major}.{minor}.x"), format!("{major}.x")];
+        if let Some(first) = self.survey.first_step(self.position) {
+            let first = first.version.clone().without_build();
+            ranges.push(format!(">={first} <={to}"));
         }
-    })?;
-    (answer.bundle == bundle.name).then(|| SpecChange {
-        version,
-        channels: channels.map(<[String]>::to_vec),
-        forced: true,
-        steps: 1,
-    })
+        ranges
+    }
+
+    /// Says whether disabling the upgrade constraints leads to it.
+    fn forced(&self, what_if: &WhatIf<'_, '_>, channels: Option<&[String]>) -> Option<SpecChange> {
+        let version = self.version()?.version.clone().without_build().to_string();
+        let answer = what_if.ask(|filter| {
+            filter.version = Some(version.clone());
+            filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+            if let Some(channels) = channels {
+                filter.channels = channels.to_vec();
+            }
+        })?;
+        let channels = channels.map(<[String]>::to_vec);
+        (answer.bundle == self.name()).then_some(SpecChange {
+            version,
+            channels,
+            forced: true,
+            steps: 1,
+        })
+    }
 }

@@ -3,9 +3,7 @@
 
 use olm_api::CatalogFilter;
 
-use crate::catalog::Bundle;
-use crate::resolve::{Catalog, Installed, Query, Request, Resolution, resolve};
-use crate::version::VersionRelease;
+use crate::resolve::{Catalog, Installed, Offer, Query, Request, Resolution, resolve};
 
 /// The most steps that an update is followed.
 const MAX_STEPS: usize = 200;
@@ -17,48 +15,27 @@ pub(super) struct WhatIf<'a, 'q> {
     pub(super) resolution: &'q Resolution<'q>,
 }
 
-/// The result of a changed request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer<'a> {
-    pub(super) catalog: &'a str,
-    pub(super) bundle: &'a str,
-    pub(super) version: VersionRelease,
-}
-
 impl<'a> WhatIf<'a, '_> {
     /// Resolves again with another filter.
-    pub(super) fn ask(&self, change: impl FnOnce(&mut CatalogFilter)) -> Option<Answer<'a>> {
+    pub(super) fn ask(&self, change: impl FnOnce(&mut CatalogFilter)) -> Option<Offer<'a>> {
         let mut request = self.query.request.clone();
         change(&mut request.filter);
         self.answer(&request)
     }
 
-    fn answer(&self, request: &Request) -> Option<Answer<'a>> {
+    fn answer(&self, request: &Request) -> Option<Offer<'a>> {
         let (environment, options) = (self.query.environment(), self.query.options);
-        let selected = resolve(request, self.catalogs, environment, options).result.ok()?;
-        Some(Answer {
-            catalog: selected.catalog,
-            bundle: &selected.bundle.name,
-            version: selected.version,
-        })
+        resolve(request, self.catalogs, environment, options).result.ok().map(Offer::from)
     }
 
-    /// Resolves again without some of the catalogs.
-    pub(super) fn ask_without(&self, names: &[&str]) -> Option<Answer<'a>> {
+    /// Resolves again without some of the catalogs, and names what is chosen.
+    pub(super) fn ask_without(&self, names: &[&str]) -> Option<String> {
         let mut catalogs = self.catalogs.to_vec();
         catalogs.retain(|catalog| !names.contains(&catalog.name));
         let Query { request, options, .. } = self.query;
         let environment = self.query.environment();
         let selected = resolve(request, &catalogs, environment, options).result.ok()?;
-        let found = |catalog: &&Catalog<'a>| catalog.name == selected.catalog;
-        let package = self.catalogs.iter().find(found)?.content?;
-        let package = package.package(&self.query.request.filter.package_name)?.ok()?;
-        let chosen = |bundle: &&Bundle| bundle.name == selected.bundle.name;
-        Some(Answer {
-            catalog: self.catalogs.iter().find(found)?.name,
-            bundle: &package.bundles.iter().find(chosen)?.name,
-            version: selected.version.clone(),
-        })
+        Some(format!("{} from catalog {}", selected.version.recorded(), selected.catalog))
     }
 
     /// Returns how many updates lead to a bundle under a version range and another change; `None`
@@ -88,7 +65,7 @@ impl<'a> WhatIf<'a, '_> {
 }
 
 /// Returns a bundle as it is recorded after its installation.
-fn installed(answer: &Answer<'_>) -> Installed {
+fn installed(answer: &Offer<'_>) -> Installed {
     let release = answer.version.release.as_ref();
     Installed {
         name: answer.bundle.to_owned(),

@@ -52,9 +52,9 @@ impl<'a> Demand<'a> {
     }
 }
 
-/// Says whether every step of an extension has to be approved by its plan: where the controller
-/// requires it of all of them, or the label of the install namespace of those in there. Whoever
-/// cannot write these cannot get around it.
+/// Returns whether every step of an extension requires approval of its plan: if the controller
+/// requires it of all extensions, or the label of the install namespace does. Users who may change
+/// neither cannot bypass it.
 pub fn requires_approval(
     everywhere: bool,
     namespace_labels: Option<&BTreeMap<String, String>>,
@@ -127,7 +127,7 @@ pub fn plan_digest(extension: ValidExtension<'_>, desired: &Desired) -> String {
 
 #[cfg(test)]
 mod tests {
-    use olm_api::{ClusterExtension, CollisionProtection};
+    use olm_api::ClusterExtension;
 
     use olm_api::keys::policy;
     use rstest::rstest;
@@ -137,7 +137,7 @@ mod tests {
     use crate::extension::Policy;
     use crate::object::Object;
     use crate::resolve::UpdatePolicy;
-    use crate::revision::{Extension, Phase};
+    use crate::revision::Extension;
 
     const PLAN: &str =
         "2.0.0@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -155,19 +155,11 @@ mod tests {
     }
 
     fn desired(image: &str, objects: &[Value]) -> Desired {
-        let objects = objects.iter().cloned();
-        Desired {
-            extension: Extension { name: "e".into(), uid: String::new() },
-            phases: vec![Phase {
-                name: "deploy".into(),
-                objects: objects.filter_map(Object::from_value).collect(),
-            }],
-            annotations: BTreeMap::from([(annotation::BUNDLE_DIGEST.into(), image.into())]),
-            probes: Vec::new(),
-            deadline_minutes: None,
-            collision_protection: CollisionProtection::Prevent,
-            migrated_from: None,
-        }
+        let objects = objects.iter().cloned().filter_map(Object::from_value).collect();
+        let extension = Extension { name: "e".into(), uid: String::new() };
+        let mut desired = Desired::example(extension, "deploy", objects);
+        desired.annotations.insert(annotation::BUNDLE_DIGEST.into(), image.into());
+        desired
     }
 
     fn hook(name: &str, ca: &str) -> Value {

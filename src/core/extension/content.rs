@@ -15,16 +15,13 @@ pub(super) fn content_changed(
     offered: &BundleRecord,
 ) -> Option<Note> {
     let (old, new) = (digest(&installed.image)?, digest(&offered.image)?);
-    changed(policy, old, new)
+    retagged(policy, Some(old), new)
 }
 
 /// Returns the note about a tag that names other content than the revision was made of, whose
 /// digest is `recorded`, unless somebody accepted that.
 pub fn retagged(policy: &Policy, recorded: Option<&str>, offered: &str) -> Option<Note> {
-    changed(policy, recorded?, offered)
-}
-
-fn changed(policy: &Policy, installed: &str, offered: &str) -> Option<Note> {
+    let installed = recorded?;
     if installed == offered || policy.accepts(offered) {
         return None;
     }
@@ -32,7 +29,7 @@ fn changed(policy: &Policy, installed: &str, offered: &str) -> Option<Note> {
         reason: Reason::ContentChanged,
         message: format!(
             "the catalog offers the installed version with other content: installed {installed}, \
-             offered {offered}; to take it set annotation {}: {offered}",
+             offered {offered}; to install it, set annotation {}: {offered}",
             policy::ACCEPT_IMAGE
         ),
     })
@@ -46,12 +43,9 @@ fn digest(image: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use rstest::rstest;
 
     use super::*;
-    use crate::resolve::UpdatePolicy;
 
     fn record(image: &str) -> BundleRecord {
         BundleRecord { image: image.to_owned(), ..BundleRecord::example("1.0.0") }
@@ -71,16 +65,16 @@ mod tests {
         #[case] accepted: Option<&str>,
         #[case] said: bool,
     ) {
-        let accept = accepted.map(|digest| (policy::ACCEPT_IMAGE.to_owned(), digest.to_owned()));
-        let annotations: BTreeMap<_, _> = accept.into_iter().collect();
-        let policy = Policy::of(&annotations, UpdatePolicy::default()).unwrap();
+        let accept: Vec<_> =
+            accepted.map(|digest| (policy::ACCEPT_IMAGE, digest)).into_iter().collect();
+        let policy = Policy::example(&accept);
         let note = content_changed(&policy, &record(installed), &record(offered));
         assert_eq!(note.is_some(), said);
     }
 
     #[test]
     fn a_tag_that_moved_is_said() {
-        let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::default()).unwrap();
+        let policy = Policy::example(&[]);
         assert_eq!(retagged(&policy, Some("sha256:a"), "sha256:a"), None);
         assert_eq!(retagged(&policy, None, "sha256:b"), None);
         let note = retagged(&policy, Some("sha256:a"), "sha256:b").unwrap();

@@ -3,7 +3,7 @@
 use olm_api::UpdateStatus;
 
 use super::decide::{DecisionError, Question};
-use crate::resolve::{Catalog, Environment, Options, Resolution, Selected, Warning, resolve};
+use crate::resolve::{Catalog, Environment, Options, Resolution, Warning, resolve};
 use crate::revision::BundleRecord;
 
 /// A step, taken or held.
@@ -35,12 +35,8 @@ impl Question {
         if let Some(rolling) = &self.rolling
             && self.gives_way(catalogs, &resolution).is_none()
         {
-            return Ok(Course {
-                target: rolling.bundle.clone(),
-                catalog: None,
-                forced: false,
-                held: None,
-            });
+            let target = rolling.bundle.clone();
+            return Ok(Course { target, catalog: None, forced: false, held: None });
         }
         let answer = self.answer(catalogs, environment, options, &resolution);
         let held = answer.update.filter(|held| held.version.is_some() && self.stays(&resolution));
@@ -49,7 +45,13 @@ impl Question {
             exactly.filter.version.clone_from(&held.version);
             exactly.moves_held = false;
             let released = resolve(&exactly, catalogs, environment, options).result?;
-            return Ok(self.step(&released, options, held));
+            let package = &self.filter.package_name;
+            return Ok(Course {
+                target: BundleRecord::selected(&released, package, options.release_support),
+                catalog: Some(released.catalog.to_owned()),
+                forced: released.warnings.contains(&Warning::ForcedStep),
+                held: Some(held),
+            });
         }
         let goal = answer.goal?;
         let catalog = resolution.result.as_ref().ok();
@@ -65,16 +67,6 @@ impl Question {
         let installed = self.installed.as_ref().map(|installed| &installed.name);
         let selected = resolution.result.as_ref();
         selected.map_or(true, |selected| Some(&selected.bundle.name) == installed)
-    }
-
-    fn step(&self, selected: &Selected<'_>, options: &Options, held: UpdateStatus) -> Course {
-        let package = &self.filter.package_name;
-        Course {
-            target: BundleRecord::selected(selected, package, options.release_support),
-            catalog: Some(selected.catalog.to_owned()),
-            forced: selected.warnings.contains(&Warning::ForcedStep),
-            held: Some(held),
-        }
     }
 }
 

@@ -92,14 +92,7 @@ mod tests {
         }))
         .unwrap();
         let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
-        let bundle = BundleRecord {
-            name: "p.v1".into(),
-            package: "p".into(),
-            version: "1.0.0".into(),
-            release: None,
-            image: "r/p:1".into(),
-            constraints: None,
-        };
+        let bundle = BundleRecord::example("1.0.0");
         let source = RevisionSource {
             bundle: &bundle,
             digest: "sha256:a",

@@ -11,24 +11,19 @@ use crate::explain::SpecChange;
 use crate::gate::{Bundle, MaxVersion};
 use crate::revision::states;
 
-/// What lets the platform go on although the bundle of an extension is in the way.
+/// What lifts the block of platform updates by an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lift {
     /// The nearest version that supports the release.
-    Version {
-        version: String,
-        /// What it supports.
-        supports: MaxVersion,
-        /// What leads to it.
-        step: LiftStep,
-    },
+    /// `supports` is the newest release of OpenShift that it supports, `step` how it is reached.
+    Version { version: String, supports: MaxVersion, step: LiftStep },
     /// No version of the catalogs: the extension has to go.
     Removal,
     /// Not known, because this catalog cannot be read.
     Unread(String),
 }
 
-/// What leads to a version.
+/// How a version is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LiftStep {
     /// Nothing has to be done.
@@ -53,7 +48,7 @@ impl Lift {
         }
     }
 
-    /// Says it in words, for the extension of this name.
+    /// Describes it, for the extension with this name.
     pub fn text(&self, name: &str) -> String {
         let mut text = match self {
             // What its bundle declares besides is known once it is pulled.
@@ -63,7 +58,9 @@ impl Lift {
             Self::Version { version, supports, .. } => format!("{version} ({supports}) lifts it"),
             Self::Removal => "no version in the catalogs lifts it".to_owned(),
             Self::Unread(catalog) => {
-                format!("what lifts it is not known, catalog {catalog} cannot be read")
+                format!(
+                    "the version that lifts it is not known, because catalog {catalog} cannot be read"
+                )
             }
         };
         // Writing to a String cannot fail.

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use olm_api::keys::policy;
 
@@ -74,7 +75,7 @@ pub enum PermissionIncrease {
     RequireApproval,
 }
 
-/// What becomes of an update from another catalog than the one that what is installed came from
+/// What becomes of an update from another catalog than that of the installed bundle
 /// (applying.md 10).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString)]
 pub enum CatalogMove {
@@ -93,13 +94,7 @@ pub enum PolicyError {
     Key(UnsupportedKey),
     /// Its value is not one of those that are known.
     #[error("annotation {annotation} is invalid")]
-    Value {
-        /// Key of the annotation.
-        annotation: &'static str,
-        /// What is wrong with the value.
-        #[source]
-        cause: ValueError,
-    },
+    Value { annotation: &'static str, source: ValueError },
     /// Upgrades of CRDs are let pass for no reason.
     #[error(
         "annotation {} requires annotation {}",
@@ -117,21 +112,10 @@ pub enum ValueError {
     Update(#[from] UnknownUpdatePolicy),
     /// It is not one of a few words.
     #[error("unknown value {}: must be {must_be}", quote(found))]
-    Word {
-        /// The value.
-        found: String,
-        /// The words.
-        must_be: Cow<'static, str>,
-    },
+    Word { found: String, must_be: Cow<'static, str> },
     /// It is not a version.
     #[error("{} is not a version", quote(found))]
-    Version {
-        /// The value.
-        found: String,
-        /// What keeps it from being one.
-        #[source]
-        cause: Box<VersionReleaseError>,
-    },
+    Version { found: String, source: Box<VersionReleaseError> },
     /// It is not a list of windows.
     #[error(transparent)]
     Window(#[from] WindowError),
@@ -159,15 +143,20 @@ impl Policy {
             updates: upgrade.unwrap_or(defaults.updates),
             windows: read(annotations, policy::UPDATE_WINDOW, |text| Ok(text.parse()?))?,
             approved: read(annotations, policy::APPROVE, approval)?,
-            paused: read(annotations, policy::PAUSED, paused)?.unwrap_or(false),
+            paused: word(annotations, policy::PAUSED, "true or false")?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
             accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
             rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
             reverts: switch(annotations, policy::ON_FAILURE, ["Rollback", "Keep"])?
                 .unwrap_or(false),
-            permission_increase: read(annotations, policy::PERMISSION_INCREASE, increase)?
+            permission_increase: word(
+                annotations,
+                policy::PERMISSION_INCREASE,
+                "Allow or RequireApproval",
+            )?
+            .unwrap_or_default(),
+            catalog_move: word(annotations, policy::CATALOG_MOVE, "Allow or Hold")?
                 .unwrap_or_default(),
-            catalog_move: read(annotations, policy::CATALOG_MOVE, moves)?.unwrap_or_default(),
             waivers: waivers.unwrap_or_default(),
             additions: additions(annotations, &defaults.additions)?,
         })
@@ -196,6 +185,15 @@ impl Policy {
     }
 }
 
+#[cfg(test)]
+impl Policy {
+    /// What these annotations say, for unit tests.
+    pub(crate) fn example(annotations: &[(&str, &str)]) -> Self {
+        let owned = annotations.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        Self::of(&owned.collect(), UpdatePolicy::default()).unwrap()
+    }
+}
+
 fn read<T>(
     annotations: &BTreeMap<String, String>,
     annotation: &'static str,
@@ -203,7 +201,7 @@ fn read<T>(
 ) -> Result<Option<T>, PolicyError> {
     let text = annotations.get(annotation);
     let parsed = text.map(|text| parse(text)).transpose();
-    parsed.map_err(|cause| PolicyError::Value { annotation, cause })
+    parsed.map_err(|source| PolicyError::Value { annotation, source })
 }
 
 /// Reads `<version>` or `<version>@sha256:<plan>`.
@@ -213,10 +211,7 @@ fn approval(text: &str) -> Result<Approval, ValueError> {
         None => (text, None),
     };
     if let Some(plan) = plan.filter(|plan| !is_digest(plan)) {
-        return Err(ValueError::Word {
-            found: plan.to_owned(),
-            must_be: "sha256: and 64 hexadecimal digits".into(),
-        });
+        one_of::<()>(plan, None, "sha256: and 64 hexadecimal digits")?;
     }
     Ok(Approval { version: version(approved)?, plan: plan.map(str::to_owned) })
 }
@@ -225,7 +220,8 @@ fn additions(
     annotations: &BTreeMap<String, String>,
     default: &Additions,
 ) -> Result<Additions, PolicyError> {
-    let roles = |text: &str| one_of(text, text.parse().ok(), "none, create or aggregate");
+    let roles = word(annotations, policy::USER_ROLES, "none, create or aggregate")?;
+    let namespace = word(annotations, policy::CREATE_NAMESPACE, "true or false")?;
     Ok(Additions {
         cluster_proxy: switch(annotations, policy::CLUSTER_PROXY, ["Inject", "None"])?
             .unwrap_or(default.cluster_proxy),
@@ -235,9 +231,8 @@ fn additions(
             ["Enabled", "Disabled"],
         )?
         .unwrap_or(default.operator_conditions),
-        user_roles: read(annotations, policy::USER_ROLES, roles)?.unwrap_or(default.user_roles),
-        create_namespace: read(annotations, policy::CREATE_NAMESPACE, paused)?
-            .unwrap_or(default.create_namespace),
+        user_roles: roles.unwrap_or(default.user_roles),
+        create_namespace: namespace.unwrap_or(default.create_namespace),
     })
 }
 
@@ -249,28 +244,30 @@ fn switch(
 ) -> Result<Option<bool>, PolicyError> {
     read(annotations, annotation, |text| {
         let known = [on, off].contains(&text).then_some(text == on);
-        known.ok_or_else(|| ValueError::Word {
-            found: text.to_owned(),
-            must_be: format!("{on} or {off}").into(),
-        })
+        one_of(text, known, format!("{on} or {off}"))
     })
 }
 
-fn increase(text: &str) -> Result<PermissionIncrease, ValueError> {
-    one_of(text, text.parse().ok(), "Allow or RequireApproval")
+/// Reads an annotation that has one of a few words.
+fn word<T: FromStr>(
+    annotations: &BTreeMap<String, String>,
+    annotation: &'static str,
+    must_be: &'static str,
+) -> Result<Option<T>, PolicyError> {
+    read(annotations, annotation, |text| one_of(text, text.parse().ok(), must_be))
 }
 
-fn one_of<T>(text: &str, read: Option<T>, must_be: &'static str) -> Result<T, ValueError> {
+fn one_of<T>(
+    text: &str,
+    read: Option<T>,
+    must_be: impl Into<Cow<'static, str>>,
+) -> Result<T, ValueError> {
     read.ok_or_else(|| ValueError::Word { found: text.to_owned(), must_be: must_be.into() })
 }
 
 fn version(text: &str) -> Result<VersionRelease, ValueError> {
     VersionRelease::legacy(text)
-        .map_err(|cause| ValueError::Version { found: text.to_owned(), cause: Box::new(cause) })
-}
-
-fn paused(text: &str) -> Result<bool, ValueError> {
-    one_of(text, text.parse().ok(), "true or false")
+        .map_err(|error| ValueError::Version { found: text.to_owned(), source: Box::new(error) })
 }
 
 fn number(text: &str) -> Result<i64, ValueError> {
@@ -278,27 +275,22 @@ fn number(text: &str) -> Result<i64, ValueError> {
     one_of(text, number, "the number of a revision")
 }
 
-fn moves(text: &str) -> Result<CatalogMove, ValueError> {
-    one_of(text, text.parse().ok(), "Allow or Hold")
-}
-
 fn force(text: &str) -> Result<bool, ValueError> {
-    let words = || text.split(',').map(str::trim);
-    match words().find(|word| !CONSTRAINTS.contains(word)) {
-        None => Ok(true),
-        Some(found) => Err(ValueError::Word {
-            found: found.to_owned(),
-            must_be: "constraints or dependencies, or both joined by a comma".into(),
-        }),
-    }
+    let mut words = text.split(',').map(str::trim);
+    let wrong = words.find(|word| !CONSTRAINTS.contains(word));
+    let read = wrong.is_none().then_some(true);
+    one_of(
+        wrong.unwrap_or_default(),
+        read,
+        "constraints or dependencies, or both joined by a comma",
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
     use crate::error::Chain;
+    use crate::fixture::{rows, text};
     use crate::render::UserRoles;
 
     fn policy(annotation: &str, value: &str) -> Result<Policy, String> {
@@ -333,57 +325,14 @@ mod tests {
         assert_eq!(increase.permission_increase, waits);
     }
 
-    #[rstest]
-    #[case::upgrade(policy::UPGRADE, "Always", "unknown update policy \"Always\"")]
-    #[case::approve(policy::APPROVE, "2", "\"2\" is not a version: ")]
-    #[case::plan(
-        policy::APPROVE,
-        "2.0.0@sha256:5e2d",
-        "unknown value \"sha256:5e2d\": must be sha256: and 64"
-    )]
-    #[case::paused(policy::PAUSED, "yes", "unknown value \"yes\": must be true or false")]
-    #[case::rollback(
-        policy::ROLLBACK_TO,
-        "0",
-        "unknown value \"0\": must be the number of a revision"
-    )]
-    #[case::on_failure(
-        policy::ON_FAILURE,
-        "Retry",
-        "unknown value \"Retry\": must be Rollback or Keep"
-    )]
-    #[case::force(policy::FORCE, "constraints,rbac", "unknown value \"rbac\": must be constraints")]
-    #[case::window(policy::UPDATE_WINDOW, "at night", "\"at night\" is not a window: ")]
-    #[case::proxy(
-        policy::CLUSTER_PROXY,
-        "inject",
-        "unknown value \"inject\": must be Inject or None"
-    )]
-    #[case::conditions(
-        policy::OPERATOR_CONDITIONS,
-        "true",
-        "unknown value \"true\": must be Enabled or Disabled"
-    )]
-    #[case::roles(
-        policy::USER_ROLES,
-        "view",
-        "unknown value \"view\": must be none, create or aggregate"
-    )]
-    #[case::catalog_move(
-        policy::CATALOG_MOVE,
-        "Deny",
-        "unknown value \"Deny\": must be Allow or Hold"
-    )]
-    #[case::increase(
-        policy::PERMISSION_INCREASE,
-        "Deny",
-        "unknown value \"Deny\": must be Allow or RequireApproval"
-    )]
-    #[case::waiver(policy::CRD_SAFETY_ALLOW, "patern", "unknown check \"patern\" in \"patern\"")]
-    fn unknown_values_are_refused(#[case] key: &str, #[case] value: &str, #[case] message: &str) {
-        let error = policy(key, value).unwrap_err();
-        let want = format!("annotation {key} is invalid: {message}");
-        assert!(error.starts_with(&want), "{error}");
+    #[test]
+    fn unknown_values_are_refused() {
+        for row in rows(include_str!("../testdata/extension/unknown_values.yaml")) {
+            let key = format!("{}{}", policy::PREFIX, text(&row, "key"));
+            let error = policy(&key, text(&row, "value")).unwrap_err();
+            let want = format!("annotation {key} is invalid: {}", text(&row, "message"));
+            assert!(error.starts_with(&want), "{error}");
+        }
     }
 
     #[test]

@@ -3,13 +3,23 @@
 use jiff::Timestamp;
 use olm_api::{CatalogFilter, ClusterObjectSet};
 
+use super::rollout::taken_over;
 use super::{Policy, Question, Return, ValidExtension, settled_on};
 use crate::revision::{BundleRecord, Origin, states};
 
 impl Question {
     /// Returns what is asked where nothing is installed.
     pub fn new(filter: CatalogFilter, policy: Policy, now: Timestamp) -> Self {
-        Self { filter, policy, installed: None, came_from: None, rolling: None, now }
+        Self {
+            filter,
+            policy,
+            installed: None,
+            came_from: None,
+            rolling: None,
+            left: None,
+            taken_over: None,
+            now,
+        }
     }
 
     /// Returns what is asked for an extension, given what it goes back to.
@@ -25,6 +35,7 @@ impl Question {
             installed: installed.map(BundleRecord::of),
             came_from: installed.and_then(|set| Origin::of(set).catalog),
             rolling: settled_on(extension.object, back, revisions, now),
+            taken_over: taken_over(extension.object, revisions),
             ..Self::new(extension.filter.clone(), policy, now)
         }
     }

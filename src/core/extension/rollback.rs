@@ -28,12 +28,9 @@ pub struct Return<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RollbackError {
     /// It is not there.
+    /// `kept` names those that are there.
     #[error("annotation {} is invalid: there is no revision {number}: {kept}", policy::ROLLBACK_TO)]
-    Unknown {
-        number: i64,
-        /// Which are there.
-        kept: String,
-    },
+    Unknown { number: i64, kept: String },
     /// It never worked.
     #[error("annotation {} is invalid: revision {_0} was never rolled out", policy::ROLLBACK_TO)]
     NeverRolledOut(i64),
@@ -156,7 +153,7 @@ impl Return<'_> {
                 reason: Reason::RolloutReverted,
                 message: format!(
                     "{bundle} was not rolled out in time, and {version} of revision {number} is \
-                     installed again; it is tried again when the spec changes or annotation {} is \
+                     installed again; {bundle} is tried again when the spec changes or annotation {} is \
                      removed: {because}",
                     policy::ON_FAILURE
                 ),
@@ -186,14 +183,11 @@ fn evidence(revision: &ClusterObjectSet) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use olm_api::keys::annotation;
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
-    use crate::resolve::UpdatePolicy;
 
     const LATE: &str = "2026-01-01T00:11:00Z";
 
@@ -220,11 +214,6 @@ mod tests {
             "status": {"conditions": conditions},
         }))
         .unwrap()
-    }
-
-    fn policy_of(key: &str, value: &str) -> Policy {
-        let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
-        Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap()
     }
 
     fn of(content: i64) -> Origin {
@@ -255,7 +244,7 @@ mod tests {
         let none = Origin::default();
         let revisions =
             [revision(1, true, &none), revision(2, false, &none), revision(5, true, &of(4))];
-        let wanted = policy_of(policy::ROLLBACK_TO, number);
+        let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
         let got = going_back(&wanted, &revisions, LATE.parse().unwrap());
         let got = got.map(|back| back.map(|back| (back.source.spec.revision, back.is_made)));
         let got = got.map_err(|error| error.to_string());
@@ -275,7 +264,7 @@ mod tests {
         #[case] want: Option<i64>,
     ) {
         let revisions = [revision(1, true, &Origin::default()), revision(2, false, origin)];
-        let wanted = policy_of(policy::ON_FAILURE, word);
+        let wanted = Policy::example(&[(policy::ON_FAILURE, word)]);
         let back = going_back(&wanted, &revisions, now.parse().unwrap()).unwrap();
         assert_eq!(back.map(|back| back.source.spec.revision), want);
         let Some(back) = back else { return };
@@ -299,7 +288,7 @@ mod tests {
         let extension = json!({"metadata": {"name": "e", "generation": generation}});
         let extension = serde_json::from_value(extension).unwrap();
         let target = BundleRecord { name: target.to_owned(), ..BundleRecord::of(&revisions[0]) };
-        let wanted = policy_of(policy::ON_FAILURE, "Rollback");
+        let wanted = Policy::example(&[(policy::ON_FAILURE, "Rollback")]);
         let back = reverted(&wanted, &extension, &revisions, &target);
         assert_eq!(back.is_some(), held);
         if let Some(back) = back {

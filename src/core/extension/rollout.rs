@@ -5,6 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use olm_api::conditions::Reason;
+use olm_api::keys::policy;
 use olm_api::{ClusterExtension, ClusterObjectSet, UpdateStatus};
 
 use crate::revision::{BundleRecord, Origin, States, began, is_late, recorded_generation, states};
@@ -19,9 +20,9 @@ pub struct Rollout {
     pub bundle: BundleRecord,
     /// Whether an earlier revision is gone back to: no catalog is asked about that.
     pub is_return: bool,
-    /// Why it does not complete by itself, or not in time, if so.
+    /// Why it cannot complete, or not in time, if so.
     pub stalled: Option<String>,
-    /// The bundle whose place it took before that was rolled out, and why that one did not complete.
+    /// The bundle that it superseded during its rollout, and why that rollout did not complete.
     pub before: Option<(BundleRecord, Option<String>)>,
 }
 
@@ -54,7 +55,7 @@ pub fn under_way(
     })
 }
 
-/// Returns the newest revision that is rolled out in place of what is installed. One that a later
+/// Returns the newest revision that is rolled out in place of the installed one. One that a later
 /// revision has taken the place of is archived soon.
 fn newest_rollout(revisions: &[ClusterObjectSet]) -> Option<&ClusterObjectSet> {
     let States { installed, rolling } = states(revisions);
@@ -78,9 +79,7 @@ pub(super) fn ongoing_rollout(
 ) -> Option<Rollout> {
     let newest = newest_rollout(revisions)?;
     let rolling = states(revisions).rolling;
-    let same_spec = recorded_generation(newest)
-        .is_none_or(|recorded| Some(recorded) == extension.metadata.generation);
-    if !same_spec || is_late(newest, now) {
+    if !is_as_asked(newest, extension) || is_late(newest, now) {
         return None;
     }
     let bundle = BundleRecord::of(newest);
@@ -95,6 +94,26 @@ pub(super) fn ongoing_rollout(
         }),
         bundle,
     })
+}
+
+/// Returns the bundle whose rollout takes over what ran, as annotation `adopt` asks for, while nothing is
+/// installed. It ran in that version, so that updates follow the catalog from there unless the spec changes.
+pub(super) fn taken_over(
+    extension: &ClusterExtension,
+    revisions: &[ClusterObjectSet],
+) -> Option<BundleRecord> {
+    let annotations = extension.metadata.annotations.as_ref();
+    let adopts = annotations.is_some_and(|all| all.contains_key(policy::ADOPT));
+    let States { installed, rolling } = states(revisions);
+    let newest = rolling.last().filter(|_| adopts && installed.is_none())?;
+    let first = rolling.first().filter(|_| is_as_asked(newest, extension))?;
+    Some(BundleRecord::of(first))
+}
+
+/// Says whether a revision was made for the present spec.
+fn is_as_asked(revision: &ClusterObjectSet, extension: &ClusterExtension) -> bool {
+    let recorded = recorded_generation(revision);
+    recorded.is_none_or(|recorded| Some(recorded) == extension.metadata.generation)
 }
 
 /// Returns why a rollout does not complete by itself: its workload says so, or it takes too long
@@ -242,6 +261,26 @@ mod tests {
         }
         let rollout = ongoing_rollout(&extension(1), &revisions, at(now)).unwrap();
         assert_eq!(rollout.stalled.as_deref(), want);
+    }
+
+    // applying.md 2.4
+    #[rstest]
+    #[case::restored(Some("all"), 2, false, Some("1.0.0"))]
+    #[case::another_spec(Some("all"), 3, false, None)]
+    #[case::first_install(None, 2, false, None)]
+    #[case::update(Some("all"), 2, true, None)]
+    fn what_is_taken_over_is_the_oldest_that_rolls_out(
+        #[case] adopt: Option<&str>,
+        #[case] generation: i64,
+        #[case] succeeded: bool,
+        #[case] want: Option<&str>,
+    ) {
+        let revisions = [revision(1, "1.0.0", 1, succeeded), revision(2, "1.1.0", 2, false)];
+        let mut extension = extension(generation);
+        let annotations = extension.metadata.annotations.get_or_insert_default();
+        annotations.extend(adopt.map(|kinds| (policy::ADOPT.to_owned(), kinds.to_owned())));
+        let found = taken_over(&extension, &revisions);
+        assert_eq!(found.map(|bundle| bundle.version).as_deref(), want);
     }
 
     #[test]

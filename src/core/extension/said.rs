@@ -85,7 +85,6 @@ mod tests {
 
     use super::*;
     use crate::extension::{DecisionError, Policy};
-    use crate::resolve::UpdatePolicy;
     use crate::revision::BundleRecord;
 
     const BEFORE: &str = "2026-01-01T09:11:59Z";
@@ -111,14 +110,14 @@ mod tests {
     }
 
     fn question(annotations: &[(&str, &str)]) -> Question {
-        let annotations = annotations.iter();
-        let annotations = annotations.map(|&(key, value)| (key.to_owned(), value.to_owned()));
         Question {
             filter: olm_api::CatalogFilter::default(),
-            policy: Policy::of(&annotations.collect(), UpdatePolicy::MinorOnly).unwrap(),
+            policy: Policy::example(annotations),
             installed: Some(BundleRecord::example("1.0.0")),
             came_from: None,
             rolling: None,
+            left: None,
+            taken_over: None,
             now: WRITTEN.parse().unwrap(),
         }
     }

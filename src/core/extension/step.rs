@@ -1,14 +1,16 @@
 //! The rights that a step takes of the account: for what it brings and for what it takes away, the
-//! Secrets with the certificates of webhooks included.
+//! Secrets included that the controller writes as the account: certificates of webhooks, and copies of
+//! pull secrets.
 //!
 //! Source: applying.md 5.1.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use olm_api::ClusterObjectSet;
-use olm_api::keys::policy;
+use olm_api::keys::{annotation, policy};
 
 use super::ValidExtension;
+use crate::bundle::is_subdomain;
 use crate::object::Object;
 use crate::rbac::{BundleObjects, Held, Missing, missing, outline};
 use crate::render::{CertificateRequest, CertificateSource, called_services};
@@ -24,16 +26,15 @@ pub struct StepRights<'a> {
 }
 
 impl<'a> StepRights<'a> {
-    /// Returns those of writing `desired` and the certificates that the controller `issues` for it, in
-    /// place of the objects that the active revisions have at `present`.
+    /// Returns those of writing `desired` and the `secrets` beside it, in place of the objects that the
+    /// active revisions have at `present`.
     pub fn of(
         extension: ValidExtension<'a>,
         desired: &'a Desired,
-        issues: &[CertificateRequest],
+        secrets: Vec<Object>,
         present: &[Object],
     ) -> Self {
         let objects = desired.phases.iter().flat_map(|phase| &phase.objects);
-        let secrets = issues.iter().map(CertificateRequest::secret_object);
         let arriving: Vec<Object> = objects.map(outline).chain(secrets).collect();
         let key = |object: &Object| {
             [object.group(), object.kind(), object.namespace(), object.name()].map(str::to_owned)
@@ -58,10 +59,10 @@ impl<'a> StepRights<'a> {
 /// Returns who issues the certificates of webhooks, as the newest of the revisions that says so
 /// records it.
 pub fn recorded_issuer(revisions: &[ClusterObjectSet]) -> Option<CertificateSource> {
-    revisions.iter().rev().find_map(|set| {
-        let annotations = set.metadata.annotations.as_ref()?;
-        annotations.get(policy::WEBHOOK_CERTIFICATES)?.parse().ok()
-    })
+    revisions
+        .iter()
+        .rev()
+        .find_map(|set| set.annotation(policy::WEBHOOK_CERTIFICATES)?.parse().ok())
 }
 
 /// Returns the certificates that the controller issues when it goes back to a revision with these
@@ -73,16 +74,23 @@ pub fn issued_again(set: &ClusterObjectSet, objects: &[Object]) -> Vec<Certifica
     }
 }
 
+/// Returns the names of the Secrets that were copied for the pods of any of the revisions.
+pub fn recorded_copies(revisions: &[ClusterObjectSet]) -> BTreeSet<&str> {
+    let recorded =
+        revisions.iter().filter_map(|set| set.annotation(annotation::COPIED_PULL_SECRETS));
+    recorded.flat_map(|names| names.split(',')).filter(|name| is_subdomain(name)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use olm_api::{ClusterExtension, CollisionProtection};
+    use olm_api::ClusterExtension;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::rbac::{Permissions, PolicyRule, lines};
-    use crate::revision::{Extension, Phase};
+    use crate::revision::Extension;
 
     fn named(kind: &str, name: &str) -> Object {
         let object = json!({"apiVersion": "v1", "kind": kind,
@@ -98,6 +106,20 @@ mod tests {
         .unwrap()
     }
 
+    // decision 49
+    #[test]
+    fn copies_are_known_by_what_any_revision_records() {
+        let revision = |recorded: Option<&str>| {
+            let mut set = recording("self-signed");
+            let annotations = set.metadata.annotations.get_or_insert_default();
+            let key = annotation::COPIED_PULL_SECRETS.to_owned();
+            annotations.extend(recorded.map(|names| (key, names.to_owned())));
+            set
+        };
+        let revisions = [revision(Some("a,b")), revision(None), revision(Some("c,../d,b,"))];
+        assert_eq!(recorded_copies(&revisions), ["a", "b", "c"].into());
+    }
+
     // applying.md 5.1: what leaves and the Secrets of webhooks count
     #[test]
     fn a_step_takes_rights_for_what_comes_and_for_what_leaves() {
@@ -105,18 +127,8 @@ mod tests {
             "metadata": {"name": "e"}, "spec": {"namespace": "ns",
                 "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}}))
         .unwrap();
-        let desired = Desired {
-            extension: Extension::of(&extension),
-            phases: vec![Phase {
-                name: "configuration".to_owned(),
-                objects: vec![named("ConfigMap", "stays")],
-            }],
-            annotations: BTreeMap::new(),
-            probes: Vec::new(),
-            deadline_minutes: None,
-            collision_protection: CollisionProtection::Prevent,
-            migrated_from: None,
-        };
+        let objects = vec![named("ConfigMap", "stays")];
+        let desired = Desired::example(Extension::of(&extension), "configuration", objects);
         let hook = json!({"apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "h"},
             "webhooks": [{"clientConfig": {"service": {"name": "s", "namespace": "ns"}}}]});
@@ -127,7 +139,8 @@ mod tests {
         let valid = ValidExtension::of(&extension).unwrap();
         // Of two revisions, one of them rolled out.
         let present = ["stays", "leaves", "leaves"].map(|name| named("ConfigMap", name));
-        let step = StepRights::of(valid, &desired, &certificates, &present);
+        let secrets = vec![issued.secret_object()];
+        let step = StepRights::of(valid, &desired, secrets, &present);
         let mut rights = Permissions::default();
         let lacks = |rights: &Permissions| {
             lines(&step.missing(&[], &Held { rights, roles: &BTreeMap::new() }).rights)

@@ -1,7 +1,11 @@
 //! A spec that was read once, and need not be asked again whether its parts are there.
 
+use std::collections::BTreeSet;
+
 use olm_api::{CatalogFilter, ClusterExtension, ClusterExtensionSpec};
 use serde_json::Value;
+
+use crate::config;
 
 /// A ClusterExtension whose spec says what to install.
 ///
@@ -27,6 +31,11 @@ impl<'a> ValidExtension<'a> {
     pub fn inline_config(&self) -> Option<Value> {
         let inline = self.spec.config.as_ref()?.inline.clone()?;
         Some(Value::Object(inline))
+    }
+
+    /// Returns the names of the Secrets that its configuration has the operator's pods pull with.
+    pub fn pull_secrets(&self) -> BTreeSet<String> {
+        config::pull_secrets(self.inline_config().as_ref())
     }
 }
 

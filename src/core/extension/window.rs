@@ -46,25 +46,22 @@ pub struct WindowError {
 /// What is wrong with a window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Problem {
-    #[error("it has to be DAYS HH:MM-HH:MM ZONE")]
+    #[error("it must be DAYS HH:MM-HH:MM ZONE")]
     Form,
     #[error("{} is not a day", quote(_0))]
     Day(String),
     #[error("{} is not a time of day", quote(_0))]
     Time(String),
-    #[error("it ends when it begins")]
+    #[error("it begins and ends at the same time")]
     Empty,
     #[error("{} is not a time zone", quote(_0))]
     Zone(String),
 }
 
+#[rustfmt::skip]
 const DAYS: [(&str, Weekday); 7] = [
-    ("Mon", Weekday::Monday),
-    ("Tue", Weekday::Tuesday),
-    ("Wed", Weekday::Wednesday),
-    ("Thu", Weekday::Thursday),
-    ("Fri", Weekday::Friday),
-    ("Sat", Weekday::Saturday),
+    ("Mon", Weekday::Monday), ("Tue", Weekday::Tuesday), ("Wed", Weekday::Wednesday),
+    ("Thu", Weekday::Thursday), ("Fri", Weekday::Friday), ("Sat", Weekday::Saturday),
     ("Sun", Weekday::Sunday),
 ];
 
@@ -179,6 +176,7 @@ fn parse_zone(name: &str) -> Result<TimeZone, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{rows, text};
     use proptest::prelude::*;
     use rstest::rstest;
 
@@ -189,56 +187,22 @@ mod tests {
     }
 
     // 2026-11-24 is a Tuesday.
-    #[rstest]
-    #[case::every_day("02:00-04:00", "2026-11-24T01:59:59Z", Some("2026-11-24T02:00:00Z"))]
-    #[case::open("02:00-04:00", "2026-11-24T02:00:00Z", None)]
-    #[case::just_closed("02:00-04:00", "2026-11-24T04:00:00Z", Some("2026-11-25T02:00:00Z"))]
-    #[case::next_week("Tue 02:00-04:00", "2026-11-24T05:00:00Z", Some("2026-12-01T02:00:00Z"))]
-    #[case::over_midnight("Mon 22:00-04:00", "2026-11-24T03:59:00Z", None)]
-    #[case::of_the_day_before(
-        "Tue 22:00-04:00",
-        "2026-11-24T03:59:00Z",
-        Some("2026-11-24T22:00:00Z")
-    )]
-    #[case::whole_days("Sat,Sun 00:00-24:00", "2026-11-29T23:59:00Z", None)]
-    #[case::over_the_week(
-        "Fri-Mon 10:00-11:00",
-        "2026-11-24T09:00:00Z",
-        Some("2026-11-27T10:00:00Z")
-    )]
-    #[case::the_earlier_one(
-        "Wed 03:00-04:00; Tue 20:00-21:00",
-        "2026-11-24T09:00:00Z",
-        Some("2026-11-24T20:00:00Z")
-    )]
-    #[case::winter(
-        "10:00-11:00 Europe/Berlin",
-        "2026-11-24T08:00:00Z",
-        Some("2026-11-24T09:00:00Z")
-    )]
-    #[case::summer(
-        "10:00-11:00 Europe/Berlin",
-        "2026-07-01T07:00:00Z",
-        Some("2026-07-01T08:00:00Z")
-    )]
-    // The clocks go from 2 to 3 that night.
-    #[case::skipped(
-        "02:30-02:45 Europe/Berlin",
-        "2026-03-29T00:00:00Z",
-        Some("2026-03-29T01:30:00Z")
-    )]
-    fn open_and_closed(#[case] windows: &str, #[case] now: &str, #[case] want: Option<&str>) {
-        assert_eq!(closed_until(windows, now).as_deref(), want);
+    #[test]
+    fn open_and_closed() {
+        for row in rows(include_str!("../testdata/extension/windows.yaml")) {
+            let opens = closed_until(text(&row, "windows"), text(&row, "now"));
+            assert_eq!(opens.as_deref(), row["opens"].as_str(), "{row}");
+        }
     }
 
     #[rstest]
-    #[case::nothing("", "it has to be DAYS HH:MM-HH:MM ZONE")]
-    #[case::no_span("Sat", "it has to be DAYS HH:MM-HH:MM ZONE")]
+    #[case::nothing("", "it must be DAYS HH:MM-HH:MM ZONE")]
+    #[case::no_span("Sat", "it must be DAYS HH:MM-HH:MM ZONE")]
     #[case::day("Sam 02:00-04:00", "\"Sam\" is not a day")]
     #[case::time("Sat 02:00-25:00", "\"25:00\" is not a time of day")]
-    #[case::empty("02:00-02:00", "it ends when it begins")]
+    #[case::empty("02:00-02:00", "it begins and ends at the same time")]
     #[case::zone("02:00-04:00 Mars/Olympus", "\"Mars/Olympus\" is not a time zone")]
-    #[case::the_second("02:00-04:00;", "it has to be DAYS HH:MM-HH:MM ZONE")]
+    #[case::the_second("02:00-04:00;", "it must be DAYS HH:MM-HH:MM ZONE")]
     fn not_windows(#[case] text: &str, #[case] problem: &str) {
         let error = text.parse::<Windows>().unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");

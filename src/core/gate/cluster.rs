@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::object::items;
+
 /// Returns the version of the cluster: `payload` if it is given, else what `ClusterVersion` says.
 ///
 /// `payload` is the version of the release that this program is part of. Of a `ClusterVersion`
@@ -18,12 +20,10 @@ pub fn current_version<'a>(
     }
     let status = cluster_version?.get("status")?;
     // The history lists the newest entry first.
-    let history = status.get("history").and_then(Value::as_array);
-    let history = history.map(Vec::as_slice).unwrap_or_default();
-    history
-        .iter()
+    let history = || items(&status["history"]);
+    history()
         .find(|entry| entry["state"] == "Completed")
-        .or(history.last())
+        .or_else(|| history().last())
         .or(status.get("desired"))?
         .get("version")?
         .as_str()

@@ -11,6 +11,7 @@ mod release;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::conditions::{Reason, clusteroperator as operator, status, types};
 use olm_api::keys::annotation;
@@ -107,11 +108,8 @@ pub fn verdict(
 
 /// Returns condition `Upgradeable` for a `ClusterOperator` that no longer holds the verdict.
 pub fn elsewhere() -> Statement {
-    Statement::yes(
-        operator::UPGRADEABLE,
-        Reason::AsExpected,
-        "the verdict is that of another ClusterOperator",
-    )
+    let text = "the verdict is that of another ClusterOperator";
+    Statement::yes(operator::UPGRADEABLE, Reason::AsExpected, text)
 }
 
 fn error_line(bundle: &Bundle<'_>, error: &PropertyError) -> String {
@@ -133,27 +131,24 @@ fn decide(
     (incompatible, lifted): (BTreeSet<String>, BTreeSet<(&String, &String)>),
     errors: BTreeSet<String>,
 ) -> Statement {
-    let errors: Vec<_> = errors.into_iter().collect();
-    let errors = errors.join("\n");
+    let errors = errors.into_iter().join("\n");
     if incompatible.is_empty() {
         if errors.is_empty() {
             return Statement::yes(operator::UPGRADEABLE, Reason::AsExpected, ALL_IS_WELL);
         }
         return blocked(Reason::FailureGettingExtensionMetadata, &errors);
     }
-    let bundles: Vec<_> = incompatible.into_iter().collect();
     let mut message = format!(
         "Found ClusterExtensions that require upgrades prior to upgrading cluster to version {}: \
          {}.",
         current.next(),
-        bundles.join(",")
+        incompatible.into_iter().join(",")
     );
     if !lifted.is_empty() {
         let ways = lifted.into_iter();
-        let ways: Vec<_> =
-            ways.map(|(extension, way)| format!("{}: {way}", quote(extension))).collect();
-        message.push_str(" Ways out: ");
-        message.push_str(&ways.join("; "));
+        let ways = ways.map(|(extension, way)| format!("{}: {way}", quote(extension))).join("; ");
+        message.push_str(" Remedies: ");
+        message.push_str(&ways);
     }
     if !errors.is_empty() {
         message.push_str(
@@ -169,11 +164,10 @@ const ALL_IS_WELL: &str = "All is well";
 
 /// Puts the name of the operator condition before each line, as the `ClusterOperator`'s does.
 fn blocked(reason: Reason, message: &str) -> Statement {
-    let lines: Vec<_> = message
+    let mut message = message
         .split('\n')
         .map(|line| format!("{}: {line}", operator::INSTALLED_OLM_OPERATORS_UPGRADEABLE))
-        .collect();
-    let mut message = lines.join("\n");
+        .join("\n");
     truncate(&mut message);
     Statement::no(operator::UPGRADEABLE, reason, message)
 }
@@ -192,11 +186,8 @@ pub fn operator_conditions(
     let progressing = if version_reported {
         not(operator::PROGRESSING)
     } else {
-        Statement::yes(
-            operator::PROGRESSING,
-            Reason::UpgradeInProgress,
-            format!("Progressing towards operator version {version}"),
-        )
+        let text = format!("Progressing towards operator version {version}");
+        Statement::yes(operator::PROGRESSING, Reason::UpgradeInProgress, text)
     };
     let degraded = match degraded {
         None => not(operator::DEGRADED),
@@ -280,5 +271,5 @@ pub fn way_out<'a>(statement: &Statement, condition: &'a str) -> Option<&'a str>
     condition.strip_prefix(statement.message.as_str())?.strip_prefix(WAY_OUT)
 }
 
-/// What stands between the verdict about an extension and its way out.
+/// Separator between the verdict about an extension and what lifts it.
 const WAY_OUT: &str = "; ";

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::release::MinorRelease;
 use crate::error::quote;
+use crate::version::without_leading_zeros;
 
 /// What a bundle says about the OpenShift versions it supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,14 +52,9 @@ pub enum PropertyError {
     #[error("more than one olm.maxOpenShiftVersion found in bundle")]
     Repeated,
     /// The value is not a minor release.
+    /// `raw` is the JSON value as it is written.
     #[error("error converting to semver for version {raw}")]
-    Value {
-        /// The JSON value as it is written.
-        raw: String,
-        /// What is wrong with it.
-        #[source]
-        reason: ValueError,
-    },
+    Value { raw: String, source: ValueError },
 }
 
 /// Why a value is not a minor release.
@@ -74,30 +70,18 @@ pub enum ValueError {
     #[error("Short version cannot contain PreRelease/Build meta data")]
     NotShort,
     /// A part that is not a number: which part, and its text.
+    /// `part` is `major` or `minor`.
     #[error("Invalid character(s) found in {part} number {}", quote(.text))]
-    Characters {
-        /// `major` or `minor`.
-        part: &'static str,
-        /// Text of the part.
-        text: String,
-    },
+    Characters { part: &'static str, text: String },
     /// A part that is empty or too large.
+    /// `problem` is `invalid syntax` or `value out of range`.
     #[error("strconv.ParseUint: parsing {}: {problem}", quote(.text))]
-    Size {
-        /// Text of the part.
-        text: String,
-        /// `invalid syntax` or `value out of range`.
-        problem: &'static str,
-    },
+    Size { text: String, problem: &'static str },
     /// Neither text nor number.
+    /// `raw` is the JSON value as written, `go_type` what Go decodes it into.
     // The misspelling of the property is upstream's.
     #[error("invalid type {go_type} for olm.maxOpenshiftVersion: {raw}")]
-    Type {
-        /// The Go type that JSON values of this type are decoded into.
-        go_type: &'static str,
-        /// The JSON value as it is written.
-        raw: String,
-    },
+    Type { go_type: &'static str, raw: String },
 }
 
 #[derive(Deserialize)]
@@ -111,9 +95,7 @@ struct Property<'a> {
 /// Returns the newest minor release a bundle supports, from annotation `olm.properties` of its
 /// revision; absent is compatible with all.
 pub fn max_openshift_version(annotation: Option<&str>) -> Result<MaxVersion, PropertyError> {
-    let Some(annotation) = annotation else {
-        return Ok(MaxVersion::NotDeclared);
-    };
+    let Some(annotation) = annotation else { return Ok(MaxVersion::NotDeclared) };
     let properties: Option<Vec<Property<'_>>> = serde_json::from_str(annotation)
         .map_err(|error| PropertyError::Annotation(go_json_error(annotation, &error)))?;
     let properties = properties.iter().flatten();
@@ -136,15 +118,13 @@ pub fn max_declared<'a>(
     properties: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<MaxVersion, PropertyError> {
     let mut found = properties.filter(|(kind, _)| *kind == property::MAX_OPENSHIFT_VERSION);
-    let Some((_, raw)) = found.next() else {
-        return Ok(MaxVersion::NotDeclared);
-    };
+    let Some((_, raw)) = found.next() else { return Ok(MaxVersion::NotDeclared) };
     if found.next().is_some() {
         return Err(PropertyError::Repeated);
     }
     match minor_release(raw) {
         Ok(release) => Ok(MaxVersion::Supports(release)),
-        Err(reason) => Err(PropertyError::Value { raw: raw.to_owned(), reason }),
+        Err(source) => Err(PropertyError::Value { raw: raw.to_owned(), source }),
     }
 }
 
@@ -195,21 +175,9 @@ fn from_text(text: &str) -> Result<MinorRelease, ValueError> {
         return Err(ValueError::NotShort);
     }
     Ok(MinorRelease::new(
-        part("major", &without_zeros(major))?,
-        part("minor", &without_zeros(minor))?,
+        part("major", &without_leading_zeros(major))?,
+        part("minor", &without_leading_zeros(minor))?,
     ))
-}
-
-fn without_zeros(text: &str) -> String {
-    if text.len() < 2 {
-        return text.to_owned();
-    }
-    let rest = text.trim_start_matches('0');
-    if rest.starts_with(|c: char| c.is_ascii_digit()) {
-        rest.to_owned()
-    } else {
-        format!("0{rest}")
-    }
 }
 
 fn part(part: &'static str, text: &str) -> Result<u64, ValueError> {

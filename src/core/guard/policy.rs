@@ -37,7 +37,7 @@ impl Policy {
         }
     }
 
-    /// Says what users can do while it is not in force, and which manifests apply it.
+    /// Describes what users can do while it is not in force, and which manifests apply it.
     pub fn without_it(self) -> &'static str {
         match self {
             Self::Extension | Self::ObjectSet => {

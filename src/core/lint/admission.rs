@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{no_review, not_one_of, texts};
 use crate::error::quote;
-use crate::object::Object;
+use crate::object::{Object, items};
 
 /// Members with a few possible values, and whether they must be there.
 const WORDS: [(&str, &[&str], bool); 4] = [
@@ -20,8 +20,7 @@ const PARTS: usize = 3;
 
 /// Returns why a configuration is refused, one sentence for each reason.
 pub(super) fn faults(configuration: &Object) -> Vec<String> {
-    let webhooks = configuration.0.get("webhooks").and_then(Value::as_array);
-    webhooks.into_iter().flatten().flat_map(webhook).collect()
+    configuration.list_at("/webhooks").flat_map(webhook).collect()
 }
 
 fn webhook(webhook: &Value) -> Vec<String> {
@@ -42,8 +41,7 @@ fn webhook(webhook: &Value) -> Vec<String> {
         faults.push(format!("webhookPath {} does not begin with \"/\"", quote(path)));
     }
     faults.extend(port(service));
-    let rules = webhook["rules"].as_array().into_iter().flatten().enumerate();
-    faults.extend(rules.flat_map(|(index, rule)| {
+    faults.extend(items(&webhook["rules"]).enumerate().flat_map(|(index, rule)| {
         let faults = self::rule(rule).into_iter();
         faults.map(move |fault| format!("rules[{index}]: {fault}")).collect::<Vec<_>>()
     }));
@@ -64,9 +62,9 @@ fn rule(rule: &Value) -> Vec<String> {
         if items.is_empty() {
             faults.push(format!("{key} is empty"));
         } else if all_and_more {
-            faults.push(format!("{key} has others beside \"*\""));
+            faults.push(format!("{key} has other values beside \"*\""));
         } else if key != "apiGroups" && items.contains(&"") {
-            faults.push(format!("{key} has an empty one"));
+            faults.push(format!("{key} has an empty value"));
         }
     }
     let operations = texts(&rule["operations"]).into_iter();

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{no_review, not_one_of};
-use crate::bundle::is_subdomain;
+use crate::bundle::{is_label, is_subdomain};
 use crate::error::quote;
-use crate::object::Object;
+use crate::object::{Object, items};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 /// Annotation that groups of Kubernetes itself need.
@@ -15,11 +15,7 @@ const APPROVED: &str = "api-approved.kubernetes.io";
 
 /// Returns the names of the versions.
 pub(super) fn version_names(crd: &Object) -> impl Iterator<Item = &str> {
-    versions(crd).filter_map(|version| version["name"].as_str())
-}
-
-fn versions(crd: &Object) -> impl Iterator<Item = &Value> {
-    crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten()
+    crd.list_at("/spec/versions").filter_map(|version| version["name"].as_str())
 }
 
 /// Returns why a definition is refused, one sentence for each reason.
@@ -31,7 +27,7 @@ pub(super) fn faults(crd: &Object) -> Vec<String> {
         faults.push("preserveUnknownFields must be false".to_owned());
     }
     let mut known = BTreeSet::new();
-    for version in versions(crd) {
+    for version in crd.list_at("/spec/versions") {
         let name = version["name"].as_str().unwrap_or_default();
         if !known.insert(name) {
             faults.push(format!("version {} is given twice", quote(name)));
@@ -39,7 +35,7 @@ pub(super) fn faults(crd: &Object) -> Vec<String> {
         let found = self::version(name, version).into_iter();
         faults.extend(found.map(|fault| format!("version {}: {fault}", quote(name))));
     }
-    let stored = versions(crd).filter(|version| version["storage"] == true).count();
+    let stored = crd.list_at("/spec/versions").filter(|it| it["storage"] == true).count();
     if known.is_empty() {
         faults.push("versions is missing".to_owned());
     } else if stored != 1 {
@@ -51,19 +47,17 @@ pub(super) fn faults(crd: &Object) -> Vec<String> {
 
 fn names(crd: &Object) -> Vec<String> {
     let mut faults = Vec::new();
-    let text = |pointer| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let group = text("/spec/group");
+    let group = crd.text_at("/spec/group");
     if !is_subdomain(group) || !group.contains('.') {
         faults.push(format!("group {} is not a DNS subdomain with a dot", quote(group)));
     }
     for key in ["plural", "kind"] {
-        let name = crd.pointer("/spec/names").and_then(|names| names[key].as_str());
-        let name = name.unwrap_or_default().to_lowercase();
+        let name = crd.text_at(&format!("/spec/names/{key}")).to_lowercase();
         if !is_dns_1035(&name) {
             faults.push(format!("names.{key} {} is missing or not a DNS label", quote(&name)));
         }
     }
-    let name = format!("{}.{group}", text("/spec/names/plural"));
+    let name = format!("{}.{group}", crd.text_at("/spec/names/plural"));
     if crd.name() != name {
         faults.push(format!("the name must be {}, plural and group", quote(&name)));
     }
@@ -100,8 +94,7 @@ fn version(name: &str, version: &Value) -> Vec<String> {
             wrong.map(|(key, start)| format!("subresources.scale.{key} must begin with {start}")),
         );
     }
-    let columns = version["additionalPrinterColumns"].as_array().into_iter().flatten();
-    for (index, column) in columns.enumerate() {
+    for (index, column) in items(&version["additionalPrinterColumns"]).enumerate() {
         let missing = ["name", "jsonPath"].into_iter();
         let missing = missing.filter(|key| column[*key].as_str().unwrap_or_default().is_empty());
         let missing = missing.map(|key| format!("{key} is missing"));
@@ -134,8 +127,5 @@ fn conversion(conversion: &Value) -> Vec<String> {
 
 /// Says whether a text is a DNS label that begins with a letter.
 fn is_dns_1035(text: &str) -> bool {
-    is_subdomain(text)
-        && !text.contains('.')
-        && text.len() <= 63
-        && text.starts_with(|first: char| first.is_ascii_lowercase())
+    is_label(text) && text.len() <= 63 && text.starts_with(|c: char| c.is_ascii_lowercase())
 }

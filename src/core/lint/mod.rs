@@ -12,28 +12,22 @@ mod definition;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use serde_json::Value;
 
-use crate::bundle::{Bundle, BundleError, Files, csv_as_written, is_subdomain};
+use crate::bundle::{Bundle, BundleError, Files, csv_as_written, is_label, is_subdomain};
 use crate::catalog::CatalogBundle;
 use crate::catalog::lint::{Finding, ImageCheck, Linter, Rule, Severity};
 use crate::catalog::read::Meta;
 use crate::error::{Chain, quote};
-use crate::object::Object;
+use crate::object::{Object, items};
 use crate::removed_apis::served_version;
 
 /// Rules of catalogs that are about a bundle alone.
+#[rustfmt::skip]
 const OF_BUNDLES: [Rule; 10] = [
-    Rule::Meta,
-    Rule::Property,
-    Rule::Entry,
-    Rule::SkipRange,
-    Rule::RelatedImage,
-    Rule::BundleVersion,
-    Rule::Gvk,
-    Rule::Required,
-    Rule::Constraint,
-    Rule::MaxOpenshift,
+    Rule::Meta, Rule::Property, Rule::Entry, Rule::SkipRange, Rule::RelatedImage,
+    Rule::BundleVersion, Rule::Gvk, Rule::Required, Rule::Constraint, Rule::MaxOpenshift,
 ];
 /// Versions of the reviews that an API server sends to webhooks.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
@@ -135,8 +129,8 @@ fn versions_not_defined(bundle: &Bundle, csv: &Value) -> Vec<String> {
     let defined: BTreeMap<&str, BTreeSet<&str>> = (bundle.crds.iter())
         .map(|crd| (crd.name(), definition::version_names(crd).collect()))
         .collect();
-    let owned = csv.pointer("/spec/customresourcedefinitions/owned").and_then(Value::as_array);
-    let missing = owned.into_iter().flatten().filter_map(|owned| {
+    let owned = items(&csv["spec"]["customresourcedefinitions"]["owned"]);
+    let missing = owned.filter_map(|owned| {
         let (name, version) = (owned["name"].as_str()?, owned["version"].as_str()?);
         let versions = defined.get(name)?;
         (!versions.contains(version)).then(|| {
@@ -144,7 +138,7 @@ fn versions_not_defined(bundle: &Bundle, csv: &Value) -> Vec<String> {
                 "owned version {} of {} is not in the custom resource definition, which has: {}",
                 quote(version),
                 quote(name),
-                versions.iter().copied().collect::<Vec<_>>().join(", ")
+                versions.iter().join(", ")
             )
         })
     });
@@ -169,7 +163,7 @@ fn name(object: &Object) -> Option<String> {
             (!fits).then_some("the name must not be \".\" or \"..\" nor contain \"/\" or \"%\"")
         }
         "Service" => {
-            let fits = is_subdomain(name) && !name.contains('.') && name.len() <= 63;
+            let fits = is_label(name) && name.len() <= 63;
             (!fits).then_some("the name is not a DNS label")
         }
         _ => (!is_subdomain(name)).then_some("the name is not a DNS subdomain"),
@@ -179,7 +173,7 @@ fn name(object: &Object) -> Option<String> {
 
 /// Returns the texts of a list.
 fn texts(value: &Value) -> Vec<&str> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    items(value).filter_map(Value::as_str).collect()
 }
 
 /// Returns why a member is not one of some words; an absent one is allowed unless it is required.

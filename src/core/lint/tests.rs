@@ -4,9 +4,9 @@ use serde_json::json;
 use super::*;
 use crate::bundle::fixture::{csv, load, with};
 use crate::catalog::lint::Pinned;
+use crate::fixture::{rows, text};
 
 const DEPENDENCIES: &str = "metadata/dependencies.yaml";
-const PROPERTIES: &str = "metadata/properties.yaml";
 
 fn image(text: &str) -> Result<Pinned, String> {
     if text.contains(' ') {
@@ -24,72 +24,15 @@ fn catalog(spec: &str, path: &str, content: &str) -> Findings {
     in_catalog(&load(&files), &files, image).unwrap()
 }
 
-#[rstest]
-#[case::version("{version: v1.1.1-57}", "", "", r#"version "v1.1.1-57": "#)]
-#[case::no_version("{}", "", "", r#"version "": "#)]
-#[case::empty_image(
-    "{version: 1.0.0, relatedImages: [{name: a, image: ''}]}",
-    "",
-    "",
-    "relatedImages[0]: image is empty"
-)]
-#[case::no_image(
-    "{version: 1.0.0, relatedImages: [{name: a, image: invalid image}]}",
-    "",
-    "",
-    r#""invalid image" is not an image reference: invalid reference format"#
-)]
-#[case::range_of_a_dependency(
-    "{version: 1.0.0}",
-    DEPENDENCIES,
-    "dependencies: [{type: olm.package, value: {packageName: q, version: '>!0.2.0'}}]",
-    "Could not parse Range"
-)]
-#[case::dependency_without_value(
-    "{version: 1.0.0}",
-    DEPENDENCIES,
-    "dependencies: [{type: olm.gvk}]",
-    "property 0 (olm.gvk.required) has no value"
-)]
-#[case::constraint(
-    "{version: 1.0.0}",
-    DEPENDENCIES,
-    "dependencies: [{type: olm.constraint, value: {failureMessage: m, package: {name: q}}}]",
-    "unknown field \"name\"; the field is packageName"
-)]
-#[case::printed_property(
-    "{version: 1.0.0}",
-    PROPERTIES,
-    "properties: [{property: {type: color, value: red}}]",
-    "property 0 has no type"
-)]
-#[case::openshift(
-    "{version: 1.0.0}",
-    PROPERTIES,
-    "properties: [{type: olm.maxOpenShiftVersion, value: 4.20.1}]",
-    "olm.maxOpenShiftVersion \"4.20.1\": "
-)]
-#[case::release(
-    "{version: 1.0.0, release: 2}",
-    "",
-    "",
-    "with a release the name must be \"pot-v1.0.0-2\""
-)]
-#[case::replaces_itself(
-    "{version: 1.0.0, replaces: pot.v1}",
-    "",
-    "",
-    "entry \"pot.v1\" replaces itself"
-)]
-fn what_a_catalog_refuses_is_an_error(
-    #[case] spec: &str,
-    #[case] path: &str,
-    #[case] content: &str,
-    #[case] want: &str,
-) {
-    let found = catalog(spec, path, content);
-    assert_eq!(found.errors.len(), 1, "{found:?}");
-    assert!(found.errors[0].starts_with(want), "{found:?}");
+#[test]
+fn what_a_catalog_refuses_is_an_error() {
+    for row in rows(include_str!("../testdata/lint/refused_bundles.yaml")) {
+        let (path, content) = (row["file"].as_str(), row["content"].as_str());
+        let spec = row["spec"].to_string();
+        let found = catalog(&spec, path.unwrap_or_default(), content.unwrap_or_default());
+        assert_eq!(found.errors.len(), 1, "{found:?}: {row}");
+        assert!(found.errors[0].starts_with(text(&row, "want")), "{found:?}: {row}");
+    }
 }
 
 #[test]
@@ -184,38 +127,13 @@ fn crd() -> Value {
             "versions": [version("v1", true), version("v1alpha1", false)]}})
 }
 
-#[rstest]
-#[case("/spec/group", json!("example"), r#"group "example" is not a DNS subdomain with a dot"#)]
-#[case("/spec/group", json!("pots.k8s.io"), r#"group "pots.k8s.io" needs annotation api-approved.kubernetes.io"#)]
-#[case("/spec/names/kind", json!(null), r#"names.kind "" is missing or not a DNS label"#)]
-#[case("/spec/names/plural", json!("Pots"), r#"the name must be "Pots.example.com", plural and group"#)]
-#[case("/metadata/name", json!("pot.example.com"), r#"the name must be "pots.example.com", plural and group"#)]
-#[case("/spec/scope", json!("Everywhere"), r#"scope "Everywhere" is not one of Cluster, Namespaced"#)]
-#[case("/spec/preserveUnknownFields", json!(true), "preserveUnknownFields must be false")]
-#[case("/spec/versions", json!(null), "versions is missing")]
-#[case("/spec/versions", json!([]), "versions is missing")]
-#[case("/spec/versions/1/name", json!("v1"), r#"version "v1" is given twice"#)]
-#[case("/spec/versions/1/name", json!("1"), r#"version "1": the name is not a DNS label"#)]
-#[case("/spec/versions/1/storage", json!(true), "exactly one version must have storage: true, not 2")]
-#[case("/spec/versions/0/storage", json!(null), "exactly one version must have storage: true, not 0")]
-#[case("/spec/versions/0/schema", json!(null), r#"version "v1": schema.openAPIV3Schema is missing"#)]
-#[case("/spec/versions/0/schema/openAPIV3Schema/type", json!(null), r#"version "v1": the type of schema.openAPIV3Schema must be object"#)]
-#[case("/spec/versions/0/subresources/scale/specReplicasPath", json!(null), r#"version "v1": subresources.scale.specReplicasPath must begin with .spec."#)]
-#[case("/spec/versions/0/additionalPrinterColumns/0/type", json!("text"), r#"version "v1": additionalPrinterColumns[0]: type "text" is not one of boolean, date, integer, number, string"#)]
-#[case("/spec/versions/0/additionalPrinterColumns/0/jsonPath", json!(""), r#"version "v1": additionalPrinterColumns[0]: jsonPath is missing"#)]
-#[case("/spec/conversion/strategy", json!("webhook"), r#"strategy "webhook" is not one of None, Webhook"#)]
-#[case("/spec/conversion/strategy", json!("None"), "conversion.webhook is only for strategy Webhook")]
-#[case("/spec/conversion/webhook/conversionReviewVersions", json!(null), "conversion.webhook.conversionReviewVersions is missing: at least one of v1, v1beta1")]
-#[case("/spec/conversion/webhook/conversionReviewVersions", json!(["v2"]), "conversion.webhook.conversionReviewVersions has none of v1, v1beta1")]
-#[case("/spec/conversion/webhook/clientConfig/service", json!(null), "conversion.webhook.clientConfig needs either url or service")]
-fn definitions_that_no_api_server_takes(
-    #[case] pointer: &str,
-    #[case] value: Value,
-    #[case] want: &str,
-) {
+#[test]
+fn definitions_that_no_api_server_takes() {
     assert_eq!(faults(crd(), "", &crd()), [""; 0]);
-    let found = faults(crd(), pointer, &value);
-    assert!(found.iter().any(|fault| fault == want), "{found:?}");
+    for row in rows(include_str!("../testdata/lint/definitions.yaml")) {
+        let found = faults(crd(), text(&row, "field"), &row["value"]);
+        assert!(found.iter().any(|fault| fault == text(&row, "want")), "{found:?}: {row}");
+    }
 }
 
 fn webhook() -> Value {
@@ -229,72 +147,22 @@ fn webhook() -> Value {
                 "apiVersions": ["v1"], "resources": ["pods", "*"]}]}]})
 }
 
-#[rstest]
-#[case("name", json!("m.io"), r#"the name of webhook "m.io" has less than three parts"#)]
-#[case("sideEffects", json!("Some"), r#"sideEffects "Some" is not one of None, NoneOnDryRun"#)]
-#[case("sideEffects", json!(null), "sideEffects is missing: one of None, NoneOnDryRun")]
-#[case("failurePolicy", json!("fail"), r#"failurePolicy "fail" is not one of Fail, Ignore"#)]
-#[case("matchPolicy", json!("Any"), r#"matchPolicy "Any" is not one of Equivalent, Exact"#)]
-#[case("reinvocationPolicy", json!("Always"), r#"reinvocationPolicy "Always" is not one of IfNeeded, Never"#)]
-#[case("timeoutSeconds", json!(31), "timeoutSeconds 31 is not between 1 and 30")]
-#[case("admissionReviewVersions", json!([]), "admissionReviewVersions is missing: at least one of v1, v1beta1")]
-#[case("admissionReviewVersions", json!(["v2"]), "admissionReviewVersions has none of v1, v1beta1")]
-#[case("clientConfig/service/path", json!("m"), r#"webhookPath "m" does not begin with "/""#)]
-#[case("clientConfig/service/port", json!(0), "containerPort 0 is not between 1 and 65535")]
-#[case("rules/0/operations", json!(["PATCH"]), r#"rules[0]: operation "PATCH" is not one of *, CONNECT, CREATE, DELETE, UPDATE"#)]
-#[case("rules/0/operations", json!(["*", "CREATE"]), r#"rules[0]: operations has others beside "*""#)]
-#[case("rules/0/apiGroups", json!([]), "rules[0]: apiGroups is empty")]
-#[case("rules/0/apiVersions", json!([""]), "rules[0]: apiVersions has an empty one")]
-#[case("rules/0/resources", json!(null), "rules[0]: resources is empty")]
-#[case("rules/0/scope", json!("namespaced"), r#"rules[0]: scope "namespaced" is not one of *, Cluster, Namespaced"#)]
-fn webhooks_that_no_api_server_takes(
-    #[case] member: &str,
-    #[case] value: Value,
-    #[case] want: &str,
-) {
+#[test]
+fn webhooks_that_no_api_server_takes() {
     assert_eq!(faults(webhook(), "", &webhook()), [""; 0]);
-    assert_eq!(faults(webhook(), &format!("/webhooks/0/{member}"), &value), [want]);
+    for row in rows(include_str!("../testdata/lint/webhooks.yaml")) {
+        let found = faults(webhook(), text(&row, "field"), &row["value"]);
+        assert_eq!(found, [text(&row, "want")], "{row}");
+    }
 }
 
-#[rstest]
-#[case(
-    "policy/v1beta1",
-    "PodDisruptionBudget",
-    "a",
-    Some(r#"no supported Kubernetes serves it in "policy/v1beta1": use policy/v1"#)
-)]
-#[case(
-    "extensions/v1beta1",
-    "NetworkPolicy",
-    "a",
-    Some(r#"no supported Kubernetes serves it in "extensions/v1beta1": use networking.k8s.io/v1"#)
-)]
-#[case(
-    "v1",
-    "Role",
-    "a",
-    Some(r#"no supported Kubernetes serves it in "v1": use rbac.authorization.k8s.io/v1"#)
-)]
-#[case("policy/v1", "PodDisruptionBudget", "a", None)]
-#[case("serving.knative.dev/v1", "Service", "a", None)]
-#[case("monitoring.coreos.com/v1", "ServiceMonitor", "a", None)]
-#[case("rbac.authorization.k8s.io/v1", "Role", "a:b", None)]
-#[case(
-    "rbac.authorization.k8s.io/v1",
-    "Role",
-    "a/b",
-    Some(r#"the name must not be "." or ".." nor contain "/" or "%""#)
-)]
-#[case("v1", "Service", "a.b", Some("the name is not a DNS label"))]
-#[case("v1", "ConfigMap", "A", Some("the name is not a DNS subdomain"))]
-fn manifests_that_no_api_server_takes(
-    #[case] api_version: &str,
-    #[case] kind: &str,
-    #[case] name: &str,
-    #[case] want: Option<&str>,
-) {
-    let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
-    assert_eq!(faults(object.clone(), "", &object), Vec::from_iter(want));
+#[test]
+fn manifests_that_no_api_server_takes() {
+    for row in rows(include_str!("../testdata/lint/objects.yaml")) {
+        let object = json!({"apiVersion": row["apiVersion"], "kind": row["kind"],
+            "metadata": {"name": row["object"]}});
+        assert_eq!(faults(object.clone(), "", &object), Vec::from_iter(row["want"].as_str()));
+    }
 }
 
 #[test]

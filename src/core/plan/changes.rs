@@ -11,12 +11,12 @@ use crate::object::Object;
 use crate::render::without_ca;
 use crate::revision::{Fixed, Phase};
 
-/// What the API server writes into every object.
+/// Fields that the API server writes into every object.
 const WRITTEN_BY_SERVER: [&str; 2] = ["managedFields", "resourceVersion"];
-/// What stands for a value of a Secret.
+/// Replacement for a value of a Secret.
 const MASK: &str = "(masked)";
 
-/// What becomes of an object.
+/// The change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -32,7 +32,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectChange {
-    /// What becomes of it.
+    /// How it changes.
     pub action: Action,
     /// The phase it is in; of one that is removed none.
     pub phase: Option<String>,
@@ -42,7 +42,7 @@ pub struct ObjectChange {
     /// Its namespace, empty for cluster-scoped objects.
     pub namespace: String,
     pub name: String,
-    /// What of it changes.
+    /// The fields that change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
     /// Which of these fields the API server refuses to change, and what becomes of the object.
@@ -53,11 +53,11 @@ pub struct ObjectChange {
 /// A field that changes; null stands for one that is not there.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FieldChange {
-    /// Where it is.
+    /// Path of the field.
     pub path: String,
-    /// What it is.
+    /// The present value.
     pub from: Value,
-    /// What it becomes.
+    /// The new value.
     pub to: Value,
 }
 

@@ -1,6 +1,6 @@
 //! What giving an extension a bundle would change, before anything is changed.
 //!
-//! In: the revision as it would be written, what is installed, and what is known of the cluster.
+//! In: the revision as it would be written, the installed one, and the known state of the cluster.
 //! Out: [`Plan`], the document that `kubectl olm plan` prints. Its digest is what the controller
 //! compares with an approval before it writes. Source: plugin.md 1.5, applying.md 10 (F11).
 
@@ -56,11 +56,11 @@ pub struct Proposed<'a> {
     pub requires_approval: Result<bool, String>,
     /// Which changes of CRDs are let pass.
     pub rules: Rules,
-    /// What time it is.
+    /// The present time.
     pub now: Timestamp,
-    /// Why the installed operator does not let itself be updated, or why that is not known.
+    /// Why the installed operator does not allow an update, or why that is not known.
     pub operator: Result<Option<String>, String>,
-    /// What is said of the rollout of this bundle, where it was taken back.
+    /// The note about the rollout of this bundle, if it was reverted.
     pub reverted: Option<Note>,
     /// Digest of the image that the newest revision of this bundle was made of, and of the one that is
     /// offered.
@@ -79,11 +79,9 @@ pub struct Before<'a> {
 impl<'a> Before<'a> {
     /// Returns an installed revision with what it holds.
     pub fn of(set: &'a ClusterObjectSet, phases: Vec<Phase>) -> Self {
-        let annotations = set.metadata.annotations.as_ref();
-        let properties = annotations.and_then(|all| all.get(annotation::PROPERTIES));
         Self {
             bundle: BundleRecord::of(set),
-            properties: properties.map(String::as_str),
+            properties: set.annotation(annotation::PROPERTIES),
             objects: phases.into_iter().flat_map(|phase| phase.objects).collect(),
         }
     }
@@ -100,7 +98,7 @@ pub struct Crds {
     pub leaving: BTreeMap<String, Instances>,
 }
 
-/// What giving an extension a bundle would change: `kubectl olm plan`.
+/// The changes that a step of an extension would make: `kubectl olm plan`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -108,20 +106,20 @@ pub struct Plan {
     pub extension: String,
     /// What is installed; absent where nothing is.
     pub from: Option<Step>,
-    /// What would be.
+    /// The planned bundle.
     pub to: Step,
     /// The catalog that offers it, where one was asked.
     pub catalog: Option<String>,
     /// Whether no edge of the catalog allows the step.
     pub forced: bool,
-    /// What becomes of objects, in the order in which they are applied; those that stay as they are
+    /// The changes of objects, in the order in which they are applied; those that stay as they are
     /// are left out.
     pub objects: Vec<ObjectChange>,
-    /// What speaks against the CRDs.
+    /// Findings about the CRDs.
     pub crds: Vec<CrdVerdict>,
-    /// What the account lacks, a rule a line.
+    /// The rights that the account lacks, a rule a line.
     pub account: Account,
-    /// What the roles of the bundle give to the operator, a rule a line.
+    /// The rights that the roles of the bundle give to the operator, a rule a line.
     pub operator: Difference,
     /// Webhooks that are called.
     pub webhooks: Difference,
@@ -129,7 +127,7 @@ pub struct Plan {
     pub gate: Gate,
     /// Images that run.
     pub images: Difference,
-    /// What speaks against going back afterwards.
+    /// Findings that would block a rollback afterwards.
     pub rollback: Vec<CrdVerdict>,
     /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`,
     /// `rights`, `increase`, `approval` (every step has to be approved, or another plan is),
@@ -141,10 +139,10 @@ pub struct Plan {
     pub holds: Vec<Hold>,
     /// What is not known, and why.
     pub unknown: Vec<Unknown>,
-    /// What it was made from instead of what could not be read, a sentence each.
+    /// Assumptions in place of data that could not be read, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What the controller says of the extension.
+    /// What the status of the extension reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Said>,
     /// Digest of everything that decides what is applied.
@@ -168,11 +166,11 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CrdVerdict {
     pub name: String,
-    /// What does not pass.
+    /// Findings that are not allowed.
     pub findings: Vec<String>,
-    /// What a waiver lets pass.
+    /// Findings that an annotation allows.
     pub waived: Vec<String>,
-    /// Entries of annotation `crd-safety-allow` that would let all findings pass, if any would.
+    /// Entries of annotation `crd-safety-allow` that would allow all findings, if any would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
 }
@@ -187,19 +185,19 @@ pub struct Account {
     pub lacks: Permissions,
 }
 
-/// What of a list comes and goes.
+/// Added and removed entries of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
-    /// What comes.
+    /// Added entries.
     pub added: Vec<String>,
-    /// What goes.
+    /// Removed entries.
     pub removed: Vec<String>,
 }
 
 /// Versions of OpenShift; absent where the bundle declares none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Gate {
-    /// Of what is installed.
+    /// Of the installed revision.
     pub from: Option<String>,
     /// Of what would be.
     pub to: Option<String>,
@@ -231,7 +229,7 @@ impl Plan {
         let holds = holds(proposed, !objects.is_empty());
         Self {
             extension: desired.extension.name.clone(),
-            from: before.map(|before| Step::of(&before.bundle, None)),
+            from: before.map(|before| Step::of(&before.bundle)),
             to: Step {
                 bundle: text(annotation::BUNDLE_NAME),
                 version: text(annotation::BUNDLE_VERSION),
@@ -273,13 +271,9 @@ impl Plan {
 }
 
 impl Step {
-    fn of(bundle: &BundleRecord, digest: Option<String>) -> Self {
-        Self {
-            bundle: bundle.name.clone(),
-            version: bundle.version.clone(),
-            image: bundle.image.clone(),
-            digest,
-        }
+    fn of(bundle: &BundleRecord) -> Self {
+        let BundleRecord { name, version, image, .. } = bundle.clone();
+        Self { bundle: name, version, image, digest: None }
     }
 }
 
@@ -295,9 +289,7 @@ impl Difference {
 /// Judges the CRDs as the check before a revision is written does; those without findings are left
 /// out.
 fn verdicts(proposed: &Proposed<'_>) -> Vec<CrdVerdict> {
-    let Ok(crds) = &proposed.crds else {
-        return Vec::new();
-    };
+    let Ok(crds) = &proposed.crds else { return Vec::new() };
     let upgrades = upgrades(proposed, crds);
     let found = upgrades.findings(proposed.desired).into_iter();
     let found = found.filter(|(_, findings)| !findings.is_empty());

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::Difference;
 use crate::gate::{MaxVersion, max_openshift_version};
 use crate::object::Object;
@@ -22,8 +20,7 @@ pub(super) fn granted<'a>(
 pub(super) fn webhooks<'a>(objects: impl Iterator<Item = &'a Object>) -> BTreeSet<String> {
     objects
         .flat_map(|object| {
-            let hooks = object.0.get("webhooks").and_then(Value::as_array);
-            let named = hooks.into_iter().flatten().map(|hook| {
+            let named = object.list_at("/webhooks").map(|hook| {
                 let name = hook["name"].as_str().unwrap_or_default();
                 format!("{} {name}", object.kind())
             });
@@ -39,8 +36,7 @@ pub(super) fn images<'a>(objects: impl Iterator<Item = &'a Object>) -> BTreeSet<
     let lists = ["initContainers", "containers"].map(|list| format!("/spec/template/spec/{list}"));
     objects
         .flat_map(|object| {
-            let found = lists.iter().filter_map(|list| object.pointer(list));
-            let containers = found.filter_map(Value::as_array).flatten();
+            let containers = lists.iter().flat_map(|list| object.list_at(list));
             containers.filter_map(|container| Some(container["image"].as_str()?.to_owned()))
         })
         .collect()

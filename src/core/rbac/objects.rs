@@ -6,9 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::rbac::v1::{
-    self as rbac, ClusterRole, ClusterRoleBinding, Role, RoleBinding, Subject,
-};
+use k8s_openapi::api::rbac::v1::{self as rbac, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::missing::RoleKey;
@@ -44,20 +42,8 @@ struct Binding {
 }
 
 impl RbacObjects {
-    pub fn add_roles(&mut self, roles: impl IntoIterator<Item = Role>) {
-        for role in roles {
-            self.add_role(role.metadata, role.rules);
-        }
-    }
-
-    /// Adds `ClusterRole`s, with the rules that the controller of Kubernetes aggregated.
-    pub fn add_cluster_roles(&mut self, roles: impl IntoIterator<Item = ClusterRole>) {
-        for role in roles {
-            self.add_role(role.metadata, role.rules);
-        }
-    }
-
-    fn add_role(&mut self, metadata: ObjectMeta, rules: Option<Vec<rbac::PolicyRule>>) {
+    /// Adds a `Role`, or a `ClusterRole` with the rules that the controller of Kubernetes aggregated.
+    pub fn add_role(&mut self, metadata: ObjectMeta, rules: Option<Vec<rbac::PolicyRule>>) {
         let key = RoleKey {
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
@@ -66,21 +52,8 @@ impl RbacObjects {
         self.roles.insert(key, rules.into_iter().map(PolicyRule::from).collect());
     }
 
-    /// Adds `RoleBinding`s.
-    pub fn add_bindings(&mut self, bindings: impl IntoIterator<Item = RoleBinding>) {
-        for binding in bindings {
-            self.add_binding(binding.metadata, &binding.role_ref, binding.subjects);
-        }
-    }
-
-    /// Adds `ClusterRoleBinding`s.
-    pub fn add_cluster_bindings(&mut self, bindings: impl IntoIterator<Item = ClusterRoleBinding>) {
-        for binding in bindings {
-            self.add_binding(binding.metadata, &binding.role_ref, binding.subjects);
-        }
-    }
-
-    fn add_binding(
+    /// Adds a `RoleBinding` or `ClusterRoleBinding`.
+    pub fn add_binding(
         &mut self,
         metadata: ObjectMeta,
         role: &rbac::RoleRef,
@@ -122,11 +95,7 @@ impl RbacObjects {
 impl RoleKey {
     /// Returns the role that a binding in `namespace` (empty: cluster-wide) refers to.
     pub fn of(role: &rbac::RoleRef, namespace: &str) -> Self {
-        let namespace = match role.kind.as_str() {
-            "Role" => namespace,
-            _ => "",
-        };
-        Self { namespace: namespace.to_owned(), name: role.name.clone() }
+        Self::named(&role.kind, &role.name, namespace)
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::permission::{IMPERSONATE, Permission, Permissions};
 use super::report::lines;
 use super::rule::{PolicyRule, RBAC};
-use crate::object::Object;
+use crate::object::{Object, items};
 
 /// Where the specs of pods are in the objects that make them.
 const POD_SPECS: [&str; 2] = ["/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
@@ -23,9 +23,7 @@ impl Permissions {
     pub fn strong(&self) -> BTreeSet<&'static str> {
         let mut found = BTreeSet::new();
         for (_, right) in self.iter() {
-            let Permission::Resource { group, resource, verb, .. } = right else {
-                continue;
-            };
+            let Permission::Resource { group, resource, verb, .. } = right else { continue };
             found.insert(match verb.as_str() {
                 "*" if [group, resource].iter().all(|part| *part == "*") => "everything",
                 "bind" => "bind",
@@ -53,7 +51,10 @@ impl Permissions {
 /// What the objects of a bundle let its pods do.
 #[derive(Debug, Clone, Default)]
 pub struct Powers {
+    /// What the roles give, bound or not.
     rights: Permissions,
+    /// The roles that the bundle binds to its own accounts, and where.
+    bound: Permissions,
     others: BTreeSet<String>,
 }
 
@@ -72,9 +73,12 @@ impl Powers {
         powers
     }
 
-    /// Returns what goes beyond `before`, one line each.
+    /// Returns what goes beyond `before`, one line each: new rules, and those that are bound where they
+    /// were not.
     pub fn beyond(&self, before: &Self) -> Vec<String> {
-        let mut added = lines(&self.rights.missing(&before.rights));
+        let mut missing = self.rights.missing(&before.rights);
+        missing.extend(&self.bound.missing(&before.bound));
+        let mut added = lines(&missing.reduced());
         added.extend(self.others.difference(&before.others).cloned());
         added
     }
@@ -90,13 +94,9 @@ impl Powers {
     }
 
     fn add_role(&mut self, role: &Object) {
-        let given = role.0.get("rules").and_then(Value::as_array);
-        for rule in given.into_iter().flatten() {
-            self.rights.insert_rule(role.namespace(), &PolicyRule::from_value(rule));
-        }
+        add_rules(&mut self.rights, role.namespace(), role);
         // Whose rules Kubernetes collects is known to the cluster alone.
-        let selectors = role.pointer("/aggregationRule/clusterRoleSelectors");
-        for selector in selectors.and_then(Value::as_array).into_iter().flatten() {
+        for selector in role.list_at("/aggregationRule/clusterRoleSelectors") {
             let name = role.name();
             self.others
                 .insert(format!("ClusterRole {name} collects the rules of roles with {selector}"));
@@ -109,19 +109,22 @@ impl Powers {
         let (kind, role) = (kind.unwrap_or_default(), role.unwrap_or_default());
         let place = binding.namespace();
         let role_place = if kind == "Role" { place } else { "" };
-        let is_ours = has(objects, (kind, role_place, role));
+        let ours = find(objects, (kind, role_place, role));
         let within = match place {
             "" => String::new(),
             namespace => format!(" in namespace {namespace}"),
         };
-        let subjects = binding.0.get("subjects").and_then(Value::as_array);
-        for subject in subjects.into_iter().flatten() {
+        for subject in binding.list_at("/subjects") {
             let text = |key: &str| subject.get(key).and_then(Value::as_str).unwrap_or_default();
             let (whose, name) = (text("kind"), text("name"));
             // It is empty where the namespace of the bundle is not known yet.
             let namespace = subject.get("namespace").and_then(Value::as_str).unwrap_or(place);
-            let is_own = whose == "ServiceAccount" && has(objects, (whose, namespace, name));
-            if is_ours && is_own {
+            let is_own =
+                whose == "ServiceAccount" && find(objects, (whose, namespace, name)).is_some();
+            if let Some(ours) = ours
+                && is_own
+            {
+                add_rules(&mut self.bound, place, ours);
                 continue;
             }
             let whom = match whose {
@@ -146,7 +149,7 @@ impl Powers {
         let account = ["serviceAccountName", "serviceAccount"];
         let account = account.iter().find_map(|key| spec.get(key)?.as_str());
         if let Some(account) = account
-            && !has(objects, ("ServiceAccount", namespace, account))
+            && find(objects, ("ServiceAccount", namespace, account)).is_none()
         {
             self.others.insert(format!("{whose} run as service account {account}"));
         }
@@ -155,12 +158,12 @@ impl Powers {
                 self.others.insert(format!("{whose} {what}"));
             }
         }
-        for volume in list(spec, "volumes") {
+        for volume in items(&spec["volumes"]) {
             if let Some(path) = volume.pointer("/hostPath/path").and_then(Value::as_str) {
                 self.others.insert(format!("{whose} mount {path} of the host"));
             }
         }
-        for container in list(spec, "initContainers").chain(list(spec, "containers")) {
+        for container in items(&spec["initContainers"]).chain(items(&spec["containers"])) {
             if container.pointer("/securityContext/privileged") == Some(&Value::Bool(true)) {
                 self.others.insert(format!("{whose} are privileged"));
             }
@@ -173,14 +176,21 @@ impl Powers {
     }
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
+/// Adds what the rules of a role give in a namespace, or cluster-wide when it is empty.
+fn add_rules(rights: &mut Permissions, namespace: &str, role: &Object) {
+    for rule in role.list_at("/rules") {
+        rights.insert_rule(namespace, &PolicyRule::from_value(rule));
+    }
 }
 
-/// Says whether an object of this kind, namespace and name is among `objects`. Those of a bundle that
-/// was not rendered name no namespace yet.
-fn has(objects: &[&Object], (kind, namespace, name): (&str, &str, &str)) -> bool {
-    objects.iter().any(|object| {
+/// Returns the object of this kind, namespace and name among `objects`. Those of a bundle that was not
+/// rendered name no namespace yet.
+fn find<'a>(
+    objects: &[&'a Object],
+    (kind, namespace, name): (&str, &str, &str),
+) -> Option<&'a Object> {
+    let mut objects = objects.iter().copied();
+    objects.find(|object| {
         let here = [namespace, ""].contains(&object.namespace());
         object.kind() == kind && here && object.name() == name
     })
@@ -220,26 +230,6 @@ mod tests {
     fn pods(spec: &Value) -> Value {
         json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "d", "namespace": "ns"}, "spec": {"template": {"spec": spec}}})
-    }
-
-    #[rstest]
-    #[case::everything("", &["*"], &["*"], &["*"], &["everything"])]
-    #[case::secrets("", &[""], &["secrets"], &["list"], &["reads every Secret"])]
-    #[case::secrets_of_a_namespace("ns", &[""], &["secrets"], &["list"], &[])]
-    #[case::writes_secrets("", &[""], &["secrets"], &["create"], &[])]
-    #[case::leads_to_more("", &[RBAC], &["clusterroles"], &["bind", "get", "escalate"],
-        &["bind", "escalate"])]
-    fn strong_rights_have_words(
-        #[case] namespace: &str,
-        #[case] groups: &[&str],
-        #[case] resources: &[&str],
-        #[case] verbs: &[&str],
-        #[case] want: &[&str],
-    ) {
-        let rule = json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
-        let mut rights = Permissions::default();
-        rights.insert_rule(namespace, &PolicyRule::from_value(&rule));
-        assert_eq!(rights.strong().into_iter().collect::<Vec<_>>(), want);
     }
 
     #[rstest]
@@ -287,21 +277,54 @@ mod tests {
     }
 
     #[rstest]
-    #[case::everything(("", json!(["*"]), json!(["*"]), json!([])), &["everything"])]
-    #[case::secrets(("", json!(["secrets"]), json!(["list"]), json!([])), &["reads every Secret"])]
-    #[case::one_secret(("", json!(["secrets"]), json!(["get"]), json!(["a"])), &[])]
-    #[case::of_a_namespace(("ns", json!(["secrets"]), json!(["get"]), json!([])), &[])]
-    #[case::roles(("", json!(["clusterroles"]), json!(["patch"]), json!([])), &["changes any ClusterRole"])]
-    #[case::verbs(("", json!(["roles"]), json!(["escalate", "impersonate"]), json!(["a"])), &["escalate", "impersonate"])]
+    #[case::everything("", "*", "*", &["*"], &[], &["everything"])]
+    #[case::secrets("", "", "secrets", &["list"], &[], &["reads every Secret"])]
+    #[case::secrets_among_others("", "*", "secrets", &["list"], &[], &["reads every Secret"])]
+    #[case::writes_secrets("", "", "secrets", &["create"], &[], &[])]
+    #[case::one_secret("", "*", "secrets", &["get"], &["a"], &[])]
+    #[case::of_a_namespace("ns", "", "secrets", &["list", "get"], &[], &[])]
+    #[case::roles("", "*", "clusterroles", &["patch"], &[], &["changes any ClusterRole"])]
+    #[case::leads_to_more("", RBAC, "clusterroles", &["bind", "get", "escalate"], &[],
+        &["bind", "escalate"])]
+    #[case::verbs("", "*", "roles", &["escalate", "impersonate"], &["a"],
+        &["escalate", "impersonate"])]
     fn powerful_rights_are_named(
-        #[case] (namespace, resources, verbs, names): (&str, Value, Value, Value),
+        #[case] namespace: &str,
+        #[case] group: &str,
+        #[case] resource: &str,
+        #[case] verbs: &[&str],
+        #[case] names: &[&str],
         #[case] want: &[&str],
     ) {
-        let rule = json!({"apiGroups": ["*"], "resources": resources, "verbs": verbs,
+        let rule = json!({"apiGroups": [group], "resources": [resource], "verbs": verbs,
             "resourceNames": names});
         let mut rights = Permissions::default();
         rights.insert_rule(namespace, &PolicyRule::from_value(&rule));
         assert_eq!(rights.strong().into_iter().collect::<Vec<_>>(), want);
+    }
+
+    #[rstest]
+    #[case::unbound(None)]
+    #[case::bound_in_a_namespace(Some("ns"))]
+    fn a_role_that_is_newly_bound_in_the_cluster_is_more(#[case] place: Option<&str>) {
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "wide"},
+            "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]});
+        let account = json!({"kind": "ServiceAccount", "name": "sa", "namespace": "ns"});
+        let everywhere = binding("ClusterRole", "wide", &account);
+        let narrow = place.map(|namespace| {
+            let mut binding = everywhere.clone();
+            binding["kind"] = json!("RoleBinding");
+            binding["metadata"]["namespace"] = json!(namespace);
+            binding
+        });
+        let before: Vec<_> = [role.clone()].into_iter().chain(narrow).collect();
+        let before = Powers::of(objects(&before).iter());
+        let after = Powers::of(objects(&[role, everywhere]).iter());
+        let list = "Namespace:\"\" APIGroups:[] Resources:[secrets] Verbs:[list]";
+        assert_eq!(after.beyond(&before), [list]);
+        assert_eq!(before.beyond(&after), [""; 0]);
+        assert_eq!(after.beyond(&after), [""; 0]);
     }
 
     #[test]

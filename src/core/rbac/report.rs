@@ -18,7 +18,7 @@ const INCOMPLETE: &str = "authorization evaluation error: missing rules may be i
 /// Returns the whole report, or `None` when no right is missing.
 ///
 /// `errors` say why the evaluation may be incomplete; they follow on a line of their own. By
-/// themselves they are no report: the API server decides then.
+/// themselves they are not a report: the API server decides then.
 ///
 /// Source: applying.md 5.2.
 pub fn report<'a>(

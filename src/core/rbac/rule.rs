@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::object::items;
+
 /// The API group of roles and bindings.
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 /// OpenShift's older API for the same objects.
@@ -34,14 +36,7 @@ impl PolicyRule {
     /// The API server refuses such values, so nothing that this leaves out is granted.
     pub fn from_value(value: &Value) -> Self {
         let list = |key: &str| -> Vec<String> {
-            value
-                .get(key)
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect()
+            items(&value[key]).filter_map(Value::as_str).map(str::to_owned).collect()
         };
         Self {
             api_groups: list("apiGroups"),

@@ -142,7 +142,7 @@ impl Additions {
             }
             objects.extend(operator_condition(&bundle.csv, namespace));
         }
-        objects.extend(user_roles(&bundle.crds, extension, self.user_roles));
+        objects.extend(user_roles(bundle, extension, self.user_roles));
     }
 }
 
@@ -179,22 +179,21 @@ fn operator_condition(csv: &Csv, namespace: &str) -> Vec<Object> {
     let name = format!("{}-operator-condition", csv.name);
     let api = format!("{RBAC}/v1");
     let condition = object(OPERATOR_CONDITION_API, "OperatorCondition", &csv.name, namespace);
-    let mut role = object(&api, "Role", &name, namespace);
     let rules = json!([{
         "apiGroups": ["operators.coreos.com"], "resources": [OPERATOR_CONDITIONS],
         "resourceNames": [csv.name], "verbs": ["get", "patch", "update"],
     }]);
-    role.insert("rules".to_owned(), rules);
+    let role = object(&api, "Role", &name, namespace).with("rules", rules);
     let accounts: BTreeSet<&str> =
         csv.deployments.iter().map(StrategyDeployment::service_account).collect();
     let subjects = accounts
         .into_iter()
         .map(|name| json!({"kind": "ServiceAccount", "name": name, "namespace": namespace}));
-    let mut binding = object(&api, "RoleBinding", &name, namespace);
-    binding.insert("subjects".to_owned(), subjects.collect());
     let reference = json!({"apiGroup": RBAC, "kind": "Role", "name": name});
-    binding.insert("roleRef".to_owned(), reference);
-    [condition, role, binding].map(Object).into()
+    let binding = object(&api, "RoleBinding", &name, namespace)
+        .with("subjects", subjects.collect::<Value>())
+        .with("roleRef", reference);
+    vec![condition, role, binding]
 }
 
 /// Returns the name of the role of an extension for a level. No role of Kubernetes (`cluster-admin`)
@@ -203,9 +202,16 @@ fn user_role(extension: &str, level: &str) -> String {
     format!("olm-extension-{extension}-{level}")
 }
 
-/// Returns `ClusterRole`s over the kinds that CRDs define, for who views, edits and administers.
-fn user_roles(crds: &[Object], extension: &str, kind: UserRoles) -> Vec<Object> {
-    if crds.is_empty() || kind == UserRoles::None {
+/// Returns `ClusterRole`s over the kinds of a bundle's CRDs and API services, for who views, edits and
+/// administers.
+fn user_roles(bundle: &Bundle, extension: &str, kind: UserRoles) -> Vec<Object> {
+    let crds = &bundle.crds;
+    let apis = bundle.csv.api_services.iter().filter(|api| !api.resource.is_empty());
+    let apis: BTreeSet<_> = apis.map(|api| (api.group.as_str(), api.resource.as_str())).collect();
+    let defined =
+        crds.iter().map(|crd| ["/spec/group", "/spec/names/plural"].map(|at| crd.text_at(at)));
+    let resources: Vec<_> = defined.map(|[group, name]| (group, name)).chain(apis).collect();
+    if resources.is_empty() || kind == UserRoles::None {
         return Vec::new();
     }
     let levels: [(&str, &[&str]); 3] = [
@@ -215,19 +221,17 @@ fn user_roles(crds: &[Object], extension: &str, kind: UserRoles) -> Vec<Object> 
     ];
     let role = |(level, verbs): (&str, &[&str])| {
         let names: Vec<_> = crds.iter().map(Object::name).collect();
-        let mut rules = vec![json!({
+        let definitions = json!({
             "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
             "resourceNames": names, "verbs": ["get"],
-        })];
-        rules.extend(crds.iter().map(|crd| {
-            let spec = crd.0.get("spec").unwrap_or(&Value::Null);
-            json!({"apiGroups": [spec["group"]], "resources": [spec["names"]["plural"]],
-                "verbs": verbs})
+        });
+        let mut rules = if names.is_empty() { Vec::new() } else { vec![definitions] };
+        rules.extend(resources.iter().map(|(group, resource)| {
+            json!({"apiGroups": [group], "resources": [resource], "verbs": verbs})
         }));
         let name = user_role(extension, level);
-        let mut role = object(&format!("{RBAC}/v1"), "ClusterRole", &name, "");
-        role.insert("rules".to_owned(), rules.into());
-        let mut role = Object(role);
+        let role = object(&format!("{RBAC}/v1"), "ClusterRole", &name, "");
+        let mut role = role.with("rules", rules);
         if kind == UserRoles::Aggregate {
             let label = format!("{RBAC}/aggregate-to-{level}");
             let labels = Map::from_iter([(label, json!("true"))]);
@@ -309,7 +313,7 @@ mod tests {
     // api.md 6.3
     #[test]
     fn no_extension_names_a_role_of_the_cluster() {
-        let roles = |extension| user_roles(&load(&sample()).crds, extension, UserRoles::Create);
+        let roles = |extension| user_roles(&load(&sample()), extension, UserRoles::Create);
         let names = |extension| -> Vec<String> {
             roles(extension).iter().map(|role| role.name().to_owned()).collect()
         };

@@ -38,9 +38,8 @@ fn api_service(definition: &ApiServiceDefinition, options: &RenderOptions) -> Ob
     if let Some(bundle) = provider.and_then(CertificateProvider::ca_bundle) {
         spec["caBundle"] = Value::String(bundle);
     }
-    let mut api = object("apiregistration.k8s.io/v1", "APIService", &definition.name(), "");
-    api.insert("spec".to_owned(), spec);
-    let mut api = Object(api);
+    let api = object("apiregistration.k8s.io/v1", "APIService", &definition.name(), "");
+    let mut api = api.with("spec", spec);
     if let Some(provider) = provider {
         provider.annotate_caller(&mut api, &service, namespace);
     }

@@ -4,18 +4,17 @@
 //! Source: rendering.md 4.11.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use olm_api::keys::annotation;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::name::{certificate_name, issuer_name, service_name};
 use super::object;
 use crate::bundle::{Bundle, Csv};
-use crate::object::Object;
+use crate::object::{Object, take_map};
 
 /// Longest common name of a certificate, in bytes (rendering.md R3).
 const MAX_COMMON_NAME_BYTES: usize = 64;
@@ -25,8 +24,12 @@ const CERTIFICATE_CRD: &str = "certificates.cert-manager.io";
 
 const CERT_MANAGER_VERSION: &str = "cert-manager.io/v1";
 
-/// An issuer of certificates for webhooks and API services.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// An issuer of certificates for webhooks and API services; its text is the name that flags and
+/// annotations use.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
+)]
+#[strum(serialize_all = "kebab-case")]
 pub enum CertificateSource {
     /// cert-manager.
     CertManager,
@@ -34,39 +37,6 @@ pub enum CertificateSource {
     ServiceCa,
     /// The controller itself.
     SelfSigned,
-}
-
-impl CertificateSource {
-    /// Returns the name that flags and annotations use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CertManager => "cert-manager",
-            Self::ServiceCa => "service-ca",
-            Self::SelfSigned => "self-signed",
-        }
-    }
-}
-
-impl fmt::Display for CertificateSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A name that is not that of a [`CertificateSource`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown source of certificates {0:?}")]
-pub struct UnknownCertificateSource(pub String);
-
-impl FromStr for CertificateSource {
-    type Err = UnknownCertificateSource;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::CertManager, Self::ServiceCa, Self::SelfSigned]
-            .into_iter()
-            .find(|source| source.as_str() == text)
-            .ok_or_else(|| UnknownCertificateSource(text.to_owned()))
-    }
 }
 
 /// What the cluster serves that matters for the choice of an issuer.
@@ -130,14 +100,14 @@ pub enum CertificateProvider {
     /// The service CA of OpenShift.
     ServiceCa,
     /// The controller itself.
-    SelfSigned {
-        /// CA certificates that callers trust, as PEM; when empty, `caBundle` is left out.
-        ca_bundle: String,
-    },
+    /// `ca_bundle` has the CA certificates that callers trust, as PEM; when empty, `caBundle` is left
+    /// out.
+    SelfSigned { ca_bundle: String },
 }
 
 /// A certificate that the controller has to issue.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CertificateRequest {
     /// Name of the Secret that holds the certificate.
     pub secret: String,
@@ -150,8 +120,13 @@ pub struct CertificateRequest {
 impl CertificateRequest {
     /// Returns the Secret, without data.
     pub fn secret_object(&self) -> Object {
-        Object(object("v1", "Secret", &self.secret, &self.namespace))
+        secret_object(&self.secret, &self.namespace)
     }
+}
+
+/// Returns a Secret that the controller writes, without data.
+pub fn secret_object(name: &str, namespace: &str) -> Object {
+    object("v1", "Secret", name, namespace)
 }
 
 /// Returns the names of the deployments that serve webhooks or API services, sorted.
@@ -198,10 +173,7 @@ impl CertificateProvider {
     /// Annotations with which another issuer would write the same `caBundle` are removed
     /// (rendering.md R5).
     pub(super) fn annotate_caller(&self, object: &mut Object, service: &str, namespace: &str) {
-        let mut annotations = match object.metadata_mut().remove("annotations") {
-            Some(Value::Object(map)) => map,
-            _ => Map::new(),
-        };
+        let mut annotations = take_map(object.metadata_mut(), "annotations");
         match self {
             Self::CertManager => {
                 let from = format!("{namespace}/{}", certificate_name(service));
@@ -260,21 +232,19 @@ fn remove_cert_manager(annotations: &mut Map<String, Value>) {
 fn cert_manager_objects(request: CertificateRequest) -> [Object; 2] {
     let CertificateRequest { secret, namespace, dns_names } = request;
     let issuer_name = issuer_name(&secret);
-    let mut issuer = object(CERT_MANAGER_VERSION, "Issuer", &issuer_name, &namespace);
-    issuer.insert("spec".to_owned(), json!({ "selfSigned": {} }));
-
-    let mut spec = Map::new();
-    spec.insert("secretName".to_owned(), json!(secret));
+    let issuer = object(CERT_MANAGER_VERSION, "Issuer", &issuer_name, &namespace);
+    let mut spec = json!({
+        "secretName": secret,
+        "dnsNames": dns_names,
+        "usages": ["server auth"],
+        "duration": "17520h0m0s",
+        "renewBefore": "24h0m0s",
+        "issuerRef": { "name": issuer_name },
+    });
     let common_name = dns_names.first().filter(|name| name.len() <= MAX_COMMON_NAME_BYTES);
     if let Some(name) = common_name {
-        spec.insert("commonName".to_owned(), json!(name));
+        spec["commonName"] = json!(name);
     }
-    spec.insert("dnsNames".to_owned(), json!(dns_names));
-    spec.insert("usages".to_owned(), json!(["server auth"]));
-    spec.insert("duration".to_owned(), json!("17520h0m0s"));
-    spec.insert("renewBefore".to_owned(), json!("24h0m0s"));
-    spec.insert("issuerRef".to_owned(), json!({ "name": issuer_name }));
-    let mut certificate = object(CERT_MANAGER_VERSION, "Certificate", &secret, &namespace);
-    certificate.insert("spec".to_owned(), Value::Object(spec));
-    [Object(issuer), Object(certificate)]
+    let certificate = object(CERT_MANAGER_VERSION, "Certificate", &secret, &namespace);
+    [issuer.with("spec", json!({ "selfSigned": {} })), certificate.with("spec", spec)]
 }

@@ -2,8 +2,6 @@
 //!
 //! Source: rendering.md 4.7.
 
-use std::collections::BTreeMap;
-
 use olm_api::keys::annotation;
 use serde_json::{Map, Value, json};
 
@@ -14,15 +12,10 @@ use crate::bundle::{Csv, StrategyDeployment};
 use crate::object::Object;
 
 /// Keys of a Deployment's `spec`; server-side apply refuses others (rendering.md R14).
+#[rustfmt::skip]
 const SPEC_KEYS: [&str; 8] = [
-    "minReadySeconds",
-    "paused",
-    "progressDeadlineSeconds",
-    "replicas",
-    "revisionHistoryLimit",
-    "selector",
-    "strategy",
-    "template",
+    "minReadySeconds", "paused", "progressDeadlineSeconds", "replicas", "revisionHistoryLimit",
+    "selector", "strategy", "template",
 ];
 
 /// Keys of a pod template.
@@ -45,7 +38,7 @@ fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) ->
     annotations.insert(annotation::OPERATOR_NAMESPACE.to_owned(), namespace);
 
     let mut metadata = entry.template_metadata.clone();
-    metadata.insert("annotations".to_owned(), text_map(&annotations));
+    metadata.insert("annotations".to_owned(), json!(annotations));
     let mut template = known(&entry.template, &TEMPLATE_KEYS);
     if let Some(Value::Object(pod)) = template.get_mut("spec") {
         quantity::write_as_text(pod);
@@ -58,12 +51,11 @@ fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) ->
     spec.insert("template".to_owned(), Value::Object(template));
     spec.insert("revisionHistoryLimit".to_owned(), json!(1));
 
-    let mut deployment = object("apps/v1", "Deployment", &entry.name, &options.install_namespace);
-    deployment.insert("spec".to_owned(), Value::Object(spec));
-    let mut deployment = Object(deployment);
+    let deployment = object("apps/v1", "Deployment", &entry.name, &options.install_namespace);
+    let mut deployment = deployment.with("spec", spec);
     if let Some(labels) = &entry.label {
         let metadata = deployment.metadata_mut();
-        metadata.insert("labels".to_owned(), text_map(labels));
+        metadata.insert("labels".to_owned(), json!(labels));
     }
     if let Some(config) = &options.deployment {
         deployment_config::apply(&mut deployment, config);
@@ -72,15 +64,7 @@ fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) ->
 }
 
 fn known(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
-    map.iter()
-        .filter(|(key, _)| keys.contains(&key.as_str()))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
-}
-
-fn text_map(map: &BTreeMap<String, String>) -> Value {
-    map.iter()
-        .map(|(key, value)| (key.clone(), Value::String(value.clone())))
-        .collect::<Map<_, _>>()
-        .into()
+    let mut map = map.clone();
+    map.retain(|key, _| keys.contains(&key.as_str()));
+    map
 }

@@ -5,21 +5,21 @@
 use serde_json::{Map, Value};
 
 use crate::config::DeploymentConfig;
-use crate::object::Object;
+use crate::object::{Object, map_in};
 
 /// Applies the configuration to a Deployment.
 pub(super) fn apply(deployment: &mut Object, config: &DeploymentConfig) {
     if let Some(annotations) = config.object("annotations") {
-        add_missing(map(deployment.metadata_mut(), "annotations"), annotations);
+        add_missing(map_in(deployment.metadata_mut(), "annotations"), annotations);
     }
-    let spec = map(&mut deployment.0, "spec");
-    let template = map(spec, "template");
+    let spec = map_in(&mut deployment.0, "spec");
+    let template = map_in(spec, "template");
     if let Some(annotations) = config.object("annotations") {
-        let metadata = map(template, "metadata");
-        add_missing(map(metadata, "annotations"), annotations);
+        let metadata = map_in(template, "metadata");
+        add_missing(map_in(metadata, "annotations"), annotations);
     }
-    let pod = map(template, "spec");
-    merge_named(pod, "volumes", config.list("volumes"));
+    let pod = map_in(template, "spec");
+    merge_named(pod, "volumes", &last_of_each_name(config.list("volumes")));
     append_new(pod, "tolerations", config.list("tolerations"));
     append_new(pod, "imagePullSecrets", config.list("imagePullSecrets"));
     match config.object("nodeSelector") {
@@ -47,18 +47,6 @@ fn apply_to_container(container: &mut Map<String, Value>, config: &DeploymentCon
     }
 }
 
-/// Returns an object's field as an object; it is made empty when absent or of another type.
-fn map<'a>(owner: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let value = owner.entry(key).or_insert(Value::Null);
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    match value {
-        Value::Object(map) => map,
-        _ => unreachable!("the value was made an object above"),
-    }
-}
-
 /// Returns an object's field as a list; it is made empty when absent or of another type.
 fn list<'a>(owner: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
     let value = owner.entry(key).or_insert(Value::Null);
@@ -78,7 +66,8 @@ fn add_missing(annotations: &mut Map<String, Value>, added: &Map<String, Value>)
     }
 }
 
-/// Keeps the last variable of each name; the API server refuses duplicates (rendering.md R20).
+/// Keeps the last variable or volume of each name; the API server refuses duplicates
+/// (rendering.md R20).
 fn last_of_each_name(entries: &[Value]) -> Vec<Value> {
     let mut last: Vec<Value> = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -92,16 +81,18 @@ fn last_of_each_name(entries: &[Value]) -> Vec<Value> {
 
 /// Replaces the last entry of the same name as a whole, else appends.
 ///
-/// Only entries of the bundle are replaced, so that one volume can be mounted twice.
+/// Only an entry of the bundle is replaced, and by one entry only, so that one volume can be
+/// mounted twice.
 fn merge_named(owner: &mut Map<String, Value>, key: &str, added: &[Value]) {
     if added.is_empty() {
         return;
     }
     let entries = list(owner, key);
     let own = entries.len();
-    for entry in added {
+    for (i, entry) in added.iter().enumerate() {
         let same = |known: &Value| known["name"] == entry["name"];
-        match entries[..own].iter().rposition(same) {
+        let position = entries[..own].iter().rposition(same);
+        match position.filter(|_| !added[..i].iter().any(same)) {
             Some(position) => entries[position] = entry.clone(),
             None => entries.push(entry.clone()),
         }

@@ -3,9 +3,9 @@
 //! Source: rendering.md 6.1.
 
 use olm_api::keys::{annotation, label};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::object::Object;
+use crate::object::{Object, take_map};
 
 /// Keys of `metadata` that enter a revision; other metadata in a manifest belongs to the cluster it
 /// was exported from.
@@ -46,12 +46,4 @@ fn prepare(mut object: Object, extension: &str, package: &str, version: &str) ->
         metadata.insert("annotations".to_owned(), Value::Object(annotations));
     }
     object
-}
-
-/// Takes a map out of the metadata, empty when it is absent or not a map.
-fn take_map(metadata: &mut Map<String, Value>, key: &str) -> Map<String, Value> {
-    match metadata.remove(key) {
-        Some(Value::Object(map)) => map,
-        _ => Map::new(),
-    }
 }

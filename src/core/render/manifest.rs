@@ -50,8 +50,7 @@ pub(super) fn foreign_subjects(objects: &[Object], namespace: &str) -> Vec<Strin
         if !matches!(binding.kind(), "RoleBinding" | "ClusterRoleBinding") {
             continue;
         }
-        let subjects = binding.0.get("subjects").and_then(Value::as_array);
-        for subject in subjects.into_iter().flatten() {
+        for subject in binding.list_at("/subjects") {
             let text = |key| subject.get(key).and_then(Value::as_str).unwrap_or_default();
             let (name, other) = (text("name"), text("namespace"));
             if text("kind") == "ServiceAccount"

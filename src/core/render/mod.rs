@@ -41,7 +41,7 @@ pub use callers::{called_services, trust, without_ca};
 use certificate::certificate_requests;
 pub use certificate::{
     CertificateNeeds, CertificateProvider, CertificateRequest, CertificateSource, Served,
-    UnknownCertificateSource, certificate_needs, choose_certificates,
+    certificate_needs, choose_certificates, secret_object,
 };
 pub(crate) use name::{certificate_name, service_name};
 pub use name::{hash, unique};
@@ -57,7 +57,7 @@ pub enum RolePlacement {
     TargetsAndInstall,
 }
 
-/// What rendering depends on beside the bundle and its configuration.
+/// Options of rendering, besides the bundle and its configuration.
 #[derive(Debug, Clone)]
 pub struct Settings<'a> {
     /// Namespace the operator runs in.
@@ -113,13 +113,9 @@ pub enum RenderError {
     #[error(transparent)]
     Invalid(#[from] ValidationError),
     /// The bundle cannot watch the namespaces asked for.
+    /// `targets` are the namespaces as Go prints a list.
     #[error("invalid option(s): invalid target namespaces {targets}: {reason}")]
-    Targets {
-        /// The namespaces, formatted as Go prints a list.
-        targets: String,
-        /// Why the bundle cannot watch them.
-        reason: String,
-    },
+    Targets { targets: String, reason: String },
     /// More than one webhook converts a custom resource.
     #[error(
         "custom resource definition '{0}' is referenced by multiple conversion webhook definitions"
@@ -137,20 +133,11 @@ pub enum RenderError {
         "webhooks or API services of deployment '{deployment}' use port {port} with different \
          target ports"
     )]
-    PortClash {
-        /// Name of the deployment.
-        deployment: String,
-        /// The port of the Service.
-        port: i64,
-    },
+    PortClash { deployment: String, port: i64 },
     /// Two different objects have the same identity (rendering.md 4.12).
+    /// `name` is behind the namespace if they have one.
     #[error("bundle contains two different objects of kind {kind} named {name:?}")]
-    Different {
-        /// Kind of both.
-        kind: String,
-        /// Name of both, after the namespace if they have one.
-        name: String,
-    },
+    Different { kind: String, name: String },
 }
 
 impl Classify for RenderError {
@@ -249,13 +236,10 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
     warnings.extend(manifest::foreign_subjects(&objects, namespace));
     let issues =
         certificates.map(CertificateProvider::source) == Some(CertificateSource::SelfSigned);
+    let requests = || certificate_requests(csv, namespace);
     Ok(Rendered {
         objects,
-        certificate_requests: if issues {
-            certificate_requests(csv, namespace)
-        } else {
-            Vec::new()
-        },
+        certificate_requests: if issues { requests() } else { Vec::new() },
         warnings,
     })
 }
@@ -300,17 +284,13 @@ fn check_targets(csv: &Csv, options: &RenderOptions) -> Result<(), RenderError> 
 }
 
 /// Makes an object with a name and, if not empty, a namespace.
-fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Map<String, Value> {
-    let mut metadata = Map::new();
-    metadata.insert("name".to_owned(), name.into());
+fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Object {
+    let mut metadata = json!({ "name": name });
     if !namespace.is_empty() {
-        metadata.insert("namespace".to_owned(), namespace.into());
+        metadata["namespace"] = json!(namespace);
     }
-    let mut object = Map::new();
-    object.insert("apiVersion".to_owned(), json!(api_version));
-    object.insert("kind".to_owned(), json!(kind));
-    object.insert("metadata".to_owned(), Value::Object(metadata));
-    object
+    let object = Object(Map::new()).with("apiVersion", api_version).with("kind", kind);
+    object.with("metadata", metadata)
 }
 
 #[cfg(test)]

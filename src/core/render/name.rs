@@ -21,15 +21,10 @@ pub fn unique(base: &str, suffix: &str) -> String {
     joined(base, suffix, MAX_NAME_BYTES)
 }
 
-/// Joins two parts as [`unique`] does, but into at most 63 bytes, the limit for names of Services
-/// (rendering.md R4).
-fn unique_label(base: &str, suffix: &str) -> String {
-    joined(base, suffix, MAX_NAME_BYTES - 1)
-}
-
-/// Returns the name of the Service in front of the webhooks of a deployment.
+/// Returns the name of the Service in front of the webhooks of a deployment: at most 63 bytes, the
+/// limit for names of Services (rendering.md R4).
 pub(crate) fn service_name(deployment: &str) -> String {
-    unique_label(&deployment.replace('.', "-"), "service")
+    joined(&deployment.replace('.', "-"), "service", MAX_NAME_BYTES - 1)
 }
 
 /// Returns the name of a webhook Service's certificate and of the Secret that holds it.

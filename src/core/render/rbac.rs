@@ -20,7 +20,7 @@ pub(super) fn service_accounts(csv: &Csv, namespace: &str) -> Vec<Object> {
     names
         .into_iter()
         .filter(|name| *name != "default")
-        .map(|name| Object(object("v1", "ServiceAccount", name, namespace)))
+        .map(|name| object("v1", "ServiceAccount", name, namespace))
         .collect()
 }
 
@@ -77,11 +77,10 @@ fn grant(csv: &Csv, permission: &Permission, namespace: &str, install: &str) -> 
     let name = name::role_name(&csv.name, permission);
     let mut role = object(RBAC_VERSION, role_kind(namespace), &name, namespace);
     if let Some(rules) = &permission.rules {
-        let rules: Vec<Value> = rules.iter().map(rule).collect();
-        role.insert("rules".to_owned(), rules.into());
+        role = role.with("rules", rules.iter().map(rule).collect::<Value>());
     }
     let account = (install, permission.service_account());
-    [Object(role), binding((namespace, &name), &name, account)]
+    [role, binding((namespace, &name), &name, account)]
 }
 
 /// Binds an account, given by namespace and name, to a role, cluster-wide when the namespace of the
@@ -92,12 +91,10 @@ pub(super) fn binding(
     (place, account): (&str, &str),
 ) -> Object {
     let kind = role_kind(namespace);
-    let mut binding = object(RBAC_VERSION, &format!("{kind}Binding"), name, namespace);
-    let reference = json!({ "apiGroup": RBAC_GROUP, "kind": kind, "name": role });
-    binding.insert("roleRef".to_owned(), reference);
     let subject = json!({ "kind": "ServiceAccount", "namespace": place, "name": account });
-    binding.insert("subjects".to_owned(), json!([subject]));
-    Object(binding)
+    object(RBAC_VERSION, &format!("{kind}Binding"), name, namespace)
+        .with("roleRef", json!({ "apiGroup": RBAC_GROUP, "kind": kind, "name": role }))
+        .with("subjects", json!([subject]))
 }
 
 fn role_kind(namespace: &str) -> &'static str {

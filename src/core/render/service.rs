@@ -52,20 +52,15 @@ fn service(
     spec.insert("ports".to_owned(), ports.into());
     // A Service cannot have label expressions.
     let selector = deployment.spec.get("selector");
-    let labels = selector.and_then(|selector| selector.get("matchLabels"));
-    if let Some(Value::Object(labels)) = labels.filter(|labels| !is_empty(labels)) {
-        spec.insert("selector".to_owned(), Value::Object(labels.clone()));
+    let labels = selector.and_then(|selector| selector.get("matchLabels")?.as_object());
+    if let Some(labels) = labels.filter(|labels| !labels.is_empty()) {
+        spec.insert("selector".to_owned(), labels.clone().into());
     }
     let name = service_name(&deployment.name);
-    let mut service = object("v1", "Service", &name, &options.install_namespace);
-    service.insert("spec".to_owned(), Value::Object(spec));
-    let mut service = Object(service);
+    let service = object("v1", "Service", &name, &options.install_namespace);
+    let mut service = service.with("spec", spec);
     if let Some(provider) = &options.certificates {
         provider.annotate_service(&mut service);
     }
     service
-}
-
-fn is_empty(value: &Value) -> bool {
-    value.as_object().is_some_and(Map::is_empty)
 }

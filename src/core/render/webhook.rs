@@ -46,9 +46,8 @@ fn configuration(webhook: &WebhookDefinition, kind: &str, options: &RenderOption
         entry.insert("namespaceSelector".to_owned(), selector);
     }
     let namespace = &options.install_namespace;
-    let mut configuration = object(ADMISSION_VERSION, kind, name, namespace);
-    configuration.insert("webhooks".to_owned(), json!([entry]));
-    let mut configuration = Object(configuration);
+    let configuration = object(ADMISSION_VERSION, kind, name, namespace);
+    let mut configuration = configuration.with("webhooks", json!([entry]));
     if let Some(provider) = &options.certificates {
         let service = service_name(&webhook.deployment_name);
         provider.annotate_caller(&mut configuration, &service, namespace);
@@ -62,20 +61,17 @@ fn client_config(
     path: Option<&str>,
     options: &RenderOptions,
 ) -> Value {
-    let mut service = Map::new();
-    service.insert("namespace".to_owned(), json!(options.install_namespace));
-    service.insert("name".to_owned(), json!(service_name(&webhook.deployment_name)));
+    let (namespace, name) = (&options.install_namespace, service_name(&webhook.deployment_name));
+    let port = webhook.endpoint().port;
+    let mut config = json!({ "service": { "namespace": namespace, "name": name, "port": port } });
     if let Some(path) = path {
-        service.insert("path".to_owned(), json!(path));
+        config["service"]["path"] = json!(path);
     }
-    service.insert("port".to_owned(), json!(webhook.endpoint().port));
-    let mut config = Map::new();
-    config.insert("service".to_owned(), Value::Object(service));
     let provider = options.certificates.as_ref();
     if let Some(bundle) = provider.and_then(CertificateProvider::ca_bundle) {
-        config.insert("caBundle".to_owned(), bundle.into());
+        config["caBundle"] = bundle.into();
     }
-    Value::Object(config)
+    config
 }
 
 /// Limits a webhook to the watched namespaces; cluster-scoped objects still match.
@@ -99,9 +95,7 @@ pub(super) fn convert(
         .webhooks
         .iter()
         .filter(|webhook| webhook.is_conversion() && webhook.conversion_crds.contains(&name));
-    let Some(webhook) = definitions.next() else {
-        return Ok(crd);
-    };
+    let Some(webhook) = definitions.next() else { return Ok(crd) };
     if definitions.next().is_some() {
         return Err(RenderError::ManyConversions(name));
     }

@@ -32,6 +32,13 @@ pub struct Catalog<'a> {
     pub content: Option<&'a Content>,
 }
 
+impl<'a> Catalog<'a> {
+    /// Returns a package, if the catalog has it and it can be read.
+    pub fn package(&self, name: &str) -> Option<&'a PackageIndex> {
+        self.content?.package(name)?.ok()
+    }
+}
+
 /// How a catalog that cannot be used is treated (`--catalog-unavailability-policy`).
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, VariantNames,
@@ -75,11 +82,7 @@ impl Query<'_> {
             report: CatalogReport {
                 name: catalog.name,
                 priority: catalog.priority,
-                problem: None,
-                used: false,
-                bundles: 0,
-                candidates: 0,
-                best: None,
+                ..CatalogReport::default()
             },
             held: Vec::new(),
             excluded: Vec::new(),
@@ -266,9 +269,7 @@ impl Query<'_> {
         winner: &'w CatalogCandidate<'a>,
         walks: &'w [CatalogSearch<'a>],
     ) -> &'w CatalogCandidate<'a> {
-        let Some(Ok(installed)) = &self.installed else {
-            return winner;
-        };
+        let Some(Ok(installed)) = &self.installed else { return winner };
         let release_support = self.options.release_support;
         let is_down = |bundle: &Bundle| {
             let version = bundle.version(release_support);
@@ -284,7 +285,7 @@ impl Query<'_> {
     /// Says whether a winner counts although some catalogs could not be read.
     ///
     /// Whatever an outranked catalog would offer is dropped, either as deprecated because the winner
-    /// is not, or as not at the top. And nothing changes if the winner is what is installed.
+    /// is not, or as not at the top. And nothing changes if the winner is the installed bundle.
     fn stands(&self, winner: &CatalogCandidate<'_>, walks: &[CatalogSearch<'_>]) -> bool {
         let unusable = || walks.iter().filter(|walk| walk.result.is_err());
         match self.options.unavailability {
@@ -306,7 +307,7 @@ impl Query<'_> {
         other < priority || (other == priority && self.is_home(catalog))
     }
 
-    /// Says whether what is installed came from a catalog.
+    /// Returns whether the installed bundle came from a catalog.
     fn is_home(&self, catalog: &str) -> bool {
         self.request.home.as_deref() == Some(catalog)
     }

@@ -44,7 +44,7 @@ pub enum ClassicError {
 }
 
 /// How the step of OLM Classic differs from the resolved one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum Difference {
     /// Both choose the same bundle, or both choose none.
     SameTarget,
@@ -72,13 +72,7 @@ impl ClassicStep<'_> {
 impl Difference {
     /// Returns the stable code (resolution.md 6.3).
     pub fn code(self) -> &'static str {
-        match self {
-            Self::SameTarget => "SameTarget",
-            Self::ClassicStays => "ClassicStays",
-            Self::DifferentTarget => "DifferentTarget",
-            Self::ClassicError => "ClassicError",
-            Self::V1Stays => "V1Stays",
-        }
+        self.into()
     }
 
     fn between(classic: &Result<Option<&str>, ClassicError>, resolved: Option<&str>) -> Self {

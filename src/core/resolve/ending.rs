@@ -51,7 +51,7 @@ impl ResolveError {
             },
             Self::NoSingleBundle(error) if error.catalogs.is_empty() => Ending::NoCandidate,
             Self::NoSingleBundle(_) => Ending::Ambiguous,
-            Self::Version { .. } | Self::Validation { .. } | Self::BundleName { .. } => {
+            Self::Version { .. } | Self::Validation { .. } | Self::BundleName(_) => {
                 Ending::ValidationFailed
             }
         }

@@ -1,5 +1,5 @@
 //! What a resolution knows about the cluster besides its catalogs: the version it runs, the kinds
-//! it serves, and what is installed.
+//! it serves, and the installed bundles.
 //!
 //! Every part is optional: what is not given is not judged, and excludes nothing. What could not be
 //! read is different: a constraint that depends on it is *unknown*.
@@ -83,7 +83,8 @@ pub enum ProviderOrigin {
 }
 
 impl Environment {
-    /// Says whether declared constraints are judged: if nothing is given, they are not even parsed.
+    /// Returns whether declared constraints are checked: without an environment they are not even
+    /// parsed.
     pub(super) fn judges(&self) -> bool {
         !(self.served.is_untold() && self.providers.is_untold())
     }
@@ -91,9 +92,7 @@ impl Environment {
     /// Returns which of these groups the cluster does not serve. One of which that is not known does
     /// not count: its objects may well be applied.
     pub fn unserved<'a>(&self, groups: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-        let Some(served) = self.served.known() else {
-            return Vec::new();
-        };
+        let Some(served) = self.served.known() else { return Vec::new() };
         let lacks = |group: &&str| {
             !served.unreadable_groups.contains(*group)
                 && !served.kinds.iter().any(|kind| kind.group == **group)
@@ -120,7 +119,7 @@ impl<T> Knowledge<T> {
         }
     }
 
-    /// Says whether it was not given.
+    /// Returns whether it was not given.
     pub fn is_untold(&self) -> bool {
         matches!(self, Self::NotTold)
     }

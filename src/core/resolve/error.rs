@@ -17,13 +17,7 @@ pub enum ResolveError {
     Selector(#[source] SelectorError),
     /// `spec.source.catalog.version` is invalid.
     #[error("desired version range {} is invalid", quote(.range))]
-    Range {
-        /// The range as written.
-        range: String,
-        /// What is wrong with the range.
-        #[source]
-        source: VersionRangeError,
-    },
+    Range { range: String, source: VersionRangeError },
     /// A catalog, or the installed version, cannot be used.
     #[error("error walking catalogs")]
     Walk(#[source] Box<WalkError>),
@@ -32,32 +26,17 @@ pub enum ResolveError {
     NoSingleBundle(Box<NoSingleBundle>),
     /// The best candidate has no valid version.
     #[error("error getting resolved bundle version for bundle {}", quote(.bundle))]
-    Version {
-        /// Name of the bundle.
-        bundle: String,
-        /// What is wrong with the version.
-        #[source]
-        source: Box<BundleVersionError>,
-    },
+    Version { bundle: String, source: Box<BundleVersionError> },
     /// The chosen bundle cannot be installed.
     #[error("validating bundle {}", quote(.bundle))]
-    Validation {
-        /// Name of the bundle.
-        bundle: String,
-        /// Why it cannot be installed.
-        #[source]
-        source: ValidationError,
-    },
+    Validation { bundle: String, source: ValidationError },
     /// The API server does not let the status of an extension name the chosen bundle.
     #[error(
         "the name of bundle {} is not a DNS subdomain (RFC 1123), and no status can show it: its \
          catalog has to rename it",
-        quote(.bundle)
+        quote(.0)
     )]
-    BundleName {
-        /// Name of the bundle.
-        bundle: String,
-    },
+    BundleName(String),
 }
 
 impl ResolveError {
@@ -69,7 +48,7 @@ impl ResolveError {
             | Self::NoSingleBundle(_)
             | Self::Version { .. }
             | Self::Validation { .. }
-            | Self::BundleName { .. } => false,
+            | Self::BundleName(_) => false,
         }
     }
 }
@@ -79,13 +58,7 @@ impl ResolveError {
 pub enum WalkError {
     /// The blobs of the package cannot be read.
     #[error("error getting package {} from catalog {}", quote(.package), quote(&.source.catalog))]
-    Package {
-        /// Name of the package.
-        package: String,
-        /// What is wrong with the catalog.
-        #[source]
-        source: CatalogError,
-    },
+    Package { package: String, source: CatalogError },
     /// Successors cannot be found.
     #[error("error finding upgrade edges")]
     Edges(#[source] InstalledError),
@@ -105,12 +78,7 @@ pub enum CatalogProblem {
     /// The content of the wanted digest is not cached.
     NotCached,
     /// The content is cached, but the blobs of the package cannot be read.
-    Unreadable {
-        /// Name of the package.
-        package: String,
-        /// What is wrong with them.
-        cause: String,
-    },
+    Unreadable { package: String, cause: String },
 }
 
 /// A catalog with a problem.
@@ -155,12 +123,6 @@ pub enum InstalledError {
     /// The release is recorded in a field of its own.
     #[error("failed to parse installed bundle version and release")]
     Explicit(#[source] VersionReleaseError),
-}
-
-impl InstalledError {
-    pub(super) fn new(explicit: bool, source: VersionReleaseError) -> Self {
-        if explicit { Self::Explicit(source) } else { Self::Legacy(source) }
-    }
 }
 
 /// There is not exactly one bundle.

@@ -133,7 +133,7 @@ impl Query<'_> {
         held.map_or(Ok(()), |reason| Err(Reason::Held(reason)))
     }
 
-    /// Only what is installed may come from elsewhere, where moves to another catalog are held: that
+    /// Only the installed bundle may come from elsewhere, where moves to another catalog are held: that
     /// changes nothing.
     fn comes_from_home(&self, catalog: &str, bundle: &Bundle) -> Result<(), Reason> {
         let home = self.request.home.as_deref().filter(|_| self.request.moves_held);
@@ -155,9 +155,7 @@ impl Query<'_> {
     }
 
     fn in_range(&self, package: &PackageIndex, bundle: &Bundle) -> Result<(), Reason> {
-        let Some(range) = &self.range else {
-            return Ok(());
-        };
+        let Some(range) = &self.range else { return Ok(()) };
         let version = bundle.version(self.options.release_support);
         let version = &version.map_err(|_| Reason::InvalidVersion)?.version;
         let other_is_pinned = self.pinned.as_ref().is_some_and(|pinned| {

@@ -12,7 +12,7 @@ use super::constraint::judge::{Candidate, Installed, Step, Subject, View};
 use super::constraint::{Breakage, Judgement, Node, Test, Verdict};
 use super::environment::{Environment, Knowledge, Provider, ProviderOrigin};
 use super::{Dependencies, Query, Request, ValidationError};
-use crate::catalog::{Bundle, Constraint, ConstraintError, Declared};
+use crate::catalog::{Bundle, Constraint, ConstraintError, Declared, Property};
 use crate::version::Version;
 
 /// The state of the cluster around the extension that is resolved.
@@ -85,12 +85,8 @@ impl<'r> ClusterFacts<'r> {
         let others: Vec<&'r Provider> =
             all.filter(|other| other.origin != provider.origin).collect();
         let now = Installed::new(others.iter().copied().chain(self.current()));
-        let view = View {
-            environment: self.environment,
-            subject: Subject::Provider(provider),
-            others: &now,
-            step: None,
-        };
+        let (environment, subject) = (self.environment, Subject::Provider(provider));
+        let view = View { environment, subject, others: &now, step: None };
         let constraints = provider.constraints().iter();
         let valid = constraints.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
         let met = valid.filter(|(_, constraint)| view.verdict(constraint) == Verdict::Met);
@@ -107,30 +103,20 @@ pub fn dependents(environment: &Environment) -> Vec<Breakage> {
     if let (Knowledge::Known(served), Some(gone)) = (&mut without.served, cluster.current()) {
         Arc::make_mut(served).kinds.retain(|kind| !gone.provides(kind));
     }
-    let broken = |dependent: &Dependent<'_>| {
-        let view = View {
-            environment: &without,
-            subject: Subject::Provider(dependent.provider),
-            others: &dependent.others,
-            step: None,
-        };
-        view.breakage(dependent)
-    };
-    cluster.dependents().iter().map(broken).filter(|it| !it.constraints.is_empty()).collect()
+    cluster.dependents().iter().filter_map(|it| it.breakage(&without, None)).collect()
 }
 
-impl View<'_> {
-    /// Returns what of a dependent is not met any more.
-    fn breakage(&self, dependent: &Dependent<'_>) -> Breakage {
-        let unmet = dependent.met.iter().filter(|(_, constraint)| {
-            matches!(self.verdict(constraint), Verdict::Unmet | Verdict::Unknown)
+impl Dependent<'_> {
+    /// Returns what of it is not met any more, if anything.
+    fn breakage(&self, environment: &Environment, step: Option<Step<'_>>) -> Option<Breakage> {
+        let subject = Subject::Provider(self.provider);
+        let view = View { environment, subject, others: &self.others, step };
+        let unmet = self.met.iter().filter(|(_, constraint)| {
+            matches!(view.verdict(constraint), Verdict::Unmet | Verdict::Unknown)
         });
-        Breakage {
-            origin: dependent.provider.origin.clone(),
-            constraints: unmet
-                .map(|(declared, constraint)| self.judge(declared, constraint))
-                .collect(),
-        }
+        let judged = unmet.map(|(declared, constraint)| view.judge(declared, constraint));
+        let (origin, constraints) = (self.provider.origin.clone(), judged.collect::<Vec<_>>());
+        (!constraints.is_empty()).then_some(Breakage { origin, constraints })
     }
 }
 
@@ -180,6 +166,13 @@ impl Query<'_> {
         )
     }
 
+    /// Returns what the constraints of a candidate are judged against.
+    fn view<'q>(&'q self, candidate: &'q Candidate<'q>) -> View<'q> {
+        let subject = Subject::Candidate(candidate, self.cluster.current());
+        let (environment, others) = (self.environment(), &self.cluster.others);
+        View { environment, subject, others, step: None }
+    }
+
     /// Returns the state of the cluster that the query is about.
     pub(crate) fn environment(&self) -> &Environment {
         self.cluster.environment
@@ -191,12 +184,7 @@ impl Query<'_> {
         if !self.environment().judges() {
             return Vec::new();
         }
-        let view = View {
-            environment: self.environment(),
-            subject: Subject::Candidate(&candidate, self.cluster.current()),
-            others: &self.cluster.others,
-            step: None,
-        };
+        let view = self.view(&candidate);
         let declared = bundle.constraints.iter();
         let understood = declared.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
         understood.map(|(it, constraint)| view.judge(it, constraint)).collect()
@@ -207,12 +195,7 @@ impl Query<'_> {
         let bundle = candidate.bundle;
         let mut judgements = Vec::new();
         if self.environment().judges() {
-            let view = View {
-                environment: self.environment(),
-                subject: Subject::Candidate(candidate, self.cluster.current()),
-                others: &self.cluster.others,
-                step: None,
-            };
+            let view = self.view(candidate);
             let parse = |declared| Ok((declared, understood(declared)?));
             let constraints: Vec<_> =
                 bundle.constraints.iter().map(parse).collect::<Result<_, _>>()?;
@@ -237,8 +220,7 @@ impl Query<'_> {
         else {
             return Ok(None);
         };
-        let is_source =
-            |property: &crate::catalog::Property| property.kind == property::CSV_METADATA;
+        let is_source = |property: &Property| property.kind == property::CSV_METADATA;
         let index = bundle.properties.iter().position(is_source).unwrap_or(bundle.properties.len());
         let least = Version::parse_tolerant(minimum).map_err(|error| {
             ValidationError::ConstraintInvalid {
@@ -267,24 +249,13 @@ impl Query<'_> {
 
     /// Judges the constraints of others as if the step had been taken.
     fn broken_by(&self, candidate: &Candidate<'_>) -> Vec<Breakage> {
-        let Some(from) = self.cluster.current() else {
-            return Vec::new();
-        };
+        let Some(from) = self.cluster.current() else { return Vec::new() };
         if self.is_installed(candidate.bundle) {
             return Vec::new();
         }
-        let step = Step { from, to: candidate };
-        let broken = |dependent: &Dependent<'_>| {
-            let view = View {
-                environment: self.environment(),
-                subject: Subject::Provider(dependent.provider),
-                others: &dependent.others,
-                step: Some(step),
-            };
-            view.breakage(dependent)
-        };
+        let step = Some(Step { from, to: candidate });
         let dependents = self.cluster.dependents().iter();
-        dependents.map(broken).filter(|breakage| !breakage.constraints.is_empty()).collect()
+        dependents.filter_map(|it| it.breakage(self.environment(), step)).collect()
     }
 }
 

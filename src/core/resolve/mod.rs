@@ -42,8 +42,6 @@ pub use selector::{Selector, SelectorError};
 pub use update::{Offer, Update, Why, pending};
 pub use validate::{Dependencies, ValidationError};
 
-use std::fmt;
-
 use constraint::Breakage;
 use fit::ClusterFacts;
 use jiff::Timestamp;
@@ -51,7 +49,7 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
 use crate::catalog::{Bundle, BundleVersionError, Deprecations, Lifecycle, schema};
 use crate::error::quote;
-use crate::version::{VersionRange, VersionRelease, VersionReleaseError};
+use crate::version::{VersionRange, VersionRelease};
 
 /// The input of a resolution.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -140,9 +138,7 @@ impl Selected<'_> {
     /// Returns what its catalog says of the deprecation of the package, of requested channels and of
     /// the bundle: what is deprecated, and the author's message.
     pub fn deprecations(&self, filter: &CatalogFilter) -> Vec<(String, &str)> {
-        let Some(all) = self.deprecations else {
-            return Vec::new();
-        };
+        let Some(all) = self.deprecations else { return Vec::new() };
         let package = (schema::PACKAGE, "", format!("package {}", filter.package_name));
         let channels = filter.channels.iter();
         let channels = channels.map(|name| (schema::CHANNEL, &**name, format!("channel {name}")));
@@ -156,25 +152,18 @@ impl Selected<'_> {
 }
 
 /// Something unexpected about the chosen bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     /// It is a downgrade of the version or release.
+    #[error("the bundle is a step to a lower version")]
     SuccessorIsLowerVersion,
     /// No edge of the catalog leads to it; `SelfCertified` allowed it (decision 30).
+    #[error("no edge of the catalog leads to the bundle")]
     ForcedStep,
     /// An installed bundle depends on what it replaces, and `SelfCertified` allowed it; or it is
     /// not known whether one does.
+    #[error("{0}")]
     BreaksInstalled(Breakage),
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SuccessorIsLowerVersion => f.write_str("the bundle is a step to a lower version"),
-            Self::ForcedStep => f.write_str("no edge of the catalog leads to the bundle"),
-            Self::BreaksInstalled(breakage) => breakage.fmt(f),
-        }
-    }
 }
 
 /// A bundle held back by the update policy, or because it does not fit the cluster.
@@ -191,7 +180,7 @@ pub struct Held<'a> {
 }
 
 /// The outcome for one catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CatalogReport<'a> {
     /// Name of the catalog.
     pub name: &'a str,
@@ -234,7 +223,7 @@ enum Fallback {
 }
 
 impl<'a> Resolution<'a> {
-    /// Says what the reconciler does: use the result, keep what is installed, or fail.
+    /// Says what the reconciler does: use the result, keep the installed bundle, or fail.
     ///
     /// Source: resolution.md 1.11, decision 5.
     pub fn decision(&self) -> Decision<'_, 'a> {
@@ -282,7 +271,7 @@ pub(crate) struct Query<'r> {
 /// Candidates of one catalog are the bundles of the package in a requested channel, in the version
 /// range, and that may follow the installed bundle; the best of them is not deprecated and of the
 /// highest version and release. Of several catalogs the one of highest priority wins, deprecated
-/// bundles losing to others; two at the top are an error unless what is installed came from one.
+/// bundles losing to others; two at the top are an error unless the installed bundle came from one.
 pub fn resolve<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
@@ -429,9 +418,7 @@ impl<'r> Query<'r> {
     ) -> Vec<Warning> {
         let broken = self.breaks(winner.bundle).into_iter();
         let mut warnings: Vec<_> = broken.map(Warning::BreaksInstalled).collect();
-        let Some(Ok(installed)) = &self.installed else {
-            return warnings;
-        };
+        let Some(Ok(installed)) = &self.installed else { return warnings };
         if version.precedence(installed).is_lt() {
             warnings.push(Warning::SuccessorIsLowerVersion);
         }
@@ -451,11 +438,11 @@ fn release(range: &str) -> Option<VersionRelease> {
 impl Installed {
     /// Parses the recorded version: a release in a field of its own selects the explicit rule.
     pub fn parse(&self) -> Result<VersionRelease, InstalledError> {
-        let parsed: Result<_, VersionReleaseError> = match &self.release {
-            Some(release) => VersionRelease::explicit(&self.version, release),
-            None => VersionRelease::legacy(&self.version),
-        };
-        let explicit = self.release.is_some();
-        parsed.map_err(|source| InstalledError::new(explicit, source))
+        match &self.release {
+            Some(release) => {
+                VersionRelease::explicit(&self.version, release).map_err(InstalledError::Explicit)
+            }
+            None => VersionRelease::legacy(&self.version).map_err(InstalledError::Legacy),
+        }
     }
 }

@@ -1,21 +1,21 @@
 //! How far an automatic update may go (decision 22).
 
-use std::str::FromStr;
-
 use jiff::Timestamp;
 use olm_api::conditions::Reason;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, VariantNames};
 
 use crate::error::quote;
 use crate::version::VersionRelease;
 
 /// What an automatic update may change.
 ///
-/// It does not apply when `version` excludes what is installed, nor under `SelfCertified`: those
+/// It does not apply when `version` excludes the installed bundle, nor under `SelfCertified`: those
 /// are the administrator's decisions.
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::VariantNames,
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, VariantNames,
 )]
+#[strum(parse_err_ty = UnknownUpdatePolicy, parse_err_fn = UnknownUpdatePolicy::of)]
 pub enum UpdatePolicy {
     /// Nothing.
     None,
@@ -41,7 +41,7 @@ pub enum HeldReason {
     NextPatch,
     /// No update window is open; the next one opens then.
     OutsideWindow(Timestamp),
-    /// It is of another catalog than what is installed.
+    /// It comes from another catalog than the installed bundle.
     OtherCatalog,
 }
 
@@ -96,17 +96,8 @@ impl UpdatePolicy {
 #[error("unknown update policy {}: must be one of None, PatchOnly, MinorOnly, Any", quote(.0))]
 pub struct UnknownUpdatePolicy(pub String);
 
-impl FromStr for UpdatePolicy {
-    type Err = UnknownUpdatePolicy;
-
-    /// Reads the value of the flag or of the annotation.
-    fn from_str(text: &str) -> Result<Self, UnknownUpdatePolicy> {
-        match text {
-            "None" => Ok(Self::None),
-            "PatchOnly" => Ok(Self::PatchOnly),
-            "MinorOnly" => Ok(Self::MinorOnly),
-            "Any" => Ok(Self::Any),
-            other => Err(UnknownUpdatePolicy(other.to_owned())),
-        }
+impl UnknownUpdatePolicy {
+    fn of(text: &str) -> Self {
+        Self(text.to_owned())
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
+use crate::bundle::is_subdomain;
 use crate::error::quote;
 
 /// The most bytes the name part of a key, or a value, may have.
@@ -28,7 +29,7 @@ struct Requirement {
     values: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
 enum Operator {
     In,
     NotIn,
@@ -51,22 +52,15 @@ impl Selector {
     /// Checks a selector: `matchLabels` in key order, then `matchExpressions` in list order; the
     /// first invalid requirement is the error. An absent or empty selector selects all.
     pub fn new(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
-        let Some(selector) = selector else {
-            return Ok(Self::default());
-        };
+        let Some(selector) = selector else { return Ok(Self::default()) };
         let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {
             let values = vec![value.clone()];
             requirements.push(Requirement::new(key, Operator::In, values)?);
         }
         for expression in selector.match_expressions.iter().flatten() {
-            let operator = match expression.operator.as_str() {
-                "In" => Operator::In,
-                "NotIn" => Operator::NotIn,
-                "Exists" => Operator::Exists,
-                "DoesNotExist" => Operator::DoesNotExist,
-                other => return Err(SelectorError::UnknownOperator(other.to_owned())),
-            };
+            let unknown = |_| SelectorError::UnknownOperator(expression.operator.clone());
+            let operator: Operator = expression.operator.parse().map_err(unknown)?;
             let values = expression.values.clone().unwrap_or_default();
             requirements.push(Requirement::new(&expression.key, operator, values)?);
         }
@@ -167,14 +161,7 @@ fn prefix_problem(prefix: &str) -> Option<String> {
     if prefix.len() > MAX_SUBDOMAIN_BYTES {
         return Some(format!("prefix part must be no more than {MAX_SUBDOMAIN_BYTES} bytes"));
     }
-    let is_label = |label: &str| {
-        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        label.bytes().all(inner)
-            && !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    if prefix.split('.').all(is_label) {
+    if is_subdomain(prefix) {
         return None;
     }
     Some(

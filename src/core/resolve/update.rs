@@ -12,8 +12,8 @@ use olm_api::keys::policy;
 use super::filter::Reason;
 use super::policy::{HeldReason, UpdatePolicy};
 use super::{
-    Catalog, Dependencies, Environment, Options, Request, Resolution, ResolveError, Selector,
-    ValidationError, resolve,
+    Catalog, Dependencies, Environment, Options, Request, Resolution, ResolveError, Selected,
+    Selector, ValidationError, resolve,
 };
 use crate::error::quote;
 use crate::version::VersionRelease;
@@ -39,6 +39,13 @@ pub struct Offer<'a> {
     pub bundle: &'a str,
     /// Its version and release.
     pub version: VersionRelease,
+}
+
+impl<'a> From<Selected<'a>> for Offer<'a> {
+    fn from(selected: Selected<'a>) -> Self {
+        let Selected { catalog, bundle, version, .. } = selected;
+        Self { catalog, bundle: &bundle.name, version }
+    }
 }
 
 /// Why a newer version is not chosen.
@@ -83,31 +90,31 @@ impl From<&Update<'_>> for UpdateStatus {
 }
 
 impl fmt::Display for Update<'_> {
-    /// Says why the version is not chosen, and what to do about it.
+    /// Describes why the version is not chosen, and what to do about it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let offer = self.reachable.as_ref().unwrap_or(&self.newest);
         let version = offer.version.recorded();
         match &self.why {
             Why::Pinned(range) => {
-                write!(f, "{version} is available; version {} does not admit it", quote(range))
+                write!(f, "{version} is available, but version {} excludes it", quote(range))
             }
             Why::Held(Reason::Held(HeldReason::OutsideWindow(opens))) => write!(
                 f,
-                "{version} is available and held until the update window opens at {opens}: to take it \
-                 now, set annotation {}: {version}",
+                "{version} is available and held until the update window opens at {opens}: to install \
+                 it now, set annotation {}: {version}",
                 policy::APPROVE
             ),
             Why::Held(Reason::Held(HeldReason::OtherCatalog)) => write!(
                 f,
                 "{version} is available and held, because it comes from another catalog, {}, than \
-                 what is installed: to take it, set annotation {}: {version}",
+                 the installed bundle: to install it, set annotation {}: {version}",
                 offer.catalog,
                 policy::APPROVE
             ),
             Why::Held(Reason::Held(held)) => {
                 let why = match held {
-                    HeldReason::NextMajor => "is of the next major version",
-                    HeldReason::NextMinor => "is of the next minor version",
+                    HeldReason::NextMajor => "is a new major version",
+                    HeldReason::NextMinor => "is a new minor version",
                     HeldReason::NextPatch
                     | HeldReason::LowerVersion
                     | HeldReason::OtherCatalog
@@ -238,12 +245,7 @@ fn reachable<'a>(
         dependencies: Dependencies::Check,
         ..options
     };
-    let selected = resolve(&free, catalogs, &Environment::default(), &options).result.ok()?;
-    Some(Offer {
-        catalog: selected.catalog,
-        bundle: &selected.bundle.name,
-        version: selected.version,
-    })
+    resolve(&free, catalogs, &Environment::default(), &options).result.ok().map(Offer::from)
 }
 
 /// Returns a range that admits every version; prereleases only if the requested range or the
@@ -269,15 +271,10 @@ fn newest<'a>(
     let mut best: Option<Offer<'a>> = None;
     for catalog in catalogs {
         let usable = catalog.enabled && selector.matches(&catalog.labels);
-        let content = catalog.content.filter(|_| usable);
-        let package = content.and_then(|content| content.package(&filter.package_name)?.ok());
-        let Some(package) = package else {
-            continue;
-        };
+        let package = catalog.package(&filter.package_name).filter(|_| usable);
+        let Some(package) = package else { continue };
         for bundle in &package.bundles {
-            let Ok(version) = bundle.version(options.release_support) else {
-                continue;
-            };
+            let Ok(version) = bundle.version(options.release_support) else { continue };
             let requested = filter.channels.is_empty()
                 || package
                     .entries_of(&bundle.name)

@@ -1,7 +1,5 @@
 //! The checks a bundle must pass, besides the filters, to be a candidate.
 
-use std::fmt;
-
 use olm_api::conditions::Reason;
 
 use super::constraint::{Breakage, Items, Judgement};
@@ -20,29 +18,28 @@ pub enum Dependencies {
 }
 
 /// Why a bundle cannot be installed; the text is what follows `validating bundle "<b>": `.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValidationError {
     /// It declares a dependency, and dependencies are not supported.
-    DependencyUnsupported {
-        /// Name of the bundle.
-        bundle: String,
-        /// Type of the first such property.
-        property: String,
-    },
+    /// `property` is the type of the first such property.
+    #[error(
+        "bundle {} has a dependency declared via property {} which is currently not supported",
+        quote(bundle),
+        quote(property)
+    )]
+    DependencyUnsupported { bundle: String, property: String },
     /// A constraint cannot be parsed; the first such one.
-    ConstraintInvalid {
-        /// Position of its property in the bundle's list, from 0.
-        index: usize,
-        /// Type of the property.
-        property: String,
-        /// What is wrong with the constraint.
-        error: ConstraintError,
-    },
+    /// `index` is the position of its property in the bundle's list, from 0.
+    #[error("invalid constraint: property {} at index {index}: {error}", quote(property))]
+    ConstraintInvalid { index: usize, property: String, error: ConstraintError },
     /// Constraints are not met; all of those, in property order.
+    #[error("unmet constraints: {}", Items(.0))]
     ConstraintUnmet(Vec<Judgement>),
     /// No constraint is known to be unmet, but these could not be judged.
+    #[error("constraints could not be evaluated: {}", Items(.0))]
     ConstraintUnknown(Vec<Judgement>),
-    /// Other installed bundles depend on what is installed now; holds them, by name.
+    /// Other installed bundles depend on the present one; holds them, by name.
+    #[error("{}", .0.first().map(ToString::to_string).unwrap_or_default())]
     BreaksInstalled(Vec<Breakage>),
 }
 
@@ -58,36 +55,6 @@ impl ValidationError {
         }
     }
 }
-
-impl fmt::Display for ValidationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DependencyUnsupported { bundle, property } => write!(
-                f,
-                "bundle {} has a dependency declared via property {} which is currently not \
-                 supported",
-                quote(bundle),
-                quote(property)
-            ),
-            Self::ConstraintInvalid { index, property, error } => {
-                let property = quote(property);
-                write!(f, "invalid constraint: property {property} at index {index}: {error}")
-            }
-            Self::ConstraintUnmet(unmet) => {
-                write!(f, "unmet constraints: {}", Items(unmet))
-            }
-            Self::ConstraintUnknown(unknown) => {
-                write!(f, "constraints could not be evaluated: {}", Items(unknown))
-            }
-            Self::BreaksInstalled(broken) => match broken.first() {
-                Some(first) => first.fmt(f),
-                None => Ok(()),
-            },
-        }
-    }
-}
-
-impl std::error::Error for ValidationError {}
 
 /// Checks a bundle. `olm.label.required` does not count as a dependency, as upstream.
 pub(super) fn validate(bundle: &Bundle, dependencies: Dependencies) -> Result<(), ValidationError> {

@@ -1,7 +1,11 @@
 //! What came of judging a constraint.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 /// Whether a constraint is met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ConstraintVerdict")]
 pub enum Verdict {
     /// The constraint is met.
     Met,
@@ -9,6 +13,7 @@ pub enum Verdict {
     Unmet,
     /// What it depends on could not be read.
     Unknown,
-    /// What it depends on was not given (see [`super::Knowledge::NotTold`]); it excludes nothing.
+    /// What it depends on was not given.
+    // It excludes nothing, see `Knowledge::NotTold`.
     NotJudged,
 }

@@ -24,8 +24,8 @@ impl Adoption {
         Self(words.map(str::to_owned).collect())
     }
 
-    /// Says whether `live` may be taken over: its kind is named, and it is nobody's. One that still
-    /// names a revision that is gone may be deleted by the garbage collector any moment.
+    /// Returns whether `live` may be taken over: its kind is listed, and it has no owner. An object
+    /// that still names a deleted revision may be removed by the garbage collector at any moment.
     fn allows(&self, live: &Object, revision_key: &str) -> bool {
         let kind = live.kind();
         let full = format!("{kind}.{}", live.group());
@@ -75,10 +75,9 @@ pub enum Decision {
 
 /// Returns the owner reference of `live` that is marked as controller.
 pub fn controller(live: &Object) -> Option<OwnerReference> {
-    let references = live.pointer("/metadata/ownerReferences")?.as_array()?;
-    let reference = references
-        .iter()
-        .find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
+    let mut references = live.list_at("/metadata/ownerReferences");
+    let reference =
+        references.find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
     let text =
         |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     Some(OwnerReference {
@@ -109,9 +108,7 @@ pub fn decide(
     siblings: &[Sibling],
     revision_key: &str,
 ) -> Decision {
-    let Some(live) = live else {
-        return Decision::Create;
-    };
+    let Some(live) = live else { return Decision::Create };
     let Some(controller) = controller(live) else {
         if has_owner(live, &claim.uid)
             || is_retained_for(live, claim.owner_name.as_deref())
@@ -150,16 +147,16 @@ pub fn decide(
     }
 }
 
-/// Says whether a later revision of the same extension controls `live`, one that was made after the
-/// siblings were read: an object that was taken back from it would go when the claimant is archived.
+/// Returns whether a later revision of the same extension controls `live`, which was created after
+/// the siblings were read: an object taken back from it would be deleted when the claimant is
+/// archived.
 fn is_of_later_revision(
     live: &Object,
     controller: &OwnerReference,
     claim: &Claim,
     revision_key: &str,
 ) -> bool {
-    let labels = live.pointer("/metadata/labels");
-    let owner = labels.and_then(|labels| labels.get(label::OWNER_NAME)?.as_str());
+    let owner = live.label(label::OWNER_NAME);
     let number = live.annotation(revision_key).and_then(|text| text.parse::<i64>().ok());
     controller.kind == "ClusterObjectSet"
         && owner.is_some_and(|owner| Some(owner) == claim.owner_name.as_deref())
@@ -187,9 +184,7 @@ pub enum Removal {
 ///
 /// Source: applying.md 3.9.
 pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
-    let Some(live) = live else {
-        return Removal::Gone;
-    };
+    let Some(live) = live else { return Removal::Gone };
     let named = has_owner(live, uid);
     let ours = match controller(live) {
         Some(controller) => controller.uid == uid,
@@ -206,20 +201,17 @@ pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
 
 /// Says whether an owner reference of `live`, controller or not, has this UID.
 pub fn has_owner(live: &Object, uid: &str) -> bool {
-    let references = live.pointer("/metadata/ownerReferences");
-    let mut references = references.and_then(Value::as_array).into_iter().flatten();
+    let mut references = live.list_at("/metadata/ownerReferences");
     references.any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))
 }
 
 /// Says whether `live` has an owner reference.
 fn is_owned(live: &Object) -> bool {
-    let references = live.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    references.is_some_and(|references| !references.is_empty())
+    live.list_at("/metadata/ownerReferences").next().is_some()
 }
 
 /// Says whether an earlier revision of the extension `owner` released `live` to keep its data.
 pub fn is_retained_for(live: &Object, owner: Option<&str>) -> bool {
-    let labels = live.pointer("/metadata/labels").and_then(Value::as_object);
-    let retained = labels.and_then(|labels| labels.get(label::RETAINED_BY)).and_then(Value::as_str);
+    let retained = live.label(label::RETAINED_BY);
     retained.is_some() && retained == owner
 }

@@ -17,39 +17,23 @@ pub enum RevisionError {
     #[error("{0}: duplicate object found in phases: {1}")]
     Duplicate(String, String),
     /// An object does not fit into a Secret.
+    /// `bytes` is its size when compressed.
     #[error(
         "object in phase {phase} index {index} exceeds maximum Secret data size \
          ({bytes} bytes > {MAX_SECRET_BYTES} bytes) even after compression"
     )]
-    ObjectTooLarge {
-        /// Index of the phase.
-        phase: usize,
-        /// Index of the object in the phase.
-        index: usize,
-        /// Size of the object, compressed.
-        bytes: usize,
-    },
+    ObjectTooLarge { phase: usize, index: usize, bytes: usize },
     /// A stored object is larger than the reader accepts.
+    /// `secret` is `<namespace>/<name>`.
     #[error(
         "decompressed data for key {} in Secret {secret} exceeds maximum size ({MAX_OBJECT_BYTES} bytes)",
         quote(.key)
     )]
-    ContentTooLarge {
-        /// Key in the Secret.
-        key: String,
-        /// `<namespace>/<name>` of the Secret.
-        secret: String,
-    },
+    ContentTooLarge { key: String, secret: String },
     /// A stored object cannot be read.
+    /// `secret` is `<namespace>/<name>`.
     #[error("reading key {} in Secret {secret}: {cause}", quote(.key))]
-    InvalidContent {
-        /// Key in the Secret.
-        key: String,
-        /// `<namespace>/<name>` of the Secret.
-        secret: String,
-        /// The error of the decoder.
-        cause: String,
-    },
+    InvalidContent { key: String, secret: String, cause: String },
     /// The name of the revision does not fit into a label value.
     #[error(
         "metadata.name is too long: revision name {} must be no more than 63 characters",

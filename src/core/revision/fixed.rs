@@ -7,6 +7,7 @@ use std::fmt;
 use olm_api::keys::manager;
 use serde_json::Value;
 
+use super::managed::holds;
 use super::managed_fields::others_manage;
 use crate::object::Object;
 
@@ -17,7 +18,7 @@ const FILLED: &str = "*";
 /// A field that cannot be changed: its path as a JSON pointer, and what stands for an absent value.
 type Field = (&'static str, &'static str);
 
-/// What becomes of an object of a kind.
+/// Whether an object of a kind can be deleted and created again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It holds no state: it is deleted and made anew.
@@ -98,7 +99,9 @@ impl Fixed {
         let why = match *fate {
             Fate::Replaced => None,
             Fate::ReplacedUnlessFilled => is_filled(before).then_some(FILLED_WITH_DATA),
-            Fate::ReplacedUnlessClaimed => has_claims(before).then_some(HAS_CLAIMS),
+            Fate::ReplacedUnlessClaimed => {
+                before.list_at("/spec/volumeClaimTemplates").next().map(|_| HAS_CLAIMS)
+            }
             Fate::Kept(why) => Some(why),
         };
         let delete = why.map(|why| format!("{} ({why})", delete(before)));
@@ -126,7 +129,7 @@ fn is_changed(before: &Object, after: &Object, (path, default): Field) -> bool {
     let (old, new) = (value(before), value(after));
     match (old, new, default) {
         (_, None, FILLED) => false,
-        (Some(old), Some(new), FILLED) => !contains(&old, &new),
+        (Some(old), Some(new), FILLED) => !holds(&old, &new),
         (old, new, default) => {
             let or_default = |value: Option<Value>| value.unwrap_or_else(|| default.into());
             or_default(old) != or_default(new)
@@ -134,28 +137,9 @@ fn is_changed(before: &Object, after: &Object, (path, default): Field) -> bool {
     }
 }
 
-/// Says whether everything that is given stands in a value that the API server has filled in.
-fn contains(live: &Value, given: &Value) -> bool {
-    match (live, given) {
-        (Value::Object(live), Value::Object(given)) => {
-            given.iter().all(|(key, given)| live.get(key).is_some_and(|live| contains(live, given)))
-        }
-        (Value::Array(live), Value::Array(given)) => {
-            live.len() == given.len()
-                && live.iter().zip(given).all(|(one, other)| contains(one, other))
-        }
-        _ => live == given,
-    }
-}
-
 /// Says whether anybody else wrote data into an object.
 fn is_filled(object: &Object) -> bool {
     ["f:data", "f:binaryData"].iter().any(|field| others_manage(object, manager::OBJECTS, field))
-}
-
-fn has_claims(object: &Object) -> bool {
-    let claims = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
-    claims.is_some_and(|claims| !claims.is_empty())
 }
 
 /// Returns the command that deletes an object.
@@ -175,6 +159,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::{rows, text};
 
     fn object(api_version: &str, kind: &str, content: &Value) -> Object {
         let mut object = json!({"apiVersion": api_version, "kind": kind,
@@ -185,85 +170,18 @@ mod tests {
         Object::from_value(object).unwrap()
     }
 
-    #[rstest]
-    #[case::role_ref(
-        "rbac.authorization.k8s.io/v1", "RoleBinding",
-        json!({"roleRef": {"name": "a"}}), json!({"roleRef": {"name": "b"}}), Some(".roleRef")
-    )]
-    #[case::subjects(
-        "rbac.authorization.k8s.io/v1", "ClusterRoleBinding",
-        json!({"roleRef": {"name": "a"}, "subjects": []}), json!({"roleRef": {"name": "a"}}), None
-    )]
-    #[case::fewer_labels(
-        "apps/v1", "Deployment",
-        json!({"spec": {"selector": {"matchLabels": {"a": "1", "b": "2"}}}}),
-        json!({"spec": {"selector": {"matchLabels": {"a": "1"}}}}),
-        Some(".spec.selector")
-    )]
-    #[case::stateless(
-        "apps/v1", "StatefulSet",
-        json!({"spec": {"serviceName": "a", "podManagementPolicy": "OrderedReady"}}),
-        json!({"spec": {"serviceName": "b"}}),
-        Some(".spec.serviceName")
-    )]
-    #[case::type_of_a_secret(
-        "v1", "Secret", json!({"type": "Opaque"}), json!({"type": "kubernetes.io/tls"}), Some(".type")
-    )]
-    #[case::default_type("v1", "Secret", json!({"type": "Opaque"}), json!({}), None)]
-    #[case::mutable("v1", "ConfigMap", json!({"data": {"k": "a"}}), json!({"data": {"k": "b"}}), None)]
-    #[case::immutable(
-        "v1", "ConfigMap",
-        json!({"immutable": true, "data": {"k": "a"}}), json!({"immutable": true, "data": {"k": "b"}}),
-        Some(".data")
-    )]
-    #[case::address(
-        "v1", "Service",
-        json!({"spec": {"clusterIP": "10.0.0.1"}}), json!({"spec": {"clusterIP": "None"}}),
-        Some(".spec.clusterIP")
-    )]
-    #[case::given_address("v1", "Service", json!({"spec": {"clusterIP": "10.0.0.1"}}), json!({"spec": {}}), None)]
-    #[case::job(
-        "batch/v1", "Job",
-        json!({"spec": {"template": {"spec": {"containers": [{"image": "a"}], "dnsPolicy": "ClusterFirst"}}}}),
-        json!({"spec": {"template": {"spec": {"containers": [{"image": "b"}]}}}}),
-        Some(".spec.template")
-    )]
-    #[case::filled_in(
-        "batch/v1", "Job",
-        json!({"spec": {"template": {"spec": {"containers": [{"image": "a", "env": []}]}}}}),
-        json!({"spec": {"template": {"spec": {"containers": [{"image": "a"}]}}}}),
-        None
-    )]
-    #[case::priority("scheduling.k8s.io/v1", "PriorityClass", json!({"value": 1}), json!({"value": 2}), Some(".value"))]
-    #[case::class(
-        "storage.k8s.io/v1", "StorageClass",
-        json!({"provisioner": "a", "parameters": {"x": "1"}, "reclaimPolicy": "Delete"}),
-        json!({"provisioner": "a"}),
-        Some(".parameters")
-    )]
-    #[case::driver(
-        "storage.k8s.io/v1", "CSIDriver",
-        json!({"spec": {"attachRequired": true, "podInfoOnMount": true}}),
-        json!({"spec": {"attachRequired": false, "podInfoOnMount": false}}),
-        Some(".spec.attachRequired")
-    )]
-    #[case::of_another_group(
-        "example.com/v1", "Deployment", json!({"spec": {"selector": "a"}}), json!({"spec": {"selector": "b"}}), None
-    )]
-    fn what_holds_no_state_is_replaced(
-        #[case] api_version: &str,
-        #[case] kind: &str,
-        #[case] before: Value,
-        #[case] after: Value,
-        #[case] want: Option<&str>,
-    ) {
-        let of = |content: &Value| object(api_version, kind, content);
-        let found = Fixed::of(&of(&before), &of(&after));
-        assert!(found.as_ref().is_none_or(Fixed::is_replaced));
-        let want = want.map(|field| {
-            format!("{field} cannot be changed: the object is deleted and created again")
-        });
-        assert_eq!(found.map(|found| found.to_string()), want);
+    #[test]
+    fn what_holds_no_state_is_replaced() {
+        for row in rows(include_str!("../testdata/revision/replaced.yaml")) {
+            let of =
+                |content: &Value| object(text(&row, "apiVersion"), text(&row, "kind"), content);
+            let found = Fixed::of(&of(&row["before"]), &of(&row["after"]));
+            assert!(found.as_ref().is_none_or(Fixed::is_replaced), "{row}");
+            let want = row["want"].as_str().map(|field| {
+                format!("{field} cannot be changed: the object is deleted and created again")
+            });
+            assert_eq!(found.map(|found| found.to_string()), want, "{row}");
+        }
     }
 
     #[rstest]

@@ -127,11 +127,11 @@ impl AccountRule {
         let name = revision.metadata.name.clone().unwrap_or_default();
         match annotated(revision) {
             (Some(namespace), Some(name)) => Ok(Account { namespace, name }),
-            (Some(_), None) => Err(IdentityError::MissingName { name }),
-            (None, Some(_)) => Err(IdentityError::MissingNamespace { name }),
+            (Some(_), None) => Err(IdentityError::MissingName(name)),
+            (None, Some(_)) => Err(IdentityError::MissingNamespace(name)),
             (None, None) => extension
                 .map_or_else(|| self.default.clone(), |one| self.of_extension(one))
-                .ok_or(IdentityError::Missing { name }),
+                .ok_or(IdentityError::Missing(name)),
         }
     }
 }
@@ -141,23 +141,14 @@ impl AccountRule {
 pub enum IdentityError {
     /// Neither annotation is present, the extension names no service account, and there is no
     /// default.
-    #[error("revision {name:?} is missing required annotations")]
-    Missing {
-        /// Name of the revision.
-        name: String,
-    },
+    #[error("revision {0:?} is missing required annotations")]
+    Missing(String),
     /// Only the annotation with the namespace is present.
-    #[error("revision {name:?} is missing ServiceAccount name annotation")]
-    MissingName {
-        /// Name of the revision.
-        name: String,
-    },
+    #[error("revision {0:?} is missing ServiceAccount name annotation")]
+    MissingName(String),
     /// Only the annotation with the name is present.
-    #[error("revision {name:?} is missing ServiceAccount namespace annotation")]
-    MissingNamespace {
-        /// Name of the revision.
-        name: String,
-    },
+    #[error("revision {0:?} is missing ServiceAccount namespace annotation")]
+    MissingNamespace(String),
 }
 
 /// Returns the service account that is recorded on a revision.
@@ -168,10 +159,9 @@ pub fn recorded_account(revision: &ClusterObjectSet) -> Option<Account> {
 
 /// Returns namespace and name from the annotations; an empty value counts as absent.
 fn annotated(revision: &ClusterObjectSet) -> (Option<String>, Option<String>) {
-    let annotations = revision.metadata.annotations.as_ref();
     let text = |key: &str| {
-        let value = annotations.and_then(|annotations| annotations.get(key));
-        value.filter(|value| !value.is_empty()).cloned()
+        let value = revision.annotation(key).filter(|value| !value.is_empty());
+        value.map(str::to_owned)
     };
     (text(annotation::SERVICE_ACCOUNT_NAMESPACE), text(annotation::SERVICE_ACCOUNT_NAME))
 }

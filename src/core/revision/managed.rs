@@ -5,7 +5,7 @@ use olm_api::keys::{annotation, label};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::object::Object;
+use crate::object::{Object, map_in};
 
 use super::adopt::{controller, has_owner};
 use super::hex;
@@ -56,16 +56,14 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// Source: applying.md 3.6.
 pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Object>) -> Object {
     let mut object = content.clone();
-    if is_aggregated(&object) {
-        object.0.remove("rules");
-    }
+    object.remove_aggregated_rules();
     let metadata = object.metadata_mut();
-    let labels = entries(metadata, "labels");
+    let labels = map_in(metadata, "labels");
     labels.insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_OLM.into());
     if let Some(name) = &owner.owner_name {
         labels.insert(label::OWNER_NAME.to_owned(), name.as_str().into());
     }
-    let annotations = entries(metadata, "annotations");
+    let annotations = map_in(metadata, "annotations");
     annotations.insert(annotation::REVISION.to_owned(), owner.revision.to_string().into());
     let mut references = other_references(live, owner);
     references.push(reference(owner, true));
@@ -164,7 +162,8 @@ fn holds_all(live: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
     wanted.all(|(key, wanted)| live.get(key).is_some_and(|live| holds(live, wanted)))
 }
 
-fn holds(live: &Value, wanted: &Value) -> bool {
+/// Says whether everything that is wanted stands in a live value.
+pub(super) fn holds(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => holds_all(live, wanted),
         (Value::Array(live), Value::Array(wanted)) => {
@@ -185,19 +184,21 @@ pub fn released(live: &Object, uid: &str) -> Vec<Value> {
 }
 
 /// Returns the metadata of `live` for when its revision is removed but the object stays: without
-/// our owner reference, revision annotation and labels.
+/// our owner reference, revision annotation and labels, and without the reference to its extension
+/// that Helm left on it, with which it would go when the extension goes.
 ///
 /// Source: applying.md 3.9 and 7.3.
 pub fn orphaned(live: &Object, uid: &str) -> Map<String, Value> {
     let mut object = live.clone();
-    let references = released(live, uid);
+    let mut references = released(live, uid);
+    references.retain(|reference| reference["kind"] != label::OWNER_KIND_EXTENSION);
     let metadata = object.metadata_mut();
     metadata.insert("ownerReferences".to_owned(), references.into());
-    let labels = entries(metadata, "labels");
+    let labels = map_in(metadata, "labels");
     for key in [label::OWNER_KIND, label::OWNER_NAME, label::MANAGED_BY, label::BOXCUTTER_MANAGED] {
         labels.remove(key);
     }
-    let annotations = entries(metadata, "annotations");
+    let annotations = map_in(metadata, "annotations");
     for key in [annotation::REVISION, annotation::PACKAGE_NAME, annotation::BUNDLE_VERSION] {
         annotations.remove(key);
     }
@@ -212,7 +213,7 @@ pub fn orphaned(live: &Object, uid: &str) -> Map<String, Value> {
 pub fn retained(live: &Object, uid: &str, owner: Option<&str>) -> Map<String, Value> {
     let mut metadata = orphaned(live, uid);
     if let Some(owner) = owner {
-        entries(&mut metadata, "labels").insert(label::RETAINED_BY.to_owned(), owner.into());
+        map_in(&mut metadata, "labels").insert(label::RETAINED_BY.to_owned(), owner.into());
     }
     metadata
 }
@@ -234,23 +235,5 @@ fn other_references(live: Option<&Object>, owner: &RevisionOwner) -> Vec<Value> 
 }
 
 fn references(live: &Object) -> Vec<Value> {
-    live.pointer("/metadata/ownerReferences").and_then(Value::as_array).cloned().unwrap_or_default()
-}
-
-fn is_aggregated(object: &Object) -> bool {
-    object.kind() == "ClusterRole"
-        && object
-            .pointer("/aggregationRule/clusterRoleSelectors")
-            .and_then(Value::as_array)
-            .is_some_and(|selectors| !selectors.is_empty())
-}
-
-/// The string map at `key` of `metadata`, created when absent.
-#[expect(clippy::expect_used, reason = "the line before makes it an object")]
-fn entries<'a>(metadata: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let value = metadata.entry(key).or_insert_with(|| Value::Object(Map::new()));
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value.as_object_mut().expect("it was made an object above")
+    live.list_at("/metadata/ownerReferences").cloned().collect()
 }

@@ -15,20 +15,15 @@ use crate::object::Object;
 /// Source: applying.md 3.6 and 2.3; client-go `csaupgrade` does the same for kubectl.
 pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> Option<Value> {
     let entries = live.pointer("/metadata/managedFields")?.as_array()?;
-    let text = |entry: &Value, key: &str| {
-        entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    let is_of_object = |entry: &Value, operation: &str| {
+        let subresource = entry["subresource"].as_str().unwrap_or_default();
+        entry["operation"] == operation && subresource.is_empty()
     };
     let is_update = |entry: &Value| {
-        let name = text(entry, "manager");
-        text(entry, "operation") == "Update"
-            && text(entry, "subresource").is_empty()
-            && (name == manager || others.contains(&name.as_str()))
+        let name = entry["manager"].as_str().unwrap_or_default();
+        is_of_object(entry, "Update") && (name == manager || others.contains(&name))
     };
-    let is_apply = |entry: &Value| {
-        text(entry, "operation") == "Apply"
-            && text(entry, "subresource").is_empty()
-            && text(entry, "manager") == manager
-    };
+    let is_apply = |entry: &Value| is_of_object(entry, "Apply") && entry["manager"] == manager;
     let first = entries.iter().find(|entry| is_update(entry))?;
     let mut apply = entries.iter().find(|entry| is_apply(entry)).unwrap_or(first).clone();
     for entry in entries.iter().filter(|entry| is_update(entry)) {
@@ -46,8 +41,8 @@ pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> 
 
 /// Says whether anybody but `manager` has written something below a field, named as in `fieldsV1`.
 pub(super) fn others_manage(live: &Object, manager: &str, field: &str) -> bool {
-    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let mut others = entries.into_iter().flatten().filter(|entry| entry["manager"] != manager);
+    let entries = live.list_at("/metadata/managedFields");
+    let mut others = entries.filter(|entry| entry["manager"] != manager);
     others.any(|entry| {
         let below = entry["fieldsV1"][field].as_object();
         below.is_some_and(|below| below.keys().any(|key| key != "."))
@@ -56,9 +51,7 @@ pub(super) fn others_manage(live: &Object, manager: &str, field: &str) -> bool {
 
 /// Adds every path of `from` to `into`; both are sets in the `fieldsV1` form.
 fn union(into: &mut Value, from: &Value) {
-    let (Value::Object(into), Value::Object(from)) = (into, from) else {
-        return;
-    };
+    let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (path, below) in from {
         let entry = into.entry(path.clone()).or_insert_with(|| Value::Object(Map::new()));
         union(entry, below);

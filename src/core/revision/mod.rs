@@ -25,6 +25,7 @@ mod report;
 mod selector;
 #[cfg(test)]
 mod tests;
+mod typed;
 mod workload;
 
 pub use adopt::{
@@ -46,7 +47,7 @@ pub use optional::{OPTIONAL_GROUPS, is_optional_group};
 pub use origin::{Origin, changed_by};
 pub use owner::{
     Kin, extension_of, extension_reference, has_finalizer, has_orphan_finalizer, is_made_for,
-    is_marked_orphaned, is_orphaned, keep_makers, orphan_mark, owner_name,
+    is_marked_orphaned, is_orphaned, is_revision, keep_makers, orphan_mark, owner_name,
 };
 pub use pack::{ContentRef, ContentSecret, Packed, digest, digest_packed, pack, unpack};
 pub use phase::{
@@ -54,19 +55,22 @@ pub use phase::{
     reject_duplicates, removal_groups, removal_kinds,
 };
 pub use plan::{
-    Change, Desired, Extension, RETENTION, States, build, compare, fits_label, has_succeeded,
-    is_of_classic, is_rolled_out, namespace_of, needs_patch, next_number, number_after, outdated,
-    passed_over, rebuild, referenced_secrets, revision_name, sort, states,
+    Change, Desired, Extension, RETENTION, States, build, by_extension, compare, fits_label,
+    has_succeeded, is_of_classic, is_rolled_out, namespace_of, needs_patch, next_number,
+    number_after, outdated, passed_over, rebuild, referenced_secrets, revision_name, sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
 pub use provider::{
-    CSVS_PATH, asked_uninstall_policies, csv_provider, installed_by_owner, provider,
-    recorded_constraints, recorded_properties, served_kinds,
+    CSVS_PATH, asked_uninstall_policies, csv_provider, installed, provider, recorded_constraints,
+    recorded_properties, served_kinds,
 };
 pub use record::{BundleRecord, recorded_generation};
 pub(crate) use report::began;
 pub use report::{Deadline, Outcome, bundle_version, deadline, is_late, statements};
-pub use workload::{MAX_PODS, hindrance, pod_fault, pod_selector, pods_hint, stalled};
+pub use typed::without_refused;
+pub use workload::{
+    MAX_PODS, hindrance, is_unpulled, missing_pods, pod_fault, pod_selector, pods_hint, stalled,
+};
 
 /// Most bytes of content in one Secret, and most bytes of one stored object: 900 KiB.
 pub const MAX_SECRET_BYTES: usize = 921_600;

@@ -2,7 +2,7 @@
 
 use olm_api::ObservedPhase;
 
-use crate::status::object_set::{ChangedPhase, content_changed, phase_count_changed};
+use crate::status::object_set::{content_changed, phase_count_changed};
 
 /// Returns the error message when phases differ from those observed first.
 ///
@@ -14,15 +14,6 @@ pub fn changed(observed: &[ObservedPhase], now: &[ObservedPhase]) -> Option<Stri
     if observed.len() != now.len() {
         return Some(phase_count_changed(observed.len(), now.len()));
     }
-    let differing: Vec<ChangedPhase> = observed
-        .iter()
-        .zip(now)
-        .filter(|(old, new)| old != new)
-        .map(|(old, new)| ChangedPhase {
-            phase: new.name.clone(),
-            expected: old.digest.clone(),
-            got: new.digest.clone(),
-        })
-        .collect();
+    let differing: Vec<_> = observed.iter().zip(now).filter(|(old, new)| old != new).collect();
     (!differing.is_empty()).then(|| content_changed(&differing))
 }

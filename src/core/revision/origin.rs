@@ -10,14 +10,14 @@ use olm_api::{ClusterExtension, ClusterObjectSet};
 
 use crate::status::truncate;
 
-/// Why there is a revision.
+/// The origin of a revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The catalog that offered its bundle.
     pub catalog: Option<String>,
     /// Who last wrote spec or policy of the extension.
     pub changed_by: Option<String>,
-    /// The version from which no edge led to it.
+    /// The version that was installed before a forced step.
     pub forced_from: Option<String>,
     /// Number of the earlier revision whose content it has.
     pub content_of: Option<i64>,
@@ -27,22 +27,17 @@ pub struct Origin {
 
 /// Annotations of a revision that say how it came about: they stay as they are as long as it is
 /// there.
+#[rustfmt::skip]
 pub(super) const RECORDED: [&str; 8] = [
-    annotation::CATALOG,
-    annotation::CHANGED_BY,
-    annotation::FORCED_FROM,
-    annotation::CONTENT_OF,
-    annotation::REVERTED,
-    annotation::REVERTED_BECAUSE,
-    policy::CRD_SAFETY_ALLOW,
+    annotation::CATALOG, annotation::CHANGED_BY, annotation::FORCED_FROM, annotation::CONTENT_OF,
+    annotation::REVERTED, annotation::REVERTED_BECAUSE, policy::CRD_SAFETY_ALLOW,
     policy::CRD_SAFETY_REASON,
 ];
 
 impl Origin {
     /// Reads what a revision records.
     pub fn of(revision: &ClusterObjectSet) -> Self {
-        let annotations = revision.metadata.annotations.as_ref();
-        let text = |key: &str| annotations.and_then(|all| all.get(key)).cloned();
+        let text = |key: &str| revision.annotation(key).map(str::to_owned);
         let because = text(annotation::REVERTED_BECAUSE).unwrap_or_default();
         Self {
             catalog: text(annotation::CATALOG),
@@ -71,7 +66,7 @@ impl Origin {
         all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Says in a few words what is special about it.
+    /// Returns a short note if the origin is unusual: a rollback or a forced step.
     pub fn note(&self) -> Option<String> {
         let of = self.content_of.map(|number| format!("content of {number}"));
         let forced = self.forced_from.as_ref();
@@ -93,9 +88,7 @@ pub fn changed_by(extension: &ClusterExtension) -> Option<String> {
 }
 
 fn decides(entry: &ManagedFieldsEntry) -> bool {
-    let Some(fields) = &entry.fields_v1 else {
-        return false;
-    };
+    let Some(fields) = &entry.fields_v1 else { return false };
     let annotations = fields.0.pointer("/f:metadata/f:annotations");
     let mut keys = annotations.and_then(|it| it.as_object()).into_iter().flatten();
     let policy =

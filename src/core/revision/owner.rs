@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     FieldsV1, ManagedFieldsEntry, ObjectMeta, OwnerReference,
 };
 use olm_api::keys::{annotation, finalizer, label, manager};
-use olm_api::{API_VERSION, ClusterObjectSet, MAX_REVISION};
+use olm_api::{ClusterObjectSet, GROUP, MAX_REVISION};
 use serde_json::{Map, Value, json};
 
 /// Field managers of those who make revisions: this controller and upstream's, which writes with the
@@ -33,12 +33,15 @@ pub enum Kin<'a> {
 }
 
 impl<'a> Kin<'a> {
-    /// Says what a set belongs to. `number` is its `spec.revision`; nothing where its spec cannot be
-    /// read, and its name alone tells.
+    /// Returns what a ClusterObjectSet belongs to. `number` is its `spec.revision`, or `None` if
+    /// its spec cannot be read; then only its name decides.
     pub fn of(metadata: &'a ObjectMeta, number: Option<i64>) -> Self {
         match extension_reference(metadata) {
             None => Self::Unowned,
-            Some(reference) if is_made_for(metadata, &reference.name, number) => {
+            Some(reference)
+                if owner_label(metadata) == Some(&reference.name)
+                    && is_made_for(metadata, &reference.name, number) =>
+            {
                 Self::Revision(reference)
             }
             Some(_) => Self::Alone,
@@ -79,9 +82,9 @@ pub fn extension_of(set: &ClusterObjectSet) -> Option<&OwnerReference> {
     Kin::of(&set.metadata, Some(set.spec.revision)).extension()
 }
 
-/// Says whether a set was made as a revision of the extension of this name, whatever became of its
-/// owner reference: its name is that of its number, which is one that the controller gives, and its
-/// number was not written by somebody else.
+/// Returns whether a ClusterObjectSet was created as a revision of the extension with this name,
+/// even if its owner reference is lost: its name matches its number, and no other client wrote that
+/// number.
 ///
 /// Without `number` the one in its name counts. Where nobody is known to have written it, as where
 /// `managedFields` were cleared, nothing speaks against it.
@@ -90,6 +93,13 @@ pub fn is_made_for(metadata: &ObjectMeta, extension: &str, number: Option<i64>) 
     let same = named.is_some() && (number.is_none() || number == named);
     let mut writers = writers_of_number(metadata).peekable();
     same && (writers.peek().is_none() || writers.any(|writer| MAKERS.contains(&writer)))
+}
+
+/// Returns whether a ClusterObjectSet was created as a revision of any extension, even if its owner
+/// reference and its labels are lost.
+pub fn is_revision(metadata: &ObjectMeta, number: i64) -> bool {
+    let name = metadata.name.as_deref().and_then(|name| name.rsplit_once('-'));
+    name.is_some_and(|(extension, _)| is_made_for(metadata, extension, Some(number)))
 }
 
 /// Returns the number in the name of a revision of the extension; nothing if it is not such a name.
@@ -112,11 +122,10 @@ fn has_number(entry: &ManagedFieldsEntry) -> bool {
     entry.subresource.is_none() && fields.is_some()
 }
 
-/// Takes everything out of the managed fields of a set that does not tell who made it.
+/// Removes everything from the managed fields of a ClusterObjectSet that does not show who created
+/// it.
 pub fn keep_makers(metadata: &mut ObjectMeta) {
-    let Some(entries) = &mut metadata.managed_fields else {
-        return;
-    };
+    let Some(entries) = &mut metadata.managed_fields else { return };
     entries.retain(has_number);
     let [outer, inner] = NUMBER;
     for entry in entries {
@@ -131,17 +140,20 @@ pub fn extension_reference(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     references.find(|reference| {
         reference.kind == label::OWNER_KIND_EXTENSION
             && reference.controller == Some(true)
-            && reference.api_version.split('/').next() == API_VERSION.split('/').next()
+            && reference.api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
     })
 }
 
-/// Returns the `owner-name` label of a revision. It only finds revisions: anybody can write it.
-pub fn owner_name(revision: &ClusterObjectSet) -> Option<&str> {
-    let labels = revision.metadata.labels.as_ref()?;
-    labels.get(label::OWNER_NAME).map(String::as_str)
+/// Returns the `owner-name` label of a set. It finds revisions; whether the set is one, [`Kin`] tells.
+pub fn owner_name(set: &ClusterObjectSet) -> Option<&str> {
+    owner_label(&set.metadata).map(String::as_str)
 }
 
-/// Says whether our finalizer is on the revision, and with it possibly something installed.
+fn owner_label(metadata: &ObjectMeta) -> Option<&String> {
+    metadata.labels.as_ref()?.get(label::OWNER_NAME)
+}
+
+/// Returns whether the revision has our finalizer, so that its objects may be installed.
 pub fn has_finalizer(revision: &ClusterObjectSet) -> bool {
     has(&revision.metadata, finalizer::TEARDOWN)
 }
@@ -151,8 +163,8 @@ pub fn has_orphan_finalizer(metadata: &ObjectMeta) -> bool {
     has(metadata, finalizer::ORPHAN)
 }
 
-/// Says whether what an extension installed is to stay: Kubernetes was asked to keep its dependents,
-/// or it was written down that it had been.
+/// Returns whether the objects of an extension are kept when it is deleted: Kubernetes was asked to
+/// orphan its dependents, or an annotation records that it was.
 ///
 /// The finalizer alone does not tell. The garbage collector takes it off when it has let go of the
 /// dependents it knows, and of kinds that are new to it it knows none.
@@ -160,7 +172,7 @@ pub fn is_orphaned(extension: &ObjectMeta) -> bool {
     has_orphan_finalizer(extension) || is_marked_orphaned(extension)
 }
 
-/// Says whether it is written down that what an extension installed is to stay.
+/// Returns whether an annotation records that the objects of an extension are kept.
 pub fn is_marked_orphaned(extension: &ObjectMeta) -> bool {
     let marks = extension.annotations.as_ref();
     let mark = marks.and_then(|all| all.get(annotation::ORPHANED));
@@ -181,13 +193,14 @@ fn has(metadata: &ObjectMeta, finalizer: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use olm_api::API_VERSION;
     use rstest::rstest;
 
     use super::*;
 
     fn metadata(name: &str, extension: &str, managers: &Value) -> ObjectMeta {
         serde_json::from_value(json!({
-            "name": name, "managedFields": managers,
+            "name": name, "managedFields": managers, "labels": {label::OWNER_NAME: extension},
             "ownerReferences": [{"apiVersion": API_VERSION, "kind": "ClusterExtension",
                 "name": extension, "uid": "u", "controller": true}],
         }))
@@ -224,6 +237,34 @@ mod tests {
         let kin = Kin::of(&metadata, Some(number));
         assert_eq!(kin.extension().is_some(), counts);
         assert_eq!(kin == Kin::Alone, !counts);
+        if counts {
+            let unowned = ObjectMeta { owner_references: None, ..metadata };
+            assert!(is_revision(&unowned, number));
+        }
+    }
+
+    // applying.md 1.2
+    #[rstest]
+    #[case::as_made(API_VERSION, "ClusterExtension", Some("lamp"), true)]
+    #[case::another_version("olm.operatorframework.io/v2", "ClusterExtension", Some("lamp"), true)]
+    #[case::version_alone("olm.operatorframework.io", "ClusterExtension", Some("lamp"), false)]
+    #[case::another_group("example.com/v1", "ClusterExtension", Some("lamp"), false)]
+    #[case::another_kind(API_VERSION, "Foo", Some("lamp"), false)]
+    #[case::another_label(API_VERSION, "ClusterExtension", Some("torch"), false)]
+    #[case::no_label(API_VERSION, "ClusterExtension", None, false)]
+    fn a_revision_names_its_extension_by_kind_and_label(
+        #[case] api_version: &str,
+        #[case] kind: &str,
+        #[case] label: Option<&str>,
+        #[case] counts: bool,
+    ) {
+        let mut metadata = metadata("lamp-2", "lamp", &Value::Null);
+        metadata.labels =
+            label.map(|name| [(label::OWNER_NAME.to_owned(), name.to_owned())].into());
+        let reference = &mut metadata.owner_references.as_mut().unwrap()[0];
+        reference.api_version = api_version.to_owned();
+        reference.kind = kind.to_owned();
+        assert_eq!(Kin::of(&metadata, Some(2)).extension().is_some(), counts);
     }
 
     // applying.md 1.2
@@ -235,6 +276,8 @@ mod tests {
             let full = Kin::of(&metadata, Some(2)).extension().is_some();
             keep_makers(&mut metadata);
             assert_eq!(Kin::of(&metadata, Some(2)).extension().is_some(), full);
+            metadata.owner_references = None;
+            assert_eq!(is_revision(&metadata, 2), full);
             full
         };
         let ours = writes(manager::EXTENSION, &number);

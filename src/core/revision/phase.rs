@@ -14,75 +14,47 @@ pub const MAX_PHASES: usize = 20;
 /// The phase of every kind that the table does not list.
 const DEFAULT_PHASE: &str = "deploy";
 const CRDS: &str = "crds";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const MONITORING: &str = "monitoring.coreos.com";
+const CONSOLE: &str = "console.openshift.io";
 
 /// Phases in the order they are applied, each with its kinds as (group, kind).
 ///
 /// Source: operator-controller `internal/operator-controller/applier/phase.go`, which does not list
 /// OperatorCondition and APIService.
+#[rustfmt::skip] // One phase a row.
 const TABLE: [(&str, &[(&str, &str)]); 13] = [
     ("namespaces", &[("", "Namespace")]),
-    (
-        "policies",
-        &[
-            ("networking.k8s.io", "NetworkPolicy"),
-            ("policy", "PodDisruptionBudget"),
-            ("scheduling.k8s.io", "PriorityClass"),
-        ],
-    ),
+    ("policies", &[
+        ("networking.k8s.io", "NetworkPolicy"), ("policy", "PodDisruptionBudget"),
+        ("scheduling.k8s.io", "PriorityClass"),
+    ]),
     ("identity", &[("", "ServiceAccount")]),
-    (
-        "configuration",
-        &[("", "Secret"), ("", "ConfigMap"), ("operators.coreos.com", "OperatorCondition")],
-    ),
-    (
-        "storage",
-        &[
-            ("", "PersistentVolume"),
-            ("", "PersistentVolumeClaim"),
-            ("storage.k8s.io", "StorageClass"),
-        ],
-    ),
+    ("configuration", &[
+        ("", "Secret"), ("", "ConfigMap"), ("operators.coreos.com", "OperatorCondition"),
+    ]),
+    ("storage", &[
+        ("", "PersistentVolume"), ("", "PersistentVolumeClaim"), ("storage.k8s.io", "StorageClass"),
+    ]),
     (CRDS, &[("apiextensions.k8s.io", "CustomResourceDefinition")]),
-    (
-        "roles",
-        &[("rbac.authorization.k8s.io", "ClusterRole"), ("rbac.authorization.k8s.io", "Role")],
-    ),
-    (
-        "bindings",
-        &[
-            ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-            ("rbac.authorization.k8s.io", "RoleBinding"),
-        ],
-    ),
-    (
-        "infrastructure",
-        &[("", "Service"), ("cert-manager.io", "Issuer"), ("cert-manager.io", "Certificate")],
-    ),
+    ("roles", &[(RBAC, "ClusterRole"), (RBAC, "Role")]),
+    ("bindings", &[(RBAC, "ClusterRoleBinding"), (RBAC, "RoleBinding")]),
+    ("infrastructure", &[
+        ("", "Service"), ("cert-manager.io", "Issuer"), ("cert-manager.io", "Certificate"),
+    ]),
     (DEFAULT_PHASE, &[("apps", "Deployment")]),
     ("scaling", &[("autoscaling.k8s.io", "VerticalPodAutoscaler")]),
-    (
-        "publish",
-        &[
-            ("apiregistration.k8s.io", "APIService"),
-            ("monitoring.coreos.com", "PrometheusRule"),
-            ("monitoring.coreos.com", "ServiceMonitor"),
-            ("monitoring.coreos.com", "PodMonitor"),
-            ("networking.k8s.io", "Ingress"),
-            ("route.openshift.io", "Route"),
-            ("console.openshift.io", "ConsoleYAMLSample"),
-            ("console.openshift.io", "ConsoleQuickStart"),
-            ("console.openshift.io", "ConsoleCLIDownload"),
-            ("console.openshift.io", "ConsoleLink"),
-            ("console.openshift.io", "ConsolePlugin"),
-        ],
-    ),
-    (
-        "admission",
-        &[
-            ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-            ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-        ],
-    ),
+    ("publish", &[
+        ("apiregistration.k8s.io", "APIService"),
+        (MONITORING, "PrometheusRule"), (MONITORING, "ServiceMonitor"), (MONITORING, "PodMonitor"),
+        ("networking.k8s.io", "Ingress"), ("route.openshift.io", "Route"),
+        (CONSOLE, "ConsoleYAMLSample"), (CONSOLE, "ConsoleQuickStart"),
+        (CONSOLE, "ConsoleCLIDownload"), (CONSOLE, "ConsoleLink"), (CONSOLE, "ConsolePlugin"),
+    ]),
+    ("admission", &[
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ]),
 ];
 
 /// The order in which an uninstall removes phases. A webhook or an API service without its server would
@@ -90,20 +62,10 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
 /// still runs and can process the finalizers of their instances.
 ///
 /// Source: applying.md 7.2.
+#[rustfmt::skip]
 const REMOVAL: [&str; 13] = [
-    "admission",
-    "publish",
-    "scaling",
-    CRDS,
-    DEFAULT_PHASE,
-    "infrastructure",
-    "bindings",
-    "roles",
-    "storage",
-    "configuration",
-    "identity",
-    "policies",
-    "namespaces",
+    "admission", "publish", "scaling", CRDS, DEFAULT_PHASE, "infrastructure", "bindings", "roles",
+    "storage", "configuration", "identity", "policies", "namespaces",
 ];
 
 /// Returns the kinds of the table, as (group, kind), in the order an uninstall removes them; all of

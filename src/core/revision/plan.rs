@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use olm_api::conditions::{status, types};
+use olm_api::conditions::types;
 use olm_api::keys::{annotation, label, policy};
 use olm_api::{
     API_VERSION, ClusterExtension, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection,
@@ -15,6 +15,7 @@ use super::origin::RECORDED;
 use super::owner::extension_of;
 use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
+use crate::status::is_true;
 
 /// How many of the newest revisions are kept even if they are archived.
 pub const RETENTION: usize = 5;
@@ -22,7 +23,7 @@ pub const RETENTION: usize = 5;
 const MAX_NAME: usize = 63;
 
 /// The ClusterExtension a revision belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Extension {
     /// Name of the ClusterExtension.
     pub name: String,
@@ -70,6 +71,26 @@ impl Desired {
     }
 }
 
+#[cfg(test)]
+impl Desired {
+    /// A revision of one phase, for unit tests.
+    pub(crate) fn example(
+        extension: Extension,
+        phase: &str,
+        objects: Vec<crate::object::Object>,
+    ) -> Self {
+        Self {
+            extension,
+            phases: vec![Phase { name: phase.to_owned(), objects }],
+            annotations: BTreeMap::new(),
+            probes: Vec::new(),
+            deadline_minutes: None,
+            collision_protection: CollisionProtection::Prevent,
+            migrated_from: None,
+        }
+    }
+}
+
 /// What has to happen to reach a desired revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
@@ -99,7 +120,24 @@ pub fn sort(revisions: &mut [ClusterObjectSet]) {
     });
 }
 
-/// Says which revisions are installed and which are rolling out; archived ones are neither.
+/// Returns the revisions of each extension, sorted by number; what is not a revision of one is left
+/// out.
+pub fn by_extension(
+    sets: impl IntoIterator<Item = ClusterObjectSet>,
+) -> BTreeMap<Extension, Vec<ClusterObjectSet>> {
+    let mut found = BTreeMap::<Extension, Vec<ClusterObjectSet>>::new();
+    for set in sets {
+        if let Some(OwnerReference { name, uid, .. }) = extension_of(&set).cloned() {
+            found.entry(Extension { name, uid }).or_default().push(set);
+        }
+    }
+    for revisions in found.values_mut() {
+        sort(revisions);
+    }
+    found
+}
+
+/// Separates installed revisions from those that are rolling out; archived ones are neither.
 ///
 /// `revisions` is sorted by [`sort`].
 ///
@@ -128,10 +166,8 @@ pub fn is_of_classic(revision: &ClusterObjectSet) -> bool {
 
 /// Says whether a revision was ever rolled out completely.
 pub fn has_succeeded(revision: &ClusterObjectSet) -> bool {
-    let conditions = revision.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .into_iter()
-        .any(|condition| condition.type_ == types::SUCCEEDED && condition.status == status::TRUE)
+    let status = revision.status.as_ref();
+    status.is_some_and(|status| is_true(&status.conditions, types::SUCCEEDED))
 }
 
 /// Returns true if the newest revision is rolled out and no other one is rolling out.
@@ -150,9 +186,7 @@ pub fn compare(
     newest: Option<&ClusterObjectSet>,
     digests: &[(String, String)],
 ) -> Change {
-    let Some(newest) = newest else {
-        return Change::Install;
-    };
+    let Some(newest) = newest else { return Change::Install };
     let wanted = desired.phases.iter().map(|phase| (phase.name.clone(), digest_packed(phase)));
     let same = wanted.eq(digests.iter().cloned())
         && newest.spec.lifecycle_state == LifecycleState::Active
@@ -177,18 +211,12 @@ pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
         || newest.spec.progress_deadline_minutes != deadline(desired)
 }
 
-const OWN_ANNOTATIONS: [&str; 12] = [
-    annotation::BUNDLE_NAME,
-    annotation::BUNDLE_VERSION,
-    annotation::BUNDLE_RELEASE,
-    annotation::BUNDLE_REFERENCE,
-    annotation::BUNDLE_CONSTRAINTS,
-    annotation::PACKAGE_NAME,
-    annotation::PROPERTIES,
-    annotation::EXTENSION_GENERATION,
-    annotation::SERVICE_ACCOUNT_NAME,
-    annotation::SERVICE_ACCOUNT_NAMESPACE,
-    policy::UNINSTALL,
+#[rustfmt::skip]
+const OWN_ANNOTATIONS: [&str; 13] = [
+    annotation::BUNDLE_NAME, annotation::BUNDLE_VERSION, annotation::BUNDLE_RELEASE,
+    annotation::BUNDLE_REFERENCE, annotation::BUNDLE_CONSTRAINTS, annotation::PACKAGE_NAME,
+    annotation::PROPERTIES, annotation::EXTENSION_GENERATION, annotation::COPIED_PULL_SECRETS,
+    annotation::SERVICE_ACCOUNT_NAME, annotation::SERVICE_ACCOUNT_NAMESPACE, policy::UNINSTALL,
     policy::WEBHOOK_CERTIFICATES,
 ];
 
@@ -254,8 +282,8 @@ pub fn outdated<'a>(
     made: &ClusterObjectSet,
 ) -> Vec<&'a ClusterObjectSet> {
     let kept_from = revisions.len().saturating_sub(RETENTION);
-    let annotations = made.metadata.annotations.as_ref();
-    let source = annotations.and_then(|it| it.get(annotation::CONTENT_OF)?.parse::<i64>().ok());
+    let source = made.annotation(annotation::CONTENT_OF);
+    let source = source.and_then(|number| number.parse::<i64>().ok());
     revisions[..kept_from]
         .iter()
         .filter(|revision| revision.spec.lifecycle_state == LifecycleState::Archived)

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::owner::extension_of;
 use super::phase::Phase;
-use super::plan::{sort, states};
+use super::plan::{Extension, by_extension, states};
 use crate::catalog::{Bundle, Property};
+use crate::object::items;
 use crate::resolve::{GroupVersionKind, Provider, ProviderOrigin};
 use crate::uninstall::{self, UninstallPolicy};
 
@@ -52,10 +52,7 @@ pub fn provider(
     revision: &ClusterObjectSet,
     apis: BTreeSet<GroupVersionKind>,
 ) -> Provider {
-    let annotations = revision.metadata.annotations.as_ref();
-    let text = |key: &str| {
-        annotations.and_then(|all| all.get(key)).map(String::as_str).unwrap_or_default()
-    };
+    let text = |key: &str| revision.annotation(key).unwrap_or_default();
     Provider::new(
         ProviderOrigin::ClusterExtension(extension.to_owned()),
         text(annotation::PACKAGE_NAME),
@@ -103,7 +100,7 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
 
 /// Returns the kinds that a ClusterServiceVersion owns: those of its CRDs and of its API services.
 fn owned_kinds(spec: &Value) -> BTreeSet<GroupVersionKind> {
-    let owned = |key: &str| spec[key]["owned"].as_array().into_iter().flatten();
+    let owned = |key: &str| items(&spec[key]["owned"]);
     let kind = |group: String, owned: &Value| GroupVersionKind {
         group,
         version: text_of(&owned["version"]),
@@ -143,22 +140,13 @@ pub fn asked_uninstall_policies(annotations: &BTreeMap<String, String>) -> Vec<U
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Returns the installed revision of every extension that has one, by UID of the extension; what is
-/// not a revision of an extension is skipped.
-pub fn installed_by_owner(
-    revisions: impl IntoIterator<Item = ClusterObjectSet>,
-) -> BTreeMap<String, ClusterObjectSet> {
-    let mut owned: BTreeMap<String, Vec<ClusterObjectSet>> = BTreeMap::new();
-    for revision in revisions {
-        if let Some(owner) = extension_of(&revision).map(|owner| owner.uid.clone()) {
-            owned.entry(owner).or_default().push(revision);
-        }
-    }
-    let installed = |(owner, mut revisions): (String, Vec<ClusterObjectSet>)| {
-        sort(&mut revisions);
-        Some((owner, states(&revisions).installed?.clone()))
-    };
-    owned.into_iter().filter_map(installed).collect()
+/// Returns the installed revision of every extension that has one.
+pub fn installed(
+    sets: impl IntoIterator<Item = ClusterObjectSet>,
+) -> BTreeMap<Extension, ClusterObjectSet> {
+    let all = by_extension(sets).into_iter();
+    all.filter_map(|(owner, revisions)| Some((owner, states(&revisions).installed?.clone())))
+        .collect()
 }
 
 /// Returns the kinds that the CRDs of a revision define, in the versions they serve.
@@ -167,12 +155,11 @@ pub fn served_kinds(phases: &[Phase]) -> BTreeSet<GroupVersionKind> {
     let crds = objects.filter(|object| object.kind() == "CustomResourceDefinition");
     let mut kinds = BTreeSet::new();
     for crd in crds {
-        let text = |pointer| crd.pointer(pointer).and_then(serde_json::Value::as_str);
+        let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
         let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else {
             continue;
         };
-        let versions = crd.pointer("/spec/versions").and_then(serde_json::Value::as_array);
-        for version in versions.into_iter().flatten() {
+        for version in crd.list_at("/spec/versions") {
             if let (Some(name), Some(true)) =
                 (version["name"].as_str(), version["served"].as_bool())
             {
@@ -238,6 +225,29 @@ mod tests {
         let long = json!({"rule": "x".repeat(MAX_CONSTRAINTS_BYTES)});
         let long = json!([{"type": "olm.constraint", "value": long}]);
         assert_eq!(recorded(&bundle(&long)), None);
+    }
+
+    // resolution.md 5.2
+    #[test]
+    fn what_is_installed_belongs_to_an_extension_by_name_and_uid() {
+        let set = |extension: &str, uid: &str, number: i64| {
+            serde_json::from_value(json!({
+                "metadata": {"name": format!("{extension}-{number}"),
+                    "labels": {label::OWNER_NAME: extension},
+                    "ownerReferences": [{"apiVersion": olm_api::API_VERSION, "controller": true,
+                        "kind": label::OWNER_KIND_EXTENSION, "name": extension, "uid": uid}]},
+                "spec": {"lifecycleState": "Active", "revision": number,
+                    "collisionProtection": "Prevent"},
+                "status": {"conditions": [{"type": "Succeeded", "status": "True", "reason": "x",
+                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+            }))
+            .unwrap()
+        };
+        // That the reference of another has the same UID hides nothing.
+        let found = installed([set("lamp", "u", 2), set("lamp", "u", 10), set("torch", "u", 50)]);
+        let names =
+            found.iter().map(|(it, set)| (&*it.name, set.metadata.name.as_deref().unwrap()));
+        assert_eq!(names.collect::<Vec<_>>(), [("lamp", "lamp-10"), ("torch", "torch-50")]);
     }
 
     // resolution.md 5.2

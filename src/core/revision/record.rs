@@ -43,16 +43,15 @@ impl BundleRecord {
 impl BundleRecord {
     /// Reads the bundle a revision was made of from its annotations.
     pub fn of(revision: &ClusterObjectSet) -> Self {
-        let empty = BTreeMap::new();
-        let annotations = revision.metadata.annotations.as_ref().unwrap_or(&empty);
-        let text = |key: &str| annotations.get(key).cloned().unwrap_or_default();
+        let recorded = |key: &str| revision.annotation(key).map(str::to_owned);
+        let text = |key: &str| recorded(key).unwrap_or_default();
         Self {
             name: text(annotation::BUNDLE_NAME),
             package: text(annotation::PACKAGE_NAME),
             version: text(annotation::BUNDLE_VERSION),
-            release: annotations.get(annotation::BUNDLE_RELEASE).cloned(),
+            release: recorded(annotation::BUNDLE_RELEASE),
             image: text(annotation::BUNDLE_REFERENCE),
-            constraints: annotations.get(annotation::BUNDLE_CONSTRAINTS).cloned(),
+            constraints: recorded(annotation::BUNDLE_CONSTRAINTS),
         }
     }
 
@@ -92,24 +91,15 @@ impl BundleRecord {
 
     /// Returns the annotations that record the bundle on a revision.
     pub fn annotations(&self) -> BTreeMap<String, String> {
-        let mut annotations = BTreeMap::from(
-            [
-                (annotation::BUNDLE_NAME, &self.name),
-                (annotation::PACKAGE_NAME, &self.package),
-                (annotation::BUNDLE_VERSION, &self.version),
-                (annotation::BUNDLE_REFERENCE, &self.image),
-            ]
-            .map(|(key, value)| (key.to_owned(), value.clone())),
-        );
-        for (key, value) in [
-            (annotation::BUNDLE_RELEASE, &self.release),
-            (annotation::BUNDLE_CONSTRAINTS, &self.constraints),
-        ] {
-            if let Some(value) = value {
-                annotations.insert(key.to_owned(), value.clone());
-            }
-        }
-        annotations
+        let all = [
+            (annotation::BUNDLE_NAME, Some(&self.name)),
+            (annotation::PACKAGE_NAME, Some(&self.package)),
+            (annotation::BUNDLE_VERSION, Some(&self.version)),
+            (annotation::BUNDLE_REFERENCE, Some(&self.image)),
+            (annotation::BUNDLE_RELEASE, self.release.as_ref()),
+            (annotation::BUNDLE_CONSTRAINTS, self.constraints.as_ref()),
+        ];
+        all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.clone()))).collect()
     }
 
     /// Returns the version and release, if they can be read: a release recorded apart selects the
@@ -121,8 +111,7 @@ impl BundleRecord {
 
 /// Returns the generation of the extension that a revision was made for.
 pub fn recorded_generation(revision: &ClusterObjectSet) -> Option<i64> {
-    let annotations = revision.metadata.annotations.as_ref()?;
-    annotations.get(annotation::EXTENSION_GENERATION)?.parse().ok()
+    revision.annotation(annotation::EXTENSION_GENERATION)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use olm_api::conditions::{Reason, status, types};
 use olm_api::keys::annotation;
 use olm_api::{ClusterObjectSet, LifecycleState};
 
-use crate::status::{Statement, find, object_set as texts, retrying, terminal};
+use crate::status::{Statement, object_set as texts, retrying, terminal};
 
 use super::plan::has_succeeded;
 
@@ -49,7 +49,7 @@ pub struct Deadline {
 /// not agree with that of the API server; never before it was created.
 pub(crate) fn began(revision: &ClusterObjectSet) -> Option<Timestamp> {
     let created = revision.metadata.creation_timestamp.as_ref()?.0;
-    let progressing = progressing(revision)?;
+    let progressing = revision.condition(types::PROGRESSING)?;
     // That the time was over is what the condition changed for.
     Some(if is_said(progressing) {
         created
@@ -75,17 +75,14 @@ pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
     Some(Deadline { minutes, at })
 }
 
-/// Says whether a rollout has failed for want of time. While it is worked on, its own reconciler
-/// says so; one that waits for a person is judged by its deadline alone.
+/// Returns whether a rollout has failed to meet its deadline. While it is reconciled, its own
+/// reconciler reports that; one that waits for a person is judged by its deadline alone.
 ///
 /// Source: applying.md 3.8.
 pub fn is_late(revision: &ClusterObjectSet, now: Timestamp) -> bool {
-    let goes_on = progressing(revision).is_some_and(|found| found.status == status::TRUE);
+    let goes_on =
+        revision.condition(types::PROGRESSING).is_some_and(|found| found.status == status::TRUE);
     !goes_on && deadline(revision).is_some_and(|deadline| deadline.at <= now)
-}
-
-fn progressing(revision: &ClusterObjectSet) -> Option<&Condition> {
-    find(&revision.status.as_ref()?.conditions, types::PROGRESSING)
 }
 
 fn is_said(progressing: &Condition) -> bool {
@@ -105,7 +102,8 @@ pub fn statements(
     let version = bundle_version(revision);
     let late = |last: &str| {
         let Deadline { minutes, at } = deadline(revision)?;
-        let judged = now >= patient_until || progressing(revision).is_some_and(is_said);
+        let judged =
+            now >= patient_until || revision.condition(types::PROGRESSING).is_some_and(is_said);
         (now >= at && judged).then(|| texts::deadline_exceeded(minutes, last))
     };
     match outcome {
@@ -126,7 +124,7 @@ pub fn statements(
         }
         Outcome::Failed(text) => {
             let progressing = late(text).unwrap_or_else(|| retrying(text));
-            let available = available(revision).map(|_| texts::reconciling(text));
+            let available = revision.condition(types::AVAILABLE).map(|_| texts::reconciling(text));
             std::iter::once(progressing).chain(available).collect()
         }
         Outcome::Blocked(text) => vec![terminal(Reason::Blocked, text)],
@@ -134,8 +132,9 @@ pub fn statements(
         Outcome::Archiving => vec![texts::archiving()],
         Outcome::Removing(text) => {
             // An error that has passed is not repeated for as long as the removal waits.
-            let failed =
-                available(revision).filter(|old| old.reason == Reason::Reconciling.as_str());
+            let failed = revision
+                .condition(types::AVAILABLE)
+                .filter(|old| old.reason == Reason::Reconciling.as_str());
             let available = failed.map(|_| texts::reconciling(text));
             std::iter::once(retrying(text)).chain(available).collect()
         }
@@ -149,15 +148,7 @@ pub fn statements(
     }
 }
 
-fn available(revision: &ClusterObjectSet) -> Option<&Condition> {
-    let status = revision.status.as_ref()?;
-    find(&status.conditions, types::AVAILABLE)
-}
-
 /// Returns the annotation with the bundle's version, empty for object sets made by hand.
 pub fn bundle_version(revision: &ClusterObjectSet) -> &str {
-    let annotations = revision.metadata.annotations.as_ref();
-    annotations
-        .and_then(|annotations| annotations.get(annotation::BUNDLE_VERSION))
-        .map_or("", String::as_str)
+    revision.annotation(annotation::BUNDLE_VERSION).unwrap_or_default()
 }

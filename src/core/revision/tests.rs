@@ -15,7 +15,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::object::Object;
+use crate::object::{Object, items};
 use crate::render::handover::prepare_for_revision;
 
 fn object(value: Value) -> Object {
@@ -256,6 +256,11 @@ fn of_later_revision(extension: &str, revision: &str) -> Object {
     live
 }
 
+fn claim(protection: CollisionProtection, adoption: Adoption) -> Claim {
+    let (uid, owner_name) = ("me".to_owned(), Some("e".to_owned()));
+    Claim { uid, revision: 2, protection, owner_name, adoption }
+}
+
 fn outcome(decision: &Decision) -> &'static str {
     match decision {
         Decision::Create => "create",
@@ -295,13 +300,7 @@ fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
         CollisionProtection::None,
     ]
     .map(|protection| {
-        let claim = Claim {
-            uid: "me".to_owned(),
-            revision: 2,
-            protection,
-            owner_name: Some("e".to_owned()),
-            adoption: Adoption::default(),
-        };
+        let claim = claim(protection, Adoption::default());
         outcome(&decide(Some(&live), &claim, &siblings, KEY))
     });
     assert_eq!(got, want);
@@ -320,25 +319,13 @@ fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
 #[case::retained_for_another("all", retained_by("f"), "adopt")]
 fn adoption(#[case] annotation: &str, #[case] live: Object, #[case] want: &str) {
     let annotations = [(keys::policy::ADOPT.to_owned(), annotation.to_owned())];
-    let claim = Claim {
-        uid: "me".to_owned(),
-        revision: 2,
-        protection: CollisionProtection::Prevent,
-        owner_name: Some("e".to_owned()),
-        adoption: Adoption::of(&annotations.into()),
-    };
+    let claim = claim(CollisionProtection::Prevent, Adoption::of(&annotations.into()));
     assert_eq!(outcome(&decide(Some(&live), &claim, &[], KEY)), want);
 }
 
 #[test]
 fn absent_object_is_created() {
-    let claim = Claim {
-        uid: "me".into(),
-        revision: 1,
-        protection: CollisionProtection::Prevent,
-        owner_name: None,
-        adoption: Adoption::default(),
-    };
+    let claim = claim(CollisionProtection::Prevent, Adoption::default());
     assert_eq!(decide(None, &claim, &[], KEY), Decision::Create);
 }
 
@@ -363,6 +350,19 @@ fn handed_over_object_is_only_released() {
     let left = released(&handed, "me");
     assert_eq!(left.len(), 1);
     assert_eq!(left[0]["uid"], "two");
+}
+
+// applying.md 7.3: what Helm installed names its extension as well
+#[test]
+fn an_object_that_stays_does_not_go_with_its_extension() {
+    let mut helmed = live(Some("me"), Some("2"));
+    let others = [("ClusterExtension", "extension"), ("ConfigMap", "other")]
+        .map(|(kind, uid)| json!({"kind": kind, "uid": uid, "controller": false}));
+    let references = helmed.0["metadata"]["ownerReferences"].as_array_mut().unwrap();
+    references.extend(others);
+    let left = super::retained(&helmed, "me", Some("e"));
+    let left: Vec<_> = items(&left["ownerReferences"]).map(|owner| &owner["uid"]).collect();
+    assert_eq!(left, ["other"]);
 }
 
 #[test]
@@ -514,26 +514,10 @@ fn crds_go_before_the_operator_and_after_their_instances() {
     let phases = phases(objects).unwrap();
     let got = order(&removal_groups(&phases)).concat();
     assert_eq!(
-        got,
-        [
-            "Foo",
-            "MutatingWebhookConfiguration",
-            "Route",
-            "ServiceMonitor",
-            "APIService",
-            "VerticalPodAutoscaler",
-            "CustomResourceDefinition",
-            "Deployment",
-            "Service",
-            "RoleBinding",
-            "ClusterRole",
-            "PersistentVolumeClaim",
-            "Secret",
-            "ConfigMap",
-            "ServiceAccount",
-            "PodDisruptionBudget",
-            "Namespace",
-        ]
+        got.join(" "),
+        "Foo MutatingWebhookConfiguration Route ServiceMonitor APIService VerticalPodAutoscaler \
+         CustomResourceDefinition Deployment Service RoleBinding ClusterRole PersistentVolumeClaim \
+         Secret ConfigMap ServiceAccount PodDisruptionBudget Namespace"
     );
 }
 

@@ -2,16 +2,26 @@
 
 use std::cmp::Reverse;
 
+use itertools::Itertools as _;
+use jiff::{SignedDuration, Timestamp};
 use olm_api::conditions::{Reason, status};
 use serde_json::Value;
 
 use crate::error::{plain, shell_word};
-use crate::object::Object;
+use crate::object::{Object, items};
 
 /// Pods of a workload that are looked at.
 pub const MAX_PODS: u32 = 50;
 /// Characters that are shown of what a container wrote when it ended.
 const MAX_MESSAGE: usize = 200;
+/// Reasons of a container whose image cannot be pulled.
+#[rustfmt::skip]
+const UNPULLED: [&str; 6] = [
+    "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
+    "RegistryUnavailable", "SignatureValidationFailed",
+];
+/// How old a pod is whose image is no longer expected to be pulled.
+const PULLING: SignedDuration = SignedDuration::from_mins(2);
 /// What the kubelet writes before the cause while it waits to pull an image again.
 const BACK_OFF: &str = "Back-off pulling image";
 
@@ -26,8 +36,7 @@ pub fn stalled(object: &Object) -> Option<String> {
         return None;
     }
     let condition = |type_: &str, status: &str, reason: Option<&str>| {
-        let mut conditions = object.pointer("/status/conditions")?.as_array()?.iter();
-        conditions.find(|condition| {
+        object.list_at("/status/conditions").find(|condition| {
             condition["type"] == type_
                 && condition["status"] == status
                 && reason.is_none_or(|reason| condition["reason"] == reason)
@@ -51,6 +60,37 @@ pub fn stalled(object: &Object) -> Option<String> {
     }
 }
 
+/// Returns which pods of a StatefulSet or DaemonSet are missing although nothing keeps its controller
+/// from creating them: for a moment those that it is about to create, for longer those that are
+/// refused, of which it has no condition.
+///
+/// `live` is as the API server returned it.
+pub fn missing_pods(live: &Object) -> Option<String> {
+    let number = |path: &str| live.pointer(path).and_then(Value::as_i64);
+    let status = |field: &str| number(&format!("/status/{field}")).unwrap_or(0);
+    let observed = number("/status/observedGeneration")?;
+    if live.group() != "apps" || Some(observed) != number("/metadata/generation") {
+        return None;
+    }
+    let (kind, found, wanted) = match live.kind() {
+        // The next pod may wait for those before it, and for nothing else.
+        "StatefulSet" if status("replicas") == status("availableReplicas") => {
+            ("statefulset", status("replicas"), number("/spec/replicas")?)
+        }
+        "DaemonSet" => {
+            ("daemonset", status("currentNumberScheduled"), status("desiredNumberScheduled"))
+        }
+        _ => return None,
+    };
+    let (namespace, name) = (live.namespace(), live.name());
+    (found < wanted).then(|| {
+        format!(
+            "{found} of {wanted} pods exist, the others are refused; kubectl describe {kind} -n \
+             {namespace} {name} shows the reason"
+        )
+    })
+}
+
 /// Returns the label selector of the pods of a workload; `None` for every other object.
 pub fn pod_selector(workload: &Object) -> Option<String> {
     let kinds = ["DaemonSet", "Deployment", "StatefulSet"];
@@ -60,15 +100,14 @@ pub fn pod_selector(workload: &Object) -> Option<String> {
     let selector = workload.pointer("/spec/selector")?;
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     let labels = labels.map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
-    let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
+    let expressions = items(&selector["matchExpressions"]);
     let all: Vec<_> = labels.chain(expressions.map(requirement)).collect::<Option<_>>()?;
     (!all.is_empty()).then(|| all.join(","))
 }
 
 fn requirement(expression: &Value) -> Option<String> {
     let key = expression["key"].as_str()?;
-    let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let values = values.collect::<Vec<_>>().join(",");
+    let values = items(&expression["values"]).filter_map(Value::as_str).join(",");
     match expression["operator"].as_str()? {
         "In" => Some(format!("{key} in ({values})")),
         "NotIn" => Some(format!("{key} notin ({values})")),
@@ -97,15 +136,38 @@ pub fn hindrance(workload: &Object, pods: &[Object]) -> Option<String> {
 
 /// Returns what keeps pods from running, by the newest that reports anything.
 pub fn pod_fault(pods: &[Object]) -> Option<String> {
+    let mut faults = newest(pods).into_iter().filter_map(|pod| Some((pod.name(), fault(pod)?)));
+    faults.next().map(|(name, why)| format!("pod {name}: {why}"))
+}
+
+/// Says whether the newest pod has waited for minutes for an image that cannot be pulled. Pods of
+/// earlier revisions, which stay until newer ones run, do not count.
+pub fn is_unpulled(pods: &[Object], now: Timestamp) -> bool {
+    newest(pods).first().is_some_and(|pod| {
+        let made = made(pod).parse::<Timestamp>();
+        made.is_ok_and(|made| now.duration_since(made) >= PULLING)
+            && pod.0.get("status").into_iter().flat_map(containers).any(|container| {
+                let reason = container["state"]["waiting"]["reason"].as_str();
+                reason.is_some_and(|reason| UNPULLED.contains(&reason))
+            })
+    })
+}
+
+/// Returns the pods that stay, the newest first.
+fn newest(pods: &[Object]) -> Vec<&Object> {
     let is_going = |pod: &&Object| pod.pointer("/metadata/deletionTimestamp").is_some();
     let mut pods: Vec<&Object> = pods.iter().filter(|pod| !is_going(pod)).collect();
-    let made = |pod: &Object| {
-        let made = pod.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
-        made.unwrap_or_default().to_owned()
-    };
-    pods.sort_by_key(|pod| (Reverse(made(pod)), pod.name().to_owned()));
-    let mut faults = pods.into_iter().filter_map(|pod| Some((pod.name(), fault(pod)?)));
-    faults.next().map(|(name, why)| format!("pod {name}: {why}"))
+    pods.sort_by_key(|pod| (Reverse(made(pod)), pod.name()));
+    pods
+}
+
+fn made(pod: &Object) -> &str {
+    pod.text_at("/metadata/creationTimestamp")
+}
+
+fn containers(state: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    lists.into_iter().flat_map(move |list| items(&state[list]))
 }
 
 fn fault(pod: &Object) -> Option<String> {
@@ -114,20 +176,15 @@ fn fault(pod: &Object) -> Option<String> {
     if state["phase"] == "Failed" {
         let cause = [text(&state["reason"]), text(&state["message"])];
         let cause = cause.into_iter().filter(|part| !part.is_empty());
-        return Some(
-            std::iter::once("it failed".to_owned()).chain(cause).collect::<Vec<_>>().join(": "),
-        );
+        return Some(std::iter::once("it failed".to_owned()).chain(cause).join(": "));
     }
-    let mut conditions = state["conditions"].as_array().into_iter().flatten();
-    let unscheduled = conditions.find(|condition| {
+    let unscheduled = items(&state["conditions"]).find(|condition| {
         condition["type"] == "PodScheduled" && condition["status"] == status::FALSE
     });
     if let Some(condition) = unscheduled {
         return Some(format!("it cannot be scheduled: {}", text(&condition["message"])));
     }
-    let lists = ["initContainerStatuses", "containerStatuses"];
-    let mut containers = lists.iter().filter_map(|list| state[*list].as_array()).flatten();
-    containers.find_map(container_fault)
+    containers(state).find_map(container_fault)
 }
 
 fn container_fault(container: &Value) -> Option<String> {
@@ -139,7 +196,7 @@ fn container_fault(container: &Value) -> Option<String> {
     let (now, before) = (&container["state"], &container["lastState"]);
     let (reason, message) = (text(&now["waiting"]["reason"]), text(&now["waiting"]["message"]));
     match reason.as_str() {
-        "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName" => {
+        reason if UNPULLED.contains(&reason) => {
             // The same cause before and while the next attempt is waited for.
             let cause = message.split_once("ErrImagePull: ").map_or(&*message, |(_, cause)| cause);
             let cause = if cause.starts_with(BACK_OFF) { "" } else { cause };
@@ -181,50 +238,43 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::{rows, text};
 
     // applying.md 1.3
-    #[rstest]
-    #[case::late(
-        "apps/v1", "Deployment", json!({"type": "Progressing", "status": "False",
-            "reason": "ProgressDeadlineExceeded", "message": "timed out"}), Some("timed out")
-    )]
-    #[case::refused_pods(
-        "apps/v1", "Deployment",
-        json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}),
-        Some("quota")
-    )]
-    #[case::without_words(
-        "batch/v1", "Job", json!({"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}),
-        Some("BackoffLimitExceeded")
-    )]
-    #[case::taken_names(
-        "apiextensions.k8s.io/v1", "CustomResourceDefinition",
-        json!({"type": "NamesAccepted", "status": "False", "reason": "ListKindConflict",
-            "message": "\"BuoyList\" is already in use"}),
-        Some("ListKindConflict: \"BuoyList\" is already in use")
-    )]
-    #[case::progressing(
-        "apps/v1", "Deployment", json!({"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}),
-        None
-    )]
-    #[case::another_kind(
-        "example.com/v1", "Deployment", json!({"type": "ReplicaFailure", "status": "True", "message": "m"}),
-        None
-    )]
-    fn a_workload_says_that_it_cannot_progress(
-        #[case] api_version: &str,
-        #[case] kind: &str,
-        #[case] condition: Value,
-        #[case] want: Option<&str>,
-    ) {
-        let mut object = json!({"apiVersion": api_version, "kind": kind,
-            "metadata": {"name": "d", "namespace": "n", "generation": 2},
-            "status": {"observedGeneration": 2, "conditions": [condition]}});
+    #[test]
+    fn a_workload_says_that_it_cannot_progress() {
         let of = |object: &Value| stalled(&Object::from_value(object.clone()).unwrap());
-        assert_eq!(of(&object).as_deref(), want);
-        object["status"]["observedGeneration"] = json!(1);
-        assert_eq!(of(&object), None, "of an earlier generation");
+        for row in rows(include_str!("../testdata/revision/stalled.yaml")) {
+            let mut object = json!({"apiVersion": row["apiVersion"], "kind": row["kind"],
+                "metadata": {"name": "d", "namespace": "n", "generation": 2},
+                "status": {"observedGeneration": 2, "conditions": [row["condition"]]}});
+            assert_eq!(of(&object).as_deref(), row["want"].as_str(), "{row}");
+            object["status"]["observedGeneration"] = json!(1);
+            assert_eq!(of(&object), None, "of an earlier generation: {row}");
+        }
     }
+
+    // applying.md 1.3
+    #[test]
+    fn pods_are_missing_that_nothing_waits_for() {
+        let of = |object: &Value| missing_pods(&Object::from_value(object.clone()).unwrap());
+        for row in rows(include_str!("../testdata/revision/missing_pods.yaml")) {
+            let kind = text(&row, "kind");
+            let mut object = json!({"apiVersion": "apps/v1", "kind": kind,
+                "metadata": {"name": "s", "namespace": "n", "generation": 2},
+                "spec": {"replicas": 3}, "status": row["status"]});
+            assert_eq!(of(&object), None, "not looked at yet: {row}");
+            object["status"]["observedGeneration"] = json!(1);
+            assert_eq!(of(&object), None, "of an earlier generation: {row}");
+            object["status"]["observedGeneration"] = json!(2);
+            let hint = format!("kubectl describe {} -n n s shows the reason", kind.to_lowercase());
+            let want = row["want"].as_str();
+            let want =
+                want.map(|numbers| format!("{numbers} pods exist, the others are refused; {hint}"));
+            assert_eq!(of(&object), want, "{row}");
+        }
+    }
+
     fn pod(name: &str, made: &str, state: &Value) -> Object {
         let pod = json!({"metadata": {"name": name, "creationTimestamp": made}, "status": state});
         Object::from_value(pod).unwrap()
@@ -235,69 +285,13 @@ mod tests {
             "ready": false, "state": {"waiting": {"reason": reason, "message": message}}}]})
     }
 
-    fn ended(state: &Value) -> Value {
-        json!({"phase": "Running", "containerStatuses": [{"name": "c", "image": "r/c:1",
-            "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
-            "lastState": {"terminated": state}}]})
-    }
-
-    #[rstest]
-    #[case::pulling(
-        waiting("ErrImagePull", "not found"),
-        Some("image r/c:1 of container c cannot be pulled: not found")
-    )]
-    #[case::pulling_again(
-        waiting("ImagePullBackOff", "Back-off pulling image \"r/c:1\": ErrImagePull: not found"),
-        Some("image r/c:1 of container c cannot be pulled: not found")
-    )]
-    #[case::pulling_again_without_cause(
-        waiting("ImagePullBackOff", "Back-off pulling image \"r/c:1\""),
-        Some("image r/c:1 of container c cannot be pulled")
-    )]
-    #[case::crash_loop(
-        ended(&json!({"exitCode": 1, "reason": "Error", "message": "starting\nno such host\n\n"})),
-        Some("container c ended with exit code 1: no such host")
-    )]
-    #[case::memory(
-        ended(&json!({"exitCode": 137, "reason": "OOMKilled"})),
-        Some("container c ended with exit code 137 (OOMKilled)")
-    )]
-    #[case::configuration(
-        waiting("CreateContainerConfigError", "secret \"s\" not found"),
-        Some("container c: CreateContainerConfigError: secret \"s\" not found")
-    )]
-    #[case::no_node(
-        json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
-            "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu."}]}),
-        Some("it cannot be scheduled: 0/1 nodes are available: 1 Insufficient cpu.")
-    )]
-    #[case::evicted(
-        json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
-        Some("it failed: Evicted: low on memory")
-    )]
-    #[case::not_ready(
-        json!({"phase": "Running", "containerStatuses": [
-            {"name": "c", "ready": false, "state": {"running": {}}}]}),
-        Some("container c runs, and its probes have not succeeded")
-    )]
-    #[case::init_container(
-        json!({"phase": "Pending",
-            "initContainerStatuses": [
-                {"name": "done", "ready": true, "state": {"terminated": {"exitCode": 0}}},
-                {"name": "init", "ready": false, "state": {"terminated": {"exitCode": 2}}}],
-            "containerStatuses": [{"name": "c", "ready": false,
-                "state": {"waiting": {"reason": "PodInitializing"}}}]}),
-        Some("container init ended with exit code 2")
-    )]
-    #[case::starting(waiting("ContainerCreating", ""), None)]
-    #[case::ready(
-        json!({"phase": "Running", "containerStatuses": [{"name": "c", "ready": true,
-            "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 1}}}]}),
-        None
-    )]
-    fn a_pod_reports_why_it_does_not_run(#[case] state: Value, #[case] want: Option<&str>) {
-        let want = want.map(|want| format!("pod p: {want}"));
-        assert_eq!(pod_fault(&[pod("p", "2026-01-01T00:00:00Z", &state)]), want);
+    #[test]
+    fn a_pod_reports_why_it_does_not_run() {
+        for row in rows(include_str!("../testdata/revision/pod_fault.yaml")) {
+            let want = row["want"].as_str().map(|want| format!("pod p: {want}"));
+            let pods = [pod("p", "2026-01-01T00:00:00Z", &row["state"])];
+            assert_eq!(pod_fault(&pods), want, "{row}");
+        }
     }
 
     #[test]
@@ -314,6 +308,24 @@ mod tests {
         ];
         assert_eq!(pod_fault(&pods).as_deref(), Some("pod new: container c: Odd: new"));
         assert_eq!(pod_fault(&[]), None);
+    }
+
+    // applying.md 1.3
+    #[rstest]
+    #[case::for_minutes("ImagePullBackOff", "2026-01-01T00:02:00Z", true)]
+    #[case::not_yet("ImagePullBackOff", "2026-01-01T00:01:59Z", false)]
+    #[case::a_missing_secret("CreateContainerConfigError", "2026-01-01T01:00:00Z", false)]
+    fn an_image_that_cannot_be_pulled_counts_after_a_while(
+        #[case] reason: &str,
+        #[case] now: &str,
+        #[case] want: bool,
+    ) {
+        let now = now.parse().unwrap();
+        let one = pod("p", "2026-01-01T00:00:00Z", &waiting(reason, ""));
+        assert_eq!(is_unpulled(std::slice::from_ref(&one), now), want);
+        let newer = pod("q", "2026-01-01T00:00:30Z", &waiting("ContainerCreating", ""));
+        assert!(!is_unpulled(&[one, newer], now), "of an earlier revision");
+        assert!(!is_unpulled(&[], now));
     }
 
     #[test]

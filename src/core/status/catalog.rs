@@ -9,11 +9,8 @@ const SWITCHED_OFF: &str = "Catalog availability mode is set to Unavailable";
 
 /// `Serving` is true: content is served.
 pub fn serving() -> Statement {
-    Statement::yes(
-        types::SERVING,
-        Reason::Available,
-        "Serving desired content from resolved source",
-    )
+    let text = "Serving desired content from resolved source";
+    Statement::yes(types::SERVING, Reason::Available, text)
 }
 
 /// `Serving` is false: nothing was unpacked yet, and nothing can be served.
@@ -55,9 +52,6 @@ pub fn switched_off() -> [Statement; 3] {
 
 /// `Progressing` is true: the content is unpacked and stored.
 pub fn unpacked() -> Statement {
-    Statement::yes(
-        types::PROGRESSING,
-        Reason::Succeeded,
-        "Successfully unpacked and stored content from resolved source",
-    )
+    let text = "Successfully unpacked and stored content from resolved source";
+    Statement::yes(types::PROGRESSING, Reason::Succeeded, text)
 }

@@ -9,38 +9,17 @@ use super::Statement;
 /// Entries keep the order of the catalog; an entry without a message counts as absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deprecations {
-    /// Message about the package.
-    pub package: Option<String>,
+    /// Messages about the package.
+    pub package: Vec<String>,
     /// Names of channels and the messages about them.
     pub channels: Vec<(String, String)>,
     /// Names of bundles and the messages about them.
     pub bundles: Vec<(String, String)>,
 }
 
-impl Deprecations {
-    fn package(&self) -> Vec<&str> {
-        said(self.package.iter().map(String::as_str))
-    }
-
-    fn channels(&self, requested: &[String]) -> Vec<&str> {
-        let wanted = |name: &String| requested.is_empty() || requested.contains(name);
-        said(of(&self.channels, wanted))
-    }
-
-    fn bundle(&self, name: &str) -> Vec<&str> {
-        said(of(&self.bundles, |bundle| bundle == name))
-    }
-}
-
-fn of(
-    entries: &[(String, String)],
-    wanted: impl Fn(&String) -> bool,
-) -> impl Iterator<Item = &str> {
-    entries.iter().filter(move |(name, _)| wanted(name)).map(|(_, message)| message.as_str())
-}
-
-fn said<'a>(messages: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    messages.filter(|message| !message.is_empty()).collect()
+fn said(entries: &[(String, String)], wanted: impl Fn(&String) -> bool) -> Vec<&str> {
+    let wanted = entries.iter().filter(|(name, message)| wanted(name) && !message.is_empty());
+    wanted.map(|(_, message)| message.as_str()).collect()
 }
 
 const UNKNOWN: &str = "deprecation status unknown: catalog data unavailable";
@@ -56,12 +35,11 @@ pub fn statements(
     channels: &[String],
     installed: Option<&str>,
 ) -> [Statement; 4] {
-    let Some(data) = data else {
-        return unknown(installed);
-    };
-    let package = data.package();
-    let channel = data.channels(channels);
-    let bundle = installed.map(|name| data.bundle(name)).unwrap_or_default();
+    let Some(data) = data else { return unknown(installed) };
+    let package = data.package.iter().map(String::as_str).filter(|message| !message.is_empty());
+    let package: Vec<&str> = package.collect();
+    let channel = said(&data.channels, |name| channels.is_empty() || channels.contains(name));
+    let bundle = said(&data.bundles, |name| installed == Some(name));
     let all = [&package[..], &channel, &bundle].concat();
     let bundle = match installed {
         Some(_) => one(types::BUNDLE_DEPRECATED, &bundle, "bundle not deprecated"),
@@ -105,7 +83,7 @@ mod tests {
 
     fn data() -> Deprecations {
         Deprecations {
-            package: Some("package gone".to_owned()),
+            package: vec!["package gone".to_owned(), String::new(), "leave it".to_owned()],
             channels: vec![
                 ("beta".to_owned(), "beta gone".to_owned()),
                 ("alpha".to_owned(), "alpha gone".to_owned()),
@@ -119,52 +97,34 @@ mod tests {
         statements.clone().map(|one| format!("{}/{} {}", one.status, one.reason, one.message))
     }
 
+    const NO_DATA: &str =
+        "Unknown/DeprecationStatusUnknown deprecation status unknown: catalog data unavailable";
+    const ABSENT: &str = "Unknown/Absent no bundle installed yet";
+    const SOUND: &str = "False/NotDeprecated not deprecated";
+    const PACKAGE: &str = "False/NotDeprecated package not deprecated";
+    const CHANNEL: &str = "False/NotDeprecated channel not deprecated";
+    const BUNDLE: &str = "False/NotDeprecated bundle not deprecated";
+
     // api.md T17
     #[rstest]
-    #[case::no_data_nothing_installed(None, &[], None, [
-        "Unknown/DeprecationStatusUnknown deprecation status unknown: catalog data unavailable",
-        "Unknown/DeprecationStatusUnknown deprecation status unknown: catalog data unavailable",
-        "Unknown/DeprecationStatusUnknown deprecation status unknown: catalog data unavailable",
-        "Unknown/Absent no bundle installed yet",
-    ])]
-    #[case::no_data_installed(None, &[], Some("p.v1"), [
-        "Unknown/DeprecationStatusUnknown deprecation status unknown: catalog data unavailable",
-        "Unknown/DeprecationStatusUnknown deprecation status unknown: catalog data unavailable",
-        "Unknown/DeprecationStatusUnknown deprecation status unknown: catalog data unavailable",
-        "Unknown/DeprecationStatusUnknown deprecation status unknown: catalog data unavailable",
-    ])]
-    #[case::nothing_deprecated_nothing_installed(Some(Deprecations::default()), &[], None, [
-        "False/NotDeprecated not deprecated",
-        "False/NotDeprecated package not deprecated",
-        "False/NotDeprecated channel not deprecated",
-        "Unknown/Absent no bundle installed yet",
-    ])]
-    #[case::nothing_deprecated_installed(Some(Deprecations::default()), &[], Some("p.v1"), [
-        "False/NotDeprecated not deprecated",
-        "False/NotDeprecated package not deprecated",
-        "False/NotDeprecated channel not deprecated",
-        "False/NotDeprecated bundle not deprecated",
-    ])]
+    #[case::no_data_nothing_installed(None, &[], None, [NO_DATA, NO_DATA, NO_DATA, ABSENT])]
+    #[case::no_data_installed(None, &[], Some("p.v1"), [NO_DATA; 4])]
+    #[case::nothing_deprecated_nothing_installed(
+        Some(Deprecations::default()), &[], None, [SOUND, PACKAGE, CHANNEL, ABSENT])]
+    #[case::nothing_deprecated_installed(
+        Some(Deprecations::default()), &[], Some("p.v1"), [SOUND, PACKAGE, CHANNEL, BUNDLE])]
     #[case::all_three(Some(data()), &[], Some("p.v1"), [
-        "True/Deprecated package gone\nbeta gone\nalpha gone\nv1 gone",
-        "True/Deprecated package gone",
+        "True/Deprecated package gone\nleave it\nbeta gone\nalpha gone\nv1 gone",
+        "True/Deprecated package gone\nleave it",
         "True/Deprecated beta gone\nalpha gone",
         "True/Deprecated v1 gone",
     ])]
     #[case::requested_channel_matches(
-        Some(Deprecations { package: None, ..data() }), &["alpha"], Some("p.v2"), [
-        "True/Deprecated alpha gone",
-        "False/NotDeprecated package not deprecated",
-        "True/Deprecated alpha gone",
-        "False/NotDeprecated bundle not deprecated",
-    ])]
+        Some(Deprecations { package: Vec::new(), ..data() }), &["alpha"], Some("p.v2"),
+        ["True/Deprecated alpha gone", PACKAGE, "True/Deprecated alpha gone", BUNDLE])]
     #[case::requested_channel_does_not_match(
-        Some(Deprecations { package: None, ..data() }), &["stable", "quiet"], None, [
-        "False/NotDeprecated not deprecated",
-        "False/NotDeprecated package not deprecated",
-        "False/NotDeprecated channel not deprecated",
-        "Unknown/Absent no bundle installed yet",
-    ])]
+        Some(Deprecations { package: Vec::new(), ..data() }), &["stable", "quiet"], None,
+        [SOUND, PACKAGE, CHANNEL, ABSENT])]
     fn deprecation_family(
         #[case] data: Option<Deprecations>,
         #[case] channels: &[&str],
@@ -174,14 +134,9 @@ mod tests {
         let channels: Vec<_> = channels.iter().map(|&name| name.to_owned()).collect();
         let got = statements(data.as_ref(), &channels, installed);
         assert_eq!(short(&got), want);
-        assert_eq!(
-            got.map(|one| one.type_),
-            [
-                types::DEPRECATED,
-                types::PACKAGE_DEPRECATED,
-                types::CHANNEL_DEPRECATED,
-                types::BUNDLE_DEPRECATED
-            ]
-        );
+        let parts =
+            [types::PACKAGE_DEPRECATED, types::CHANNEL_DEPRECATED, types::BUNDLE_DEPRECATED];
+        let [all, rest @ ..] = got.map(|one| one.type_);
+        assert_eq!((all, rest), (types::DEPRECATED, parts));
     }
 }

@@ -59,9 +59,7 @@ fn address(text: &str) -> Option<&str> {
         }
         None => ipv4(text)?,
     };
-    let Some(port) = text.strip_prefix(':') else {
-        return Some(text);
-    };
+    let Some(port) = text.strip_prefix(':') else { return Some(text) };
     // A colon without digits separates this layer of the error from the next.
     Some(digits(port).unwrap_or(text))
 }

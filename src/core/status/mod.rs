@@ -3,7 +3,7 @@
 //! A [`Statement`] is the desired content of one condition. The text of a state has a builder in
 //! [`extension`], [`catalog`], [`object_set`] or [`deprecation`]; the text of a failure is the
 //! `Display` of its error with its causes ([`crate::error::Chain`]), and is defined with that
-//! error. [`set_condition`] and [`Statement::put`] are the only ways to write a list of conditions:
+//! error. [`Statement::put`] and [`copy_condition`] are the only ways to write a list of conditions:
 //! they keep transition times right, messages within the limit of the API, and text that changes on
 //! every attempt out of them.
 
@@ -45,30 +45,26 @@ pub struct Statement {
 impl Statement {
     /// Makes a statement with status `True`.
     pub fn yes(type_: &'static str, reason: Reason, message: impl Into<String>) -> Self {
-        Self::new(type_, status::TRUE, reason, message)
+        Self { type_, status: status::TRUE, reason, message: message.into() }
     }
 
     /// Makes a statement with status `False`.
     pub fn no(type_: &'static str, reason: Reason, message: impl Into<String>) -> Self {
-        Self::new(type_, status::FALSE, reason, message)
+        Self { type_, status: status::FALSE, reason, message: message.into() }
     }
 
     /// Makes a statement with status `Unknown`.
     pub fn unknown(type_: &'static str, reason: Reason, message: impl Into<String>) -> Self {
-        Self::new(type_, status::UNKNOWN, reason, message)
+        Self { type_, status: status::UNKNOWN, reason, message: message.into() }
     }
 
-    fn new(
-        type_: &'static str,
-        status: &'static str,
-        reason: Reason,
-        message: impl Into<String>,
-    ) -> Self {
-        Self { type_, status, reason, message: message.into() }
-    }
-
-    /// Puts the statement into `conditions`, for an object of this generation, and says whether
-    /// anything changed. See [`set_condition`].
+    /// Puts the statement into `conditions`, keyed by type, for an object of this generation, and
+    /// says whether anything changed.
+    ///
+    /// `lastTransitionTime` changes only when `status` does; reason, message and observed generation
+    /// are always overwritten. The caller writes the object only if this returns `true`, so that a
+    /// settled object does not trigger its own reconcile. Times are truncated to whole seconds,
+    /// because the API stores no more.
     pub fn put(
         self,
         conditions: &mut Vec<Condition>,
@@ -81,23 +77,10 @@ impl Statement {
             reason: self.reason.to_string(),
             message: self.message,
             observed_generation: generation,
-            last_transition_time: Time(now),
+            last_transition_time: whole_seconds(now),
         };
-        set_condition(conditions, condition, now)
+        place(conditions, condition)
     }
-}
-
-/// Puts `new` into `conditions`, keyed by type, and says whether anything changed.
-///
-/// `lastTransitionTime` changes only when `status` does; reason, message and observed generation
-/// are always overwritten. The caller writes the object only if this returns `true`, so that a
-/// settled object does not trigger its own reconcile. Times are truncated to whole seconds, because
-/// the API stores no more.
-pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) -> bool {
-    new.message = sanitize(&new.message);
-    truncate(&mut new.message);
-    new.last_transition_time = whole_seconds(now);
-    place(conditions, new)
 }
 
 /// Copies a condition of another object, so that a `ClusterExtension` shows that of its revision.
@@ -109,14 +92,12 @@ pub fn copy_condition(
     from: &Condition,
     generation: Option<i64>,
 ) -> bool {
-    let mut new = from.clone();
-    new.message = sanitize(&new.message);
-    truncate(&mut new.message);
-    new.observed_generation = generation;
-    place(conditions, new)
+    place(conditions, Condition { observed_generation: generation, ..from.clone() })
 }
 
 fn place(conditions: &mut Vec<Condition>, mut new: Condition) -> bool {
+    new.message = sanitize(&new.message);
+    truncate(&mut new.message);
     let Some(old) = conditions.iter_mut().find(|c| c.type_ == new.type_) else {
         conditions.push(new);
         return true;

@@ -1,6 +1,7 @@
 //! The conditions of a `ClusterObjectSet` (api.md 3.6).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use olm_api::ObservedPhase;
 use olm_api::conditions::{Reason, status, types};
 
 use super::{Statement, find, is_true};
@@ -22,20 +23,14 @@ pub fn rolling_out(version: &str) -> Statement {
 
 /// `Progressing`: rolled out.
 pub fn rolled_out(version: &str) -> Statement {
-    Statement::yes(
-        types::PROGRESSING,
-        Reason::Succeeded,
-        format!("Revision {version} has rolled out."),
-    )
+    let text = format!("Revision {version} has rolled out.");
+    Statement::yes(types::PROGRESSING, Reason::Succeeded, text)
 }
 
 /// `Progressing`: not rolled out in time. `last` is the message it would otherwise have.
 pub fn deadline_exceeded(minutes: i32, last: &str) -> Statement {
-    Statement::no(
-        types::PROGRESSING,
-        Reason::ProgressDeadlineExceeded,
-        format!("Revision has not rolled out for {minutes} minute(s). Last status: {last}"),
-    )
+    let text = format!("Revision has not rolled out for {minutes} minute(s). Last status: {last}");
+    Statement::no(types::PROGRESSING, Reason::ProgressDeadlineExceeded, text)
 }
 
 /// `Progressing`: objects that no other revision took over are being removed.
@@ -53,11 +48,8 @@ pub fn archived() -> [Statement; 2] {
 
 /// `Available`: all objects exist and pass their probes.
 pub fn probes_succeeded() -> Statement {
-    Statement::yes(
-        types::AVAILABLE,
-        Reason::ProbesSucceeded,
-        "Objects are available and pass all probes.",
-    )
+    let text = "Objects are available and pass all probes.";
+    Statement::yes(types::AVAILABLE, Reason::ProbesSucceeded, text)
 }
 
 /// `Available`: objects fail their probes; one line for each incomplete phase, of
@@ -80,11 +72,8 @@ pub fn reconciling(error: impl Into<String>) -> Statement {
 /// `Deferred`: objects of optional kinds wait until the cluster serves their kind; each as
 /// [`Identity::text`] writes it.
 pub fn deferred(objects: &[String]) -> Statement {
-    Statement::yes(
-        types::DEFERRED,
-        Reason::ObjectsDeferred,
-        format!("Left out until the cluster serves their kind: {}", objects.join(", ")),
-    )
+    let text = format!("Left out until the cluster serves their kind: {}", objects.join(", "));
+    Statement::yes(types::DEFERRED, Reason::ObjectsDeferred, text)
 }
 
 /// `Stalled`: a workload says that it cannot progress; `line` is of [`stalled_line`].
@@ -154,30 +143,13 @@ pub fn phase_count_changed(expected: usize, got: usize) -> String {
     format!("number of phases has changed (expected {expected} phases, got {got})")
 }
 
-/// A phase whose content is not what was first observed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedPhase {
-    /// Name of the phase.
-    pub phase: String,
-    /// Digest that was first observed.
-    pub expected: String,
-    /// Current digest.
-    pub got: String,
-}
-
-/// Text about phases whose content was changed.
-pub fn content_changed(phases: &[ChangedPhase]) -> String {
-    let each: Vec<_> = phases
-        .iter()
-        .map(|changed| {
-            format!(
-                "phase {} (expected digest {}, got {})",
-                quote(&changed.phase),
-                changed.expected,
-                changed.got
-            )
-        })
-        .collect();
+/// Text about phases whose content was changed: each as first observed, and as it is.
+pub fn content_changed(phases: &[(&ObservedPhase, &ObservedPhase)]) -> String {
+    let phase = |(expected, got): &(&ObservedPhase, &ObservedPhase)| {
+        let name = quote(&got.name);
+        format!("phase {name} (expected digest {}, got {})", expected.digest, got.digest)
+    };
+    let each: Vec<_> = phases.iter().map(phase).collect();
     format!(
         "resolved content of {} phase(s) has changed: {}; a referenced object source may have been \
          deleted and recreated with different content",
@@ -200,8 +172,8 @@ const OWNER: &str = "Conflicting Owner: ";
 const NOBODY: &str = "nil";
 const REFERENCE: &str = "&OwnerReference{";
 
-/// Says whether a text is one of [`collisions`] with an object that nobody controls: somebody made it
-/// by hand, or restored it from a backup, where it has lost its owner. The user may have it adopted.
+/// Returns whether a text is one of [`collisions`] with an object without a controlling owner: it
+/// was created manually, or restored from a backup without its owner. The user may have it adopted.
 pub fn may_be_adopted(text: &str) -> bool {
     let unowned = |line: &str| line.strip_prefix(OWNER) == Some(NOBODY);
     text.contains(COLLISIONS) && text.lines().any(unowned)
@@ -236,9 +208,7 @@ pub fn collisions(phase: usize, collisions: &[Collision]) -> String {
 
 /// Prints an owner reference as Go's generated types print themselves.
 fn owner_text(owner: Option<&OwnerReference>) -> String {
-    let Some(owner) = owner else {
-        return NOBODY.to_owned();
-    };
+    let Some(owner) = owner else { return NOBODY.to_owned() };
     let flag = |flag: Option<bool>| flag.map_or_else(|| "nil".to_owned(), |on| format!("*{on}"));
     format!(
         "{REFERENCE}Kind:{},Name:{},UID:{},APIVersion:{},Controller:{},BlockOwnerDeletion:{},}}",

@@ -22,7 +22,7 @@ pub struct Note {
 /// True when it is installed, available and progressing well, all at `generation`; then the reason
 /// is the first note's, else `Succeeded`. Otherwise false with the reason and message of
 /// `Progressing`. Notes are added to the message either way. An error that is retried does not count
-/// where what is installed fits although the catalogs choose nothing.
+/// where the installed bundle fits although the catalogs choose nothing.
 pub fn extension_ready(
     conditions: &[Condition],
     generation: Option<i64>,
@@ -86,7 +86,7 @@ pub fn put_ready(
     ready.put(conditions, generation, now)
 }
 
-/// Says whether what is not ready for this reason stays so until somebody changes something.
+/// Returns whether an object with this reason stays unready until a person changes something.
 fn takes_a_person(reason: Reason) -> bool {
     matches!(
         reason,
@@ -127,7 +127,7 @@ fn summary(
     let (reason, message) = match culprit {
         Some(found) => (found.reason.parse().unwrap_or(Reason::Retrying), found.message.as_str()),
         // All are true, but some are of an earlier generation, or absent.
-        None => (Reason::Reconciling, "The latest change has not been acted on yet."),
+        None => (Reason::Reconciling, "The latest change has not been processed yet."),
     };
     Statement::no(types::READY, reason, with_notes(message, notes))
 }

@@ -151,13 +151,12 @@ mod object_sets {
             mutable_secrets(&["a/b".to_owned(), "a/c".to_owned()]),
             "the following secrets are not immutable (referenced secrets must have immutable set to true): a/b, a/c"
         );
-        let changed = ChangedPhase {
-            phase: "p".to_owned(),
-            expected: "sha256:1".to_owned(),
-            got: "sha256:2".to_owned(),
+        let phase = |digest: &str| olm_api::ObservedPhase {
+            name: "p".to_owned(),
+            digest: digest.to_owned(),
         };
         assert_eq!(
-            content_changed(&[changed]),
+            content_changed(&[(&phase("sha256:1"), &phase("sha256:2"))]),
             r#"resolved content of 1 phase(s) has changed: phase "p" (expected digest sha256:1, got sha256:2); a referenced object source may have been deleted and recreated with different content"#
         );
         assert_eq!(

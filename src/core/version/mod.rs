@@ -15,11 +15,14 @@ mod tests;
 
 pub use release::{Release, ReleaseError, VersionRelease, VersionReleaseError};
 pub use skip_range::{SkipRange, SkipRangeError};
+pub(crate) use tolerant::without_leading_zeros;
 pub use version_range::{VersionRange, VersionRangeError};
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
+
+use itertools::Itertools as _;
 
 use crate::error::quote;
 
@@ -60,21 +63,13 @@ pub enum VersionError {
     #[error("No Major.Minor.Patch elements found")]
     Parts,
     /// A number holds something other than digits.
+    /// `part` is `major`, `minor` or `patch`.
     #[error("Invalid character(s) found in {part} number {}", quote(.text))]
-    NumberCharacter {
-        /// `major`, `minor` or `patch`.
-        part: &'static str,
-        /// The text found there.
-        text: String,
-    },
+    NumberCharacter { part: &'static str, text: String },
     /// A number other than 0 starts with a zero.
+    /// `part` is `major`, `minor` or `patch`.
     #[error("{} number must not contain leading zeroes {}", capitalized(.part), quote(.text))]
-    NumberLeadingZero {
-        /// `major`, `minor` or `patch`.
-        part: &'static str,
-        /// The text found there.
-        text: String,
-    },
+    NumberLeadingZero { part: &'static str, text: String },
     /// A number is missing.
     #[error("strconv.ParseUint: parsing \"\": invalid syntax")]
     NumberEmpty,
@@ -100,20 +95,13 @@ pub enum VersionError {
 
 /// Returns a sort key for names in which numbers count as numbers: `stable-3.9` before `stable-3.10`.
 pub fn natural(text: &str) -> Vec<(bool, u64, String)> {
-    let mut parts: Vec<(bool, u64, String)> = Vec::new();
-    for character in text.chars() {
-        let digit = character.to_digit(10).map(u64::from);
-        match (parts.last_mut(), digit) {
-            (Some((false, number, part)), Some(digit)) => {
-                *number = number.saturating_mul(10).saturating_add(digit);
-                part.push(character);
-            }
-            (Some((true, _, part)), None) => part.push(character),
-            (_, Some(digit)) => parts.push((false, digit, character.to_string())),
-            (_, None) => parts.push((true, 0, character.to_string())),
-        }
-    }
-    parts
+    let chunks = text.chars().chunk_by(char::is_ascii_digit);
+    let parts = chunks.into_iter().map(|(is_number, part)| (is_number, part.collect::<String>()));
+    let key = |(is_number, part): (bool, String)| {
+        let number = if is_number { part.parse().unwrap_or(u64::MAX) } else { 0 };
+        (!is_number, number, part)
+    };
+    parts.map(key).collect()
 }
 
 impl Version {
@@ -202,12 +190,10 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
         if !self.prerelease.is_empty() {
-            f.write_str("-")?;
-            write_dotted(f, &self.prerelease)?;
+            write!(f, "-{}", self.prerelease.iter().format("."))?;
         }
         if !self.build.is_empty() {
-            f.write_str("+")?;
-            write_dotted(f, &self.build)?;
+            write!(f, "+{}", self.build.iter().format("."))?;
         }
         Ok(())
     }
@@ -223,10 +209,8 @@ impl Identifier {
             if has_leading_zero(text) {
                 return Err(VersionError::PrereleaseLeadingZero(text.to_owned()));
             }
-            let value = text.parse();
-            return value
-                .map(Self::Number)
-                .map_err(|_| VersionError::NumberTooLarge(text.to_owned()));
+            let number = text.parse().map(Self::Number);
+            return number.map_err(|_| VersionError::NumberTooLarge(text.to_owned()));
         }
         if text.bytes().all(is_identifier_byte) {
             return Ok(Self::Text(text.to_owned()));
@@ -242,17 +226,6 @@ impl fmt::Display for Identifier {
             Self::Text(text) => f.write_str(text),
         }
     }
-}
-
-/// Writes items joined by dots.
-fn write_dotted<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T]) -> fmt::Result {
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            f.write_str(".")?;
-        }
-        item.fmt(f)?;
-    }
-    Ok(())
 }
 
 /// Splits at the first mark; the second part is `None` without a mark, and may be empty.

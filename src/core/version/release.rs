@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Identifier, Version, VersionError, write_dotted};
+use itertools::Itertools as _;
+
+use super::{Identifier, Version, VersionError};
 use crate::error::quote;
 
 /// The most characters a release may have.
@@ -21,16 +23,9 @@ pub enum ReleaseError {
     #[error("invalid release {}: exceeds maximum length of 20 characters", quote(.0))]
     TooLong(String),
     /// An identifier is not valid.
+    /// `text` is the whole release, `index` the position of the identifier, from 0.
     #[error("invalid release {}: segment {index}", quote(.text))]
-    Segment {
-        /// The whole release.
-        text: String,
-        /// Position of the identifier, from 0.
-        index: usize,
-        /// What is wrong with the identifier.
-        #[source]
-        source: VersionError,
-    },
+    Segment { text: String, index: usize, source: VersionError },
 }
 
 impl Release {
@@ -64,7 +59,7 @@ impl FromStr for Release {
 
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_dotted(f, &self.0)
+        write!(f, "{}", self.0.iter().format("."))
     }
 }
 
@@ -85,22 +80,10 @@ pub enum VersionReleaseError {
     Legacy(#[from] VersionError),
     /// The version beside an explicit release is invalid.
     #[error("error parsing version {}", quote(.text))]
-    Version {
-        /// The invalid version.
-        text: String,
-        /// Why it is invalid.
-        #[source]
-        source: VersionError,
-    },
+    Version { text: String, source: VersionError },
     /// The explicit release is invalid.
     #[error("error parsing release {}", quote(.text))]
-    Release {
-        /// The invalid release.
-        text: String,
-        /// Why it is invalid.
-        #[source]
-        source: ReleaseError,
-    },
+    Release { text: String, source: ReleaseError },
 }
 
 impl VersionRelease {
@@ -133,11 +116,9 @@ impl VersionRelease {
 
     /// Compares the versions by precedence, then the releases; an absent release is the lowest.
     pub fn precedence(&self, other: &Self) -> Ordering {
-        let identifiers =
-            |pair: &'_ Self| -> Vec<Identifier> { pair.release.clone().unwrap_or_default().0 };
-        self.version
-            .precedence(&other.version)
-            .then_with(|| identifiers(self).cmp(&identifiers(other)))
+        let release = |pair: &Self| pair.release.clone().unwrap_or_default();
+        let versions = self.version.precedence(&other.version);
+        versions.then_with(|| release(self).cmp(&release(other)))
     }
 
     /// Returns the version as recorded in status and annotations where releases have no field of

@@ -38,34 +38,19 @@ pub enum SkipRangeError {
     #[error("Could not get version from string: {}", quote(.0))]
     NoVersion(String),
     /// A term has an unknown operator.
+    /// `token` is the whole term, `operator` what is before its first digit, `version` the rest.
     #[error(
         "Could not parse Range {}: Could not parse comparator {} in {}",
         quote(.token), quote(.operator), quote(&format!("{operator}{version}"))
     )]
-    Operator {
-        /// The whole term.
-        token: String,
-        /// The text before the first digit.
-        operator: String,
-        /// The text from the first digit on.
-        version: String,
-    },
+    Operator { token: String, operator: String, version: String },
     /// The version of a term is invalid.
+    /// `token` is the whole term, `operator` what is before its first digit, `version` the rest.
     #[error(
         "Could not parse Range {}: Could not parse version {} in {}",
         quote(.token), quote(.version), quote(&format!("{operator}{version}"))
     )]
-    Version {
-        /// The whole term.
-        token: String,
-        /// The text before the first digit.
-        operator: String,
-        /// The text from the first digit on.
-        version: String,
-        /// What is wrong with the version.
-        #[source]
-        source: VersionError,
-    },
+    Version { token: String, operator: String, version: String, source: VersionError },
 }
 
 /// One comparison of an alternative.

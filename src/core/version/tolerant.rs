@@ -24,15 +24,15 @@ impl Version {
     }
 }
 
-/// Removes leading zeros, except one that no digit follows.
-fn without_leading_zeros(part: &str) -> String {
-    let rest = part.trim_start_matches('0');
-    let zeros = part.len() - rest.len();
-    if zeros == 0 || rest.starts_with(|first: char| first.is_ascii_digit()) {
-        rest.to_owned()
-    } else {
-        format!("0{rest}")
+/// Removes leading zeros from a part of more than one character; one that does not begin with a digit
+/// then gets a zero, as the source has it.
+pub(crate) fn without_leading_zeros(part: &str) -> String {
+    if part.len() < 2 {
+        return part.to_owned();
     }
+    let rest = part.trim_start_matches('0');
+    let zero = if rest.starts_with(|first: char| first.is_ascii_digit()) { "" } else { "0" };
+    format!("{zero}{rest}")
 }
 
 #[cfg(test)]
@@ -48,6 +48,7 @@ mod tests {
     #[case("0.0.0", "0.0.0")]
     #[case("1.0.0-rc.1+5", "1.0.0-rc.1+5")]
     #[case("1.00.00-rc1", "1.0.0-rc1")]
+    #[case("1.2.-rc", "1.2.0-rc")]
     fn tolerant_versions(#[case] text: &str, #[case] want: &str) {
         assert_eq!(Version::parse_tolerant(text), Ok(want.parse().unwrap()));
     }

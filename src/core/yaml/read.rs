@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Options, Spanned};
 
@@ -162,17 +163,13 @@ pub fn scalar_to_string(value: &Value) -> Option<String> {
 /// Source: `encoding/json`, `floatEncoder`.
 pub fn go_float(value: f64) -> String {
     let size = value.abs();
-    if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let text = format!("{value:e}");
-        match text.split_once('e') {
-            Some((digits, exponent)) if exponent.starts_with('-') => {
-                format!("{digits}e{exponent}")
-            }
-            Some((digits, exponent)) => format!("{digits}e+{exponent}"),
-            None => text,
-        }
-    } else {
-        format!("{value}")
+    if size == 0.0 || (1e-6..1e21).contains(&size) {
+        return value.to_string();
+    }
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent}"),
+        _ => text,
     }
 }
 
@@ -241,19 +238,15 @@ fn float_key(float: f64) -> String {
         clippy::cast_possible_truncation,
         reason = "Go formats these with the precision of a 32-bit float"
     )]
-    let scientific = format!("{:e}", float as f32);
-    let Some((digits, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
+    let float = float as f32;
+    let scientific = format!("{float:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..6).contains(&exponent) {
-        #[expect(clippy::cast_possible_truncation, reason = "as above")]
-        let plain = (float as f32).to_string();
-        plain
-    } else {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        format!("{digits}e{sign}{:02}", exponent.abs())
+        return float.to_string();
     }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
 /// A JSON value built from the events of the parser.
@@ -261,72 +254,13 @@ struct Node(Value);
 
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
-    }
-}
-
-struct NodeVisitor;
-
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node(Value::Null))
-    }
-
-    fn visit_none<E>(self) -> Result<Node, E> {
-        Ok(Node(Value::Null))
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        Node::deserialize(deserializer)
-    }
-
-    fn visit_bool<E>(self, flag: bool) -> Result<Node, E> {
-        Ok(Node(Value::Bool(flag)))
-    }
-
-    fn visit_i64<E>(self, integer: i64) -> Result<Node, E> {
-        Ok(Node(integer.into()))
-    }
-
-    fn visit_u64<E>(self, integer: u64) -> Result<Node, E> {
-        Ok(Node(integer.into()))
-    }
-
-    fn visit_f64<E: de::Error>(self, float: f64) -> Result<Node, E> {
-        number(float)
-            .map(|number| Node(Value::Number(number)))
-            .ok_or_else(|| E::custom("unsupported value: not a finite number"))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Node, E> {
-        Ok(Node(text.into()))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<Node, E> {
-        Ok(Node(text.into()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
-        let mut items = Vec::new();
-        while let Some(Node(item)) = list.next_element()? {
-            items.push(item);
-        }
-        Ok(Node(Value::Array(items)))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
-        let mut entries = Map::new();
-        while let Some(Key(key)) = map.next_key()? {
-            let Node(value) = map.next_value()?;
-            entries.insert(key, value);
-        }
-        Ok(Node(Value::Object(entries)))
+        Ok(Self(match Inner::<Self>::deserialize(deserializer)? {
+            Inner::Scalar(value) => value,
+            Inner::List(items) => items.into_iter().map(|Self(item)| item).collect(),
+            Inner::Map(entries) => {
+                entries.into_iter().map(|(key, Self(value))| (key, value)).collect()
+            }
+        }))
     }
 }
 
@@ -375,13 +309,14 @@ impl Visitor<'_> for KeyVisitor {
 
 /// A value with the positions of its parts.
 #[derive(Debug)]
-struct SpannedNode(Spanned<Inner>);
+struct SpannedNode(Spanned<Inner<Self>>);
 
+/// A value built from the events of the parser, down to its parts.
 #[derive(Debug)]
-enum Inner {
+enum Inner<P> {
     Scalar(Value),
-    List(Vec<SpannedNode>),
-    Map(Vec<(String, SpannedNode)>),
+    List(Vec<P>),
+    Map(Vec<(String, P)>),
 }
 
 impl SpannedNode {
@@ -444,46 +379,52 @@ impl<'de> Deserialize<'de> for SpannedNode {
     }
 }
 
-impl<'de> Deserialize<'de> for Inner {
+impl<'de, P: Deserialize<'de>> Deserialize<'de> for Inner<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(InnerVisitor)
+        deserializer.deserialize_any(InnerVisitor(PhantomData))
     }
 }
 
-struct InnerVisitor;
+struct InnerVisitor<P>(PhantomData<P>);
 
-impl<'de> Visitor<'de> for InnerVisitor {
-    type Value = Inner;
+impl<'de, P: Deserialize<'de>> Visitor<'de> for InnerVisitor<P> {
+    type Value = Inner<P>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Inner, E> {
+    fn visit_unit<E>(self) -> Result<Inner<P>, E> {
         Ok(Inner::Scalar(Value::Null))
     }
 
-    fn visit_bool<E>(self, flag: bool) -> Result<Inner, E> {
+    fn visit_bool<E>(self, flag: bool) -> Result<Inner<P>, E> {
         Ok(Inner::Scalar(Value::Bool(flag)))
     }
 
-    fn visit_i64<E>(self, integer: i64) -> Result<Inner, E> {
+    fn visit_i64<E>(self, integer: i64) -> Result<Inner<P>, E> {
         Ok(Inner::Scalar(integer.into()))
     }
 
-    fn visit_u64<E>(self, integer: u64) -> Result<Inner, E> {
+    fn visit_u64<E>(self, integer: u64) -> Result<Inner<P>, E> {
         Ok(Inner::Scalar(integer.into()))
     }
 
-    fn visit_f64<E: de::Error>(self, float: f64) -> Result<Inner, E> {
-        NodeVisitor.visit_f64(float).map(|node| Inner::Scalar(node.0))
+    fn visit_f64<E: de::Error>(self, float: f64) -> Result<Inner<P>, E> {
+        number(float)
+            .map(|number| Inner::Scalar(Value::Number(number)))
+            .ok_or_else(|| E::custom("unsupported value: not a finite number"))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Inner, E> {
+    fn visit_str<E>(self, text: &str) -> Result<Inner<P>, E> {
         Ok(Inner::Scalar(text.into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Inner, A::Error> {
+    fn visit_string<E>(self, text: String) -> Result<Inner<P>, E> {
+        Ok(Inner::Scalar(text.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Inner<P>, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
             items.push(item);
@@ -491,7 +432,7 @@ impl<'de> Visitor<'de> for InnerVisitor {
         Ok(Inner::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Inner, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Inner<P>, A::Error> {
         let mut entries = Vec::new();
         while let Some(Key(key)) = map.next_key()? {
             entries.push((key, map.next_value()?));

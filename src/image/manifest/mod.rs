@@ -38,32 +38,15 @@ pub(crate) const ACCEPT: [&str; 4] = [
 /// Why a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// Not JSON of the expected shape.
-    #[error("invalid {what}: {reason}")]
-    Shape {
-        /// `manifest`, `image index` or `image configuration`.
-        what: &'static str,
-        /// Position and reason, without content.
-        reason: String,
-    },
-    /// Both an index and an image: two readers would interpret it differently.
-    #[error("manifest is both an image and an image index")]
-    Ambiguous,
-    /// The format before 2016, whose digests cannot be trusted.
-    #[error("manifest schema 1 is not supported")]
-    Schema1,
-    /// A media type that is not one of an image.
-    #[error("unsupported manifest media type {}", shown(.0))]
-    MediaType(String),
-    /// A Helm chart or another artifact; holds the media type of its configuration.
-    #[error("not a container image: configuration has media type {}", shown(.0))]
-    NotAnImage(String),
-    /// The index has no image for Linux on any processor.
-    #[error("no image found in image index for architecture {}, variant {}, OS {}", quote(.0.architecture.as_str()), quote(.0.variant.as_deref().unwrap_or_default()), quote(.0.os.as_str()))]
-    Platform(Platform),
-    /// An index inside an index inside an index.
-    #[error("image index inside an image index")]
-    Nested,
+    /// Only another reference can help: this is not an image, or its format is not supported.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The layers are larger than allowed, or there are more.
+    #[error("{0}")]
+    TooLarge(String),
+    /// A required member is missing, or a value is not allowed.
+    #[error("{0}")]
+    Invalid(String),
     /// The digest of a descriptor is invalid.
     #[error("digest {} of a descriptor", shown(text))]
     Digest {
@@ -72,43 +55,6 @@ pub enum ManifestError {
         /// Why the digest is invalid.
         #[source]
         source: DigestError,
-    },
-    /// A descriptor's size is negative.
-    #[error("negative size of {0}")]
-    Size(Digest),
-    /// The image has more layers than allowed; holds the limit.
-    #[error("image has more than {0} layers")]
-    Layers(usize),
-    /// The compressed bytes of a layer are over the limit.
-    #[error("layer {layer} is {bytes} bytes, more than {limit}")]
-    LayerBytes {
-        /// Number of the layer, counted from 1.
-        layer: usize,
-        /// Bytes of the layer.
-        bytes: u64,
-        /// Most bytes of a layer.
-        limit: u64,
-    },
-    /// The compressed bytes of all layers are over the limit.
-    #[error("the layers of the image are {bytes} bytes together, more than {limit}")]
-    ImageBytes {
-        /// Bytes of all layers.
-        bytes: u64,
-        /// Most bytes of all layers.
-        limit: u64,
-    },
-    /// There are more signatures than are read, or larger ones.
-    #[error(
-        "image has more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURES_BYTES} bytes of them"
-    )]
-    Signatures,
-    /// The configuration lists another number of layers than the manifest.
-    #[error("image configuration lists {diff_ids} layers, the manifest {layers}")]
-    DiffIds {
-        /// Number of layers in the configuration.
-        diff_ids: usize,
-        /// Number of layers in the manifest.
-        layers: usize,
     },
 }
 
@@ -193,7 +139,7 @@ impl RawDescriptor {
             .map_err(|source| ManifestError::Digest { text: self.digest.clone(), source })?;
         match u64::try_from(self.size) {
             Ok(size) => Ok(Descriptor { digest, size }),
-            Err(_) => Err(ManifestError::Size(digest)),
+            Err(_) => Err(ManifestError::Invalid(format!("negative size of {digest}"))),
         }
     }
 
@@ -211,30 +157,46 @@ impl RawDescriptor {
 pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest, ManifestError> {
     let raw: RawManifest = json("manifest", bytes)?;
     if raw.schema_version == Some(1) {
-        return Err(ManifestError::Schema1);
+        // The format before 2016, whose digests cannot be trusted.
+        return Err(ManifestError::Unsupported("manifest schema 1 is not supported".to_owned()));
     }
     let image_like = raw.config.is_some() || raw.layers.is_some();
     if image_like && raw.manifests.is_some() {
-        return Err(ManifestError::Ambiguous);
+        // Two readers would interpret it differently.
+        let text = "manifest is both an image and an image index";
+        return Err(ManifestError::Invalid(text.to_owned()));
     }
-    let media_type = raw.media_type.as_deref().or(content_type);
+    let media_type = media_type(&raw, content_type);
     if let Some(other) = media_type.filter(|it| it.contains("manifest") && !ACCEPT.contains(it)) {
-        return Err(ManifestError::MediaType(other.to_owned()));
+        return Err(unsupported(other));
     }
     if let Some(entries) = &raw.manifests {
         let entries = entries.iter().map(RawDescriptor::index_entry);
         return entries.collect::<Result<_, _>>().map(Manifest::Index);
     }
     let Some(config) = &raw.config else {
-        let other = media_type.unwrap_or_default().to_owned();
-        return Err(ManifestError::MediaType(other));
+        return Err(unsupported(media_type.unwrap_or_default()));
     };
     let known = [IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE];
     if !known.contains(&config.media_type.as_str()) {
-        return Err(ManifestError::NotAnImage(config.media_type.clone()));
+        let other = shown(&config.media_type);
+        let text = format!("not a container image: configuration has media type {other}");
+        return Err(ManifestError::Unsupported(text));
     }
     let layers = raw.layers.iter().flatten().map(RawDescriptor::checked);
     Ok(Manifest::Image { config: config.checked()?, layers: layers.collect::<Result<_, _>>()? })
+}
+
+/// Returns the media type of a document, else of its answer, to which some registries add a character
+/// set.
+fn media_type<'a>(raw: &'a RawManifest, content_type: Option<&'a str>) -> Option<&'a str> {
+    let content_type = content_type.and_then(|it| it.split(';').next()).map(str::trim);
+    raw.media_type.as_deref().or(content_type)
+}
+
+fn unsupported(media_type: &str) -> ManifestError {
+    let media_type = shown(media_type);
+    ManifestError::Unsupported(format!("unsupported manifest media type {media_type}"))
 }
 
 /// A layer, and its annotations.
@@ -248,9 +210,9 @@ pub(crate) fn attached(
     wanted: &str,
 ) -> Result<Vec<Annotated>, ManifestError> {
     let raw: RawManifest = json("manifest of signatures", bytes)?;
-    let media_type = raw.media_type.as_deref().or(content_type).unwrap_or_default();
+    let media_type = media_type(&raw, content_type).unwrap_or_default();
     if media_type != OCI_IMAGE_MEDIA_TYPE {
-        return Err(ManifestError::MediaType(media_type.to_owned()));
+        return Err(unsupported(media_type));
     }
     let layers = raw.layers.into_iter().flatten().filter(|layer| layer.media_type == wanted);
     let read = |layer: RawDescriptor| -> Result<_, ManifestError> {
@@ -259,7 +221,10 @@ pub(crate) fn attached(
     let found = layers.map(read).collect::<Result<Vec<_>, _>>()?;
     let bytes = found.iter().fold(0_u64, |sum, (blob, _)| sum.saturating_add(blob.size));
     if found.len() > MAX_SIGNATURES || bytes > MAX_SIGNATURES_BYTES {
-        return Err(ManifestError::Signatures);
+        return Err(ManifestError::Invalid(format!(
+            "image has more than {MAX_SIGNATURES} signatures, or more than {MAX_SIGNATURES_BYTES} bytes \
+             of them"
+        )));
     }
     Ok(found)
 }
@@ -288,7 +253,15 @@ pub(crate) fn choose<'e>(
     }
     let linux = |entry: &&IndexEntry| entry.platform.as_ref().is_some_and(|it| it.os == "linux");
     let fallback = entries.iter().find(linux);
-    fallback.map(|entry| (entry, false)).ok_or_else(|| ManifestError::Platform(platform.clone()))
+    fallback.map(|entry| (entry, false)).ok_or_else(|| {
+        let Platform { os, architecture, variant } = platform;
+        ManifestError::Invalid(format!(
+            "no image found in image index for architecture {}, variant {}, OS {}",
+            quote(architecture),
+            quote(variant.as_deref().unwrap_or_default()),
+            quote(os)
+        ))
+    })
 }
 
 /// Ranks newer variants of arm first; on other processors all are equal.
@@ -300,18 +273,20 @@ fn variant_rank(variant: Option<&str>) -> usize {
 
 /// Checks layers against the limits before any of them is downloaded.
 pub(crate) fn check_layers(layers: &[Descriptor], limits: &Limits) -> Result<(), ManifestError> {
+    let refused = |text| Err(ManifestError::TooLarge(text));
     if layers.len() > limits.layers {
-        return Err(ManifestError::Layers(limits.layers));
+        return refused(format!("image has more than {} layers", limits.layers));
     }
     let limit = limits.compressed_layer;
     if let Some(index) = layers.iter().position(|layer| layer.size > limit) {
-        let bytes = layers[index].size;
-        return Err(ManifestError::LayerBytes { layer: index + 1, bytes, limit });
+        let (layer, bytes) = (index + 1, layers[index].size);
+        return refused(format!("layer {layer} is {bytes} bytes, more than {limit}"));
     }
     let total = layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
-    if total > limits.compressed_image {
-        let limit = limits.compressed_image;
-        return Err(ManifestError::ImageBytes { bytes: total, limit });
+    let limit = limits.compressed_image;
+    if total > limit {
+        let text = format!("the layers of the image are {total} bytes together, more than {limit}");
+        return refused(text);
     }
     Ok(())
 }
@@ -346,7 +321,8 @@ pub(crate) fn parse_config(bytes: &[u8], layers: usize) -> Result<ImageConfig, M
     let labels = raw.config.and_then(|config| config.labels).unwrap_or_default();
     let ids = raw.rootfs.and_then(|rootfs| rootfs.diff_ids).unwrap_or_default();
     if ids.len() != layers {
-        return Err(ManifestError::DiffIds { diff_ids: ids.len(), layers });
+        let text = format!("image configuration lists {} layers, the manifest {layers}", ids.len());
+        return Err(ManifestError::Invalid(text));
     }
     let digest = |text: String| match text.parse() {
         Ok(digest) => Ok(digest),
@@ -362,10 +338,10 @@ fn json<'de, T: Deserialize<'de>>(
     what: &'static str,
     bytes: &'de [u8],
 ) -> Result<T, ManifestError> {
-    serde_json::from_slice(bytes).map_err(|err| ManifestError::Shape {
-        what,
-        // The error text of the crate may quote the document.
-        reason: format!("line {} column {}", err.line(), err.column()),
+    // The error text of the crate may quote the document.
+    serde_json::from_slice(bytes).map_err(|err| {
+        let (line, column) = (err.line(), err.column());
+        ManifestError::Invalid(format!("invalid {what}: line {line} column {column}"))
     })
 }
 

@@ -5,9 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
+use olm_core::error::quote;
 use serde::{Deserialize, Deserializer};
 
 use super::error::PolicyError;
+use crate::folder::FileError;
 use crate::sigstore::{Authorities, Identity, PublicKey, Signers, Trust, decoded};
 
 /// A requirement.
@@ -47,7 +49,7 @@ enum Signer {
     Pki(Pki),
 }
 
-/// Where keys or certificates are: in files, or here.
+/// The source of keys or certificates: files or inline data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     Files(Vec<PathBuf>),
@@ -313,18 +315,22 @@ impl Source {
         policy: &Path,
         parse: impl Fn(&[u8]) -> Result<T, &'static str>,
     ) -> Result<Vec<T>, PolicyError> {
+        let file = |path: &Path| quote(&path.display().to_string());
         let parsed = |path: &Path, pem: &[u8]| {
-            let path = path.to_owned();
-            parse(pem).map_err(|reason| PolicyError::Key { path, reason })
+            let what = "a key or certificate of the signature policy is invalid";
+            parse(pem).map_err(|why| PolicyError::Invalid(format!("{what}, {}: {why}", file(path))))
         };
         match self {
             Self::Here(texts) => texts.iter().map(|text| parsed(policy, text)).collect(),
             Self::Files(paths) => paths
                 .iter()
                 .map(|path| {
-                    let text = std::fs::read(path)
-                        .map_err(|source| PolicyError::ReadKey { path: path.clone(), source })?;
-                    parsed(path, &text)
+                    let unread = |source| {
+                        let file = file(path);
+                        let doing = format!("reading {file}, which the signature policy names");
+                        FileError { doing, source }
+                    };
+                    parsed(path, &std::fs::read(path).map_err(unread)?)
                 })
                 .collect(),
         }

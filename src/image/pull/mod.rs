@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::future::Future;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +42,7 @@ pub use error::{CopyError, EndpointError, PullError, SourceError};
 /// Most chunks of a layer that wait to be written to disk.
 const CHUNKS_IN_FLIGHT: usize = 16;
 
-/// Where a [`Puller`] reads its configuration, the platform it pulls, and its limits.
+/// The configuration files of a [`Puller`], its platform and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullConfig {
     /// Configuration of mirrors, blocked and insecure registries.
@@ -92,12 +91,12 @@ impl PullConfig {
     }
 }
 
-/// How far the layers of a pull, or another transfer, are, in bytes.
+/// The progress of a pull or another transfer, in bytes.
 #[derive(Debug, Default)]
 pub struct Transfer {
-    /// What has arrived.
+    /// The transferred bytes.
     pub done: AtomicU64,
-    /// What there is, as far as it is known.
+    /// The total number of bytes, as far as known.
     pub total: AtomicU64,
 }
 
@@ -105,8 +104,8 @@ pub struct Transfer {
 #[derive(Debug)]
 pub struct Puller {
     config: PullConfig,
-    keyring: RwLock<Arc<Keyring>>,
-    proxies: RwLock<Proxies>,
+    /// Where credentials are, and the proxies on the way.
+    held: RwLock<(Arc<Keyring>, Proxies)>,
     transfer: Arc<Transfer>,
     unpacks: Arc<Semaphore>,
 }
@@ -125,7 +124,7 @@ pub struct Resolved {
 #[derive(Clone)]
 struct Found {
     session: Arc<Session>,
-    /// What it was asked for.
+    /// The requested image.
     image: ImageRef,
     manifest: RawManifest,
 }
@@ -163,8 +162,7 @@ impl Puller {
     pub fn new(config: PullConfig) -> Self {
         Self {
             config,
-            keyring: RwLock::default(),
-            proxies: RwLock::default(),
+            held: RwLock::default(),
             transfer: Arc::default(),
             unpacks: Arc::new(Semaphore::new(PARALLEL_UNPACKS)),
         }
@@ -179,18 +177,17 @@ impl Puller {
 
     /// Replaces the sources of credentials for all pulls that start from now on.
     pub fn set_keyring(&self, keyring: Keyring) {
-        let mut held = self.keyring.write().unwrap_or_else(PoisonError::into_inner);
-        *held = Arc::new(keyring);
+        self.held.write().unwrap_or_else(PoisonError::into_inner).0 = Arc::new(keyring);
     }
 
     /// Returns a puller that asks `first` for credentials, and then the present sources of this
     /// one.
     #[must_use]
     pub fn with_source(&self, first: Source) -> Self {
+        let (keyring, proxies) = self.held();
         Self {
             config: self.config.clone(),
-            keyring: RwLock::new(Arc::new(self.keyring().after(first))),
-            proxies: RwLock::new(self.proxies()),
+            held: RwLock::new((Arc::new(keyring.after(first)), proxies)),
             transfer: Arc::clone(&self.transfer),
             unpacks: Arc::clone(&self.unpacks),
         }
@@ -198,23 +195,15 @@ impl Puller {
 
     /// Has all pulls that start from now on take these proxies, and says whether they are others.
     pub fn set_proxies(&self, proxies: Proxies) -> bool {
-        let mut held = self.proxies.write().unwrap_or_else(PoisonError::into_inner);
-        let others = *held != proxies;
-        *held = proxies;
-        others
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut held.1, proxies) != held.1
     }
 
-    fn proxies(&self) -> Proxies {
-        let held = self.proxies.read().unwrap_or_else(PoisonError::into_inner);
-        held.clone()
+    fn held(&self) -> (Arc<Keyring>, Proxies) {
+        self.held.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn keyring(&self) -> Arc<Keyring> {
-        let held = self.keyring.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&held)
-    }
-
-    /// Returns how far everything is that it pulls.
+    /// Returns the progress of all its pulls.
     pub fn transfer(&self) -> Arc<Transfer> {
         Arc::clone(&self.transfer)
     }
@@ -240,8 +229,7 @@ impl Puller {
         };
         let answered = found.as_ref().map(|found| &found.manifest.digest);
         let Some(digest) = image.digest().or(answered).cloned() else {
-            let err = ReferenceError::NoVersion(image.name());
-            return Err(err.into());
+            return Err(ReferenceError::NoVersion(image.name()).into());
         };
         Ok(Resolved {
             requested: image.clone(),
@@ -263,7 +251,7 @@ impl Puller {
         let found = match &resolved.found {
             Some(found) => found.clone(),
             None => self.find(&resolved.image).await?.map_err(|source| {
-                PullError::Copy(CopyError::Source { image: resolved.image.to_string(), source })
+                PullError::Copy(CopyError::Source(resolved.image.to_string(), source))
             })?,
         };
         self.read(found, resolved.demand.as_deref()).await.map_err(PullError::Copy)
@@ -299,11 +287,8 @@ impl Puller {
             return Ok(Err(source.into()));
         }
         let mirrors = failed.iter().map(|(at, err)| format!("[{at}: {}]", Chain(err)));
-        Ok(Err(SourceError::All {
-            mirrors: mirrors.collect::<Vec<_>>().join("\n"),
-            origin,
-            source,
-        }))
+        let mirrors = mirrors.collect::<Vec<_>>().join("\n");
+        Ok(Err(SourceError::All(mirrors, origin, source)))
     }
 
     async fn ask(&self, endpoint: &Endpoint) -> Result<Found, EndpointError> {
@@ -311,33 +296,21 @@ impl Puller {
             return Err(EndpointError::Blocked(prefix.clone()));
         }
         let image = &endpoint.image;
-        let http = trust::client(
-            &self.config.certificates,
-            image.registry(),
-            endpoint.insecure,
-            &self.proxies(),
-        )?;
-        let keyring = self.keyring().before(self.config.auth.source());
+        let (keyring, proxies) = self.held();
+        let (registry, certificates) = (image.registry(), &self.config.certificates);
+        let http = trust::client(certificates, registry, endpoint.insecure, &proxies)?;
+        let keyring = keyring.before(self.config.auth.source());
         let access = Access {
-            choice: keyring.choose(image.registry(), image.repository()),
-            certificates: trust::places(&self.config.certificates, image.registry()),
+            choice: keyring.choose(registry, image.repository()),
+            certificates: trust::places(certificates, registry),
         };
         let session = Session::open(http, endpoint, access).await;
-        let session = session.map_err(|source| EndpointError::Ping {
-            registry: image.registry().to_owned(),
-            source,
-        })?;
+        let session = session.map_err(|error| EndpointError::Ping(registry.to_owned(), error))?;
         let version = image.version();
         let manifest = session.manifest(&version, image.digest()).await;
-        Ok(Found {
-            manifest: manifest.map_err(|source| EndpointError::Manifest {
-                version,
-                name: image.name(),
-                source,
-            })?,
-            session: Arc::new(session),
-            image: image.clone(),
-        })
+        let failed = |error| EndpointError::Manifest(version, image.name(), error);
+        let manifest = manifest.map_err(failed)?;
+        Ok(Found { manifest, session: Arc::new(session), image: image.clone() })
     }
 
     async fn read(&self, found: Found, demand: Option<&Demand>) -> Result<Image, CopyError> {
@@ -352,8 +325,7 @@ impl Puller {
                 tracing::info!(%digest, "no image for this platform, taking the first for Linux");
             }
             let instance = session.manifest(&digest.to_string(), Some(digest)).await;
-            manifest = instance
-                .map_err(|source| CopyError::Instance { digest: digest.clone(), source })?;
+            manifest = instance.map_err(CopyError::reading(format!("manifest {digest}")))?;
             parsed = parse(&manifest)?;
         }
         // As by containers/image, the image of the platform has to be signed, not its index.
@@ -361,10 +333,11 @@ impl Puller {
             signatures::check(demand, &self.config, &session, &image, &manifest).await?;
         }
         let Manifest::Image { config, layers } = parsed else {
-            return Err(ManifestError::Nested.into());
+            let text = "image index inside an image index";
+            return Err(ManifestError::Invalid(text.to_owned()).into());
         };
         let bytes = session.small_blob(&config).await;
-        let bytes = bytes.map_err(|source| CopyError::Blob { digest: config.digest, source })?;
+        let bytes = bytes.map_err(CopyError::reading(format!("blob {}", config.digest)))?;
         Ok(Image {
             suits,
             config: manifest::parse_config(&bytes, layers.len())?,
@@ -391,7 +364,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Says whether it is for the configured platform, as far as an index says which are.
+    /// Returns whether it is for the configured platform, as far as an index says which are.
     pub fn suits(&self) -> bool {
         self.suits
     }
@@ -441,7 +414,7 @@ impl Image {
             tokio::task::spawn_blocking(move || spool(chunks, Hasher::new(algorithm), &transfer));
         let streamed = self.session.stream(blob, sink).await;
         let written = writer.await.map_err(io::Error::other).and_then(|it| it);
-        let failed = |source| CopyError::Blob { digest: blob.digest.clone(), source };
+        let failed = CopyError::reading(format!("blob {}", blob.digest));
         match (streamed, written) {
             // If the receiver stopped, its error is the more useful one.
             (Ok(()) | Err(RequestError::Stopped), Err(err)) => {
@@ -466,8 +439,8 @@ fn spool(
     while let Some(chunk) = chunks.blocking_recv() {
         hasher.update(&chunk);
         file.write_all(&chunk)?;
-        size += chunk.len() as u64;
         let arrived = chunk.len() as u64;
+        size += arrived;
         transfer.done.fetch_add(arrived, Ordering::Relaxed);
     }
     Ok((file, size, hasher.finish()))

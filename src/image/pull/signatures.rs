@@ -9,7 +9,7 @@ use crate::digest::Digest;
 use crate::manifest;
 use crate::policy::{Demand, Signatures};
 use crate::reference::ImageRef;
-use crate::registry::{RawManifest, RequestError, Session};
+use crate::registry::{RawManifest, Session};
 use crate::sigstore::{Attachment, SIGNATURE_MEDIA_TYPE};
 
 /// Checks the signatures of an image, which `place` served.
@@ -23,9 +23,7 @@ pub(super) async fn check(
     let registries = config.policy.registries();
     let found = if Attachments::load(&registries)?.are_used(place) {
         let tag = tag(&Digest::sha256(&image.bytes));
-        let fetched = fetch(session, &tag).await;
-        let failed = |source| CopyError::Signatures { tag, source };
-        Signatures::Found(fetched.map_err(failed)??)
+        Signatures::Found(fetch(session, &tag).await?)
     } else {
         Signatures::NotLooked { place: place.name(), registries }
     };
@@ -37,25 +35,17 @@ fn tag(manifest: &Digest) -> String {
     format!("{}-{}.sig", manifest.algorithm().name(), manifest.hex())
 }
 
-/// The outer error is the registry's, the inner one that of the manifest.
-async fn fetch(
-    session: &Session,
-    tag: &str,
-) -> Result<Result<Vec<Attachment>, manifest::ManifestError>, RequestError> {
+async fn fetch(session: &Session, tag: &str) -> Result<Vec<Attachment>, CopyError> {
+    let failed = CopyError::reading(format!("signatures {tag}"));
     let raw = match session.manifest(tag, None).await {
-        Ok(raw) => raw,
-        Err(error) if error.is_not_found() => return Ok(Ok(Vec::new())),
-        Err(error) => return Err(error),
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        raw => raw.map_err(&failed)?,
     };
-    let listed = manifest::attached(&raw.bytes, raw.content_type.as_deref(), SIGNATURE_MEDIA_TYPE);
-    let listed = match listed {
-        Ok(listed) => listed,
-        Err(error) => return Ok(Err(error)),
-    };
+    let listed = manifest::attached(&raw.bytes, raw.content_type.as_deref(), SIGNATURE_MEDIA_TYPE)?;
     let mut found = Vec::with_capacity(listed.len());
     for (blob, annotations) in listed {
-        let payload = session.small_blob(&blob).await?;
+        let payload = session.small_blob(&blob).await.map_err(&failed)?;
         found.push(Attachment { payload, annotations });
     }
-    Ok(Ok(found))
+    Ok(found)
 }

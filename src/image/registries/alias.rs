@@ -7,7 +7,7 @@ use olm_core::error::quote;
 
 use crate::reference::{MAX_NAME_BYTES, is_component, is_domain, split_tag};
 
-/// Says what is wrong with an alias; an empty value removes one of an earlier file.
+/// Checks an alias; an empty value removes one of an earlier file.
 pub(super) fn check(name: &str, value: &str) -> Result<(), String> {
     let wrong = |what: &str, text: &str, why: &str| Err(format!("{what} {} {why}", quote(text)));
     match parts(name) {

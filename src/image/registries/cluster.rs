@@ -32,9 +32,7 @@ pub fn configuration(lists: &[(&str, Value)]) -> String {
         let items = list["items"].as_array().into_iter().flatten();
         let entries = items.flat_map(|item| item["spec"][key].as_array().into_iter().flatten());
         for entry in entries {
-            let Some(source) = entry["source"].as_str() else {
-                continue;
-            };
+            let Some(source) = entry["source"].as_str() else { continue };
             let (mirrors, blocked) = sources.entry(source).or_default();
             let named = entry["mirrors"].as_array().into_iter().flatten();
             for mirror in named.filter_map(Value::as_str) {
@@ -80,12 +78,9 @@ mod tests {
             "mirrorSourcePolicy": "NeverContactSource"});
         let tags = json!({"source": "quay.io/team", "mirrors": ["tags.lab/team"]});
         let lists = [(KINDS[0].1, list(KINDS[0].1, digests)), (KINDS[1].1, list(KINDS[1].1, tags))];
-        let paths = RegistriesPaths {
-            file: "/nowhere".into(),
-            drop_ins: None,
-            required: false,
-            more: vec![configuration(&lists)],
-        };
+        let more = vec![configuration(&lists)];
+        let file = "/nowhere".into();
+        let paths = RegistriesPaths { file, drop_ins: None, required: false, more };
         let registries = Registries::load(&paths).unwrap();
         let asked = |image: &str| {
             let endpoints = registries.endpoints(&image.parse().unwrap()).unwrap().into_iter();

@@ -32,9 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Registry>, Fault> {
 
 /// Refuses lists of version 1, empty ones included; its tables without a list are unknown keys.
 fn refuse_version_1(root: &Table<'_>) -> Result<(), Fault> {
-    let Some(table) = root.table("registries")? else {
-        return Ok(());
-    };
+    let Some(table) = root.table("registries")? else { return Ok(()) };
     for key in ["search", "insecure", "block"] {
         if let Some(inner) = table.table(key)?
             && inner.texts("registries")?.is_some()
@@ -58,10 +56,8 @@ fn settings(root: &Table<'_>) -> Result<(), Fault> {
     }
     let mode = root.text("short-name-mode")?;
     if !matches!(mode.value.as_str(), "" | "disabled" | "enforcing" | "permissive") {
-        let why = format!(
-            "short-name-mode {} is not one of disabled, enforcing, permissive",
-            quote(&mode.value)
-        );
+        let found = quote(&mode.value);
+        let why = format!("short-name-mode {found} is not one of disabled, enforcing, permissive");
         return Err(Fault::new(mode.line, why));
     }
     root.texts("credential-helpers")?;
@@ -85,10 +81,9 @@ fn registry(table: Table<'_>) -> Result<Registry, Fault> {
         prefix.clone_from(&location);
         place.line
     } else if location.is_empty() && !prefix.starts_with("*.") {
-        let why = format!(
-            "registry {} has no location and its prefix is not of the form *.example.com",
-            quote(&prefix)
-        );
+        let name = quote(&prefix);
+        let form = "has no location and its prefix is not of the form *.example.com";
+        let why = format!("registry {name} {form}");
         return Err(Fault::new(table.line, why));
     } else {
         written.line
@@ -131,10 +126,9 @@ fn mirror(table: Table<'_>, prefix: &str, by_digest_only: bool) -> Result<Mirror
     }
     let asked = table.text("pull-from-mirror")?;
     if by_digest_only && !asked.value.is_empty() {
+        let (of, its) = (quote(prefix), quote(&location));
         let why = format!(
-            "mirror-by-digest-only of registry {} and pull-from-mirror of its mirror {} are both set",
-            quote(prefix),
-            quote(&location)
+            "mirror-by-digest-only of registry {of} and pull-from-mirror of its mirror {its} are both set"
         );
         return Err(Fault::new(asked.line, why));
     }
@@ -143,11 +137,9 @@ fn mirror(table: Table<'_>, prefix: &str, by_digest_only: bool) -> Result<Mirror
         "digest-only" => PullFromMirror::DigestOnly,
         "tag-only" => PullFromMirror::TagOnly,
         other => {
-            let why = format!(
-                "pull-from-mirror {} of mirror {} is not one of all, digest-only, tag-only",
-                quote(other),
-                quote(&location)
-            );
+            let (found, of) = (quote(other), quote(&location));
+            let known = "is not one of all, digest-only, tag-only";
+            let why = format!("pull-from-mirror {found} of mirror {of} {known}");
             return Err(Fault::new(asked.line, why));
         }
     };
@@ -168,14 +160,12 @@ fn agree(registries: &[Registry]) -> Result<(), Fault> {
                 ("blocked", earlier.blocked != later.blocked),
             ];
             if let Some((key, _)) = differing.iter().find(|(_, differs)| *differs) {
+                let (name, key) = (quote(later.place()), quote(key));
+                let (first, line) = (earlier.line, later.line);
                 let why = format!(
-                    "tables of registry {} in lines {} and {} differ in {}",
-                    quote(later.place()),
-                    earlier.line,
-                    later.line,
-                    quote(key)
+                    "tables of registry {name} in lines {first} and {line} differ in {key}"
                 );
-                return Err(Fault::new(later.line, why));
+                return Err(Fault::new(line, why));
             }
         }
     }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use olm_core::error::quote;
 
+use crate::folder::{self, FileError};
 use crate::reference::{ImageRef, ReferenceError};
 
 mod alias;
@@ -19,12 +20,14 @@ pub mod cluster;
 mod file;
 mod table;
 
+use table::Fault;
+
 /// The system's configuration file.
 pub const SYSTEM_FILE: &str = "/etc/containers/registries.conf";
 /// The system's drop-in directory.
 pub const SYSTEM_DROP_INS: &str = "/etc/containers/registries.conf.d";
 
-/// What a text is called that was given in no file.
+/// The name of a text that is not from a file.
 const GIVEN: &str = "of the cluster";
 
 /// Paths of the configuration, which is read again for each pull.
@@ -44,14 +47,11 @@ impl RegistriesPaths {
     /// Returns the system's paths, or only `file` if a user named one (the value of
     /// `CONTAINERS_REGISTRIES_CONF`).
     pub fn new(file: Option<PathBuf>) -> Self {
-        match file {
-            Some(file) => Self { file, drop_ins: None, required: true, more: Vec::new() },
-            None => Self {
-                file: SYSTEM_FILE.into(),
-                drop_ins: Some(SYSTEM_DROP_INS.into()),
-                required: false,
-                more: Vec::new(),
-            },
+        Self {
+            required: file.is_some(),
+            drop_ins: file.is_none().then(|| SYSTEM_DROP_INS.into()),
+            file: file.unwrap_or_else(|| SYSTEM_FILE.into()),
+            more: Vec::new(),
         }
     }
 }
@@ -66,44 +66,15 @@ impl Default for RegistriesPaths {
 #[derive(Debug, thiserror::Error)]
 pub enum RegistriesError {
     /// A file or directory that exists cannot be read.
-    #[error("loading registries configuration {}", quote(&path.display().to_string()))]
-    Read {
-        /// Path of the file or directory.
-        path: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: io::Error,
-    },
-    /// A file is not valid TOML, or a setting in it is invalid.
-    #[error("invalid registries configuration {}, line {line}: {message}", quote(&path.display().to_string()))]
-    Invalid {
-        /// Path of the file.
-        path: PathBuf,
-        /// Line of the error, counted from 1.
-        line: usize,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// A mirror's location and the rest of the reference do not form a reference.
-    #[error(
-        "rewriting reference {} to {} for registries configuration {}, line {line}",
-        quote(reference),
-        quote(rewritten),
-        quote(&path.display().to_string())
-    )]
-    Rewrite {
-        /// Path of the file.
-        path: PathBuf,
-        /// The line in which the registry begins.
-        line: usize,
-        /// The requested reference.
-        reference: String,
-        /// The invalid text that it is rewritten to.
-        rewritten: String,
-        /// Why the text is not a reference.
-        #[source]
-        source: Box<ReferenceError>,
-    },
+    #[error(transparent)]
+    Read(#[from] FileError),
+    /// A file is not valid TOML, or a setting in it is invalid; holds the file, the line and why.
+    #[error("invalid registries configuration {0}")]
+    Invalid(String),
+    /// A mirror's location and the rest of the reference do not form a reference; holds both and the
+    /// place.
+    #[error("rewriting reference {0}")]
+    Rewrite(String, #[source] Box<ReferenceError>),
 }
 
 /// An endpoint that may serve a reference.
@@ -132,7 +103,7 @@ struct Registry {
     line: usize,
     /// Prefix of references it applies to; never matches when it is empty.
     prefix: String,
-    /// Where to fetch from; empty with a wildcard prefix, for the location in the reference.
+    /// The location to pull from; empty with a wildcard prefix, for the location in the reference.
     location: String,
     blocked: bool,
     insecure: bool,
@@ -161,15 +132,14 @@ impl Registries {
         match std::fs::read_to_string(&paths.file) {
             Ok(text) => merged.add(&paths.file, &text)?,
             Err(err) if err.kind() == io::ErrorKind::NotFound && !paths.required => {}
-            Err(source) => return Err(read_error(&paths.file, source)),
+            Err(error) => return Err(unread(&paths.file)(error).into()),
         }
-        let drop_ins = paths.drop_ins.as_deref().map(drop_in_files);
-        for path in drop_ins.transpose()?.unwrap_or_default() {
+        for path in paths.drop_ins.as_deref().map(drop_in_files).transpose()?.unwrap_or_default() {
             match std::fs::read_to_string(&path) {
                 Ok(text) => merged.add(&path, &text)?,
                 // The file was removed after the directory was read.
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => return Err(read_error(&path, source)),
+                Err(error) => return Err(unread(&path)(error).into()),
             }
         }
         for text in &paths.more {
@@ -181,10 +151,9 @@ impl Registries {
     /// Merges one file's text: its entries replace those of earlier files with the same prefix.
     /// Nothing from a file with an error is used.
     fn add(&mut self, path: &Path, text: &str) -> Result<(), RegistriesError> {
-        let registries = file::parse(text).map_err(|fault| RegistriesError::Invalid {
-            path: path.to_owned(),
-            line: fault.line,
-            message: fault.message,
+        let registries = file::parse(text).map_err(|Fault { line, message }| {
+            let file = quote(&path.display().to_string());
+            RegistriesError::Invalid(format!("{file}, line {line}: {message}"))
         })?;
         for mut registry in registries {
             path.clone_into(&mut registry.path);
@@ -224,8 +193,8 @@ impl Registries {
         Ok(endpoints)
     }
 
-    /// Says whether the registry that a reference names may be contacted without TLS, or without a
-    /// certificate that is trusted: pushes go there, whatever mirrors pulls have.
+    /// Returns whether the registry of a reference may be used without TLS or with an untrusted
+    /// certificate: pushes go there, regardless of mirrors.
     pub fn is_insecure(&self, image: &ImageRef) -> bool {
         self.find(image).is_some_and(|(registry, _)| registry.insecure)
     }
@@ -285,12 +254,11 @@ impl Registry {
         if let Err(ReferenceError::NoVersion(_)) = rewritten.parse::<ImageRef>() {
             rewritten.push_str(&reference[image.name().len()..]);
         }
-        rewritten.parse().map_err(|source| RegistriesError::Rewrite {
-            path: self.path.clone(),
-            line: self.line,
-            reference,
-            rewritten,
-            source: Box::new(source),
+        rewritten.parse().map_err(|source| {
+            let file = quote(&self.path.display().to_string());
+            let (from, to, line) = (quote(&reference), quote(&rewritten), self.line);
+            let what = format!("{from} to {to} for registries configuration {file}, line {line}");
+            RegistriesError::Rewrite(what, Box::new(source))
         })
     }
 }
@@ -305,30 +273,20 @@ fn match_len(reference: &str, prefix: &str) -> Option<usize> {
         }
         None => reference.starts_with(prefix).then_some(prefix.len())?,
     };
-    let boundary = matches!(reference.as_bytes().get(end), None | Some(b'/' | b':' | b'@'));
-    boundary.then_some(end)
+    matches!(reference.as_bytes().get(end), None | Some(b'/' | b':' | b'@')).then_some(end)
 }
 
-fn drop_in_files(directory: &Path) -> Result<Vec<PathBuf>, RegistriesError> {
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-        Err(source) => return Err(read_error(directory, source)),
-    };
-    let mut files = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|err| read_error(directory, err))?;
-        let kind = entry.file_type().map_err(|err| read_error(&entry.path(), err))?;
-        if !kind.is_dir() && entry.file_name().as_encoded_bytes().ends_with(b".conf") {
-            files.push(entry.path());
-        }
-    }
-    files.sort();
+fn drop_in_files(directory: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let mut files = folder::paths(directory).map_err(unread(directory))?;
+    files.retain(|path| {
+        let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        !is_folder && path.as_os_str().as_encoded_bytes().ends_with(b".conf")
+    });
     Ok(files)
 }
 
-fn read_error(path: &Path, source: io::Error) -> RegistriesError {
-    RegistriesError::Read { path: path.to_owned(), source }
+fn unread(path: &Path) -> impl Fn(io::Error) -> FileError + use<> {
+    FileError::doing("loading registries configuration", path)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use olm_core::error::quote;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// What is wrong with a file, and on which line.
+/// The fault of a file, with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     /// Line of the error, counted from 1.
@@ -68,18 +68,13 @@ impl<'t> Table<'t> {
 
     /// Returns the boolean of `key`, false when there is none.
     pub(super) fn flag(&self, key: &str) -> Result<bool, Fault> {
-        let Some((name, value)) = self.member(key)? else {
-            return Ok(false);
-        };
-        let found = value.get_ref();
-        found.as_bool().ok_or_else(|| self.mismatch(name, value, "a boolean"))
+        let Some((name, value)) = self.member(key)? else { return Ok(false) };
+        value.get_ref().as_bool().ok_or_else(|| self.mismatch(name, value, "a boolean"))
     }
 
     /// Returns the strings of `key`; an empty list differs from an absent one.
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<Lined<String>>>, Fault> {
-        let Some((name, value)) = self.member(key)? else {
-            return Ok(None);
-        };
+        let Some((name, value)) = self.member(key)? else { return Ok(None) };
         let list = value.get_ref().as_array();
         let list = list.ok_or_else(|| self.mismatch(name, value, "a list of strings"))?;
         list.iter().map(|element| self.string(name, element)).collect::<Result<_, _>>().map(Some)
@@ -87,9 +82,7 @@ impl<'t> Table<'t> {
 
     /// Returns the tables of `key`; an empty list differs from an absent one.
     pub(super) fn tables(&self, key: &str) -> Result<Option<Vec<Self>>, Fault> {
-        let Some((name, value)) = self.member(key)? else {
-            return Ok(None);
-        };
+        let Some((name, value)) = self.member(key)? else { return Ok(None) };
         let wanted = "a list of tables";
         let list = value.get_ref().as_array().ok_or_else(|| self.mismatch(name, value, wanted))?;
         let tables = list
@@ -100,9 +93,7 @@ impl<'t> Table<'t> {
 
     /// Returns the table of `key`, if there is one.
     pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Fault> {
-        let Some((name, value)) = self.member(key)? else {
-            return Ok(None);
-        };
+        let Some((name, value)) = self.member(key)? else { return Ok(None) };
         let table = self.inner(value);
         table.ok_or_else(|| self.mismatch(name, value, "a table")).map(Some)
     }
@@ -111,9 +102,7 @@ impl<'t> Table<'t> {
     /// absent, as the decoder does for tables whose keys the user chooses.
     pub(super) fn names(&self, key: &str) -> Result<Option<Named>, Fault> {
         let found = self.member(key)?;
-        let Some(table) = found.and_then(|(_, value)| self.inner(value)) else {
-            return Ok(None);
-        };
+        let Some(table) = found.and_then(|(_, value)| self.inner(value)) else { return Ok(None) };
         let names = table.members.iter().map(|(name, value)| {
             let text = table.string(name, value)?;
             Ok((name.get_ref().clone().into_owned(), text))
@@ -132,14 +121,9 @@ impl<'t> Table<'t> {
             }
             if let Some((first, _)) = found {
                 let later = first.span().start.max(name.span().start);
-                return Err(Fault::new(
-                    line(self.text, &(later..later)),
-                    format!(
-                        "keys {} and {} are one key",
-                        quote(first.get_ref()),
-                        quote(name.get_ref())
-                    ),
-                ));
+                let [first, name] = [first, name].map(|it| quote(it.get_ref()));
+                let why = format!("keys {first} and {name} are one key");
+                return Err(Fault::new(line(self.text, &(later..later)), why));
             }
             found = Some(member);
         }
@@ -170,14 +154,9 @@ impl<'t> Table<'t> {
         value: &Spanned<DeValue<'_>>,
         wanted: &str,
     ) -> Fault {
-        Fault::new(
-            line(self.text, &value.span()),
-            format!(
-                "key {} must be {wanted}, not {}",
-                quote(name.get_ref()),
-                value.get_ref().type_str()
-            ),
-        )
+        let (name, found) = (quote(name.get_ref()), value.get_ref().type_str());
+        let why = format!("key {name} must be {wanted}, not {found}");
+        Fault::new(line(self.text, &value.span()), why)
     }
 }
 
@@ -186,6 +165,5 @@ type Named = Vec<(String, Lined<String>)>;
 
 /// Returns the line on which a span begins.
 fn line(text: &str, span: &Range<usize>) -> usize {
-    let before = &text.as_bytes()[..span.start.min(text.len())];
-    before.split(|byte| *byte == b'\n').count()
+    text.as_bytes()[..span.start.min(text.len())].split(|byte| *byte == b'\n').count()
 }

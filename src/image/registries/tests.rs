@@ -47,10 +47,8 @@ impl Case {
             std::fs::write(drop_ins.join(format!("{number}.conf")), text).unwrap();
         }
         let registries = Registries::load(&RegistriesPaths {
-            file,
             drop_ins: Some(drop_ins),
-            required: true,
-            more: Vec::new(),
+            ..RegistriesPaths::new(Some(file))
         })?;
         if self.image.is_empty() {
             return Ok(vec![]);
@@ -127,86 +125,33 @@ fn images(registries: &Registries, image: &str) -> Vec<String> {
     endpoints.iter().map(|e| e.image.to_string()).collect()
 }
 
-const MIRRORED: &str = r#"
-    [[registry]]
-    prefix = "quay.io/ns"
-    location = "quay.io/ns"
-    [[registry.mirror]]
-    location = "digests.example.com/m"
-    pull-from-mirror = "digest-only"
-    [[registry.mirror]]
-    location = "tags.example.com:5000/m/"
-    insecure = true
-    pull-from-mirror = "tag-only"
-    [[registry.mirror]]
-    location = "all.example.com"
-"#;
-
 // catalogs.md 5.4, O11
-#[test]
-fn mirrors_are_tried_in_order_and_the_origin_last() {
-    let registries = parse(MIRRORED).unwrap();
-    assert_eq!(
-        images(&registries, "quay.io/ns/cat:v1"),
-        ["tags.example.com:5000/m/cat:v1", "all.example.com/cat:v1", "quay.io/ns/cat:v1"]
-    );
-    assert_eq!(
-        images(&registries, &format!("quay.io/ns/cat@{DIGEST}")),
-        [
-            format!("digests.example.com/m/cat@{DIGEST}"),
-            format!("all.example.com/cat@{DIGEST}"),
-            format!("quay.io/ns/cat@{DIGEST}"),
-        ]
-    );
-    let tagged = registries.endpoints(&"quay.io/ns/cat:v1".parse().unwrap()).unwrap();
-    assert_eq!(tagged.iter().map(|e| e.insecure).collect::<Vec<_>>(), [true, false, false]);
-}
-
 #[rstest]
-#[case::no_entry("other.io/ns/cat:v1")]
-#[case::not_a_component("quay.io/nsx/cat:v1")]
-fn other_references_go_to_their_own_registry(#[case] image: &str) {
-    assert_eq!(images(&parse(MIRRORED).unwrap(), image), [image]);
-}
-
-#[test]
-fn longest_prefix_wins_and_wildcards_match_subdomains() {
-    let registries = parse(
-        r#"
+#[case::digest("quay.io/ns/cat@D", &["digests.io/m/cat@D", "all.io/cat@D", "quay.io/ns/cat@D"])]
+#[case::tag("quay.io/ns/cat:v1", &["tags.io:5000/m/cat:v1", "all.io/cat:v1", "quay.io/ns/cat:v1"])]
+#[case::longer_prefix("quay.io/ns/old/cat:v1", &["new.io/x/cat:v1"])]
+#[case::not_a_component("quay.io/nsx/cat:v1", &["quay.io/nsx/cat:v1"])]
+#[case::digests_only_and_a_tag("digest.io/a:1", &["digest.io/a:1"])]
+#[case::digests_only("digest.io/a@D", &["m.io/a@D", "digest.io/a@D"])]
+fn mirrors_are_tried_in_order_and_the_origin_last(#[case] image: &str, #[case] want: &[&str]) {
+    const MIRRORED: &str = r#"
         [[registry]]
-        prefix = "*.example.com"
-        insecure = true
+        location = "quay.io/ns"
+        mirror = [
+            {location = "digests.io/m", pull-from-mirror = "digest-only"},
+            {location = "tags.io:5000/m/", pull-from-mirror = "tag-only"},
+            {location = "all.io"},
+        ]
         [[registry]]
-        location = "a.example.com/ns"
-        blocked = true
-        [[registry]]
-        prefix = "old.io"
+        prefix = "quay.io/ns/old"
         location = "new.io/x"
-        "#,
-    )
-    .unwrap();
-    let endpoint = |image: &str| registries.endpoints(&image.parse().unwrap()).unwrap().remove(0);
-    assert!(endpoint("a.example.com:5000/b:1").insecure);
-    assert!(endpoint("b.a.example.com/b:1").insecure);
-    assert!(!endpoint("example.com/b:1").insecure);
-    assert_eq!(endpoint("a.example.com/ns/b:1").blocked.as_deref(), Some("a.example.com/ns"));
-    assert_eq!(endpoint("old.io/b:1").image.to_string(), "new.io/x/b:1");
-}
-
-#[test]
-fn mirror_by_digest_only_leaves_tags_alone() {
-    let registries = parse(
-        r#"
         [[registry]]
-        location = "quay.io"
+        location = "digest.io"
         mirror-by-digest-only = true
-        [[registry.mirror]]
-        location = "m.io"
-        "#,
-    )
-    .unwrap();
-    assert_eq!(images(&registries, "quay.io/a:1"), ["quay.io/a:1"]);
-    assert_eq!(images(&registries, &format!("quay.io/a@{DIGEST}")).len(), 2);
+        mirror = [{location = "m.io"}]
+    "#;
+    let found = images(&parse(MIRRORED).unwrap(), &image.replace('D', DIGEST));
+    assert_eq!(found, want.iter().map(|it| it.replace('D', DIGEST)).collect::<Vec<_>>());
 }
 
 // catalogs.md O15
@@ -222,12 +167,8 @@ fn drop_ins_replace_entries_in_name_order() {
     std::fs::write(drop_ins.join("30.txt"), "not read").unwrap();
     std::fs::create_dir(drop_ins.join("40.conf")).unwrap();
     std::os::unix::fs::symlink("gone", drop_ins.join("50.conf")).unwrap();
-    let paths = RegistriesPaths {
-        file: dir.path().join("registries.conf"),
-        drop_ins: Some(drop_ins),
-        required: true,
-        more: Vec::new(),
-    };
+    let file = Some(dir.path().join("registries.conf"));
+    let paths = RegistriesPaths { drop_ins: Some(drop_ins), ..RegistriesPaths::new(file) };
     assert_eq!(images(&Registries::load(&paths).unwrap(), "a.io/x:1"), ["three.io/x:1"]);
 }
 
@@ -238,8 +179,7 @@ fn missing_file_matters_only_when_it_was_named() {
     let system = RegistriesPaths {
         file: missing,
         drop_ins: Some("/nonexistent/d".into()),
-        required: false,
-        more: Vec::new(),
+        ..RegistriesPaths::default()
     };
     assert_eq!(Registries::load(&system).unwrap(), Registries::default());
 }

@@ -1,4 +1,4 @@
-//! What a registry is asked with, and what is said about it when the registry refuses.
+//! The access to a registry, and its description in errors.
 //!
 //! Source: deploying.md 3.3.
 
@@ -10,12 +10,12 @@ use super::error::RequestError;
 use super::request::host;
 use crate::keyring::{Choice, Origin};
 
-/// What a registry is asked with.
+/// The access to a registry.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     /// The credential.
     pub(crate) choice: Choice,
-    /// Where its CA is looked for besides the system's.
+    /// The directories of its CAs, in addition to those of the system.
     pub(crate) certificates: Vec<PathBuf>,
 }
 
@@ -46,9 +46,7 @@ impl Access {
     }
 
     fn refused(&self, error: &RequestError) -> Option<String> {
-        let RequestError::Answer { status, .. } = error else {
-            return None;
-        };
+        let RequestError::Answer { status, .. } = error else { return None };
         let origin = &self.choice.origin;
         match (status, origin) {
             (401, _) | (403, Origin::Nowhere { .. }) => Some(origin.to_string()),

@@ -1,11 +1,12 @@
 //! Why a request to a registry fails.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use olm_core::error::{Chain, quote};
 use reqwest::Url;
 
-use crate::limits::MAX_REDIRECTS;
+use crate::digest::Digest;
 use crate::shown::said;
 
 /// Why a request failed.
@@ -39,53 +40,12 @@ pub enum RequestError {
     /// The response of the token service holds no token.
     #[error("the token service's answer holds no token")]
     NoToken,
-    /// Credentials would be sent over plain HTTP.
-    #[error("token realm {} is not https", quote(.0))]
-    Realm(String),
-    /// A registry elsewhere names a token service on this machine or its link.
-    #[error(
-        "token realm {} is on this machine or its link, and the registry is not",
-        quote(.0)
-    )]
-    LocalRealm(String),
-    /// A redirect to a target that is not allowed for this request.
-    #[error("redirect from {} to {} refused: {why}", quote(from), quote(to))]
-    Redirect {
-        /// Scheme, host and port of the request.
-        from: String,
-        /// Scheme, host and port of the redirect.
-        to: String,
-        /// The rule that it breaks.
-        why: &'static str,
-    },
-    /// More redirects than allowed.
-    #[error("stopped after {MAX_REDIRECTS} redirects")]
-    Redirects,
-    /// A response larger than its limit.
-    #[error("answer is larger than {0} bytes")]
-    TooLarge(u64),
-    /// A blob whose size differs from the one in the manifest.
-    #[error("content has {got} bytes, expected {want}")]
-    Size {
-        /// Bytes received, at least.
-        got: u64,
-        /// Bytes according to the manifest.
-        want: u64,
-    },
-    /// Content whose digest differs from the requested one.
-    #[error("content has digest {got}, expected {want}")]
-    Digest {
-        /// Digest of the received content.
-        got: String,
-        /// The requested digest.
-        want: String,
-    },
-    /// The response to a range request is not the requested range.
-    #[error("registry did not continue the download where it broke")]
-    Range,
-    /// The response to the begin of an upload names no place for it.
-    #[error("registry did not name a URL for the upload")]
-    NoUpload,
+    /// A token service, a redirect or an answer is not one that is accepted.
+    #[error("{0}")]
+    Refused(String),
+    /// Content is not what was requested.
+    #[error("content has {0}")]
+    Content(String),
     /// The receiver of a download is gone; its own error says why.
     #[error("download was stopped")]
     Stopped,
@@ -94,7 +54,7 @@ pub enum RequestError {
     Explained {
         /// The error.
         cause: Box<Self>,
-        /// What is to be known besides.
+        /// A further note.
         note: String,
     },
 }
@@ -108,10 +68,26 @@ impl RequestError {
             url.set_fragment(None);
             said(url.as_str().trim_end_matches('/'))
         };
-        Self::Redirect { from: host(from), to: host(to), why }
+        let (from, to) = (quote(&host(from)), quote(&host(to)));
+        Self::Refused(format!("redirect from {from} to {to} refused: {why}"))
     }
 
-    /// Says whether the server answered that there is no such thing.
+    /// An answer is larger than its limit.
+    pub(super) fn too_large(limit: u64) -> Self {
+        Self::Refused(format!("answer is larger than {limit} bytes"))
+    }
+
+    /// A blob has another size than the manifest says: so many bytes, at least.
+    pub(super) fn size(got: u64, want: u64) -> Self {
+        Self::Content(format!("{got} bytes, expected {want}"))
+    }
+
+    /// Content has another digest than the requested one.
+    pub(super) fn digest(got: &Digest, want: &dyn Display) -> Self {
+        Self::Content(format!("digest {got}, expected {want}"))
+    }
+
+    /// Returns whether the server answered that there is no such thing.
     pub(crate) fn is_not_found(&self) -> bool {
         match self {
             Self::Answer { status, .. } => *status == 404,
@@ -130,7 +106,8 @@ impl RequestError {
     }
 }
 
-/// Who refuses, and how, stands before what a refusal says: the way out differs.
+/// Returns the refusing server and the status before the message of a refusal, because solutions
+/// differ.
 fn answered(status: u16, from: &str, text: &str) -> String {
     match status {
         401 | 403 | 429 => format!("{status} from {from}: {text}"),

@@ -53,7 +53,7 @@ pub(crate) struct Session {
     /// URL of the registry: scheme and host.
     base: String,
     repository: String,
-    /// What a token is asked for.
+    /// The actions of a token.
     actions: &'static str,
     insecure: bool,
     access: Access,
@@ -123,8 +123,7 @@ impl Session {
         let announced = announced.filter(|it| it.starts_with(&prefix));
         for want in wants.chain(announced) {
             if want != digest.to_string() {
-                let got = digest.to_string();
-                return Err(RequestError::Digest { got, want });
+                return Err(RequestError::digest(&digest, &want));
             }
         }
         Ok(RawManifest { bytes, content_type, digest })
@@ -133,7 +132,7 @@ impl Session {
     /// Returns a small blob, with its digest and size checked.
     pub(crate) async fn small_blob(&self, blob: &Descriptor) -> Result<Vec<u8>, RequestError> {
         if blob.size > MAX_MANIFEST_BYTES {
-            return Err(RequestError::TooLarge(MAX_MANIFEST_BYTES));
+            return Err(RequestError::too_large(MAX_MANIFEST_BYTES));
         }
         let path = format!("blobs/{}", blob.digest);
         let response = self.get(&path, &[], Redirects::AnyHost).await?;
@@ -157,19 +156,18 @@ impl Session {
             let headers: &[_] = if received == 0 { &[] } else { &[(RANGE, range)] };
             let response = self.get(&path, headers, Redirects::AnyHost).await?;
             if received > 0 && !continues(&response, received) {
-                return Err(RequestError::Range);
+                let text = "registry did not resume the interrupted download";
+                return Err(RequestError::Refused(text.to_owned()));
             }
             let broken = match self.pump(response, blob, &mut received, &sink).await {
                 Err(broken @ RequestError::Transport { .. }) => broken,
-                Ok(()) if received < blob.size => {
-                    RequestError::Size { got: received, want: blob.size }
-                }
+                Ok(()) if received < blob.size => RequestError::size(received, blob.size),
                 other => return other,
             };
             if received - since < RESUME_BYTES && began.elapsed() < RESUME_TIME {
                 return Err(broken);
             }
-            tracing::debug!(digest = %blob.digest, received, "taking up a broken download");
+            tracing::debug!(digest = %blob.digest, received, "resuming an interrupted download");
         }
     }
 
@@ -186,7 +184,7 @@ impl Session {
         {
             *received += chunk.len() as u64;
             if *received > blob.size {
-                return Err(RequestError::Size { got: *received, want: blob.size });
+                return Err(RequestError::size(*received, blob.size));
             }
             sink.send(chunk.to_vec()).await.map_err(|_| RequestError::Stopped)?;
         }
@@ -203,37 +201,31 @@ impl Session {
         headers: &[(HeaderName, String)],
         allowed: Redirects,
     ) -> Result<Response, RequestError> {
-        let answer = self.get_plainly(path, headers, allowed).await;
-        answer.map_err(|error| self.access.explain(error, &self.base))
-    }
-
-    async fn get_plainly(
-        &self,
-        path: &str,
-        headers: &[(HeaderName, String)],
-        allowed: Redirects,
-    ) -> Result<Response, RequestError> {
-        let url = url(&format!("{}/v2/{}/{path}", self.base, self.repository))?;
-        let mut scope = None;
-        loop {
-            let token = self.authorization(scope.as_deref()).await?;
-            let response = send(&self.http, &url, headers, token.as_ref(), allowed).await?;
-            if response.status().is_success() {
-                return Ok(response);
+        let asked = async {
+            let url = url(&format!("{}/v2/{}/{path}", self.base, self.repository))?;
+            let mut scope = None;
+            loop {
+                let token = self.authorization(scope.as_deref()).await?;
+                let response = send(&self.http, &url, headers, token.as_ref(), allowed).await?;
+                if response.status().is_success() {
+                    return Ok(response);
+                }
+                // The token may have expired, or the registry requires a wider one; one retry is
+                // enough. A host that only stores the blobs cannot ask for another token.
+                if response.status() == StatusCode::UNAUTHORIZED
+                    && scope.is_none()
+                    && is_same_host(&url, response.url())
+                    && let Challenge::Bearer { scope: wanted, .. } =
+                        Challenge::read(response.headers())
+                {
+                    self.token.lock().await.take();
+                    scope = Some(wanted.unwrap_or_else(|| self.scope()));
+                    continue;
+                }
+                return Err(self.refusal(response, token.as_ref()).await);
             }
-            // The token may have expired, or the registry requires a wider one; one retry is
-            // enough. A host that only stores the blobs cannot ask for another token.
-            if response.status() == StatusCode::UNAUTHORIZED
-                && scope.is_none()
-                && is_same_host(&url, response.url())
-                && let Challenge::Bearer { scope: wanted, .. } = Challenge::read(response.headers())
-            {
-                self.token.lock().await.take();
-                scope = Some(wanted.unwrap_or_else(|| self.scope()));
-                continue;
-            }
-            return Err(self.refusal(response, token.as_ref()).await);
-        }
+        };
+        asked.await.map_err(|error| self.access.explain(error, &self.base))
     }
 
     /// Turns a response to a request with this `Authorization` header into an error.
@@ -252,18 +244,15 @@ impl Session {
 /// Compares what arrived with the descriptor.
 pub(crate) fn check(blob: &Descriptor, size: u64, digest: &Digest) -> Result<(), RequestError> {
     if size != blob.size {
-        return Err(RequestError::Size { got: size, want: blob.size });
+        return Err(RequestError::size(size, blob.size));
     }
     if *digest != blob.digest {
-        return Err(RequestError::Digest {
-            got: digest.to_string(),
-            want: blob.digest.to_string(),
-        });
+        return Err(RequestError::digest(digest, &blob.digest));
     }
     Ok(())
 }
 
-/// Says whether a registry responds, and which authentication it requires.
+/// Returns whether a registry responds, and which authentication it requires.
 async fn ping(http: &Client, base: &str) -> Result<Challenge, RequestError> {
     let url = url(&format!("{base}/v2/"))?;
     let response = send(http, &url, &[], None, Redirects::SameHost).await?;

@@ -41,13 +41,9 @@ pub(super) fn location(
     headers: &HeaderMap,
     allowed: Redirects,
 ) -> Result<Option<Url>, RequestError> {
-    let Some(location) = headers.get(LOCATION) else {
-        return Ok(None);
-    };
+    let Some(location) = headers.get(LOCATION) else { return Ok(None) };
     let joined = location.to_str().ok().and_then(|it| at.join(it).ok());
-    let Some(mut next) = joined else {
-        return Ok(None);
-    };
+    let Some(mut next) = joined else { return Ok(None) };
     // User names in a redirect are never ours, so they are dropped.
     let _ = next.set_username("").and_then(|()| next.set_password(None));
     let why = if !matches!(next.scheme(), "http" | "https") {
@@ -62,17 +58,16 @@ pub(super) fn location(
     Err(RequestError::redirect(at, &next, why))
 }
 
-/// Says whether scheme, host and port are the same.
+/// Returns whether scheme, host and port are the same.
 pub(super) fn is_same_host(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }
 
-/// Says whether a URL names this machine or its link: only a registry at such an address may name a
-/// token service at one. Host names are not resolved.
+/// Returns whether the host of a URL is a loopback or link-local address: only a registry at such
+/// an address may name a token service at one. Host names are not resolved.
 pub(super) fn is_local(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let Ok(address) = bare.parse::<IpAddr>() else {
+    let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() else {
         let name = host.trim_end_matches('.');
         return name.is_empty() || name == "localhost" || name.ends_with(".localhost");
     };

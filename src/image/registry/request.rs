@@ -12,9 +12,9 @@ use crate::auth::SecretString;
 use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, MAX_ERROR_BODY_BYTES, MAX_REDIRECTS};
 use crate::shown::said;
 
-/// How often a request is sent while the registry answers 429.
+/// The most attempts of a request while the registry answers 429.
 const MAX_BUSY_TRIES: u32 = 5;
-/// How often a request is sent while the registry fails or the connection breaks.
+/// The most attempts of a request while the registry fails or the connection breaks.
 const MAX_FAILED_TRIES: u32 = 3;
 /// Longest wait before a request is sent again.
 const MAX_WAIT: Duration = Duration::from_mins(1);
@@ -32,16 +32,14 @@ pub(super) async fn send(
     for _ in 0..=MAX_REDIRECTS {
         let response = persist(http, &at, headers, authorization).await?;
         let next = redirect::target(&at, response.status(), response.headers(), allowed)?;
-        let Some(next) = next else {
-            return Ok(response);
-        };
+        let Some(next) = next else { return Ok(response) };
         if !is_same_host(url, &next) {
             // Not even if the other host redirects back.
             authorization = None;
         }
         at = next;
     }
-    Err(RequestError::Redirects)
+    Err(RequestError::Refused(format!("stopped after {MAX_REDIRECTS} redirects")))
 }
 
 /// Sends a GET request, and retries it where that is useful.
@@ -67,7 +65,7 @@ async fn persist(
         };
         // Without the query: where blobs are stored it may hold a signature.
         let host = host(url.as_str());
-        tracing::debug!(host, tries, ?wait, "registry is busy or failing, asking again");
+        tracing::debug!(host, tries, ?wait, "registry is busy or failing, retrying");
         tokio::time::sleep(wait).await;
     }
 }
@@ -107,7 +105,7 @@ pub(super) async fn body(mut response: Response, limit: u64) -> Result<Vec<u8>, 
     while let Some(chunk) = response.chunk().await.map_err(|err| transport("Get", &url, &err))? {
         bytes.extend_from_slice(&chunk);
         if bytes.len() as u64 > limit {
-            return Err(RequestError::TooLarge(limit));
+            return Err(RequestError::too_large(limit));
         }
     }
     Ok(bytes)
@@ -168,9 +166,8 @@ fn error_text(status: StatusCode, body: &[u8], secrets: &[&str]) -> String {
         };
     }
     let text = texts.join(", ");
-    let mut secrets = secrets.iter().filter(|secret| !secret.is_empty());
-    if secrets.any(|secret| text.contains(secret)) {
-        return "its text is not shown, as it repeats the credential".to_owned();
+    if secrets.iter().filter(|secret| !secret.is_empty()).any(|secret| text.contains(secret)) {
+        return "its text is hidden, because it contains the credential".to_owned();
     }
     said(&text)
 }
@@ -233,7 +230,7 @@ mod tests {
     // deploying.md P22
     #[case(
         r#"{"errors":[{"message":"you sent Basic hunter2"}]}"#,
-        "its text is not shown, as it repeats the credential"
+        "its text is hidden, because it contains the credential"
     )]
     fn registries_are_quoted(#[case] body: &str, #[case] want: &str) {
         let secrets = ["", "hunter2"];

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use olm_core::error::quote;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, Url};
 use serde::Deserialize;
@@ -29,12 +30,9 @@ pub(super) struct Token {
 
 #[derive(Deserialize)]
 struct Grant {
-    #[serde(default)]
-    token: String,
-    #[serde(default)]
-    access_token: String,
-    #[serde(default)]
-    expires_in: u64,
+    token: Option<String>,
+    access_token: Option<String>,
+    expires_in: Option<u64>,
 }
 
 impl Session {
@@ -76,12 +74,16 @@ impl Session {
         scope: &str,
     ) -> Result<Token, RequestError> {
         let mut realm = url(realm)?;
+        let refused = |why: &str| {
+            let realm = quote(&said(realm.as_str()));
+            RequestError::Refused(format!("token realm {realm} is {why}"))
+        };
         let plain = realm.scheme() == "http" && self.insecure;
         if realm.scheme() != "https" && !plain {
-            return Err(RequestError::Realm(said(realm.as_str())));
+            return Err(refused("not https"));
         }
         if is_local(&realm) && !is_local(&url(&self.base)?) {
-            return Err(RequestError::LocalRealm(said(realm.as_str())));
+            return Err(refused("on this machine or its local link, and the registry is not"));
         }
         let secret = match self.credential() {
             Some(Credential::Basic { username, password }) => Some(basic(username, password)),
@@ -112,8 +114,9 @@ impl Session {
         }
         let bytes = body(response, MAX_TOKEN_BYTES).await?;
         let grant: Grant = serde_json::from_slice(&bytes).map_err(|_| RequestError::NoToken)?;
-        let token = [grant.token, grant.access_token].into_iter().find(|it| !it.is_empty());
-        let life = Duration::from_secs(grant.expires_in).max(MIN_TOKEN_LIFE);
+        let mut tokens = [grant.token, grant.access_token].into_iter().flatten();
+        let token = tokens.find(|it| !it.is_empty());
+        let life = Duration::from_secs(grant.expires_in.unwrap_or_default()).max(MIN_TOKEN_LIFE);
         Ok(Token {
             header: bearer(&token.ok_or(RequestError::NoToken)?),
             expires: Instant::now().checked_add(life).ok_or(RequestError::NoToken)?,

@@ -27,7 +27,8 @@ impl Session {
         let empty = |request: RequestBuilder| request.header(CONTENT_LENGTH, "0");
         let begun = self.call(Method::POST, &uploads, empty).await?;
         let upload = redirect::location(&uploads, begun.headers(), Redirects::AnyHost)?;
-        let mut upload = upload.ok_or(RequestError::NoUpload)?;
+        let unnamed = "registry did not name a URL for the upload";
+        let mut upload = upload.ok_or_else(|| RequestError::Refused(unnamed.to_owned()))?;
         upload.query_pairs_mut().append_pair("digest", &digest);
         let content = |request: RequestBuilder| {
             request.header(CONTENT_TYPE, "application/octet-stream").body(bytes.to_vec())
@@ -98,7 +99,7 @@ impl Session {
     }
 }
 
-/// Says what was sent: a registry that finds it too large may close the connection instead.
+/// Adds a note about the sent data: a registry may close the connection if it is too large.
 fn about(cause: RequestError, what: &str, bytes: &[u8]) -> RequestError {
     let note = format!("{what}, {} bytes", bytes.len());
     RequestError::Explained { cause: Box::new(cause), note }

@@ -14,6 +14,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter};
 
 use super::key::{PublicKey, sections};
+use super::refusal::SignatureError;
 
 /// 1.3.6.1.5.5.7.3.3
 const CODE_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 3];
@@ -34,17 +35,6 @@ const EMAIL: u8 = 0x81;
 pub(crate) struct Authorities {
     roots: Vec<CertificateDer<'static>>,
     intermediates: Vec<CertificateDer<'static>>,
-}
-
-/// Why a certificate does not count.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// It is not one, or holds what is not understood.
-    Form,
-    /// It was not valid at the time.
-    Expired,
-    /// No CA of `policy.json` vouches for it.
-    Unknown,
 }
 
 /// A certificate that a CA vouches for.
@@ -88,11 +78,12 @@ impl Authorities {
         leaf: &[u8],
         chain: Option<&str>,
         seconds: i64,
-    ) -> Result<Leaf, Refusal> {
-        let at = Timestamp::from_second(seconds).map_err(|_| Refusal::Form)?;
-        let since = u64::try_from(seconds).map_err(|_| Refusal::Form)?;
+    ) -> Result<Leaf, SignatureError> {
+        let at = Timestamp::from_second(seconds).map_err(|_| unreadable())?;
+        let since = u64::try_from(seconds).map_err(|_| unreadable())?;
         let mut intermediates = self.intermediates.clone();
-        let mut given = certificates(chain.unwrap_or_default().as_bytes()).ok_or(Refusal::Form)?;
+        let mut given =
+            certificates(chain.unwrap_or_default().as_bytes()).ok_or_else(unreadable)?;
         // The last one is the root, which has to be one of policy.json.
         given.pop();
         intermediates.append(&mut given);
@@ -104,7 +95,7 @@ impl Authorities {
         let anchors: Vec<_> =
             anchors.filter_map(|der| webpki::anchor_from_trusted_cert(der).ok()).collect();
         let der = CertificateDer::from(leaf.to_vec());
-        let certificate = EndEntityCert::try_from(&der).map_err(|_| Refusal::Form)?;
+        let certificate = EndEntityCert::try_from(&der).map_err(|_| unreadable())?;
         let checked = certificate.verify_for_usage(
             webpki::ALL_VERIFICATION_ALGS,
             &anchors,
@@ -117,12 +108,16 @@ impl Authorities {
         match checked.map(drop) {
             Ok(()) => {}
             Err(webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. }) => {
-                return Err(Refusal::Expired);
+                return Err(SignatureError::expired());
             }
-            Err(_) => return Err(Refusal::Unknown),
+            Err(_) => {
+                return Err(SignatureError::signer(
+                    "its certificate was not issued for signing by a CA that policy.json names",
+                ));
+            }
         }
-        let key =
-            PublicKey::from_der(&certificate.subject_public_key_info()).ok_or(Refusal::Form)?;
+        let key = PublicKey::from_der(&certificate.subject_public_key_info());
+        let key = key.ok_or_else(unreadable)?;
         Ok(Leaf { der, key })
     }
 }
@@ -149,7 +144,7 @@ impl Leaf {
         }
     }
 
-    /// Says whether it was issued for a host.
+    /// Returns whether it was issued for a host.
     pub(crate) fn is_of_host(&self, host: &str) -> bool {
         let (Ok(host), Ok(certificate)) =
             (ServerName::try_from(host), EndEntityCert::try_from(&self.der))
@@ -162,6 +157,11 @@ impl Leaf {
     fn extension(&self, name: &[u8]) -> Option<&[u8]> {
         x509::extensions(&self.der)?.get(name).copied()
     }
+}
+
+/// It is not a certificate, or holds what is not understood.
+pub(super) fn unreadable() -> SignatureError {
+    SignatureError::form("its certificate cannot be read")
 }
 
 /// Reads the only element of a list as text.

@@ -44,7 +44,7 @@ impl PublicKey {
         Some(Self { key, der, is_ecdsa })
     }
 
-    /// Says whether it is one of an elliptic curve other than Edwards'.
+    /// Returns whether it is one of an elliptic curve other than Edwards'.
     pub(crate) fn is_ecdsa(&self) -> bool {
         self.is_ecdsa
     }
@@ -54,7 +54,7 @@ impl PublicKey {
         &self.der
     }
 
-    /// Says whether it signed this content.
+    /// Returns whether it signed this content.
     pub(crate) fn signed(&self, content: &[u8], signature: &[u8]) -> bool {
         self.key.verify_sig(content, signature).is_ok()
     }

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 
 use crate::digest::Digest;
 use crate::reference::ImageRef;
+use crate::shown::shown;
 
 pub(crate) use certificate::Authorities;
 use certificate::Leaf;
@@ -39,16 +40,16 @@ const CHAIN: &str = "dev.sigstore.cosign/chain";
 /// A signature as a registry gives it: nothing of it is trusted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attachment {
-    /// What was signed.
+    /// The signed content.
     pub(crate) payload: Vec<u8>,
     /// The signature, and what stands beside it.
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// Who has to have signed, for which name.
+/// The required signers, and the name.
 #[derive(Debug, Clone)]
 pub(crate) struct Trust {
-    /// Who.
+    /// The signers.
     pub(crate) signers: Signers,
     /// Keys of logs; with any, one of them has to have the signature.
     pub(crate) logs: Vec<PublicKey>,
@@ -56,19 +57,19 @@ pub(crate) struct Trust {
     pub(crate) identity: Identity,
 }
 
-/// Who may sign.
+/// The allowed signers.
 #[derive(Debug, Clone)]
 pub(crate) enum Signers {
-    /// Who has one of these keys.
+    /// The owners of these keys.
     Keys(Vec<PublicKey>),
     /// Whom an identity provider knew by this address when Fulcio issued a certificate.
     Fulcio { authorities: Authorities, issuer: String, email: String },
-    /// Who has a certificate for this address and this host.
+    /// The owner of a certificate for this address and this host.
     Pki { authorities: Authorities, email: Option<String>, host: Option<String> },
 }
 
 impl Trust {
-    /// Says whether a signature of this manifest, which was asked for as `image`, counts.
+    /// Returns whether a signature of this manifest, which was requested as `image`, is accepted.
     pub(crate) fn accepts(
         &self,
         attachment: &Attachment,
@@ -78,7 +79,7 @@ impl Trust {
     ) -> Result<(), SignatureError> {
         let text = attachment.annotation(SIGNATURE)?;
         let Some(signature) = decoded(text) else {
-            return Err(SignatureError::Form("it is not base64"));
+            return Err(SignatureError::form("it is not base64"));
         };
         let signed = |key: &PublicKey| key.signed(&attachment.payload, &signature);
         let is_genuine = match &self.signers {
@@ -88,12 +89,14 @@ impl Trust {
                 let der = attachment.certificate()?;
                 let at = self.entered(&der, attachment, &signature)?;
                 let leaf = authorities.check(&der, attachment.chain(), at)?;
-                match leaf.issuer() {
-                    Some(found) if found == issuer => {}
-                    found => {
-                        let found = found.map(str::to_owned);
-                        return Err(SignatureError::Issuer { found, wanted: issuer.clone() });
-                    }
+                let found = leaf.issuer();
+                if found != Some(issuer.as_str()) {
+                    let found = found.map_or_else(|| "an unknown place".to_owned(), shown);
+                    let wanted = shown(issuer);
+                    let text = format!(
+                        "its signer logged in at {found}, and policy.json requires {wanted}"
+                    );
+                    return Err(SignatureError::signer(text));
                 }
                 has_email(&leaf, email)?;
                 signed(&leaf.key)
@@ -107,13 +110,17 @@ impl Trust {
                 if let Some(host) = host
                     && !leaf.is_of_host(host)
                 {
-                    return Err(SignatureError::Host(host.clone()));
+                    let host = shown(host);
+                    let text = format!(
+                        "its certificate is not for host {host}, which policy.json requires"
+                    );
+                    return Err(SignatureError::signer(text));
                 }
                 signed(&leaf.key)
             }
         };
         if !is_genuine {
-            return Err(SignatureError::Key);
+            return Err(SignatureError::key());
         }
         self.is_about(&attachment.payload, image, manifest)
     }
@@ -125,7 +132,7 @@ impl Trust {
         attachment: &Attachment,
         signature: &[u8],
     ) -> Result<&'k PublicKey, SignatureError> {
-        let mut refused = SignatureError::Key;
+        let mut refused = SignatureError::key();
         for key in keys {
             match self.entered(key.der(), attachment, signature) {
                 Ok(_) => return Ok(key),
@@ -143,10 +150,11 @@ impl Trust {
         signature: &[u8],
     ) -> Result<i64, SignatureError> {
         let Some(bundle) = attachment.annotations.get(BUNDLE) else {
-            return Err(SignatureError::NoEntry);
+            let text = "it has no entry of a Rekor log, which policy.json requires";
+            return Err(SignatureError::entry(text));
         };
         let subject = Subject { signer, signature, payload: &attachment.payload };
-        rekor::entered(&self.logs, bundle, &subject).map_err(SignatureError::Entry)
+        rekor::entered(&self.logs, bundle, &subject).map_err(SignatureError::entry)
     }
 
     /// Checks what was signed: this manifest, for the right name.
@@ -156,14 +164,18 @@ impl Trust {
         image: &ImageRef,
         manifest: &[u8],
     ) -> Result<(), SignatureError> {
-        let payload = Payload::parse(payload).map_err(SignatureError::Form)?;
+        let payload = Payload::parse(payload).map_err(SignatureError::form)?;
         if payload.digest != Digest::sha256(manifest) {
-            return Err(SignatureError::Digest(payload.digest));
+            return Err(SignatureError::form(format!(
+                "it is for another image, {}",
+                payload.digest
+            )));
         }
         let wanted = self.identity.wanted(image);
         if !wanted.is(&payload.name) {
-            let wanted = wanted.to_string();
-            return Err(SignatureError::Name { found: payload.name, wanted });
+            let (found, wanted) = (shown(&payload.name), shown(&wanted.to_string()));
+            let text = format!("it is for the name {found}, and policy.json requires {wanted}");
+            return Err(SignatureError::name(text));
         }
         Ok(())
     }
@@ -171,7 +183,8 @@ impl Trust {
 
 impl Attachment {
     fn annotation(&self, name: &'static str) -> Result<&str, SignatureError> {
-        self.annotations.get(name).map(String::as_str).ok_or(SignatureError::Missing(name))
+        let found = self.annotations.get(name).map(String::as_str);
+        found.ok_or_else(|| SignatureError::form(format!("it has no annotation {name}")))
     }
 
     /// Returns the only certificate of the signer.
@@ -179,7 +192,7 @@ impl Attachment {
         let pem = self.annotation(CERTIFICATE)?.as_bytes();
         match certificate::certificates(pem).as_deref() {
             Some([only]) => Ok(only.to_vec()),
-            _ => Err(SignatureError::Form("its certificate cannot be read")),
+            _ => Err(certificate::unreadable()),
         }
     }
 
@@ -193,5 +206,7 @@ fn has_email(leaf: &Leaf, wanted: &str) -> Result<(), SignatureError> {
     if emails.contains(&wanted) {
         return Ok(());
     }
-    Err(SignatureError::Email { found: emails.join(", "), wanted: wanted.to_owned() })
+    let (found, wanted) = (shown(&emails.join(", ")), shown(wanted));
+    let text = format!("its signer is {found}, and policy.json requires {wanted}");
+    Err(SignatureError::signer(text))
 }

@@ -1,4 +1,4 @@
-//! What a signature says of an image: JSON, read as strictly as containers/image reads it.
+//! The payload of a signature: JSON, read as strictly as by containers/image.
 //!
 //! Source: containers-signature(5), `containers/image` (`sigstore_payload.go`).
 

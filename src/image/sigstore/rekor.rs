@@ -78,12 +78,12 @@ struct Content {
     content: String,
 }
 
-/// What an entry has to be about.
+/// The subject of an entry.
 pub(crate) struct Subject<'a> {
     /// The DER of the signer's key or certificate.
     pub(crate) signer: &'a [u8],
     pub(crate) signature: &'a [u8],
-    /// What was signed.
+    /// The signed content.
     pub(crate) payload: &'a [u8],
 }
 

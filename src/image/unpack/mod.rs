@@ -7,47 +7,33 @@
 //!
 //! Source: catalogs.md 5.7, 5.8.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _};
 use std::thread;
 
 use crate::archive::{ArchiveError, Entries, Entry, Kind};
 use crate::digest::{Algorithm, Digest, Hasher};
-use crate::files::{Files, Span, Spool, read_at};
+use crate::files::{Files, Span, Spool};
 use crate::layer::{LayerError, LayerReader, StopFlag};
 use crate::limits::{Limits, MAX_LINK_HOPS};
 use crate::shown::shown;
 use crate::tree::{Node, Tree};
 
-/// Bytes of a layer that can be read more than once.
+const HARD_LINK: &str = "hard link target is not a file of the wanted directories";
+
+/// Bytes of a layer that can be read more than once, not at the same time.
 pub trait LayerSource {
     /// Opens the bytes from their start.
     fn open(&self) -> io::Result<Box<dyn Read + Send + '_>>;
 }
 
-impl LayerSource for Vec<u8> {
-    fn open(&self) -> io::Result<Box<dyn Read + Send + '_>> {
-        Ok(Box::new(self.as_slice()))
-    }
-}
-
 impl LayerSource for File {
     fn open(&self) -> io::Result<Box<dyn Read + Send + '_>> {
-        Ok(Box::new(FromStart { file: self, position: 0 }))
-    }
-}
-
-struct FromStart<'a> {
-    file: &'a File,
-    position: u64,
-}
-
-impl Read for FromStart<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = read_at(self.file, buffer, self.position)?;
-        self.position += read as u64;
-        Ok(read)
+        let mut file = self;
+        file.rewind()?;
+        Ok(Box::new(file))
     }
 }
 
@@ -72,94 +58,47 @@ pub struct Unpacked {
 /// Why an image was refused. Names are shown in printable form, contents never.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// An entry or the stream of a layer was refused.
-    #[error("layer {layer}{}", entry.as_deref().map(|name| format!(", entry {}", shown(name))).unwrap_or_default())]
-    Layer {
-        /// Number of the layer, counted from 1.
-        layer: usize,
-        /// The entry at or after which it was refused.
-        entry: Option<String>,
-        /// Why it was refused.
-        #[source]
-        refusal: Refusal,
-    },
-    /// A path below a wanted directory cannot be read.
-    #[error("file {}", shown(path))]
-    File {
-        /// Path in the image.
-        path: String,
-        /// Why it was refused.
-        #[source]
-        refusal: Refusal,
-    },
+    /// An entry, the stream of a layer, or a path below a wanted directory was refused; holds where.
+    #[error("{0}")]
+    At(String, #[source] Refusal),
     /// The kept files, with links counted as copies, are over a limit.
     #[error(transparent)]
     Kept(Refusal),
 }
 
 impl UnpackError {
-    /// Says whether the image is larger than it may be.
+    /// Returns whether the image is larger than it may be.
     pub fn is_of_size(&self) -> bool {
-        let (Self::Layer { refusal, .. } | Self::File { refusal, .. } | Self::Kept(refusal)) = self;
+        let (Self::At(_, refusal) | Self::Kept(refusal)) = self;
         match refusal {
-            Refusal::Entries(_)
-            | Refusal::Names(_)
-            | Refusal::FileBytes(_)
-            | Refusal::Files(_)
-            | Refusal::KeptBytes(_) => true,
+            Refusal::TooLarge(_) => true,
             Refusal::Archive(ArchiveError::Read(error)) => {
                 let limit = error.get_ref().and_then(|cause| cause.downcast_ref::<LayerError>());
-                limit.is_some_and(LayerError::is_of_size)
+                matches!(limit, Some(LayerError::TooLarge(_)))
             }
-            _ => false,
+            Refusal::Refused(_) | Refusal::Archive(_) => false,
         }
     }
 }
 
 /// A reason to refuse an image.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts say it")]
 pub enum Refusal {
-    #[error("absolute path")]
-    Absolute,
-    #[error("path leaves its directory with \"..\"")]
-    Parent,
-    #[error("path has an empty component")]
-    EmptyComponent,
-    #[error("path has a NUL byte")]
-    Nul,
-    #[error("path is not valid UTF-8")]
-    NotUtf8,
-    #[error("path is longer than {0} bytes")]
-    PathBytes(usize),
-    #[error("path has more than {0} components")]
-    PathDepth(usize),
-    #[error("whiteout without a name")]
-    Whiteout,
-    #[error("{0} is not allowed in a wanted directory")]
-    Special(&'static str),
-    #[error("hard link target is not a file of the wanted directories")]
-    HardLink,
-    #[error("more than {MAX_LINK_HOPS} symbolic links on the way")]
-    Links,
-    #[error("symbolic link does not lead to a file of the wanted directories")]
-    Dangling,
-    #[error("content ends before the size its header says")]
-    Truncated,
-    #[error("image has more than {0} entries")]
-    Entries(u64),
-    #[error("names of the image are longer than {0} bytes together")]
-    Names(usize),
-    #[error("file is larger than {0} bytes")]
-    FileBytes(u64),
-    #[error("more than {0} files are wanted")]
-    Files(u64),
-    #[error("wanted files are larger than {0} bytes together")]
-    KeptBytes(u64),
-    #[error("decompressed layer has digest {got}, the image configuration says {want}")]
-    DiffId { got: Digest, want: Digest },
+    /// It is larger than it may be.
+    #[error("{0}")]
+    TooLarge(String),
+    /// It holds what is not read.
+    #[error("{0}")]
+    Refused(Cow<'static, str>),
+    /// An archive is not read.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+}
+
+impl Refusal {
+    fn of(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Refused(text.into())
+    }
 }
 
 impl From<io::Error> for Refusal {
@@ -224,10 +163,9 @@ impl<'a> Unpacking<'a> {
         stop: &StopFlag,
     ) -> Result<(), UnpackError> {
         let mut entry = None;
-        self.try_layer(index, layer, stop, &mut entry).map_err(|refusal| UnpackError::Layer {
-            layer: index + 1,
-            entry,
-            refusal,
+        self.try_layer(index, layer, stop, &mut entry).map_err(|refusal| {
+            let entry = entry.map(|name| format!(", entry {}", shown(&name))).unwrap_or_default();
+            UnpackError::At(format!("layer {}{entry}", index + 1), refusal)
         })
     }
 
@@ -254,7 +192,9 @@ impl<'a> Unpacking<'a> {
         })?;
         self.decompressed += decompressed;
         match &layer.diff_id {
-            Some(want) if *want != got => Err(Refusal::DiffId { got, want: want.clone() }),
+            Some(want) if *want != got => Err(Refusal::of(format!(
+                "decompressed layer has digest {got}, the image configuration says {want}"
+            ))),
             _ => Ok(()),
         }
     }
@@ -262,7 +202,8 @@ impl<'a> Unpacking<'a> {
     fn entry(&mut self, entry: Entry<'_>, layer: usize) -> Result<(), Refusal> {
         self.entries += 1;
         if self.entries > self.limits.entries {
-            return Err(Refusal::Entries(self.limits.entries));
+            let text = format!("image has more than {} entries", self.limits.entries);
+            return Err(Refusal::TooLarge(text));
         }
         let components = split(&entry.name, self.limits)?;
         let Some((name, parents)) = components.split_last() else {
@@ -276,7 +217,9 @@ impl<'a> Unpacking<'a> {
         let path = join(&parent, name);
         self.node(entry, &path, layer)?;
         if self.tree.names() > self.limits.names {
-            return Err(Refusal::Names(self.limits.names));
+            let most = self.limits.names;
+            let text = format!("names of the image are longer than {most} bytes together");
+            return Err(Refusal::TooLarge(text));
         }
         Ok(())
     }
@@ -295,13 +238,15 @@ impl<'a> Unpacking<'a> {
             }
             Kind::SymbolicLink => {
                 if entry.link.len() > self.limits.path_bytes {
-                    return Err(Refusal::PathBytes(self.limits.path_bytes));
+                    return Err(path_bytes(self.limits));
                 }
                 let target = String::from_utf8_lossy(&entry.link).into_owned();
                 self.tree.place(path, Node::Link(target), layer);
             }
             Kind::Directory if wanted => self.tree.place(path, Node::Directory, layer),
-            Kind::Special(kind) if wanted => return Err(Refusal::Special(kind)),
+            Kind::Special(kind) if wanted => {
+                return Err(Refusal::of(format!("{kind} is not allowed in a wanted directory")));
+            }
             Kind::Directory => self.tree.make_way(path, false),
             Kind::File | Kind::HardLink | Kind::Special(_) => self.tree.make_way(path, true),
         }
@@ -314,7 +259,7 @@ impl<'a> Unpacking<'a> {
             ".wh..opq" => self.tree.remove_below(parent, layer),
             // Metadata of an old storage driver.
             other if other.starts_with(".wh.") => {}
-            "" | "." | ".." => return Err(Refusal::Whiteout),
+            "" | "." | ".." => return Err(Refusal::of("whiteout without a name")),
             name => self.tree.whiteout(&join(parent, name), layer),
         }
         Ok(())
@@ -323,34 +268,37 @@ impl<'a> Unpacking<'a> {
     fn keep(&mut self, mut entry: Entry<'_>) -> Result<Span, Refusal> {
         self.count_file()?;
         if entry.size > self.limits.file {
-            return Err(Refusal::FileBytes(self.limits.file));
+            let text = format!("file is larger than {} bytes", self.limits.file);
+            return Err(Refusal::TooLarge(text));
         }
         if entry.size > self.limits.kept.saturating_sub(self.spool.written()) {
-            return Err(Refusal::KeptBytes(self.limits.kept));
+            return Err(kept_bytes(self.limits));
         }
         let span = self.spool.append(&mut entry.content)?;
-        if span.len == entry.size { Ok(span) } else { Err(Refusal::Truncated) }
+        let whole = (span.len == entry.size).then_some(span);
+        whole.ok_or_else(|| Refusal::of("content ends before the size its header says"))
     }
 
     fn count_file(&mut self) -> Result<(), Refusal> {
         self.kept_files += 1;
         if self.kept_files > self.limits.kept_files {
-            return Err(Refusal::Files(self.limits.kept_files));
+            return Err(kept_files(self.limits));
         }
         Ok(())
     }
 
     fn link_target(&self, link: &[u8]) -> Result<Span, Refusal> {
-        let target = split(link, self.limits).map_err(|_| Refusal::HardLink)?;
+        let target = split(link, self.limits).map_err(|_| Refusal::of(HARD_LINK))?;
         let path = self.resolve(&target.join("/"), false)?;
         match self.tree.get(&path) {
             Some(Node::File(span)) => Ok(*span),
-            _ => Err(Refusal::HardLink),
+            _ => Err(Refusal::of(HARD_LINK)),
         }
     }
 
     fn resolve(&self, path: &str, last: bool) -> Result<String, Refusal> {
-        self.tree.resolve(path, last).map_err(|_| Refusal::Links)
+        let links = || format!("more than {MAX_LINK_HOPS} symbolic links on the way");
+        self.tree.resolve(path, last).map_err(|_| Refusal::of(links()))
     }
 
     fn is_wanted(&self, path: &str) -> bool {
@@ -364,8 +312,8 @@ impl<'a> Unpacking<'a> {
 
     fn real_places(&self, wanted: &[String]) -> Result<Vec<String>, UnpackError> {
         let real = |path: &String| {
-            self.resolve(path, true)
-                .map_err(|refusal| UnpackError::File { path: path.clone(), refusal })
+            let at = |refusal| UnpackError::At(format!("file {}", shown(path)), refusal);
+            self.resolve(path, true).map_err(at)
         };
         wanted.iter().map(real).collect()
     }
@@ -377,12 +325,11 @@ impl<'a> Unpacking<'a> {
         for (name, place) in wanted.iter().zip(&self.places) {
             let before = spans.len();
             for (path, node) in self.tree.leaves(place) {
-                let shown = rename(path, place, name);
-                let span = self
-                    .file(path, node)
-                    .map_err(|refusal| UnpackError::File { path: shown.clone(), refusal })?;
+                let named = rename(path, place, name);
+                let at = |refusal| UnpackError::At(format!("file {}", shown(&named)), refusal);
+                let span = self.file(path, node).map_err(at)?;
                 total = total.saturating_add(span.len);
-                spans.insert(shown, span);
+                spans.insert(named, span);
             }
             if spans.len() == before && self.tree.get(place).is_none() {
                 missing.push(name.clone());
@@ -390,10 +337,10 @@ impl<'a> Unpacking<'a> {
         }
         // Readers of the files get links as copies, so they count as copies.
         if total > self.limits.kept {
-            return Err(UnpackError::Kept(Refusal::KeptBytes(self.limits.kept)));
+            return Err(UnpackError::Kept(kept_bytes(self.limits)));
         }
         if spans.len() as u64 > self.limits.kept_files {
-            return Err(UnpackError::Kept(Refusal::Files(self.limits.kept_files)));
+            return Err(UnpackError::Kept(kept_files(self.limits)));
         }
         Ok(Unpacked { files: Files::new(spans, self.spool), missing })
     }
@@ -404,37 +351,53 @@ impl<'a> Unpacking<'a> {
         }
         match self.tree.get(&self.resolve(path, true)?) {
             Some(Node::File(span)) => Ok(*span),
-            _ => Err(Refusal::Dangling),
+            _ => {
+                Err(Refusal::of("symbolic link does not lead to a file of the wanted directories"))
+            }
         }
     }
 }
 
-/// Splits a name into components: `.` and one trailing slash are dropped, anything else that is not
-/// a plain relative path is refused.
+/// Splits a name into components: `.`, one leading and one trailing slash are dropped, anything else
+/// that is not a plain relative path is refused. kaniko writes an entry `/` and absolute hard links.
 fn split<'n>(name: &'n [u8], limits: &Limits) -> Result<Vec<&'n str>, Refusal> {
     if name.contains(&0) {
-        return Err(Refusal::Nul);
+        return Err(Refusal::of("path has a NUL byte"));
     }
-    let name = std::str::from_utf8(name).map_err(|_| Refusal::NotUtf8)?;
+    let name = std::str::from_utf8(name).map_err(|_| Refusal::of("path is not valid UTF-8"))?;
     if name.len() > limits.path_bytes {
-        return Err(Refusal::PathBytes(limits.path_bytes));
-    }
-    if name.starts_with('/') {
-        return Err(Refusal::Absolute);
+        return Err(path_bytes(limits));
     }
     let mut components = Vec::new();
+    if name == "/" {
+        return Ok(components);
+    }
+    let name = name.strip_prefix('/').unwrap_or(name);
     for component in name.strip_suffix('/').unwrap_or(name).split('/') {
         match component {
-            "" => return Err(Refusal::EmptyComponent),
-            ".." => return Err(Refusal::Parent),
+            "" => return Err(Refusal::of("path has an empty component")),
+            ".." => return Err(Refusal::of("path leaves its directory with \"..\"")),
             "." => {}
             other => components.push(other),
         }
     }
     if components.len() > limits.path_depth {
-        return Err(Refusal::PathDepth(limits.path_depth));
+        let text = format!("path has more than {} components", limits.path_depth);
+        return Err(Refusal::of(text));
     }
     Ok(components)
+}
+
+fn path_bytes(limits: &Limits) -> Refusal {
+    Refusal::of(format!("path is longer than {} bytes", limits.path_bytes))
+}
+
+fn kept_bytes(limits: &Limits) -> Refusal {
+    Refusal::TooLarge(format!("wanted files are larger than {} bytes together", limits.kept))
+}
+
+fn kept_files(limits: &Limits) -> Refusal {
+    Refusal::TooLarge(format!("more than {} files are wanted", limits.kept_files))
 }
 
 fn join(parent: &str, name: &str) -> String {

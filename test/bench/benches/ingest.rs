@@ -109,13 +109,16 @@ fn ingest(layer: &Path) {
     let content = store.place(staged).expect("the catalog is good");
     drop(files);
     let served = start.elapsed();
+    store.settle(&content);
+    let settled = start.elapsed();
     let (bytes, blobs) = (content.index().bytes(), content.index().len());
     println!(
-        "{:.2} s to unpack, {:.2} s until {blobs} blobs of {} MB are served; \
-         at the start {} MB, highest {} MB, after it {} MB",
+        "{:.2} s to unpack, {:.2} s until {blobs} blobs of {} MB are served, {:.2} s until the disk \
+         has them; at the start {} MB, highest {} MB, after it {} MB",
         unpacked.as_secs_f64(),
         served.as_secs_f64(),
         bytes / 1_000_000,
+        settled.as_secs_f64(),
         memory[0],
         status("VmHWM"),
         status("VmRSS"),

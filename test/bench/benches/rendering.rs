@@ -21,9 +21,7 @@ const GENERATED: &str = "generated";
 
 /// Loads and renders a bundle; for one that is refused, until the refusal.
 fn render(files: &Files) -> usize {
-    let Ok(bundle) = Bundle::from_files(files) else {
-        return 0;
-    };
+    let Ok(bundle) = Bundle::from_files(files) else { return 0 };
     let settings = Settings {
         install_namespace: "bench",
         inline: None,

@@ -15,7 +15,7 @@ use olm_bench::catalog::{BUNDLE_BYTES, BUNDLES, packages};
 use olm_bench::table::{self, Table, median};
 use olm_core::catalog::read::{self, Meta};
 use olm_core::catalog::{Blob, Content};
-use olm_core::explain::explain_target;
+use olm_core::explain::explain;
 use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resolve};
 
 const WARM: Duration = Duration::from_millis(1);
@@ -107,7 +107,7 @@ fn answer(request: &Request, content: &Content) -> usize {
 fn why(request: &Request, content: &Content, newest: &str) -> usize {
     let catalogs = catalog(content);
     let (environment, options) = (Environment::default(), Options::default());
-    let report = explain_target(request, &catalogs, &environment, &options, Some(newest));
+    let report = explain(request, &catalogs, &environment, &options, Some(newest));
     report.bundles.len()
 }
 

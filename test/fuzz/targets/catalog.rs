@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use olm_api::CatalogFilter;
 use olm_core::catalog::{Blob, Content, read};
 use olm_core::error::Chain;
-use olm_core::explain::explain_target;
+use olm_core::explain::explain;
 use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resolve};
 
 fn answer(content: &Content, package: &str, installed: Option<Installed>) -> String {
@@ -27,7 +27,7 @@ fn answer(content: &Content, package: &str, installed: Option<Installed>) -> Str
     };
     let (environment, options) = (Environment::default(), Options::default());
     let resolution = resolve(&request, &catalogs, &environment, &options);
-    let report = explain_target(&request, &catalogs, &environment, &options, Some("1.0.0"));
+    let report = explain(&request, &catalogs, &environment, &options, Some("1.0.0"));
     let _ = report.headline();
     match resolution.result {
         Ok(selected) => selected.bundle.name.clone(),

@@ -21,7 +21,7 @@ fuzz_target!(|input: &[u8]| {
         assert!(error.is_none_or(|text| !text.is_empty()));
     }
     let Ok(version) = version.parse::<Version>() else {
-        return;
+        return
     };
     assert_eq!(version.to_string().parse::<Version>().as_ref(), Ok(&version));
     if let Ok(other) = range.parse::<Version>() {

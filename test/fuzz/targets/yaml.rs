@@ -54,7 +54,7 @@ fn check_indentation(text: &str) {
 
 fuzz_target!(|input: &[u8]| {
     let Ok(text) = std::str::from_utf8(input) else {
-        return;
+        return
     };
     check_indentation(text);
     let _ = to_json_with_sources(text);

@@ -1,18 +1,12 @@
 //! What others do meanwhile, besides deletions by hand: a second tenant, edits of a catalog, quotas;
 //! and etcd that is set back.
 
-use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams};
-use olm_api::keys::{annotation, policy};
-use olm_api::{ClusterObjectSet, LifecycleState};
-use olm_test::extension::ROLLOUT;
-use olm_test::proxy::{Rule, RuleId};
-use olm_test::random::Random;
-use olm_test::{etcd, wait};
-use serde_json::json;
+use olm_api::LifecycleState;
+use olm_test::etcd;
+use olm_test::prelude::*;
+use olm_test::proxy::RuleId;
 
 use crate::hands::newest;
 use crate::life::Age;
@@ -133,8 +127,7 @@ impl World {
         drop(actor.scene.install(json!({"version": "1.0.0"})).await);
         extension.installed("1.0.0").await;
         for version in ["1.1.0", "1.0.0"].into_iter().cycle().take(CHANGES) {
-            let forced = json!({"version": version, "upgradeConstraintPolicy": "SelfCertified"});
-            extension.patch_catalog(forced).await;
+            extension.force(version).await;
             extension.installed(version).await;
         }
         let mut revisions = extension.revisions().await;
@@ -176,11 +169,7 @@ impl World {
         self.begin(Stage::Upgrade).await;
         tokio::time::sleep(random.up_to(BEFORE)).await;
         tokio::task::block_in_place(|| etcd::restore(plane, || life.go_back(before)));
-        wait::until("the controller ends", NOTICED, || {
-            let code = self.controller.exit_code();
-            async move { code.ok_or("it runs") }
-        })
-        .await;
+        self.controller.ended(NOTICED).await;
         // The Leases of the backup name a process that is gone, and would count until they expire.
         self.delete_leases();
         self.restart();

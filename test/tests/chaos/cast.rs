@@ -1,12 +1,6 @@
 //! The three extensions of a world.
 
-use std::collections::BTreeSet;
-
-use olm_test::cluster::Cluster;
-use olm_test::extension::Extension;
-use olm_test::package::{Bundle, Package, chain};
-use olm_test::scene::Scene;
-use serde_json::json;
+use olm_test::prelude::*;
 
 use crate::stage::Stage;
 use crate::user::Kind;
@@ -128,16 +122,37 @@ impl Actor {
             Stage::Upgrade if self.is_stuck_in(stage) => {
                 extension.shows("Progressing", "True", "RollingOut", "1.1.0").await;
             }
-            Stage::Upgrade => drop(extension.installed("1.1.0").await),
+            Stage::Upgrade => {
+                extension.installed("1.1.0").await;
+                replaced(&extension).await;
+            }
             Stage::Revert if self.reverts_in(stage) => {
                 extension.shows("Ready", "True", "RolloutReverted", "1.1.0").await;
+                replaced(&extension).await;
             }
             Stage::Install | Stage::Rollback | Stage::StepBack | Stage::Revert => {
                 extension.installed("1.0.0").await;
+                replaced(&extension).await;
             }
             Stage::Empty | Stage::Uninstall | Stage::Orphan | Stage::Folder => {
                 extension.gone().await;
             }
         }
     }
+}
+
+/// Waits until all revisions but the last are archived, which begins once the last has succeeded: a pause in
+/// between is not the end of a stage.
+async fn replaced(extension: &Extension) {
+    let is_archived = |set: &ClusterObjectSet| {
+        let status = set.status.as_ref();
+        let conditions = status.map_or(&[][..], |status| &status.conditions);
+        conditions.iter().any(|it| it.type_ == "Progressing" && it.reason == "Archived")
+    };
+    wait::until("earlier revisions are archived", ROLLOUT, || async {
+        let mut revisions = extension.revisions().await;
+        drop(revisions.pop());
+        if revisions.iter().all(is_archived) { Ok(()) } else { Err(revisions) }
+    })
+    .await;
 }

@@ -1,13 +1,11 @@
 //! Whether a stage has ended, and as it does undisturbed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use olm_test::audit::{self, Request};
-use olm_test::cluster::SYSTEM_NAMESPACE;
+use olm_test::audit::Request;
 use olm_test::extension::UNINSTALL;
+use olm_test::prelude::*;
 use olm_test::state::State;
-use olm_test::wait;
 
 use crate::cast::Actor;
 use crate::folder;

@@ -1,10 +1,7 @@
 //! What the controller depends on is stopped in the middle of every stage, and started again; at the end
 //! etcd is set back to a backup.
 
-use std::time::{Duration, Instant};
-
-use olm_test::cluster::{self, ControlPlane};
-use olm_test::random::Random;
+use olm_test::prelude::*;
 
 use crate::setting;
 use crate::stage::Stage;
@@ -82,8 +79,7 @@ async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
                 outage.begin(&world).pass().await;
             }
             held(&mut world, &outage, stage).await;
-            let what = format!("{component} ({begin}) in {stage:?}");
-            Tally::count(&mut tally.outages, what);
+            Tally::count(&mut tally.outages, format!("{component} ({begin}) in {stage:?}"));
         }
         tally.rounds += 1;
     }

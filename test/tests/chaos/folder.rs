@@ -1,12 +1,8 @@
 //! A folder is deleted at once, as a pruning tool does: an extension with its binding, its account and
 //! the namespace of both.
 
-use http::Method;
-use olm_api::keys::policy;
-use olm_test::cluster::ControlPlane;
-use olm_test::scene::ACCOUNT;
+use olm_test::prelude::*;
 use olm_test::state::{self, State};
-use serde_json::json;
 
 use crate::cast::Actor;
 use crate::life::Life;

@@ -2,12 +2,8 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::{Api, DeleteParams, ListParams};
 use kube::{Client, ResourceExt as _};
-use olm_api::keys::annotation;
-use olm_api::{ClusterObjectSet, keys};
-use olm_test::cluster::SYSTEM_NAMESPACE;
-use olm_test::random::Random;
+use olm_test::prelude::*;
 
 use crate::cast::Actor;
 use crate::life::{Age, Life};
@@ -99,22 +95,16 @@ pub(crate) async fn newest(
 }
 
 async fn revision(client: &Client, actor: &Actor) -> Result<bool, kube::Error> {
-    let Some(newest) = newest(client, actor).await? else {
-        return Ok(false);
-    };
+    let Some(newest) = newest(client, actor).await? else { return Ok(false) };
     delete(&Api::<ClusterObjectSet>::all(client.clone()), &newest.name_any()).await
 }
 
 async fn content(client: &Client, actor: &Actor, life: &Life) -> Result<bool, kube::Error> {
-    let Some(newest) = newest(client, actor).await? else {
-        return Ok(false);
-    };
+    let Some(newest) = newest(client, actor).await? else { return Ok(false) };
     let api = Api::<Secret>::namespaced(client.clone(), SYSTEM_NAMESPACE);
     let of_it = format!("{}={}", keys::label::REVISION_NAME, newest.name_any());
     let all = api.list(&ListParams::default().labels(&of_it)).await?;
-    let Some(first) = all.items.first() else {
-        return Ok(false);
-    };
+    let Some(first) = all.items.first() else { return Ok(false) };
     // Without its content, objects are found by their labels, and their order is only kept for
     // kinds that the service account may list.
     if let Some(record) = life.lock().all.get_mut(actor.name()) {

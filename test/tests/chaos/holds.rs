@@ -1,16 +1,7 @@
 //! A catalog whose newer content is held, and edits of it: none of them decides about content.
 
-use std::collections::BTreeMap;
-
-use kube::api::{Api, Patch, PatchParams};
-use olm_api::ClusterCatalog;
-use olm_api::keys::policy;
-use olm_test::cluster::Cluster;
-use olm_test::images;
-use olm_test::package::{Package, chain};
-use olm_test::random::Random;
+use olm_test::prelude::*;
 use olm_test::scene::serve;
-use serde_json::{Value, json};
 
 /// The annotations that hold content, and their values. What is held lacks the head of a channel.
 const HOLDS: [(&str, &str); 3] =

@@ -3,10 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
-use olm_test::cluster;
-use olm_test::random::Random;
+use olm_test::prelude::*;
 use tokio::task::JoinSet;
 
 use crate::life::{Life, Verdict};

@@ -8,20 +8,16 @@
 //! - In an uninstall those objects are removed before the operator that processes their finalizers.
 //! - Content of a catalog that is held is not served.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, ResourceExt as _};
-use olm_api::{ClusterCatalog, ClusterExtension};
-use olm_test::extension::{condition, installed_version};
+use olm_test::prelude::*;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::user::INSTANCE;
@@ -317,9 +313,7 @@ impl Life {
         let name = extension.name_any();
         let installed = condition(extension, "Installed").map(|found| found.status.as_str());
         let mut records = self.lock();
-        let Some(record) = records.all.get_mut(&name) else {
-            return;
-        };
+        let Some(record) = records.all.get_mut(&name) else { return };
         let wrong = if gone {
             (record.age == Age::Installed).then(|| "it is gone".to_owned())
         } else {
@@ -334,9 +328,7 @@ impl Life {
     fn look_at_crd(&self, crd: &Crd, gone: bool) {
         let going = gone || crd.metadata.deletion_timestamp.is_some();
         let crd = crd.name_any();
-        let Some(name) = self.watched.crds.get(&crd).filter(|_| going) else {
-            return;
-        };
+        let Some(name) = self.watched.crds.get(&crd).filter(|_| going) else { return };
         let keeps = self.lock().all.get(name).is_some_and(|record| record.keeps(&crd));
         if keeps {
             self.wrong(name, &format!("its CRD {crd} is deleted"));
@@ -385,8 +377,7 @@ mod tests {
         assert_eq!(record.says(Some("Unknown"), None), None);
         assert_eq!(record.says(Some("True"), Some("1.1.0")), None);
         let wrong = record.says(Some("False"), None);
-        let text = "Installed is False without version after True 1.1.0";
-        assert_eq!(wrong.as_deref(), Some(text));
+        assert_eq!(wrong.as_deref(), Some("Installed is False without version after True 1.1.0"));
         assert!(record.says(None, Some("1.1.0")).is_some());
         assert!(record.says(Some("True"), None).is_some());
         record.age = Age::Leaving;

@@ -1,19 +1,11 @@
 //! A second tenant, who may make ClusterObjectSets with an account of his own, and whose sets name
 //! the extension of somebody else.
 
-use std::collections::BTreeSet;
-
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams};
-use olm_api::keys::{annotation, label};
-use olm_api::{ClusterExtension, ClusterObjectSet, MAX_REVISION};
-use olm_test::cluster::{Cluster, ControlPlane};
-use olm_test::extension::Extension;
+use olm_api::MAX_REVISION;
 use olm_test::helm::owner;
-use olm_test::random::Random;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
-const RBAC: &str = "rbac.authorization.k8s.io";
 const ACCOUNT: &str = "mine";
 /// What admission says to somebody without the right on the finalizers of the extension.
 const REFUSED: &str = "may not make a ClusterObjectSet a revision of ClusterExtension";
@@ -43,33 +35,21 @@ impl Tenant {
     /// write `ConfigMaps` there.
     pub(crate) fn settle(cluster: &Cluster, suffix: &str) -> Self {
         let name = format!("{suffix}-tenant");
-        let api = format!("{RBAC}/v1");
-        let (whole, metadata) =
-            (json!({"name": name}), json!({"name": ACCOUNT, "namespace": name}));
-        let user = json!([{"kind": "User", "apiGroup": RBAC, "name": name}]);
-        let account = json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": name}]);
-        let role = json!({"apiGroup": RBAC, "kind": "Role", "name": ACCOUNT});
-        let users = json!({"name": "user", "namespace": name});
-        for object in [
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": whole}),
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
-            json!({"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": [
-                {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]}),
-            json!({"apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
-                "roleRef": role, "subjects": account}),
-            json!({"apiVersion": api, "kind": "Role", "metadata": users, "rules": [
-                {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["use"]}]}),
-            json!({"apiVersion": api, "kind": "RoleBinding", "metadata": users,
-                "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "user"}, "subjects": user}),
-            json!({"apiVersion": api, "kind": "ClusterRole", "metadata": whole, "rules": [
-                {"apiGroups": ["olm.operatorframework.io"], "resources": ["clusterobjectsets"],
-                    "verbs": ["create"]}]}),
-            json!({"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": whole,
-                "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
-                "subjects": user}),
-        ] {
-            cluster.plane.requests().apply(&object);
-        }
+        let (user, account) = (objects::user(&name), objects::account(&name, ACCOUNT));
+        let rule = |group: &str, resource: &str, verb: &str| json!([{"apiGroups": [group], "resources": [resource], "verbs": [verb]}]);
+        let [writes, has] = [rule("", "configmaps", "*"), rule("", "serviceaccounts", "use")];
+        let makes = rule("olm.operatorframework.io", "clusterobjectsets", "create");
+        cluster.plane.grant(&[
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            json!({"apiVersion": "v1", "kind": "ServiceAccount",
+                "metadata": {"name": ACCOUNT, "namespace": name}}),
+        ]);
+        let granted = [
+            objects::grant(ACCOUNT, Some(&name), &writes, &account),
+            objects::grant("user", Some(&name), &has, &user),
+            objects::grant(&name, None, &makes, &user),
+        ];
+        cluster.plane.grant(granted.as_flattened());
         let client = cluster.client.clone();
         Self { plane: cluster.plane, client, name, sets: BTreeSet::new(), made: 0 }
     }
@@ -115,16 +95,12 @@ impl Tenant {
             Claim::Number => (own, number),
             Claim::Label | Claim::OwnerReference => (own, next),
         };
-        let mut set = json!({
-            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-            "metadata": {"name": name, "annotations": {
-                annotation::SERVICE_ACCOUNT_NAMESPACE: self.name,
-                annotation::SERVICE_ACCOUNT_NAME: ACCOUNT}},
-            "spec": {"lifecycleState": "Active", "revision": number,
-                "collisionProtection": "Prevent",
-                "phases": [{"name": "one", "objects": [{"object": {
-                    "apiVersion": "v1", "kind": "ConfigMap",
-                    "metadata": {"name": name, "namespace": self.name}}}]}]}});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": self.name}});
+        let mut set = objects::object_set(&name, number, &map);
+        set["metadata"]["annotations"] = json!({
+            annotation::SERVICE_ACCOUNT_NAMESPACE: self.name,
+            annotation::SERVICE_ACCOUNT_NAME: ACCOUNT});
         if matches!(claim, Claim::Label | Claim::Number) {
             set["metadata"]["labels"] = json!({
                 label::OWNER_KIND: label::OWNER_KIND_EXTENSION, label::OWNER_NAME: extension.name});

@@ -1,15 +1,9 @@
 //! Simulates users who make an object of each CRD, and the operators, which process the finalizers of
 //! such objects as long as their Deployments exist.
 
-use std::time::Duration;
-
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::discovery::ApiResource;
-use serde_json::json;
-
-use olm_test::scene::Scene;
+use olm_test::prelude::*;
 
 use crate::cast::{Actor, users};
 use crate::life::{Age, Known, Life};
@@ -90,9 +84,7 @@ impl Kind {
     /// another one.
     pub(crate) async fn look(&self, name: &str, life: &Life) {
         let known = life.known(name, &self.crd);
-        let (Some(uid), true) = (&known.uid, known.stays) else {
-            return;
-        };
+        let (Some(uid), true) = (&known.uid, known.stays) else { return };
         match self.read().await {
             Ok(Found::Object(found, _)) if found.as_ref() != Some(uid) => {
                 life.lost(name, &self.crd, &known, "is another one");

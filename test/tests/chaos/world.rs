@@ -1,21 +1,11 @@
 //! Three extensions on one control plane, what is done to them, and the expected end state.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams};
-use olm_api::ClusterExtension;
-use olm_api::keys::{annotation, policy};
-use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions, SYSTEM_NAMESPACE};
-use olm_test::extension::Extension;
-use olm_test::proxy::{Proxy, Rule, RuleId};
-use olm_test::random::Random;
-use olm_test::scene::Scene;
+use olm_test::prelude::*;
+use olm_test::proxy::RuleId;
 use olm_test::state::{self, State};
-use olm_test::wait;
-use serde_json::json;
 
 use crate::cast::{Actor, cast};
 use crate::folder;
@@ -238,10 +228,7 @@ impl World {
                     actor.scene.annotate(policy::ON_FAILURE, "Rollback");
                 }
                 Stage::Rollback | Stage::Revert => {
-                    let forced = json!({
-                        "version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified",
-                    });
-                    extension.patch_catalog(forced).await;
+                    extension.force("1.0.0").await;
                 }
                 Stage::StepBack => {
                     let first = first_revision(&extension).await.expect("1.0.0 is kept");

@@ -1,7 +1,7 @@
 //! The health scripts for Argo CD answer what their test files say, run by a Lua interpreter
 //! (deploying.md P63). Argo CD's own follows Lua 5.1.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use mlua::{Lua, LuaOptions, StdLib, Table, Value as LuaValue};
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
@@ -16,14 +16,6 @@ fn folder(kind: &str) -> PathBuf {
     paths::repository()
         .join("config/argocd/resource_customizations/olm.operatorframework.io")
         .join(kind)
-}
-
-fn yaml(file: &Path) -> Value {
-    let name = file.display();
-    let text = std::fs::read_to_string(file).unwrap_or_else(|err| panic!("{name}: {err}"));
-    let mut documents = olm_core::yaml::to_json(&text).unwrap();
-    assert_eq!(documents.len(), 1, "{name}");
-    documents.remove(0)
 }
 
 /// Brings JSON into Lua as Argo CD does: null is absent, lists begin at 1.
@@ -68,12 +60,12 @@ fn script(kind: &str) -> String {
 #[test]
 fn argo_cd_is_told_the_state_of_each_object() {
     for kind in KINDS {
-        let tests = yaml(&folder(kind).join("health_test.yaml"));
+        let tests = paths::yaml(folder(kind).join("health_test.yaml"));
         let tests = tests["tests"].as_array().unwrap();
         let mut read = Vec::new();
         for test in tests {
             let input = test["inputPath"].as_str().unwrap();
-            let object = yaml(&folder(kind).join(input));
+            let object = paths::yaml(folder(kind).join(input));
             assert_eq!(object["kind"], kind, "{input}");
             let (status, message) = health(&script(kind), &object)
                 .unwrap_or_else(|error| panic!("{kind} {input}: {error}"));
@@ -84,10 +76,9 @@ fn argo_cd_is_told_the_state_of_each_object() {
             read.push(input.to_owned());
         }
         read.sort();
-        let files = std::fs::read_dir(folder(kind).join("testdata")).unwrap();
-        let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-        let mut files: Vec<_> = files.map(|name| format!("testdata/{name}")).collect();
-        files.sort();
+        let files = paths::inside(&folder(kind).join("testdata")).into_iter();
+        let files: Vec<_> =
+            files.map(|file| format!("testdata/{}", file.file_name().unwrap().display())).collect();
         assert_eq!(read, files, "{kind}: every object is expected to be something");
     }
 }
@@ -96,9 +87,8 @@ fn argo_cd_is_told_the_state_of_each_object() {
 #[test]
 fn the_objects_of_the_tests_follow_their_schema() {
     for kind in KINDS {
-        for file in std::fs::read_dir(folder(kind).join("testdata")).unwrap() {
-            let file = file.unwrap().path();
-            let object = yaml(&file);
+        for file in paths::inside(&folder(kind).join("testdata")) {
+            let object = paths::yaml(&file);
             let read = match kind {
                 "ClusterCatalog" => serde_json::from_value::<ClusterCatalog>(object).map(drop),
                 "ClusterExtension" => serde_json::from_value::<ClusterExtension>(object).map(drop),

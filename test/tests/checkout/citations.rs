@@ -5,7 +5,7 @@
 //! section of `docs/decisions.md`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use olm_test::paths;
 
@@ -109,31 +109,13 @@ fn has(document: &str, what: &What) -> bool {
     }
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_dir() {
-            if name != "target" && name != "testdata" {
-                files(&path, found);
-            }
-        } else if ["rs", "go", "yaml", "toml", "sh", "md"]
-            .iter()
-            .any(|ending| name.ends_with(&format!(".{ending}")))
-        {
-            found.push(path);
-        }
-    }
-}
-
 #[test]
 fn every_rule_that_is_cited_stands_in_the_documents() {
     let root = paths::repository();
     let docs = root.join("docs");
     let mut documents = BTreeMap::new();
     for folder in [docs.clone(), docs.join("design")] {
-        for entry in std::fs::read_dir(folder).expect("the documents") {
-            let path = entry.expect("an entry").path();
+        for path in paths::inside(&folder) {
             if let (Some(name), Ok(text)) = (path.file_stem(), std::fs::read_to_string(&path)) {
                 documents.insert(name.to_string_lossy().into_owned(), text);
             }
@@ -142,8 +124,10 @@ fn every_rule_that_is_cited_stands_in_the_documents() {
     let names: Vec<&str> = documents.keys().map(String::as_str).collect();
     let mut sources = Vec::new();
     for folder in FOLDERS {
-        files(&root.join(folder), &mut sources);
+        let enter = |path: &Path| !path.ends_with("target") && !path.ends_with("testdata");
+        sources.extend(paths::below(&root.join(folder), enter));
     }
+    sources.retain(|file| paths::ends(file, &[".rs", ".go", ".yaml", ".toml", ".sh", ".md"]));
     for file in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "Cargo.toml"] {
         sources.push(root.join(file));
     }

@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use olm_image::policy::Policy;
+use olm_image::registries::{Registries, RegistriesPaths};
 use olm_test::documents::{self, Block, Shell};
 use olm_test::paths;
 
@@ -21,26 +23,131 @@ fn what_needs_no_cluster_is_printed_as_shown() {
     for path in documents::all() {
         let text = documents::read(&path);
         played += documents::blocks(&text).iter().filter(|it| is_offline(it)).count();
-        let corrected = documents::play(&Shell::offline(), &text, is_offline);
-        documents::settle(&path, corrected);
+        documents::settle(&path, documents::play(&Shell::offline(), &text, is_offline));
     }
     assert!(played > 5, "only {played} blocks were found");
 }
 
-/// Whatever looks like commands is run: with `$ ` by a test of documents, in README's five minutes by
-/// a test of its own. What is in another language is output, or not a command.
+/// Blocks of commands that are not played, by how they begin, with the tests that run them. None runs
+/// Velero, which is not here.
+const ELSEWHERE: [(&str, &str); 12] = [
+    ("make demo ", "gate"),
+    ("make image push ", "documents"),
+    ("kubectl apply --server-side -f target/manifests/", "documents"),
+    ("kubectl olm catalog add operatorhubio ", "documents"),
+    ("helm install olm ", "chart"),
+    ("velero restore create ", "documents"),
+    ("kubectl annotate clusterextension NAME ", "backup"),
+    ("for kind in ", "moving"),
+    ("oc patch clusterversion version --type json -p '[{\"op\": \"add\"", "moving"),
+    ("oc delete deployment ", "moving"),
+    ("oc patch clusterversion version --type json -p '[{\"op\": \"remove\"", "moving"),
+    ("./build.sh ", "control_plane"),
+];
+
+/// Whatever looks like commands is run: after `$ ` by a test of documents, in the pages of alerts by
+/// `control_plane`, else by a test that is named here.
 #[test]
 fn every_block_of_commands_is_run_by_a_test() {
-    for path in documents::all() {
-        let text = documents::read(&path);
-        let own = text.split("## Five minutes on a cluster").next();
-        for block in documents::blocks(own.unwrap_or_default()) {
-            let is_known = ["", "console", "console cluster", "sh", "text", "yaml"];
-            assert!(is_known.contains(&block.info.as_str()), "{path}: {}", block.info);
-            let is_run = block.info.starts_with("console");
-            assert!(!is_run || !block.steps().is_empty(), "{path}: {}", block.text);
+    let played = documents::all();
+    let mut elsewhere = Vec::new();
+    for page in documents::pages() {
+        for block in documents::blocks(&documents::read(&page)) {
+            let is_run = match block.info.as_str() {
+                "" | "text" | "yaml" => block.steps().is_empty(),
+                "console" if page.starts_with("docs/runbooks/") => true,
+                "console" | "console cluster" if !block.steps().is_empty() => {
+                    played.contains(&page)
+                }
+                "console" | "sh" => {
+                    let begun = |(begin, _): &(&str, &str)| block.text.starts_with(begin);
+                    let found = ELSEWHERE.iter().position(begun);
+                    elsewhere.extend(found);
+                    found.is_some()
+                }
+                _ => false,
+            };
+            assert!(is_run, "{page}: nothing runs {}", block.text);
         }
     }
+    assert_eq!(elsewhere.len(), ELSEWHERE.len());
+    assert!(ELSEWHERE.iter().all(|(_, test)| is_kept_by(test)));
+}
+
+/// Commands name targets and variables of make that exist, files of the checkout, and manifests that
+/// are made.
+#[test]
+fn what_commands_name_is_in_the_checkout() {
+    let root = paths::repository();
+    let (makefile, script) = (documents::read("Makefile"), documents::read("hack/install_yaml.sh"));
+    let is_target = |word: &str| {
+        makefile
+            .lines()
+            .any(|line| line.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
+    };
+    let mut counted = 0;
+    // Generated, with sentences that begin like a command.
+    for page in documents::pages().iter().filter(|page| *page != "docs/cli.md") {
+        let text = documents::read(page);
+        for command in documents::commands(&text, &["make "]) {
+            let command = command.split(" #").next().unwrap_or_default();
+            for word in command.split_whitespace().filter(|it| it.starts_with(char::is_alphabetic))
+            {
+                let variable = word.split_once('=').map(|(name, _)| makefile.contains(name));
+                assert!(variable.unwrap_or_else(|| is_target(word)), "{page}: make {word}");
+            }
+        }
+        for command in documents::commands(&text, &[""]) {
+            for word in command.split_whitespace() {
+                let word = word.trim_end_matches(['.', ',', ':', ';']);
+                let path = word.split('*').next().unwrap_or_default();
+                let folders = [".github/", "config/", "docs/", "hack/", "src/", "test/"];
+                let exists = match path.strip_prefix("target/manifests/") {
+                    Some(file) => script.contains(file),
+                    None if !folders.iter().any(|it| path.starts_with(it)) => continue,
+                    None => root.join(path).exists(),
+                };
+                assert!(exists, "{page}: there is no {word}");
+                counted += 1;
+            }
+        }
+    }
+    assert!(counted > 100, "only {counted} files are named");
+}
+
+/// What a document shows of a file is read by what reads the file. What Flux, Argo CD and Podman read
+/// is YAML at least; our kinds are sent to an API server by `control_plane`.
+#[test]
+fn files_that_are_shown_can_be_read() {
+    let shown = |page: &str, info: &str, begin: &str| {
+        let blocks = documents::blocks(&documents::read(page));
+        let found = blocks.into_iter().find(|it| it.info == info && it.text.starts_with(begin));
+        found.unwrap_or_else(|| panic!("{page} shows no {begin}")).text
+    };
+    for page in documents::pages() {
+        for block in documents::blocks(&documents::read(&page)) {
+            let is_yaml = block.info != "yaml" || olm_core::yaml::to_json(&block.text).is_ok();
+            assert!(is_yaml, "{page}: {}", block.text);
+        }
+    }
+    let policy = shown("docs/catalogs.md", "text", "{");
+    Policy::parse(Path::new("policy.json"), policy.as_bytes()).expect("a policy");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("registries.conf");
+    let mirrors = shown("docs/air-gap.md", "text", "# registries.conf");
+    std::fs::write(&file, mirrors).expect("it is written");
+    let mirrors = Registries::load(&RegistriesPaths::new(Some(file))).expect("registries");
+    assert_ne!(mirrors, Registries::default());
+    let workflow = shown("docs/authors.md", "yaml", "on: [pull_request]");
+    let action = documents::read(".github/actions/check-catalog/action.yml");
+    let [workflow, action] =
+        [workflow, action].map(|text| olm_core::yaml::to_json(&text).expect("YAML").remove(0));
+    let given = workflow["jobs"]["catalog"]["steps"][1]["with"].as_object().expect("inputs");
+    assert!(given.keys().all(|name| action["inputs"].get(name).is_some()), "{given:?}");
+    let velero = shown("docs/backup.md", "sh", "velero ");
+    let kept = "clusterobjectsets.olm.operatorframework.io";
+    let kinds = documents::read("config/crd/olm.operatorframework.io_clusterobjectsets.yaml");
+    assert!(velero.contains(kept) && kinds.contains(&format!("  name: {kept}\n")));
 }
 
 /// plugin.md U1: each example of the help is a command that a document shows and a test runs.
@@ -63,50 +170,9 @@ fn every_example_of_the_help_is_run() {
     assert!(counted > 20, "only {counted} examples were found");
 }
 
-/// Adds the Markdown files in a folder to `found`, and those below it.
-fn add_pages(folder: &str, found: &mut Vec<String>) {
-    let entries = std::fs::read_dir(paths::repository().join(folder)).expect("a folder");
-    for entry in entries.map(|entry| entry.expect("an entry")) {
-        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
-            add_pages(&name, found);
-        } else if entry.path().extension().is_some_and(|it| it == "md") {
-            found.push(name);
-        }
-    }
-}
-
-/// Returns the paths of all pages of the repository.
-fn pages() -> Vec<String> {
-    let root = std::fs::read_dir(paths::repository()).expect("the repository");
-    let names = root.map(|entry| entry.expect("an entry").file_name());
-    let names = names.map(|name| name.to_string_lossy().into_owned());
-    let is_page = |name: &String| Path::new(name).extension().is_some_and(|it| it == "md");
-    let mut pages: Vec<_> = names.filter(is_page).collect();
-    for folder in [".github", "config", "docs", "hack"] {
-        add_pages(folder, &mut pages);
-    }
-    pages
-}
-
-/// Returns the lines outside of code blocks, and those inside.
-fn lines(text: &str) -> [Vec<&str>; 2] {
-    let mut lines = [Vec::new(), Vec::new()];
-    let mut fenced = false;
-    for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-        } else {
-            lines[usize::from(fenced)].push(line);
-        }
-    }
-    lines
-}
-
 /// Returns the anchors of the headings of a page, as GitHub and mdBook make them.
 fn anchors(text: &str) -> BTreeSet<String> {
-    let [outside, _] = lines(text);
-    let headings = outside.into_iter().filter(|line| line.starts_with('#'));
+    let headings = documents::outside(text).into_iter().filter(|line| line.starts_with('#'));
     let anchors = headings.map(|line| {
         let title = line.trim_start_matches('#').trim().to_lowercase();
         let kept = title.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
@@ -127,12 +193,11 @@ fn anchors_are_those_of_headings_outside_of_code() {
 fn links_lead_somewhere() {
     let mut wrong = Vec::new();
     let mut counted = 0;
-    for page in pages() {
+    for page in documents::pages() {
         let text = documents::read(&page);
         let folder = paths::repository().join(&page);
         let folder = folder.parent().expect("a file is in a folder");
-        let prose = prose(&text);
-        for link in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for link in prose(&text).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));
             if file.contains("://") {
                 continue;
@@ -184,25 +249,8 @@ fn every_page_is_listed_with_its_reader_and_what_keeps_it_true() {
     let runbooks = documents::read("docs/runbooks/README.md");
     let runbooks = runbooks.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     listed.extend(runbooks.map(|page| format!("docs/runbooks/{page}")));
-    let pages: BTreeSet<_> = pages().into_iter().collect();
+    let pages: BTreeSet<_> = documents::pages().into_iter().collect();
     assert_eq!(listed, pages);
-}
-
-/// Returns what follows `kubectl olm` where a page names it, up to a pipe.
-fn named_commands(text: &str) -> Vec<&str> {
-    let [outside, inside] = lines(text);
-    let spans = outside.iter().flat_map(|line| line.split('`').skip(1).step_by(2));
-    let inside = inside.iter().map(|line| line.strip_prefix("$ ").unwrap_or(line));
-    let commands = spans
-        .chain(inside)
-        .filter_map(|it| it.strip_prefix("kubectl olm ").or_else(|| it.strip_prefix("oc olm ")));
-    commands.filter_map(|it| it.split(['|', ';', '>', '\\']).next()).collect()
-}
-
-/// Returns the flags that a text names.
-fn flags(text: &str) -> BTreeSet<&str> {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-    words.filter(|word| word.starts_with('-')).collect()
 }
 
 /// Commands that are only named, because they would have to be run elsewhere, exist at least, with
@@ -211,22 +259,20 @@ fn flags(text: &str) -> BTreeSet<&str> {
 fn every_command_that_is_named_is_one_with_its_flags() {
     let reference = documents::read("docs/cli.md");
     let mut sections = reference.split("\n### `kubectl olm ");
-    let of_all = flags(sections.next().unwrap_or_default());
+    let of_all = documents::flags(sections.next().unwrap_or_default());
     let sections = sections.filter_map(|section| section.split_once('`'));
-    let known: BTreeMap<&str, _> = sections.map(|(name, text)| (name, flags(text))).collect();
+    let known: BTreeMap<&str, _> =
+        sections.map(|(name, text)| (name, documents::flags(text))).collect();
     let mut counted = 0;
-    for page in pages() {
-        let text = documents::read(&page);
-        for command in named_commands(&text) {
+    for page in documents::pages() {
+        for command in documents::commands(&documents::read(&page), &["kubectl olm ", "oc olm "]) {
             let words: Vec<_> = command.split_whitespace().collect();
             let names = (1..=words.len().min(2)).map(|length| words[..length].join(" "));
             let of_it = names.rev().find_map(|name| known.get(name.as_str()));
             let of_it = of_it.unwrap_or_else(|| panic!("{page}: there is no {command}"));
-            for flag in words.iter().filter_map(|word| word.split('=').next()) {
-                let name = flag.trim_start_matches('-');
-                let is_flag = name != flag && name.starts_with(|c: char| c.is_ascii_alphabetic());
+            for flag in documents::given(&command) {
                 let is_known = of_it.contains(flag) || of_all.contains(flag);
-                assert!(!is_flag || is_known, "{page}: {command} has no {flag}");
+                assert!(is_known, "{page}: {command} has no {flag}");
             }
             counted += 1;
         }

@@ -2,6 +2,7 @@
 //! that the API server accepts them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use olm_api::{ClusterCatalog, ClusterExtension};
 use olm_core::catalog::{Blob, Content, read};
@@ -14,11 +15,7 @@ use serde_json::Value;
 
 /// Reads a sample, which is one document.
 fn sample(name: &str) -> Value {
-    let file = paths::repository().join("config/samples").join(name);
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|err| panic!("{name}: {err}"));
-    let mut documents = olm_core::yaml::to_json(&text).unwrap();
-    assert_eq!(documents.len(), 1, "{name}");
-    documents.remove(0)
+    paths::yaml(Path::new("config/samples").join(name))
 }
 
 /// Returns the bundle that a sample resolves to, from the sample catalog, and whether by force.
@@ -85,9 +82,8 @@ fn only_self_certified_goes_back() {
 
 #[test]
 fn every_extension_among_the_samples_is_expected() {
-    let folder = paths::repository().join("config/samples");
-    let files = std::fs::read_dir(folder).unwrap();
-    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let files = paths::inside(&paths::repository().join("config/samples")).into_iter();
+    let names = files.map(|file| file.file_name().unwrap().display().to_string());
     let kinds: BTreeMap<String, Value> =
         names.map(|name| (name.clone(), sample(&name)["kind"].clone())).collect();
     let is_extension = |(_, kind): &(&String, &Value)| **kind == "ClusterExtension";

@@ -1,68 +1,56 @@
 //! What annotations of an extension add to its bundle: OperatorConditions, proxies, roles for users,
 //! and the install namespace.
 
-use std::time::Duration;
-
-use olm_api::keys::policy;
-use olm_test::cluster;
-use olm_test::extension::{Extension, installed_version};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::{paths, plugin, wait};
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 use crate::credentials::give_out;
-use crate::flags::start;
 
 const SOON: Duration = Duration::from_mins(1);
 
 /// Waits until the first Deployment in the namespace of the scene has a variable of this value.
 async fn has_variable(scene: &Scene, name: &str, value: &str) {
     let plane = scene.cluster.plane;
-    wait::until(&format!("{name} is {value}"), SOON, || async {
-        let out =
-            plane.kubectl(&["get", "deployments", "--namespace", &scene.name, "--output=json"]);
-        let listed: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
-        let variables = &listed["items"][0]["spec"]["template"]["spec"]["containers"][0]["env"];
-        let all = variables.as_array().into_iter().flatten();
-        let is_it = |it: &Value| it["name"] == name && it["value"] == value;
-        let found = all.into_iter().any(is_it);
-        found.then_some(()).ok_or(variables.to_string())
-    })
-    .await;
+    let read = || {
+        let listed = plane.json(&["get", "deployments", "-n", &scene.name, "--output=json"]);
+        listed["items"][0]["spec"]["template"]["spec"]["containers"][0]["env"].clone()
+    };
+    let is_it = |it: &Value| it["name"] == name && it["value"] == value;
+    let has_it = |env: &Value| env.as_array().is_some_and(|all| all.iter().any(is_it));
+    wait::value(&format!("{name} is {value}"), SOON, read, has_it).await;
 }
 
 fn patch(scene: &Scene, condition: &str, change: &Value) {
-    scene.cluster.plane.kubectl(&[
-        "patch",
-        "operatorcondition",
-        condition,
-        "--namespace",
-        &scene.name,
-        "--type=merge",
-        "--patch",
-        &change.to_string(),
-    ]);
+    let kind = "operatorconditions.operators.coreos.com";
+    scene.cluster.plane.requests().merge(kind, &scene.name, condition, change);
+}
+
+/// Has the cluster serve OperatorConditions.
+fn apply_crd(plane: &ControlPlane) {
+    let crd = paths::repository()
+        .join("config/components/operator-conditions/operators.coreos.com_operatorconditions.yaml");
+    plane.kubectl(&["apply", "-f", &crd.to_string_lossy()]);
+    let name = "crd/operatorconditions.operators.coreos.com";
+    plane.kubectl(&["wait", "--for=condition=Established", name]);
+}
+
+/// Expects that who may view things may view those of the operator.
+fn is_aggregated(scene: &Scene) {
+    let role = format!("olm-extension-{}-view", scene.name);
+    let role = scene.get("clusterrole", &role).expect("the role is there");
+    assert_eq!(role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"], "true");
 }
 
 /// Expects that the plugin renders what is added as the controller does.
 fn plans_no_change(scene: &Scene) {
-    let plane = scene.cluster.plane;
-    let ca = plane.addresses.controller_ca.to_string_lossy();
-    let args = ["plan", &scene.name, "-o", "json", "--catalog-ca", &ca];
-    let (_, text, errors) = plugin::answer(plane, &args);
-    let plan: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{errors}"));
-    assert_eq!(plan["objects"], json!([]), "{errors}");
+    let plan = plugin::read(scene.cluster.plane, &["plan", &scene.name, "-o", "json"]).document();
+    assert_eq!(plan["objects"], json!([]), "{plan:#}");
 }
 
 /// `why` and `plan` say that the operator holds the update.
 fn explains(scene: &Scene, held: &str) {
-    let plane = scene.cluster.plane;
-    let ca = plane.addresses.controller_ca.to_string_lossy();
-    let ask = |verb| plugin::answer(plane, &[verb, &scene.name, "--catalog-ca", &ca]);
+    let ask = |verb| plugin::read(scene.cluster.plane, &[verb, &scene.name]);
     let (_, why, errors) = ask("why");
-    let told = format!("Held by:   OperatorNotUpgradeable: {held}");
-    assert!(why.contains(&told), "{why}{errors}");
+    assert!(why.contains(&format!("Held by:   OperatorNotUpgradeable: {held}")), "{why}{errors}");
     let (_, plan, errors) = ask("plan");
     assert!(plan.contains("operator\n"), "{plan}{errors}");
     for text in [why, plan] {
@@ -75,12 +63,9 @@ fn explains(scene: &Scene, held: &str) {
 async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
     let cluster = cluster::with_controller().await;
     let (plane, client) = (cluster.plane, cluster.client.clone());
-    let crd = paths::repository()
-        .join("config/components/operator-conditions/operators.coreos.com_operatorconditions.yaml");
-    plane.kubectl(&["apply", "-f", &crd.to_string_lossy()]);
+    apply_crd(plane);
     give_out(&client, "http://proxy.example.com:3128").await;
-    let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
-    let scene = Scene::set(cluster, "heeded", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let scene = Scene::of(cluster, "heeded", &["1.0.0", "1.1.0"]).await;
     let extension = scene.install(json!({"version": "0.0.1"})).await;
     for (key, value) in [
         (policy::OPERATOR_CONDITIONS, "Enabled"),
@@ -95,13 +80,9 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
     let condition = format!("{}.v1.0.0", scene.name);
     has_variable(&scene, "OPERATOR_CONDITION_NAME", &condition).await;
     has_variable(&scene, "HTTP_PROXY", "http://proxy.example.com:3128").await;
-    let role = format!("olm-extension-{}-view", scene.name);
-    let role = scene.get("clusterrole", &role).expect("the role is there");
-    let label = "rbac.authorization.k8s.io/aggregate-to-view";
-    assert_eq!(role["metadata"]["labels"][label], "true");
+    is_aggregated(&scene);
 
-    let next = ["rbac", &scene.name, "--for-upgrade-to=1.1.0", "--apply", "--yes"];
-    plugin::ask(plane, &next);
+    plugin::ask(plane, &["rbac", &scene.name, "--for-upgrade-to=1.1.0", "--apply", "--yes"]);
 
     // The operator says no: the update is held, and all is well.
     let says = |status: &str| {
@@ -129,8 +110,7 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
     patch(&scene, &condition, &json!({"spec": {"overrides": says("True")}}));
     scene.annotate("example.com/look", "again");
     extension.installed("1.1.0").await;
-    let condition = format!("{}.v1.1.0", scene.name);
-    has_variable(&scene, "OPERATOR_CONDITION_NAME", &condition).await;
+    has_variable(&scene, "OPERATOR_CONDITION_NAME", &format!("{}.v1.1.0", scene.name)).await;
 
     give_out(&client, "http://other.example.com:3128").await;
     has_variable(&scene, "HTTP_PROXY", "http://other.example.com:3128").await;
@@ -142,27 +122,24 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
 
 // applying.md 10
 #[tokio::test(flavor = "multi_thread")]
-async fn the_install_namespace_is_made_as_the_account_where_that_is_asked_for() {
+async fn the_install_namespace_is_made_as_the_account_and_flags_give_what_annotations_give() {
     let cluster = cluster::own().await;
     let (plane, client) = (cluster.plane, cluster.client.clone());
-    let account = ["serviceaccount", "namespacer", "--namespace=default"];
-    plane.kubectl(&[&["create"][..], &account].concat());
-    plane.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        "namespacer",
-        "--clusterrole=cluster-admin",
-        "--serviceaccount=default:namespacer",
-    ]);
+    plane.run("create serviceaccount namespacer --namespace=default");
+    plane.run(
+        "create clusterrolebinding namespacer --clusterrole=cluster-admin \
+         --serviceaccount=default:namespacer",
+    );
+    apply_crd(plane);
     let flags = [
         "--default-service-account=default/namespacer",
         "--default-cluster-proxy",
         "--operator-proxy=NO_PROXY=example.com",
+        "--default-operator-conditions",
+        "--default-user-roles=aggregate",
     ];
     let _controller = start(plane, "namespacer", &flags).await;
-    let mut scene = Scene::empty(cluster, "made");
-    let bundles = [Bundle::new("1.0.0")];
-    scene.publish(&bundles, &chain(&["1.0.0"])).await;
+    let scene = Scene::served(cluster, "made", &["1.0.0"]).await;
     let spec = json!({
         "namespace": scene.name,
         "source": {"sourceType": "Catalog", "catalog": {"packageName": scene.name}},
@@ -172,6 +149,10 @@ async fn the_install_namespace_is_made_as_the_account_where_that_is_asked_for() 
     scene.annotate(policy::CREATE_NAMESPACE, "true");
     extension.installed("1.0.0").await;
     has_variable(&scene, "NO_PROXY", "example.com").await;
+    let condition = scene.package.bundle_name("1.0.0");
+    has_variable(&scene, "OPERATOR_CONDITION_NAME", &condition).await;
+    assert!(scene.get("operatorcondition", &condition).is_some());
+    is_aggregated(&scene);
     extension.delete().await;
     assert!(scene.get("namespace", &scene.name).is_some());
     plane.kubectl(&["delete", "clusterrolebinding", "namespacer"]);

@@ -2,19 +2,11 @@
 //!
 //! Source: applying.md 10 (F11).
 
-use olm_api::ClusterExtension;
-use olm_api::keys::{label, policy};
-use olm_test::cluster;
-use olm_test::extension::{Extension, ROLLOUT, condition};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
-use crate::flags::start;
 use crate::plans::{digest, olm, plan};
 
-const TEXT: &str = "every step has to be approved";
+const TEXT: &str = "every step requires approval";
 
 /// Labels the namespace of a scene; a value that ends in `-` removes the label.
 fn require(scene: &Scene, value: &str) {
@@ -46,9 +38,22 @@ fn held(scene: &Scene) -> Value {
 /// Approves the plan that the plugin makes, and no other.
 fn approve(scene: &Scene) {
     let held = held(scene);
-    let (code, text, errors) = olm(scene, &["approve", &scene.name, "--plan", digest(&held)]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (text, _) = olm(scene, &["approve", &scene.name, "--plan", digest(&held)]).good();
     assert!(!text.contains("still held"), "{text}");
+}
+
+/// Moves the extension to what its plan leads to, by a lock of that.
+fn move_by_lock(scene: &Scene) {
+    let next = held(scene);
+    let (text, _) = olm(scene, &["lock", "write", &scene.name]).good();
+    let runs = text.split_once("@sha256:").and_then(|(_, rest)| rest.get(..64));
+    let runs = format!("sha256:{}", runs.expect("a digest"));
+    let locked = text.replace("1.0.0", "1.1.0");
+    let locked = locked.replace(&runs, next["to"]["digest"].as_str().expect("a digest"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("next.lock");
+    std::fs::write(&path, locked).expect("it is written");
+    olm(scene, &["lock", "apply", &path.to_string_lossy(), "--yes"]).good();
 }
 
 /// Tries everything that an owner may write, and the approval of a version alone.
@@ -65,17 +70,14 @@ async fn is_not_got_past(scene: &Scene, extension: &Extension, version: &str) {
     ] {
         scene.annotate(key, value);
     }
-    let pin = json!({"version": version, "upgradeConstraintPolicy": "SelfCertified"});
-    extension.patch_catalog(pin).await;
+    extension.force(version).await;
     waits(extension).await;
     assert_eq!(extension.revisions().await.len(), before, "nothing is written");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_step_in_a_labelled_namespace_waits_for_its_approval() {
-    let cluster = cluster::with_controller().await;
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let scene = Scene::set(cluster, "foureyes", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let scene = Scene::shared("foureyes", &["1.0.0", "1.1.0"]).await;
     let name = scene.name.clone();
     require(&scene, "true");
 
@@ -98,9 +100,9 @@ async fn each_step_in_a_labelled_namespace_waits_for_its_approval() {
     approve(&scene);
     extension.installed("1.0.0").await;
 
-    // An update.
+    // An update: a lock approves the plan, not the version.
     is_not_got_past(&scene, &extension, "1.1.0").await;
-    approve(&scene);
+    move_by_lock(&scene);
     extension.installed("1.1.0").await;
 
     // Another configuration of the same version.
@@ -115,10 +117,8 @@ async fn each_step_in_a_labelled_namespace_waits_for_its_approval() {
 
     // A step back, until nobody requires its approval any more.
     scene.annotate(policy::ROLLBACK_TO, "1");
-    let found = |found: &ClusterExtension| {
-        condition(found, "Ready").is_some_and(|ready| ready.message.contains(TEXT))
-    };
-    extension.eventually("the step back waits", ROLLOUT, found).await;
+    let is_said = |ready: &Condition| ready.message.contains(TEXT);
+    extension.has("Ready", "the step back waits", is_said).await;
     assert_eq!(held(&scene)["to"]["version"], "1.0.0");
     assert_eq!(extension.revisions().await.len(), 3, "nothing is written");
     require(&scene, "-");
@@ -128,10 +128,8 @@ async fn each_step_in_a_labelled_namespace_waits_for_its_approval() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_may_require_approval_of_every_extension() {
-    let cluster = cluster::own().await;
-    let _controller = start(cluster.plane, "approvals", &["--require-approval"]).await;
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(cluster, "foureyesall", &bundles, &chain(&["1.0.0"])).await;
+    let (cluster, _controller) = cluster::started("approvals", &["--require-approval"]).await;
+    let scene = Scene::of(cluster, "foureyesall", &["1.0.0"]).await;
     // What the namespace says does not loosen it.
     require(&scene, "false");
     let extension = scene.install(json!({})).await;
@@ -142,8 +140,7 @@ async fn a_controller_may_require_approval_of_every_extension() {
         if plan["heldBy"] == json!(["approval"]) { Ok(()) } else { Err(format!("{text}{errors}")) }
     })
     .await;
-    let (code, text, errors) = olm(&scene, &["approve", &scene.name, "--version", "1.0.0"]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (_, errors) = olm(&scene, &["approve", &scene.name, "--version", "1.0.0"]).good();
     assert!(errors.contains("has to be approved by its plan, too"), "{errors}");
     is_not_got_past(&scene, &extension, "1.0.0").await;
     approve(&scene);

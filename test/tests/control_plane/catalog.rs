@@ -2,16 +2,9 @@
 //!
 //! Cases of catalogs.md 2 and 3.
 
-use std::time::Duration;
-
-use olm_api::keys::{finalizer, label};
-use olm_test::cluster::{self, Addresses, ControlPlane, Controller, ControllerOptions};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::{audit, images, wait};
-use serde_json::{Value, json};
-
-use crate::flags::start;
+use olm_api::keys::finalizer;
+use olm_test::cluster::Addresses;
+use olm_test::prelude::*;
 
 const WITHIN: Duration = Duration::from_mins(1);
 const CONTENT: &str = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n---\n\
@@ -50,13 +43,7 @@ impl<'p> Shelf<'p> {
     }
 
     fn create(&self, image: &str) {
-        let catalog = json!({
-            "apiVersion": "olm.operatorframework.io/v1",
-            "kind": "ClusterCatalog",
-            "metadata": { "name": self.name },
-            "spec": { "source": { "type": "Image", "image": { "ref": image } } },
-        });
-        self.plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
+        self.plane.create(&objects::catalog(&self.name, image));
     }
 
     fn patch(&self, patch: &Value, more: &[&str]) {
@@ -71,22 +58,12 @@ impl<'p> Shelf<'p> {
     }
 
     fn get(&self) -> Value {
-        let args = ["get", "clustercatalog", &self.name, "-o", "json"];
-        serde_json::from_str(&self.plane.kubectl(&args)).expect("kubectl prints JSON")
-    }
-
-    fn exists(&self) -> bool {
-        let args = ["get", "clustercatalog", &self.name, "--ignore-not-found", "-o", "name"];
-        !self.plane.kubectl(&args).is_empty()
+        self.plane.json(&["get", "clustercatalog", &self.name, "-o", "json"])
     }
 
     /// Waits until `wanted` is true for the object.
     async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        wait::until(what, WITHIN, || async {
-            let object = self.get();
-            if wanted(&object) { Ok(object) } else { Err(object) }
-        })
-        .await
+        wait::value(what, WITHIN, || self.get(), wanted).await
     }
 
     /// Waits until a condition is reported for the newest generation.
@@ -100,7 +77,8 @@ impl<'p> Shelf<'p> {
     }
 }
 
-fn condition(object: &Value, type_: &str) -> Value {
+/// Returns a condition of an object; null if it is not there.
+pub(crate) fn condition(object: &Value, type_: &str) -> Value {
     let conditions = object["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.find(|found| found["type"] == type_).cloned().unwrap_or_default()
@@ -132,21 +110,21 @@ fn base(object: &Value) -> String {
     object["status"]["urls"]["base"].as_str().expect("an address").to_owned()
 }
 
-// catalogs.md R1, H9
+// catalogs.md R1, R7, R8, R9, H9
 #[tokio::test(flavor = "multi_thread")]
-async fn catalog_behind_a_tag_is_pulled_and_served() {
+async fn a_catalog_is_served_repaired_switched_off_and_deleted() {
     let shelf = Shelf::new("shelf-tag").await;
     let digest = shelf.push("v1", "shop/catalog.yaml", CONTENT).await;
     shelf.create(&shelf.image("v1"));
-    let object = shelf.until_condition("Ready", "Succeeded").await;
-    let metadata = &object["metadata"];
+    let before = shelf.until_condition("Ready", "Succeeded").await;
+    let metadata = &before["metadata"];
     assert_eq!(metadata["finalizers"], json!([finalizer::DELETE_SERVER_CACHE]));
     assert_eq!(metadata["labels"][label::METADATA_NAME], "shelf-tag");
-    assert_eq!(object["status"]["resolvedSource"]["image"]["ref"], digest);
-    assert!(object["status"]["lastUnpacked"].is_string());
-    assert_eq!(condition(&object, "Serving")["reason"], "Available");
-    assert_eq!(condition(&object, "Progressing")["reason"], "Succeeded");
-    let base = base(&object);
+    assert_eq!(before["status"]["resolvedSource"]["image"]["ref"], digest);
+    assert!(before["status"]["lastUnpacked"].is_string());
+    assert_eq!(condition(&before, "Serving")["reason"], "Available");
+    assert_eq!(condition(&before, "Progressing")["reason"], "Succeeded");
+    let base = base(&before);
     assert!(base.starts_with("https://") && base.ends_with("/catalogs/shelf-tag"));
     let (status, _, body) = fetch(&shelf, &base, "/api/v1/all").await;
     assert_eq!(status, 200);
@@ -158,16 +136,52 @@ async fn catalog_behind_a_tag_is_pulled_and_served() {
     );
     let (_, _, body) = fetch(&shelf, &base, "/api/v1/metas?schema=olm.channel").await;
     assert_eq!(body.lines().count(), 1);
+
+    let elsewhere = json!({"status": {"urls": {"base": "https://elsewhere.example"}}});
+    shelf.patch(&elsewhere, &["--subresource=status"]);
+    shelf.patch(&json!({"metadata": {"labels": {label::METADATA_NAME: null}}}), &[]);
+    shelf
+        .until("repaired", |object| {
+            object["status"]["urls"] == before["status"]["urls"]
+                && object["metadata"]["labels"][label::METADATA_NAME] == "shelf-tag"
+        })
+        .await;
+
+    shelf.patch(&json!({"spec": {"availabilityMode": "Unavailable"}}), &[]);
+    let object = shelf.until("let go", |object| object["metadata"]["finalizers"].is_null()).await;
+    assert_eq!(condition(&object, "Serving")["reason"], "UserSpecifiedUnavailable");
+    for field in ["resolvedSource", "urls", "lastUnpacked"] {
+        assert!(object["status"][field].is_null(), "{field}");
+    }
+    assert_eq!(fetch(&shelf, &base, "/api/v1/all").await.0, 404);
+    shelf.patch(&json!({"spec": {"availabilityMode": "Available"}}), &[]);
+    let object = shelf.until_condition("Ready", "Succeeded").await;
+    assert_eq!(object["metadata"]["finalizers"], json!([finalizer::DELETE_SERVER_CACHE]));
+    assert_eq!(fetch(&shelf, &base, "/api/v1/all").await.0, 200);
+
+    shelf.plane.kubectl(&["delete", "clustercatalog", &shelf.name]);
+    assert_eq!(fetch(&shelf, &base, "/api/v1/all").await.0, 404);
 }
 
-// catalogs.md R4
+// catalogs.md R2, R4, R10
 #[tokio::test(flavor = "multi_thread")]
-async fn broken_content_leaves_the_old_one_served() {
-    let shelf = Shelf::new("shelf-broken").await;
+async fn an_image_is_refused_waited_for_and_replaced_by_good_content_only() {
+    let shelf = Shelf::new("shelf-late").await;
+    shelf.create("foo/bar:latest");
+    let object = shelf.until_condition("Progressing", "Blocked").await;
+    let message = condition(&object, "Progressing")["message"].to_string();
+    assert!(message.contains("repository name must be canonical"), "{message}");
+
+    shelf.set_image(&shelf.image("v1"));
+    let object = shelf.until_condition("Progressing", "Retrying").await;
+    assert_eq!(condition(&object, "Serving")["reason"], "Unavailable");
+    let message = condition(&object, "Progressing")["message"].to_string();
+    assert!(message.starts_with("\"source catalog content: "), "{message}");
+    assert!(message.contains("manifest unknown") || message.contains("name unknown"), "{message}");
     let good = shelf.push("v1", "catalog.yaml", CONTENT).await;
-    shelf.push("v2", "README.md", "No catalog\n").await;
-    shelf.create(&shelf.image("v1"));
     shelf.until_condition("Ready", "Succeeded").await;
+
+    shelf.push("v2", "README.md", "No catalog\n").await;
     shelf.set_image(&shelf.image("v2"));
     let object = shelf.until_condition("Progressing", "Retrying").await;
     let message = condition(&object, "Progressing")["message"].to_string();
@@ -176,63 +190,8 @@ async fn broken_content_leaves_the_old_one_served() {
     assert_eq!(condition(&object, "Serving")["status"], "True");
     assert_eq!(object["status"]["resolvedSource"]["image"]["ref"], good);
     assert_eq!(fetch(&shelf, &base(&object), "/api/v1/all").await.0, 200);
-    // Good content fixes it.
     shelf.set_image(&good);
     shelf.until_condition("Ready", "Succeeded").await;
-}
-
-// catalogs.md R2
-#[tokio::test(flavor = "multi_thread")]
-async fn image_that_appears_later_is_found_by_retrying() {
-    let shelf = Shelf::new("shelf-late").await;
-    shelf.create(&shelf.image("v1"));
-    let object = shelf.until_condition("Progressing", "Retrying").await;
-    assert_eq!(condition(&object, "Serving")["reason"], "Unavailable");
-    let message = condition(&object, "Progressing")["message"].to_string();
-    assert!(message.starts_with("\"source catalog content: "), "{message}");
-    assert!(message.contains("manifest unknown") || message.contains("name unknown"), "{message}");
-    shelf.push("v1", "catalog.json", "{\"schema\":\"olm.package\",\"name\":\"p\"}").await;
-    shelf.until_condition("Ready", "Succeeded").await;
-}
-
-// catalogs.md R10; R3
-#[tokio::test(flavor = "multi_thread")]
-async fn what_no_retry_can_mend_is_blocked() {
-    let shelf = Shelf::new("shelf-blocked").await;
-    shelf.create("foo/bar:latest");
-    let object = shelf.until_condition("Progressing", "Blocked").await;
-    let message = condition(&object, "Progressing")["message"].to_string();
-    assert!(message.contains("repository name must be canonical"), "{message}");
-    let files = [("configs/c.json".to_owned(), b"{}".to_vec())];
-    let digest = images::send(&shelf.image("bare"), files.into_iter().collect(), &[]).await;
-    shelf.set_image(&digest);
-    shelf
-        .until("a label is missing", |object| {
-            let found = condition(object, "Progressing");
-            let message = found["message"].as_str().unwrap_or_default();
-            found["reason"] == "Blocked" && message.contains("missing the required label")
-        })
-        .await;
-    shelf.set_image(&shelf.image("bare"));
-    shelf.until_condition("Progressing", "Retrying").await;
-}
-
-// catalogs.md R7
-#[tokio::test(flavor = "multi_thread")]
-async fn edited_status_and_label_are_repaired() {
-    let shelf = Shelf::new("shelf-edited").await;
-    shelf.push("v1", "catalog.yaml", CONTENT).await;
-    shelf.create(&shelf.image("v1"));
-    let before = shelf.until_condition("Ready", "Succeeded").await;
-    let elsewhere = json!({"status": {"urls": {"base": "https://elsewhere.example"}}});
-    shelf.patch(&elsewhere, &["--subresource=status"]);
-    shelf.patch(&json!({"metadata": {"labels": {label::METADATA_NAME: null}}}), &[]);
-    shelf
-        .until("repaired", |object| {
-            object["status"]["urls"] == before["status"]["urls"]
-                && object["metadata"]["labels"][label::METADATA_NAME] == "shelf-edited"
-        })
-        .await;
 }
 
 // deploying.md P17
@@ -242,54 +201,25 @@ async fn catalog_is_found_by_its_name_at_once_and_without_a_webhook() {
     let plane = cluster.plane;
     let hooks = plane.kubectl(&["get", "mutatingwebhookconfigurations", "--output=name"]);
     assert!(!hooks.contains("catalogd"), "{hooks}");
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(cluster, "labelled", &bundles, &chain(&["1.0.0"])).await;
-    let requests = audit::mentioning(&plane.addresses.audit_log, &scene.name);
-    let first = |verb: &str| {
-        let mut about = requests.iter().filter(|request| {
-            request.resource == "clustercatalogs" && request.subresource.is_empty()
-        });
-        let found = about.find(|request| request.verb == verb && request.code < 300);
+    let scene = Scene::of(cluster, "labelled", &["1.0.0"]).await;
+    let (log, name) = (&plane.addresses.audit_log, scene.name.as_str());
+    let first = async |verb: &str| {
+        let of_it = || {
+            let mut requests = audit::mentioning(log, name).into_iter().filter(|request| {
+                request.resource == "clustercatalogs" && request.subresource.is_empty()
+            });
+            requests.find(|request| request.verb == verb && request.code < 300)
+        };
+        // What is answered is in the log a moment later.
+        let found = wait::value(verb, WITHIN, of_it, Option::is_some).await;
         found.expect("it is in the log").received
     };
+    let made = first("create").await;
     // Usually within two seconds, which a busy machine may miss.
-    println!("labelled after {}", first("patch").duration_since(first("create")));
+    println!("labelled after {}", first("patch").await.duration_since(made));
     // Its selector is the label with the name.
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     extension.delete().await;
-}
-
-// catalogs.md R8
-#[tokio::test(flavor = "multi_thread")]
-async fn switched_off_catalog_is_gone_and_comes_back() {
-    let shelf = Shelf::new("shelf-off").await;
-    shelf.push("v1", "catalog.yaml", CONTENT).await;
-    shelf.create(&shelf.image("v1"));
-    let address = base(&shelf.until_condition("Ready", "Succeeded").await);
-    shelf.patch(&json!({"spec": {"availabilityMode": "Unavailable"}}), &[]);
-    let object = shelf.until("let go", |object| object["metadata"]["finalizers"].is_null()).await;
-    assert_eq!(condition(&object, "Serving")["reason"], "UserSpecifiedUnavailable");
-    for field in ["resolvedSource", "urls", "lastUnpacked"] {
-        assert!(object["status"][field].is_null(), "{field}");
-    }
-    assert_eq!(fetch(&shelf, &address, "/api/v1/all").await.0, 404);
-    shelf.patch(&json!({"spec": {"availabilityMode": "Available"}}), &[]);
-    let object = shelf.until_condition("Ready", "Succeeded").await;
-    assert_eq!(object["metadata"]["finalizers"], json!([finalizer::DELETE_SERVER_CACHE]));
-    assert_eq!(fetch(&shelf, &address, "/api/v1/all").await.0, 200);
-}
-
-// catalogs.md R9
-#[tokio::test(flavor = "multi_thread")]
-async fn deleted_catalog_is_no_longer_served() {
-    let shelf = Shelf::new("shelf-deleted").await;
-    shelf.push("v1", "catalog.yaml", CONTENT).await;
-    shelf.create(&shelf.image("v1"));
-    let address = base(&shelf.until_condition("Ready", "Succeeded").await);
-    shelf.plane.kubectl(&["delete", "clustercatalog", &shelf.name, "--timeout=30s"]);
-    assert!(!shelf.exists());
-    assert_eq!(fetch(&shelf, &address, "/api/v1/all").await.0, 404);
 }
 
 // catalogs.md R5, R12, R13
@@ -331,9 +261,9 @@ async fn until_counted(controller: &Controller, catalog: &str, wanted: Option<[u
 // plugin.md U62, U72
 #[tokio::test(flavor = "multi_thread")]
 async fn findings_are_told_once_and_stop_nothing() {
-    let cluster = cluster::own().await;
+    let (cluster, mut controller) =
+        cluster::started("", &["--webhook-certificates=self-signed"]).await;
     let plane = cluster.plane;
-    let mut controller = start(plane, "", &["--webhook-certificates=self-signed"]).await;
     let (bundles, entries) = ([Bundle::new("1.0.0")], chain(&["1.0.0"]));
     let mut scene = Scene::empty(cluster, "findings");
     let name = scene.name.clone();
@@ -345,17 +275,10 @@ async fn findings_are_told_once_and_stop_nothing() {
     let properties = properties.map(|property| ("1.0.0", property));
     scene.publish_with(&bundles, &entries, &properties).await;
 
-    let said = |type_: &'static str, status: &'static str| {
-        let scene = &scene;
-        wait::until(type_, WITHIN, move || async move {
-            let catalog = scene.get("clustercatalog", &scene.name).expect("a catalog");
-            let found = condition(&catalog, type_);
-            if found["status"] == status {
-                Ok(found["message"].as_str().unwrap_or_default().to_owned())
-            } else {
-                Err(catalog["status"].clone())
-            }
-        })
+    let said = async |type_: &str, status: &str| {
+        let is_said = |catalog: &Value| condition(catalog, type_)["status"] == status;
+        let catalog = scene.until(type_, "clustercatalog", &scene.name, is_said).await;
+        condition(&catalog, type_)["message"].as_str().unwrap_or_default().to_owned()
     };
     let message = said("ContentValid", "False").await;
     let at = format!("{name}/catalog.json:3");
@@ -365,23 +288,19 @@ async fn findings_are_told_once_and_stop_nothing() {
             "1 error, 2 warnings in 1 package; {at}: property 1 (color) has no value, but a key \
              \"red\" beside it; hint: indent \"red\" below \"value\"\n\
              {at}: version \"v1alpha\" is not like v1, v1beta2\n\
-             {at}: kind \"greens\" begins with a small letter\n\
+             {at}: kind \"greens\" begins with a lowercase letter\n\
              all: kubectl olm catalog lint {name}"
         )
     );
     until_counted(&controller, &name, Some([1, 2])).await;
-    wait::until("an Event", WITHIN, || async {
-        let events = scene.events("CatalogFindings");
-        if events == [message.as_str()] { Ok(()) } else { Err(events) }
-    })
-    .await;
+    let events = || scene.events("CatalogFindings");
+    wait::value("an Event", WITHIN, events, |events| *events == [message.as_str()]).await;
 
     controller.restart(plane);
     until_counted(&controller, &name, Some([1, 2])).await;
     scene.create_namespace();
     scene.grant(&bundles);
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     assert_eq!(said("ContentValid", "False").await, message);
     said("Serving", "True").await;
     let ready = said("Ready", "True").await;
@@ -390,14 +309,10 @@ async fn findings_are_told_once_and_stop_nothing() {
 
     scene.publish(&bundles, &entries).await;
     let repaired = |catalog: &Value| condition(catalog, "ContentValid")["reason"] == "NoFindings";
-    wait::until("the content is good", WITHIN, || async {
-        let catalog = scene.get("clustercatalog", &scene.name).expect("a catalog");
-        if repaired(&catalog) { Ok(()) } else { Err(catalog["status"].clone()) }
-    })
-    .await;
+    scene.until("the content is good", "clustercatalog", &scene.name, repaired).await;
     until_counted(&controller, &name, Some([0, 0])).await;
     assert_eq!(scene.events("CatalogFindings").len(), 1);
     extension.delete().await;
-    plane.kubectl(&["delete", "clustercatalog", &name, "--timeout=30s"]);
+    plane.kubectl(&["delete", "clustercatalog", &name]);
     until_counted(&controller, &name, None).await;
 }

@@ -1,18 +1,13 @@
 //! Which content of a catalog is taken: newer one that is held (paused, too young, suspicious), and
 //! that of an image which follows the version of the cluster.
 
-use std::time::Duration;
+use olm_api::keys::policy::{ACCEPT_IMAGE as ACCEPT, MINIMUM_AGE as AGE, PAUSED, QUARANTINE};
+use olm_test::prelude::*;
 
-use olm_test::cluster::{self, ControlPlane};
-use olm_test::{images, wait};
-use serde_json::{Value, json};
+use crate::catalog::condition;
 
 /// The shortest poll interval is a minute.
 const POLLED: Duration = Duration::from_secs(150);
-const ACCEPT: &str = "policy.olm.operatorframework.io/accept-image";
-const AGE: &str = "policy.olm.operatorframework.io/minimum-age";
-const PAUSED: &str = "policy.olm.operatorframework.io/paused";
-const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
 
 /// A catalog of one package, behind a tag that moves.
 struct Moving {
@@ -20,21 +15,24 @@ struct Moving {
     name: String,
 }
 
+/// Says whether a condition blocks a catalog with this text.
+fn is_blocked(found: &Value, text: &str) -> bool {
+    let mut conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|it| it["reason"] == "Blocked" && it["message"].to_string().contains(text))
+}
+
 impl Moving {
-    /// Serves a catalog that has the given versions of a package.
-    async fn with(suffix: &str, versions: &[&str]) -> Self {
+    /// Serves a catalog that has the given versions of a package, and returns the digest of that.
+    async fn with(suffix: &str, versions: &[&str]) -> (Self, String) {
         let plane = cluster::with_controller().await.plane;
         let name = format!("moving-{suffix}");
         let moving = Self { plane, name };
         let digest = moving.push(versions).await;
-        let image = json!({"ref": moving.tag(), "pollIntervalMinutes": 1});
-        let catalog = json!({
-            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
-            "metadata": {"name": moving.name}, "spec": {"source": {"type": "Image", "image": image}},
-        });
-        plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
+        let mut catalog = objects::catalog(&moving.name, &moving.tag());
+        catalog["spec"]["source"]["image"]["pollIntervalMinutes"] = json!(1);
+        plane.create(&catalog);
         moving.serves(&digest).await;
-        moving
+        (moving, digest)
     }
 
     fn tag(&self) -> String {
@@ -73,31 +71,33 @@ impl Moving {
             Some(value) => format!("{annotation}={value}"),
             None => format!("{annotation}-"),
         };
-        let args = ["annotate", "--overwrite", "clustercatalog", &self.name, &change];
-        self.plane.kubectl(&args);
+        self.plane.kubectl(&["annotate", "--overwrite", "clustercatalog", &self.name, &change]);
+    }
+
+    /// Sets an annotation, and waits until whatever is polled next is judged by it.
+    async fn decide(&self, annotation: &str, value: &str) {
+        self.annotate(annotation, Some(value));
+        let priority = self.read()["spec"]["priority"].as_i64().unwrap_or_default();
+        self.edit(&json!({"priority": priority + 1})).await;
     }
 
     /// Changes the spec, and waits until that was acted on.
     async fn edit(&self, spec: &Value) -> Value {
         let change = json!({ "spec": spec }).to_string();
-        let args = ["patch", "clustercatalog", &self.name, "--type=merge", "-p", &change];
-        self.plane.kubectl(&args);
+        self.plane.kubectl(&["patch", "clustercatalog", &self.name, "--type=merge", "-p", &change]);
         let what = format!("{} was looked at after {spec}", self.name);
         let looked = |found: &Value| {
-            let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
-            let mut ready = conditions.filter(|it| it["type"] == "Ready");
-            ready.any(|it| it["observedGeneration"] == found["metadata"]["generation"])
+            condition(found, "Ready")["observedGeneration"] == found["metadata"]["generation"]
         };
         self.until(&what, looked).await
     }
 
+    fn read(&self) -> Value {
+        self.plane.requests().read("clustercatalog", "", &self.name).unwrap_or_default()
+    }
+
     async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        wait::until(what, POLLED, || async {
-            let args = ["get", "clustercatalog", &self.name, "-o", "json"];
-            let found: Value = serde_json::from_str(&self.plane.kubectl(&args)).expect("JSON");
-            if wanted(&found) { Ok(found) } else { Err(found) }
-        })
-        .await
+        wait::value(what, POLLED, || self.read(), wanted).await
     }
 
     async fn serves(&self, digest: &str) -> Value {
@@ -120,8 +120,7 @@ impl Moving {
         let found = self.until(&what, held).await;
         let reference = &found["status"]["resolvedSource"]["image"]["ref"];
         assert!(reference.as_str().expect("served").ends_with(served), "{found}");
-        let conditions = found["status"]["conditions"].as_array().expect("conditions");
-        let ready = conditions.iter().find(|it| it["type"] == "Ready").expect("Ready");
+        let ready = condition(&found, "Ready");
         assert_eq!((&ready["status"], &ready["reason"]), (&json!("True"), &json!(reason)));
     }
 
@@ -130,18 +129,26 @@ impl Moving {
     }
 }
 
-// applying.md 10
+// applying.md 10, catalogs.md 2.4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_catalog_serves_what_it_served() {
-    let catalog = Moving::with("paused", &["1.0.0"]).await;
-    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
-    catalog.annotate(PAUSED, Some("true"));
+    let (catalog, first) = Moving::with("paused", &["1.0.0"]).await;
+    catalog.decide(PAUSED, "true").await;
     let second = catalog.push(&["1.0.0", "1.1.0"]).await;
-    let first = first.as_str().expect("a reference");
-    let first = first.rsplit_once('@').expect("a digest").1;
-    catalog.holds(&second, "Paused", first).await;
+    catalog.holds(&second, "Paused", &first).await;
     catalog.annotate(PAUSED, None);
     catalog.serves(&second).await;
+
+    // Another repository is a decision about content, but none about the pause.
+    catalog.decide(PAUSED, "true").await;
+    let tag = format!("{}/{}-other:latest", catalog.plane.addresses.registry, catalog.name);
+    let other = catalog.push_as(&tag, &["2.0.0"]).await;
+    catalog.edit(&json!({"source": {"image": {"ref": tag}}})).await;
+    catalog.holds(&other, "Paused", &second).await;
+    catalog.annotate(QUARANTINE, Some("Suspicious"));
+    catalog.annotate(PAUSED, None);
+    catalog.serves(&other).await;
+
     catalog.annotate(PAUSED, Some("maybe"));
     let said = catalog.until("it is refused", |found| {
         let text = found["status"]["conditions"].to_string();
@@ -155,12 +162,10 @@ async fn a_paused_catalog_serves_what_it_served() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "time: make test-full"]
 async fn newer_content_is_taken_when_it_is_old_enough() {
-    let catalog = Moving::with("young", &["1.0.0"]).await;
-    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
-    let first = first.as_str().and_then(|it| it.rsplit_once('@')).expect("a digest").1;
-    catalog.annotate(AGE, Some("90s"));
+    let (catalog, first) = Moving::with("young", &["1.0.0"]).await;
+    catalog.decide(AGE, "90s").await;
     let second = catalog.push(&["1.0.0", "1.1.0"]).await;
-    catalog.holds(&second, "TooYoung", first).await;
+    catalog.holds(&second, "TooYoung", &first).await;
     // What comes meanwhile waits for its own turn.
     let third = catalog.push(&["1.0.0", "1.1.0", "1.2.0"]).await;
     let what = format!("{second} is taken first");
@@ -176,9 +181,7 @@ async fn newer_content_is_taken_when_it_is_old_enough() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "time: make test-full"]
 async fn content_that_takes_something_away_is_looked_at_first() {
-    let catalog = Moving::with("suspicious", &["1.0.0", "1.1.0"]).await;
-    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
-    let first = first.as_str().and_then(|it| it.rsplit_once('@')).expect("a digest").1;
+    let (catalog, first) = Moving::with("suspicious", &["1.0.0", "1.1.0"]).await;
     catalog.annotate(QUARANTINE, Some("Suspicious"));
     let harmless = catalog.push(&["1.0.0", "1.1.0", "1.2.0"]).await;
     assert_ne!(harmless, first);
@@ -198,10 +201,8 @@ async fn content_that_takes_something_away_is_looked_at_first() {
 // catalogs.md 2.4
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_held_stays_held_whatever_else_is_edited() {
-    let catalog = Moving::with("edited", &["1.0.0", "1.1.0"]).await;
-    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
-    let first = first.as_str().and_then(|it| it.rsplit_once('@')).expect("a digest").1;
-    catalog.annotate(QUARANTINE, Some("Suspicious"));
+    let (catalog, first) = Moving::with("edited", &["1.0.0", "1.1.0"]).await;
+    catalog.decide(QUARANTINE, "Suspicious").await;
     let without_head = catalog.push(&["1.0.0"]).await;
     let edits = [
         json!({"priority": 7}),
@@ -213,7 +214,7 @@ async fn what_is_held_stays_held_whatever_else_is_edited() {
         if spec["availabilityMode"].is_string() {
             catalog.edit(&json!({"availabilityMode": "Available"})).await;
         }
-        catalog.holds(&without_head, "Suspicious", first).await;
+        catalog.holds(&without_head, "Suspicious", &first).await;
     }
 
     // Another reference is a decision.
@@ -225,35 +226,14 @@ async fn what_is_held_stays_held_whatever_else_is_edited() {
     catalog.delete();
 }
 
-// catalogs.md 2.4
-#[tokio::test(flavor = "multi_thread")]
-async fn another_repository_is_not_taken_while_the_catalog_is_paused() {
-    let catalog = Moving::with("elsewhere", &["1.0.0", "1.1.0"]).await;
-    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
-    let first = first.as_str().and_then(|it| it.rsplit_once('@')).expect("a digest").1;
-    catalog.annotate(PAUSED, Some("true"));
-    let tag = format!("{}/{}-other:latest", catalog.plane.addresses.registry, catalog.name);
-    let other = catalog.push_as(&tag, &["2.0.0"]).await;
-    catalog.edit(&json!({"source": {"image": {"ref": tag}}})).await;
-    catalog.holds(&other, "Paused", first).await;
-    catalog.annotate(QUARANTINE, Some("Suspicious"));
-    catalog.annotate(PAUSED, None);
-    catalog.serves(&other).await;
-    catalog.delete();
-}
-
 // applying.md 10
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_annotation_keeps_what_is_served() {
     const MISSPELT: &str = "policy.olm.operatorframework.io/quarantne";
-    let catalog = Moving::with("misspelt", &["1.0.0"]).await;
-    catalog.annotate(MISSPELT, Some("Suspicious"));
+    let (catalog, _) = Moving::with("misspelt", &["1.0.0"]).await;
+    catalog.decide(MISSPELT, "Suspicious").await;
     let second = catalog.push(&["1.0.0", "1.1.0"]).await;
-    let refused = |found: &Value| {
-        let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
-        let mut blocked = conditions.filter(|it| it["reason"] == "Blocked");
-        blocked.any(|it| it["message"].to_string().contains("is unknown: remove it"))
-    };
+    let refused = |found: &Value| is_blocked(found, "is unknown: remove it");
     catalog.until("it is refused", refused).await;
     let found = catalog.edit(&json!({"priority": 7})).await;
     let served = found["status"]["resolvedSource"].to_string();
@@ -267,10 +247,8 @@ async fn an_unknown_annotation_keeps_what_is_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_template_is_filled_in_with_the_version_of_the_cluster() {
     const TEMPLATE: &str = "olm.catalogImageTemplate";
-    let catalog = Moving::with("templated", &["1.0.0"]).await;
-    let plain = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
-    let version = catalog.plane.kubectl(&["version", "--output=json"]);
-    let version: Value = serde_json::from_str(&version).expect("JSON");
+    let (catalog, plain) = Moving::with("templated", &["1.0.0"]).await;
+    let version = catalog.plane.json(&["version", "--output=json"]);
     let version = version["serverVersion"]["gitVersion"].as_str().expect("a version");
     let minor = version.rsplit_once('.').expect("a patch").0;
     let tag = catalog.tag();
@@ -279,7 +257,8 @@ async fn an_image_template_is_filled_in_with_the_version_of_the_cluster() {
     let templated = catalog.push_as(&image, &["1.0.0", "1.1.0"]).await;
     let template = format!("{repository}:v{{kube_major_version}}.{{kube_minor_version}}");
     catalog.annotate(TEMPLATE, Some(&template));
-    catalog.serves(&templated).await;
+    let found = catalog.serves(&templated).await;
+    assert_eq!(found["status"]["taken"]["for"], template);
 
     // What cannot be filled in changes nothing.
     let wrong = [
@@ -288,16 +267,11 @@ async fn an_image_template_is_filled_in_with_the_version_of_the_cluster() {
     ];
     for (template, said) in wrong {
         catalog.annotate(TEMPLATE, Some(&template));
-        let found = catalog.until(said, |found| {
-            let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
-            let mut blocked = conditions.filter(|it| it["reason"] == "Blocked");
-            blocked.any(|it| it["message"].to_string().contains(said))
-        });
+        let found = catalog.until(said, |found| is_blocked(found, said));
         let reference = &found.await["status"]["resolvedSource"]["image"]["ref"];
         assert!(reference.to_string().contains(&templated), "{reference}");
     }
     catalog.annotate(TEMPLATE, None);
-    let plain = plain.as_str().and_then(|it| it.rsplit_once('@'));
-    catalog.serves(plain.expect("a digest").1).await;
+    catalog.serves(&plain).await;
     catalog.delete();
 }

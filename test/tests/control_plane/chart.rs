@@ -1,10 +1,9 @@
 //! The chart that `make chart` writes, installed, upgraded and removed by Helm.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::env;
 
-use olm_test::cluster;
-use olm_test::paths;
+use olm_test::documents;
+use olm_test::prelude::*;
 
 use crate::manifests::{Install, installs, ready};
 
@@ -30,15 +29,22 @@ fn helm(install: &Install, args: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "another installer: make test-full"]
 async fn helm_installs_upgrades_and_removes_the_controller_and_keeps_data() {
-    let chart = paths::repository().join("target/chart/olm-controller");
-    assert!(chart.is_dir(), "run `make chart` first");
+    let made = || paths::repository().join("target/chart/olm-controller");
+    let chart = env::var_os("OLM_CHART").map_or_else(made, PathBuf::from);
+    assert!(chart.exists(), "run `make chart` first");
     let chart = chart.to_string_lossy();
     let install = Install { cluster: cluster::empty().await, file: PathBuf::new() };
     let plane = install.cluster.plane;
     plane.let_scrape();
 
-    helm(&install, &["install", RELEASE, &chart, "--create-namespace"]);
-    plane.kubectl(&CATALOG);
+    // As install.md shows it.
+    let blocks = documents::blocks(&documents::read("docs/install.md"));
+    let shown = blocks.iter().find(|block| block.text.starts_with("helm install "));
+    let shown = &shown.expect("the document has the commands").text;
+    for command in shown.replace("target/chart/olm-controller", &chart).lines() {
+        helm(&install, &command.split_whitespace().skip(1).collect::<Vec<_>>());
+        plane.kubectl(&CATALOG);
+    }
     let manifest = helm(&install, &["get", "manifest", RELEASE]);
     assert!(manifest.contains("kind: CustomResourceDefinition"), "an upgrade would keep old kinds");
     let upgrade = ["upgrade", RELEASE, &chart, "--set=replicas=2,uninstallPolicy=RetainCRDs"];
@@ -47,7 +53,7 @@ async fn helm_installs_upgrades_and_removes_the_controller_and_keeps_data() {
     let kept = [&upgrade[..], &["--set=catalogs=false,defaultAccount=true"]].concat();
     helm(&install, &kept);
     plane.kubectl(&CATALOG);
-    // It cannot be read here, and would hold up what is installed next.
+    // It cannot be read here, and would hold up the next installation.
     plane.kubectl(&["delete", CATALOG[1], CATALOG[2]]);
 
     let controllers = install.start();
@@ -55,7 +61,6 @@ async fn helm_installs_upgrades_and_removes_the_controller_and_keeps_data() {
     let (scene, extension) = installs(&install, "charted").await;
     assert_eq!(install.refused(), [""; 0]);
     extension.delete().await;
-    extension.gone().await;
     drop(scene);
     let deployment = plane.kubectl(&["get", "deployments", "-n=olmv1-system", "--output=yaml"]);
     for part in [

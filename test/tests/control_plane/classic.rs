@@ -6,22 +6,8 @@
 mod fleet;
 mod itself;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
-
-use http::Method;
 use olm_test::classic::{self, CleanUp, Operator};
-use olm_test::cluster::{self, ControlPlane};
-use olm_test::extension::Extension;
-use olm_test::package::{Bundle, chain};
-use olm_test::plugin;
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::{Value, json};
-
-use crate::flags::start;
+use olm_test::prelude::*;
 
 const SOON: Duration = Duration::from_mins(1);
 const SUBSCRIPTION: &str = "subscriptions.operators.coreos.com";
@@ -108,13 +94,9 @@ async fn running(operator: &Operator<'_>) -> BTreeMap<String, String> {
     .await;
     let mine = json!({"apiVersion": format!("{}/v1", scene.package.group()), "kind": "Buoy",
         "metadata": {"name": "mine", "namespace": scene.name}});
-    let api = scene.package.crd();
-    scene.cluster.plane.requests().create(&api, &scene.name, &mine);
-    wait::until(&format!("the Deployment of {} is settled", scene.name), SOON, || async {
-        let found = scene.get("deployment", &scene.package.deployment()).unwrap_or_default();
-        if found["status"]["availableReplicas"] == 1 { Ok(()) } else { Err(found) }
-    })
-    .await;
+    scene.cluster.plane.create(&mine);
+    let is_settled = |found: &Value| found["status"]["availableReplicas"] == 1;
+    scene.until("it is settled", "deployment", &scene.package.deployment(), is_settled).await;
     may_work(operator).await;
     alive(scene)
 }
@@ -134,8 +116,7 @@ fn differs(scene: &Scene, before: &BTreeMap<String, String>) -> Vec<String> {
 /// The arguments that move Subscriptions.
 fn apply<'a>(names: &[&'a str], backup: &'a str, ca: &'a str) -> Vec<&'a str> {
     let first = ["migrate", "from-classic", "--apply"];
-    let last = ["--backup", backup, "--catalog-ca", ca, "--yes"];
-    [&first[..], names, &last].concat()
+    [&first[..], names, &["--backup", backup, "--catalog-ca", ca, "--yes"]].concat()
 }
 
 /// Begins to move, and is killed, each time a little later.
@@ -193,12 +174,13 @@ async fn moved(operator: &Operator<'_>, before: &BTreeMap<String, String>) {
     Extension::named(&scene.cluster.client, &scene.name).installed("1.0.0").await;
     assert_eq!(differs(scene, before), [""; 0], "{} runs as before", scene.name);
     let plane = scene.cluster.plane;
-    wait::until(&format!("nothing of Classic is left of {}", scene.name), SOON, || async {
+    let left = || {
         let mut left = classic::left(plane, &scene.name);
         left.retain(|it| !(needs_group(operator) && it.starts_with("OperatorGroup ")));
-        if left.is_empty() { Ok(()) } else { Err(left) }
-    })
-    .await;
+        left
+    };
+    let what = format!("nothing of Classic is left of {}", scene.name);
+    wait::value(&what, SOON, left, Vec::is_empty).await;
     may_work(operator).await;
     let deployment = scene.get("deployment", &scene.package.deployment());
     let deployment = deployment.expect("it is there");
@@ -227,10 +209,16 @@ async fn back(operator: &Operator<'_>, before: &BTreeMap<String, String>) {
     may_work(operator).await;
 }
 
+/// Checks that of each operator, as it was before.
+async fn all_moved(operators: &[Operator<'_>], before: &[BTreeMap<String, String>]) {
+    for (operator, before) in operators.iter().zip(before) {
+        moved(operator, before).await;
+    }
+}
+
 /// Moves Subscriptions, which must succeed.
 fn to_extensions(plane: &ControlPlane, args: &[&str]) {
-    let (code, text, errors) = plugin::answer(plane, args);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    plugin::answer(plane, args).good();
 }
 
 fn backup_of(folder: &Path) -> String {
@@ -241,7 +229,7 @@ fn backup_of(folder: &Path) -> String {
 async fn operators_of_classic_move_and_come_back_and_nothing_restarts() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    classic::prepare(plane).await;
+    classic::prepare(plane);
     let _controller = start(plane, "moves", &["--webhook-certificates=self-signed"]).await;
     let _classic = CleanUp::start(plane);
     let (own, own_bundle) = scene(&cluster, "moveown", of_one_namespace).await;
@@ -265,9 +253,7 @@ async fn operators_of_classic_move_and_come_back_and_nothing_restarts() {
 
     killed(plane, &args).await;
     to_extensions(plane, &args);
-    for (operator, before) in operators.iter().zip(&before) {
-        moved(operator, before).await;
-    }
+    all_moved(&operators, &before).await;
 
     // They follow their channel when they are asked to, also later.
     let version = || {

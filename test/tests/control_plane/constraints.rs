@@ -1,12 +1,8 @@
 //! Declared dependencies, checked against the cluster: what is missing is waited for, and what
 //! others need is not removed.
 
-use olm_test::cluster::{self, Cluster};
-use olm_test::extension::{Extension, condition};
-use olm_test::package::{Bundle, chain};
-use olm_test::plugin;
-use olm_test::scene::Scene;
-use serde_json::{Value, json};
+use olm_test::package::definition;
+use olm_test::prelude::*;
 
 fn package(name: &str, range: &str) -> Value {
     json!({"type": "olm.package.required", "value": {"packageName": name, "versionRange": range}})
@@ -24,11 +20,7 @@ async fn stage(
     properties: &[(&str, Value)],
 ) -> Scene {
     let bundles: Vec<_> = versions.iter().map(|version| Bundle::new(version)).collect();
-    let mut scene = Scene::empty(cluster, suffix);
-    scene.publish_with(&bundles, &chain(versions), properties).await;
-    scene.create_namespace();
-    scene.grant(&bundles);
-    scene
+    Scene::set_with(cluster, suffix, &bundles, &chain(versions), properties).await
 }
 
 async fn waits(extension: &Extension, text: &str) -> i64 {
@@ -56,8 +48,7 @@ async fn a_missing_package_is_waited_for_and_its_arrival_installs_the_rest() {
     assert_eq!(scene.events("ConstraintUnmet").len(), 1);
     assert!(extension.revisions().await.is_empty());
 
-    let other = needed.install(json!({})).await;
-    other.installed("1.0.0").await;
+    needed.installed(json!({}), "1.0.0").await;
     let installed = extension.installed("1.0.0").await;
     // plugin.md U48
     let delete = ["delete", "buoy-needed", "--dry-run"];
@@ -76,8 +67,7 @@ async fn a_missing_package_is_waited_for_and_its_arrival_installs_the_rest() {
     );
     // applying.md 7.3: what depends on it goes first, as the caller.
     let delete = ["delete", "buoy-needed", "--cascade", "--yes"];
-    let (code, text, errors) = plugin::answer(needed.cluster.plane, &delete);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (text, _) = plugin::answer(needed.cluster.plane, &delete).good();
     let gone = |name: &str| text.find(&format!("{name} deleted after"));
     let (first, second) = (gone("buoy-needs"), gone("buoy-needed"));
     assert!(first.is_some() && first < second, "{text}");
@@ -98,19 +88,9 @@ async fn a_missing_kind_is_waited_for_whoever_brings_it() {
     )
     .await;
 
-    let crd = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("reefs.{group}")},
-        "spec": {
-            "group": group, "scope": "Cluster",
-            "names": {"kind": "Reef", "listKind": "ReefList", "plural": "reefs", "singular": "reef"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            }}],
-        },
-    });
+    let crd = definition("Reef", group);
     let plane = scene.cluster.plane;
-    plane.kubectl_with_input(&["create", "--filename", "-"], &crd.to_string());
+    plane.create(&crd);
     extension.installed("1.0.0").await;
     extension.delete().await;
     plane.kubectl(&["delete", "crd", &format!("reefs.{group}")]);
@@ -123,8 +103,7 @@ async fn an_update_with_unmet_constraints_is_held_and_the_next_best_is_taken() {
     let needs = package("nowhere", ">=1.0.0");
     let versions = ["1.0.0", "1.1.0"];
     let scene = stage(cluster, "unmet", &versions, &[("1.1.0", needs)]).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     let held =
         extension.shows("Ready", "True", "ConstraintUnmet", "requires package \"nowhere\"").await;
     let update = held.status.and_then(|status| status.update).expect("an update");
@@ -140,40 +119,55 @@ async fn an_update_with_unmet_constraints_is_held_and_the_next_best_is_taken() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_that_would_break_a_dependent_is_held_until_that_is_gone() {
     let cluster = cluster::with_controller().await;
-    let base = stage(cluster, "base", &["1.0.0", "1.1.0"], &[]).await;
+    let base = stage(cluster, "base", &["1.0.0", "1.1.0", "1.2.0"], &[]).await;
     let cluster = cluster::with_controller().await;
-    let needs = package("buoy-base", "<1.1.0");
-    let dependent = stage(cluster, "leans", &["1.0.0"], &[("1.0.0", needs)]).await;
+    let needs = [
+        ("1.0.0", package("buoy-base", "<1.1.0")),
+        ("1.1.0", package("buoy-base", ">=1.1.0 <1.2.0")),
+    ];
+    let dependent = stage(cluster, "leans", &["1.0.0", "1.1.0"], &needs).await;
 
-    let extension = base.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
-    let leaning = dependent.install(json!({})).await;
-    leaning.installed("1.0.0").await;
+    let extension = base.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let leaning = dependent.installed(json!({"version": "1.0.0"}), "1.0.0").await;
 
-    extension.patch_catalog(json!({"version": "1.x"})).await;
-    let held = extension
-        .shows(
-            "Ready",
-            "True",
-            "BreaksInstalled",
-            "would break installed ClusterExtension \"buoy-leans\": requires package \
-             \"buoy-base\" in version range \"<1.1.0\" (version would become \"1.1.0\" from \
-             ClusterExtension \"buoy-base\")",
-        )
-        .await;
+    extension.patch_catalog(json!({"version": "<1.2.0"})).await;
+    let held = breaks(&extension, "<1.1.0", "1.1.0").await;
     assert!(olm_test::extension::is(&held, "Progressing", "True", "Succeeded"));
     let update = held.status.and_then(|status| status.update).expect("an update");
     assert_eq!(
         (update.version.as_deref(), update.newest.as_str(), update.reason.as_str()),
-        (Some("1.1.0"), "1.1.0", "BreaksInstalled")
+        (Some("1.1.0"), "1.2.0", "BreaksInstalled")
     );
-    let way = "if each waits for the other, set policy.olm.operatorframework.io/force: constraints";
-    assert!(update.message.contains(way), "{}", update.message);
     assert_eq!(extension.revisions().await.len(), 1);
 
-    leaning.delete().await;
+    // Its own update needs the one that is held: each names the other, and what ends that.
+    leaning.patch_catalog(json!({"version": "1.x"})).await;
+    let other = "requires package \"buoy-base\" in version range \">=1.1.0 <1.2.0\" (installed \
+                 version is \"1.0.0\" from ClusterExtension \"buoy-base\")";
+    leaning.shows("Ready", "True", "ConstraintUnmet", other).await;
+    let force = "policy.olm.operatorframework.io/force";
+    let way = format!("if each waits for the other, set {force}: constraints");
+    assert!(update.message.contains(&way), "{}", update.message);
+    base.annotate(force, "constraints");
     extension.installed("1.1.0").await;
+    leaning.installed("1.1.0").await;
+    base.annotate(force, "");
+
+    extension.patch_catalog(json!({"version": "1.x"})).await;
+    breaks(&extension, ">=1.1.0 <1.2.0", "1.2.0").await;
+    leaning.delete().await;
+    extension.installed("1.2.0").await;
     extension.delete().await;
+}
+
+/// Waits until an update is held because the other extension needs another version.
+async fn breaks(extension: &Extension, range: &str, version: &str) -> ClusterExtension {
+    let why = format!(
+        "would break installed ClusterExtension \"buoy-leans\": requires package \"buoy-base\" in \
+         version range \"{range}\" (version would become \"{version}\" from ClusterExtension \
+         \"buoy-base\")"
+    );
+    extension.shows("Ready", "True", "BreaksInstalled", &why).await
 }
 
 // decision 9
@@ -183,8 +177,7 @@ async fn a_bundle_for_a_newer_kubernetes_is_no_candidate() {
     let future = json!({"type": "olm.csv.metadata", "value": {"minKubeVersion": "9.0.0"}});
     let versions = ["1.0.0", "1.1.0"];
     let scene = stage(cluster, "kube", &versions, &[("1.1.0", future)]).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     extension.shows("Ready", "True", "ConstraintUnmet", "9.0.0").await;
     extension.delete().await;
 }

@@ -2,37 +2,26 @@
 //!
 //! `OTHERS` says how many there are; with `--nocapture` a table is printed.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp};
-use olm_api::keys;
+use jiff::SignedDuration;
 use olm_controller::revision::collect_orphaned_secrets;
-use olm_test::audit::{self, Request};
-use olm_test::cluster::{
-    self, CONTROLLER_ACCOUNT, ControlPlane, Controller, ControllerOptions, SYSTEM_NAMESPACE,
-};
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::json;
+use olm_test::audit::Request;
+use olm_test::prelude::*;
 
 use crate::silence::{install, setting, settles};
 
 /// Most questions of a controller that starts about its own rights.
 const REVIEWS: usize = 6;
 /// Most requests that one install takes today.
-const LIMIT: usize = 37;
+const LIMIT: usize = 39;
 
 /// Time for a reconcile.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(1);
 
 /// Returns the requests of the controller, with its own rights or as an account, without those that
 /// keep its leases.
 pub(crate) fn requests(log: &Path) -> Vec<Request> {
-    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    let mut requests = audit::mentioning(log, &controller);
-    requests.retain(|request| request.user == controller && request.resource != "leases");
+    let mut requests = audit::of_controller(log);
+    requests.retain(|request| request.resource != "leases");
     requests
 }
 
@@ -98,20 +87,13 @@ async fn what_is_settled_is_not_rendered_again() {
     let before = reconciles();
     let mut other = Scene::empty(cluster.clone(), "settling");
     install(&mut other, "settling", 1).await;
-    wait::until("the extension is reconciled", SOON, || async {
-        let now = reconciles();
-        if now > before { Ok(()) } else { Err(now) }
-    })
-    .await;
+    wait::value("the extension is reconciled", SOON, reconciles, |now| *now > before).await;
     settles(log).await;
     assert!(!bundle.exists(), "the bundle was read again");
     // What it is made of has changed.
     let annotate = ["annotate", "clusterextension", &name, "example.com/note=1"];
     tokio::task::block_in_place(|| cluster.plane.kubectl(&annotate));
-    wait::until("the bundle is read again", SOON, || async {
-        if bundle.exists() { Ok(()) } else { Err(()) }
-    })
-    .await;
+    wait::value("the bundle is read again", SOON, || bundle.exists(), |exists| *exists).await;
 }
 
 /// Changes an object of one extension and takes one away from another, and waits until `mended` is
@@ -126,20 +108,14 @@ async fn drift_meanwhile<T>(
     let state = || {
         let replicas = "jsonpath={.items[*].spec.replicas}";
         let deployments = kubectl(&["get", "deployments", "-n", drifted, "-o", replicas]);
-        let maps = kubectl(&["get", "configmaps", "-n", lost, "-l", &of_it, "-o", "name"]);
-        (deployments, maps)
+        (deployments, kubectl(&["get", "configmaps", "-n", lost, "-l", &of_it, "-o", "name"]))
     };
     let before = state();
-    let scale = ["scale", "deployment", "-n", drifted, "--all", "--replicas=3"];
-    kubectl(&scale);
+    kubectl(&["scale", "deployment", "-n", drifted, "--all", "--replicas=3"]);
     kubectl(&["delete", "configmap", "-n", lost, "-l", &of_it]);
     assert_ne!(state(), before);
     let done = tokio::task::block_in_place(mended);
-    wait::until("what has drifted is repaired", SOON, || async {
-        let now = state();
-        if now == before { Ok(()) } else { Err(now) }
-    })
-    .await;
+    wait::value("what has drifted is repaired", SOON, state, |now| *now == before).await;
     done
 }
 
@@ -210,7 +186,7 @@ async fn content_whose_revision_never_came_goes_and_the_others_are_listed_once()
     let orphans = json!({"apiVersion": "v1", "kind": "List",
         "items": [content("orphan-a"), content("orphan-b")]});
     let plane = cluster.plane;
-    plane.kubectl_with_input(&["create", "-f", "-"], &orphans.to_string());
+    plane.create(&orphans);
     let selector = format!("type={}", keys::name::OBJECT_DATA_SECRET_TYPE);
     let stored = || {
         let of = ["get", "secrets", "-n", SYSTEM_NAMESPACE, "-o", "name"];
@@ -235,10 +211,7 @@ async fn content_whose_revision_never_came_goes_and_the_others_are_listed_once()
     let seen = looks().len();
     assert_eq!(collect(later).await.expect("it is looked"), 2);
     assert_eq!(stored(), before - 2);
-    wait::until("the audit log tells", SOON, || async {
-        let verbs = looks().split_off(seen);
-        if verbs.is_empty() { Err(verbs) } else { Ok(()) }
-    })
-    .await;
-    assert_eq!(looks().split_off(seen), ["list"]);
+    let since = || looks().split_off(seen);
+    wait::value("the audit log tells", SOON, since, |verbs| !verbs.is_empty()).await;
+    assert_eq!(since(), ["list"]);
 }

@@ -1,16 +1,13 @@
 //! Changes of CRDs with the API server as judge: what passes harms no object, and each kind of change
 //! that does not pass can harm one.
 
-use std::time::Duration;
-
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use olm_core::crd_safety::{Definition, Rules, compare};
 use olm_core::yaml;
-use olm_test::random::Random;
-use olm_test::{cluster, paths, wait};
-use serde_json::{Map, Value, json};
+use olm_test::package;
+use olm_test::prelude::*;
+use serde_json::Map;
 
 const STEP: Duration = Duration::from_secs(30);
 /// Pairs of schemas whose change passes, and how many are made to find them.
@@ -41,17 +38,10 @@ fn definition(kind: &str, fields: &Value, marker: Option<&str>) -> Value {
     if let Some(marker) = marker {
         properties["marker"] = json!({"type": "string", "default": marker});
     }
-    let plural = format!("{}s", kind.to_lowercase());
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.changes.example.com")},
-        "spec": {
-            "group": "changes.example.com", "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}],
-        },
-    })
+    let mut crd = package::definition(kind, "changes.example.com");
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+        json!({"type": "object", "properties": properties});
+    crd
 }
 
 fn of_value(value: Value) -> DynamicObject {
@@ -343,9 +333,7 @@ async fn no_change_that_passes_harms_an_object() {
             continue;
         }
         // Not every schema is accepted, and not every value is valid.
-        let Ok(changed) = Changed::begin(&client, &old).await else {
-            continue;
-        };
+        let Ok(changed) = Changed::begin(&client, &old).await else { continue };
         let mut made = Vec::new();
         for number in 0..VALUES {
             let spec = json!({"f": value(&mut random, &before)});

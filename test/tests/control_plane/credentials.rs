@@ -1,31 +1,21 @@
 //! Credentials for registries, and the files that pulls are configured by: where they come from,
 //! and that a change of them is enough.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use olm_api::conditions::types;
-use olm_api::keys::{label, name, policy};
+use olm_api::keys::name;
 use olm_image::built::BuiltImage;
-use olm_test::cluster::{self, CONTROLLER_ACCOUNT, ControlPlane, Controller, SYSTEM_NAMESPACE};
-use olm_test::package::{Bundle, Files, chain};
+use olm_test::prelude::*;
 use olm_test::private::{PASSWORD, PrivateRegistry, USER};
-use olm_test::scene::Scene;
-use olm_test::{images, wait};
-use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use crate::flags::{clear_leases, start};
-
-const SOON: Duration = Duration::from_secs(30);
-/// Longest time from a change to what it makes possible: far less than the delay of a catalog that
-/// has failed [`FAILURES`] times, which is 16 s.
-const AT_ONCE: Duration = Duration::from_secs(8);
-const FAILURES: usize = 5;
+const SOON: Duration = Duration::from_mins(1);
+/// Longest time from a change to what it makes possible: less than what is left of the delay of a
+/// catalog that has failed [`FAILURES`] times, which is 32 s.
+const AT_ONCE: Duration = Duration::from_secs(25);
+const FAILURES: usize = 6;
 const WRONG: &str = "wrong-8d23e7";
 
 /// The registries.conf of the control plane with more entries; as it was when this is dropped.
@@ -64,16 +54,6 @@ fn shop() -> BuiltImage {
     catalog_image("---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n")
 }
 
-pub(crate) fn create_catalog(plane: &ControlPlane, name: &str, image: &str) {
-    let catalog = json!({
-        "apiVersion": "olm.operatorframework.io/v1",
-        "kind": "ClusterCatalog",
-        "metadata": {"name": name},
-        "spec": {"source": {"type": "Image", "image": {"ref": image}}},
-    });
-    plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
-}
-
 pub(crate) fn apply_secret(plane: &ControlPlane, namespace: &str, name: &str, document: &Value) {
     let secret = json!({
         "apiVersion": "v1",
@@ -95,47 +75,35 @@ pub(crate) fn link(plane: &ControlPlane, names: &Value) {
 
 /// Lets the controller read one Secret of a namespace by its name, as an administrator would.
 fn allow_secret(plane: &ControlPlane, namespace: &str, secret: &str) {
-    let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-         "metadata": {"name": "pull", "namespace": namespace},
-         "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret],
-                    "verbs": ["get", "list", "watch"]}]},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-         "metadata": {"name": "pull", "namespace": namespace},
-         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "pull"},
-         "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER_ACCOUNT,
-                       "namespace": SYSTEM_NAMESPACE}]},
-    ]});
-    plane.kubectl_with_input(&["apply", "-f", "-"], &objects.to_string());
+    let requests = plane.requests();
+    requests
+        .apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+    let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret],
+        "verbs": ["get", "list", "watch"]}]);
+    let controller = objects::account(SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT);
+    for object in objects::grant("pull", Some(namespace), &rules, &controller) {
+        requests.apply(&object);
+    }
 }
 
 fn condition(plane: &ControlPlane, catalog: &str, type_: &str) -> Value {
-    let text = plane.kubectl(&["get", "clustercatalog", catalog, "-o", "json"]);
-    let object: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
-    let conditions = object["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    let found = conditions.find(|found| found["type"] == type_);
-    found.cloned().unwrap_or_default()
+    let object = plane.json(&["get", "clustercatalog", catalog, "-o", "json"]);
+    crate::catalog::condition(&object, type_)
 }
 
 /// Waits until the catalog says that its image cannot be pulled, with these texts.
 pub(crate) async fn fails(plane: &ControlPlane, catalog: &str, within: Duration, texts: &[&str]) {
     let what = format!("catalog {catalog} says {texts:?}");
-    wait::until(&what, within, || async {
-        let progressing = condition(plane, catalog, types::PROGRESSING);
+    let is_said = |progressing: &Value| {
         let message = progressing["message"].as_str().unwrap_or_default();
-        let said = texts.iter().all(|text| message.contains(text));
-        if said && progressing["reason"] == "Retrying" { Ok(()) } else { Err(progressing) }
-    })
-    .await;
+        progressing["reason"] == "Retrying" && texts.iter().all(|text| message.contains(text))
+    };
+    wait::value(&what, within, || condition(plane, catalog, types::PROGRESSING), is_said).await;
 }
 
 async fn served(plane: &ControlPlane, catalog: &str, within: Duration) {
-    let what = format!("catalog {catalog} is served");
-    wait::until(&what, within, || async {
-        let serving = condition(plane, catalog, types::SERVING);
-        if serving["status"] == "True" {
+    wait::until(&format!("catalog {catalog} is served"), within, || async {
+        if condition(plane, catalog, types::SERVING)["status"] == "True" {
             Ok(())
         } else {
             Err(condition(plane, catalog, types::PROGRESSING))
@@ -146,11 +114,9 @@ async fn served(plane: &ControlPlane, catalog: &str, within: Duration) {
 
 /// Waits until the next attempt would be long after [`AT_ONCE`].
 async fn has_failed_often(controller: &Controller) {
-    wait::until("several attempts have failed", SOON, || async {
-        let count = controller.log().matches("reconcile failed").count();
-        (count >= FAILURES).then_some(()).ok_or(count)
-    })
-    .await;
+    let failures = || controller.log().matches("reconcile failed").count();
+    let several = |count: &usize| *count >= FAILURES;
+    wait::value("several attempts have failed", 2 * SOON, failures, several).await;
 }
 
 /// Nothing that was sent to a registry may be told to anybody else.
@@ -186,7 +152,7 @@ async fn the_global_pull_secret_is_taken_up_when_it_comes_and_when_it_changes() 
     let flag = format!("--global-pull-secret={namespace}/{secret}");
     let args = ["--components=catalogs", &flag, "--v=4"];
     let controller = start(plane, "global", &args).await;
-    create_catalog(plane, "global", &image);
+    plane.create(&objects::catalog("global", &image));
     let from = format!("401 from {}: ", registry.address);
     let none = format!(
         "(no credential: the only source has no key for {}/shelf; Secret {namespace}/{secret} \
@@ -197,7 +163,7 @@ async fn the_global_pull_secret_is_taken_up_when_it_comes_and_when_it_changes() 
 
     apply_secret(plane, namespace, secret, &registry.document(WRONG));
     let used = format!("(credential: key {:?} of Secret {namespace}/{secret})", registry.address);
-    fails(plane, "global", AT_ONCE, &[&from, &used]).await;
+    fails(plane, "global", SOON, &[&from, &used]).await;
 
     has_failed_often(&controller).await;
     apply_secret(plane, namespace, secret, &registry.document(PASSWORD));
@@ -218,10 +184,9 @@ async fn the_pull_secrets_of_the_own_account_are_used_when_it_is_edited() {
     apply_secret(plane, SYSTEM_NAMESPACE, "own", &registry.document(PASSWORD));
     let image = registry.push("shelf:v1", &shop()).await;
     let controller = start(plane, "own", &["--components=catalogs", "--v=4"]).await;
-    create_catalog(plane, "own", &image);
+    plane.create(&objects::catalog("own", &image));
     let from = format!("401 from {}: unauthorized", registry.address);
-    let none = "(no credential: no source is configured)";
-    fails(plane, "own", SOON, &[&from, none]).await;
+    fails(plane, "own", SOON, &[&from, "(no credential: no source is configured)"]).await;
 
     has_failed_often(&controller).await;
     link(plane, &json!([{"name": "own"}]));
@@ -247,13 +212,12 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
     scene.grant(std::slice::from_ref(&bundle));
     let files = images::build(&scene.package.bundle_files(&bundle), &[]);
     let pushed = registry.push("bundle:v1", &files).await;
-    let offered = [("1.0.0".to_owned(), pushed)].into();
-    let files = scene.package.catalog_files(&chain(&["1.0.0"]), &offered);
+    let files = scene.package.catalog_of(&pushed);
     let label = [(name::CATALOG_CONFIGS_LABEL, "/configs")];
     let image = registry.push("shelf:v1", &images::build(&files, &label)).await;
     let args = ["--components=catalogs,extensions", "--v=4"];
     let controller = start(plane, "named", &args).await;
-    create_catalog(plane, &scene.name, &image);
+    plane.create(&objects::catalog(&scene.name, &image));
     fails(plane, &scene.name, SOON, &["(no credential: "]).await;
 
     let named = |secret: &str| {
@@ -262,8 +226,7 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
         plane.kubectl(&[annotate.as_slice(), &[&annotation]].concat());
     };
     named("elsewhere/private");
-    let nowhere = "\"elsewhere/private\" is not the name of a Secret";
-    fails(plane, &scene.name, SOON, &[nowhere]).await;
+    fails(plane, &scene.name, SOON, &["\"elsewhere/private\" is not the name of a Secret"]).await;
     named("private");
     let missing = format!("Secret {SYSTEM_NAMESPACE}/private does not exist");
     fails(plane, &scene.name, SOON, &["(no credential: ", &missing]).await;
@@ -281,8 +244,7 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
     plane.kubectl(&[secret.as_slice(), &[&labelled]].concat());
     served(plane, &scene.name, AT_ONCE).await;
 
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     assert_secret(plane, &controller, &scene.name);
     extension.delete().await;
     plane.kubectl(&["delete", "clustercatalog", &scene.name]);
@@ -290,7 +252,7 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
 }
 
 /// The files are looked at every ten seconds.
-const NEXT_LOOK: Duration = Duration::from_secs(15);
+const NEXT_LOOK: Duration = Duration::from_secs(30);
 
 // deploying.md P24 and 3.3
 #[tokio::test(flavor = "multi_thread")]
@@ -311,14 +273,12 @@ async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
     ];
     let args = ["--components=catalogs", &flags[0], &flags[1]];
     let _controller = start(plane, "files", &args).await;
-    create_catalog(plane, "files", &format!("{}/shelf:v1", registry.address));
-    let blocked = format!("registry {} is blocked", registry.address);
-    fails(plane, "files", SOON, &[&blocked]).await;
+    plane.create(&objects::catalog("files", &format!("{}/shelf:v1", registry.address)));
+    fails(plane, "files", SOON, &[&format!("registry {} is blocked", registry.address)]).await;
 
     registries.set(&location);
     let belongs = format!("(its CA belongs in {:?})", roots.path());
-    let unknown = ["UnknownIssuer", belongs.as_str()];
-    fails(plane, "files", NEXT_LOOK, &unknown).await;
+    fails(plane, "files", NEXT_LOOK, &["UnknownIssuer", belongs.as_str()]).await;
 
     copy_as_link(&plane.addresses.controller_ca, roots.path());
     fails(plane, "files", NEXT_LOOK, &["reading manifest v1 in "]).await;
@@ -358,7 +318,7 @@ async fn the_proxies_of_the_cluster_are_taken_up_without_a_restart() {
     let url = format!("http://{}", proxy.local_addr().expect("an address"));
     let args = ["--components=catalogs", "--cluster-proxy"];
     let _controller = start(plane, "proxies", &args).await;
-    create_catalog(plane, "proxied", "registry.invalid/shelf:v1");
+    plane.create(&objects::catalog("proxied", "registry.invalid/shelf:v1"));
     fails(plane, "proxied", SOON, &["registry.invalid"]).await;
 
     give_out(&client, &url).await;

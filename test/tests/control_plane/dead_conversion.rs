@@ -2,22 +2,14 @@
 //!
 //! Source: applying.md 7.3, 7.4.
 
-use std::time::{Duration, Instant};
+use olm_test::package;
+use olm_test::prelude::*;
 
-use olm_test::cluster::{self, Controller};
-use olm_test::extension::{Extension, condition};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::{Value, json};
-
-use crate::flags::start;
-use crate::uninstall::{delete_folder, print_row, protects};
+use crate::data::{archived, let_count};
+use crate::deletion::{delete_folder, print_row, protects};
 
 const POLICY: &str = "policy.olm.operatorframework.io/uninstall";
 const STEP: Duration = Duration::from_mins(1);
-/// Longer than the API server's own counts are old.
-const COUNTED: Duration = Duration::from_mins(3);
 
 fn group(suffix: &str) -> String {
     format!("{suffix}.example.com")
@@ -29,53 +21,51 @@ fn crd(suffix: &str) -> String {
 
 /// A CRD with two versions, of which v2 is the one that is asked for its objects.
 fn definition(suffix: &str, storage: &str, conversion: &Value) -> Value {
+    let mut crd = package::definition("Float", &group(suffix));
     let versions = ["v2", "v1"].map(|name| {
-        json!({"name": name, "served": true, "storage": name == storage, "schema": {
-            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}})
+        let mut version = crd["spec"]["versions"][0].clone();
+        version["name"] = json!(name);
+        version["storage"] = json!(name == storage);
+        version
     });
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": crd(suffix)},
-        "spec": {"group": group(suffix), "scope": "Namespaced", "conversion": conversion,
-            "names": {"kind": "Float", "listKind": "FloatList", "plural": "floats", "singular": "float"},
-            "versions": versions},
-    })
+    crd["spec"]["versions"] = json!(versions);
+    crd["spec"]["conversion"] = conversion.clone();
+    crd
 }
 
 /// Installs an extension whose CRD is converted by a webhook whose Service is not there; with
 /// `object`, one of its objects is stored in the version from before.
 async fn converted_by_nobody(suffix: &str, object: bool) -> (Scene, Extension, Controller) {
     // Of its own: while a kind cannot be listed, the garbage collector waits for it.
-    let cluster = cluster::own().await;
-    let controller = start(cluster.plane, suffix, &[]).await;
+    let (cluster, controller) = cluster::started(suffix, &[]).await;
     let webhook = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
         "clientConfig": {"service": {"namespace": "default", "name": "none-such"}}}});
     let before = definition(suffix, "v1", &json!({"strategy": "None"}));
     let after = definition(suffix, "v2", &webhook);
-    let bundles =
-        [Bundle::new("1.0.0").with_manifest(before), Bundle::new("1.1.0").with_manifest(after)];
-    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let bundles = [
+        Bundle::new("1.0.0").with_manifest(before),
+        Bundle::new("1.1.0").with_manifest(after),
+        Bundle::new("1.2.0"),
+    ];
+    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     if object {
         let one = json!({"apiVersion": format!("{}/v1", group(suffix)), "kind": "Float",
             "metadata": {"name": "one", "namespace": scene.name}});
         let args = ["apply", "--server-side", "-f", "-"];
         scene.cluster.plane.kubectl_with_input(&args, &one.to_string());
     }
-    extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    extension.installed("1.1.0").await;
+    extension.moves_to("1.1.0").await;
     if object {
-        wait::until("its object cannot be read in v2", STEP, || async {
-            match read(&scene, suffix, "v2") {
-                Err(error) if error.contains("conversion webhook") => Ok(()),
-                other => Err(other),
-            }
-        })
-        .await;
+        is_unreadable(&scene, suffix).await;
         read(&scene, suffix, "v1").expect("it is stored in v1");
     }
     (scene, extension, controller)
+}
+
+async fn is_unreadable(scene: &Scene, suffix: &str) {
+    let read = || read(scene, suffix, "v2");
+    wait::refused("its object cannot be read in v2", STEP, read, "conversion webhook").await;
 }
 
 /// Reads the object in a version.
@@ -84,16 +74,11 @@ fn read(scene: &Scene, suffix: &str, version: &str) -> Result<String, String> {
     scene.cluster.plane.try_kubectl(&["get", &kind, "one", "-n", &scene.name, "-o", "name"], "")
 }
 
-fn delete(scene: &Scene) {
-    let args = ["delete", "clusterextension", &scene.name, "--wait=false"];
-    scene.cluster.plane.kubectl(&args);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn without_objects_the_removal_ends_by_itself() {
     let suffix = "unconvertedempty";
     let (scene, extension, _controller) = converted_by_nobody(suffix, false).await;
-    delete(&scene);
+    scene.delete("background");
     extension.gone().await;
     assert!(scene.get("customresourcedefinition", &crd(suffix)).is_none());
 }
@@ -102,18 +87,10 @@ async fn without_objects_the_removal_ends_by_itself() {
 async fn objects_that_cannot_be_read_block_the_removal_and_go_when_that_is_decided() {
     let suffix = "unconverted";
     let (scene, extension, _controller) = converted_by_nobody(suffix, true).await;
-    delete(&scene);
+    scene.delete("background");
     // Whether the API server can count them depends on its caches.
-    wait::until("it is blocked and names the way out", COUNTED, || async {
-        let found = extension.get().await;
-        let said = condition(&found, "Progressing").map(|it| it.message.clone());
-        let names = |text: &String| {
-            let out = format!("{POLICY}=RetainCRDs");
-            text.contains("uninstall blocked: ") && text.contains(&out)
-        };
-        if said.as_ref().is_some_and(names) { Ok(()) } else { Err(said) }
-    })
-    .await;
+    let said = protects(&extension, "uninstall blocked: ").await;
+    assert!(said.contains(&format!("{POLICY}=RetainCRDs")), "{said}");
     read(&scene, suffix, "v1").expect("it is still there");
     scene.annotate(POLICY, "Delete");
     extension.gone().await;
@@ -147,14 +124,27 @@ async fn a_folder_whose_objects_nobody_converts_goes_once_there_are_none_or_some
 async fn objects_that_cannot_be_read_can_be_read_again_once_their_crd_is_retained() {
     let suffix = "unconvertedkept";
     let (scene, extension, _controller) = converted_by_nobody(suffix, true).await;
+    // By a version without it: nobody can list its objects, although the account may.
+    let_count(&scene, &[&crd(suffix)]);
+    archived(&scene, 1).await;
+    extension.moves_to("1.2.0").await;
+    archived(&scene, 2).await;
+    is_retained(&scene, suffix).await;
+    // By policy, after a rollback has taken it up again.
+    extension.force("1.1.0").await;
+    extension.installed("1.1.0").await;
+    is_unreadable(&scene, suffix).await;
     scene.annotate(POLICY, "RetainCRDs");
-    delete(&scene);
+    scene.delete("background");
     extension.gone().await;
+    is_retained(&scene, suffix).await;
+}
+
+async fn is_retained(scene: &Scene, suffix: &str) {
     let kept = scene.get("customresourcedefinition", &crd(suffix)).expect("the CRD stays");
     assert_eq!(kept["metadata"]["deletionTimestamp"], Value::Null);
+    assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
     assert_eq!(kept["spec"]["conversion"]["strategy"], "None");
-    wait::until("its object can be read in both versions", STEP, || async {
-        ["v1", "v2"].iter().try_for_each(|version| read(&scene, suffix, version).map(drop))
-    })
-    .await;
+    let read = || ["v1", "v2"].iter().try_for_each(|it| read(scene, suffix, it).map(drop));
+    wait::done("its object can be read in both versions", STEP, read).await;
 }

@@ -1,14 +1,8 @@
 //! `kubectl olm doctor`: what it finds, and what its archive holds.
 
-use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::Path;
 
-use olm_test::cluster::{self, Cluster, Controller, ControllerOptions, SYSTEM_NAMESPACE};
-use olm_test::package::{Bundle, chain};
-use olm_test::plugin;
-use olm_test::scene::Scene;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 const TOKEN: &str = "b64-that-no-archive-may-hold";
 
@@ -53,17 +47,9 @@ pub(crate) fn unpacked(path: &Path) -> BTreeMap<String, String> {
 // plugin.md U60
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_names_what_is_wrong_and_packs_no_secret() {
-    let cluster = cluster::own().await;
+    let (cluster, mut controller) = cluster::started("", &["--leader-elect"]).await;
     let plane = cluster.plane;
-    let options = ControllerOptions {
-        args: vec!["--leader-elect".to_owned()],
-        ..ControllerOptions::default()
-    };
-    let started = tokio::task::spawn_blocking(move || Controller::start(plane, options));
-    let mut controller = started.await.expect("the controller starts");
-    let versions = ["1.0.0"];
-    let bundles = versions.map(Bundle::new);
-    let scene = Scene::set(cluster.clone(), "patient", &bundles, &chain(&versions)).await;
+    let scene = Scene::of(cluster.clone(), "patient", &["1.0.0"]).await;
     scene.install(json!({})).await.installed("1.0.0").await;
 
     let (code, found) = doctor(&cluster, &[]);
@@ -81,11 +67,13 @@ async fn the_doctor_names_what_is_wrong_and_packs_no_secret() {
 
     let binding = "validatingadmissionpolicybinding/clusterextension-serviceaccount-use";
     plane.kubectl(&["delete", binding]);
-    let catalog = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
-        "metadata": {"name": "away"}, "spec": {"source": {"type": "Image", "image":
-            {"ref": format!("{}/nothing:v1", cluster.registry)}}}});
-    plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
-    plane.kubectl(&["wait", "--for=condition=Serving=False", "clustercatalog/away"]);
+    plane.create(&objects::catalog("away", &format!("{}/nothing:v1", cluster.registry)));
+    plane.kubectl(&[
+        "wait",
+        "--for=condition=Serving=False",
+        "--timeout=120s",
+        "clustercatalog/away",
+    ]);
     let literal = format!("--from-literal=token={TOKEN}");
     let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
     plane.kubectl(&["create", "secret", "generic", "secret", &literal, &namespace]);

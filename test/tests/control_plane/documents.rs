@@ -1,19 +1,15 @@
 //! README and `docs` on a cluster: their commands, as they stand there (plugin.md 6).
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use olm_test::cluster::Controller;
 use olm_test::documents::{self, Shell};
-use olm_test::package::Files;
+use olm_test::prelude::*;
 use olm_test::release::{Release, catalog_files};
 use olm_test::scene::write_files;
-use olm_test::{images, paths, wait};
 
 use crate::manifests::{Install, ready};
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(1);
 const HEADING: &str = "## Five minutes on a cluster";
 /// What README has pushed and installed.
 const IMAGE: &str = "registry.example.com/olm-controller:v0.1.0";
@@ -21,7 +17,7 @@ const IMAGE: &str = "registry.example.com/olm-controller:v0.1.0";
 const BUNDLE: &str = "operatorhubio/argocd-operator:v0.6.0";
 const CATALOG: &str = "operatorhubio/catalog:latest";
 /// Documents that are played on one cluster, in this order: the first ones make what the others use.
-const PLAYED: [&str; 14] = [
+const PLAYED: [&str; 15] = [
     "docs/install.md",
     "docs/from-upstream.md",
     "docs/first-extension.md",
@@ -36,7 +32,22 @@ const PLAYED: [&str; 14] = [
     "docs/air-gap.md",
     "docs/troubleshooting.md",
     "docs/backup.md",
+    "docs/openshift.md",
 ];
+/// After this one extension `lamp` is in namespace `attic`, which pages of alerts are about then.
+const BEFORE_ALERTS: &str = "docs/air-gap.md";
+/// What commands of the pages of alerts need that is not here: kubelets, the Prometheus operator,
+/// OpenShift, another issuer of certificates. Their verbs, flags and kinds are checked.
+const NOT_HERE: [&str; 5] = [
+    "kubectl logs ",
+    " servicemonitor ",
+    " clusteroperator ",
+    " clusterversion ",
+    " catalogd-service-cert ",
+];
+/// Kinds of those, and of the operator of the demo.
+const OF_OTHERS: [&str; 6] =
+    ["certificate", "clusteroperator", "clusterversion", "lamps", "olm", "servicemonitor"];
 
 /// A cluster with what the documents install, and a shell as its reader has one.
 struct Reader {
@@ -81,9 +92,8 @@ impl Reader {
         let plane = self.install.cluster.plane;
         let from = ["get", "configmap", "olm-serving-ca", "-n", "olmv1-system"];
         let from = [&from[..], &["-o", "jsonpath={.data.ca\\.crt}"]].concat();
-        let published =
-            wait::until("the CA is published", SOON, || async { plane.try_kubectl(&from, "") });
-        let ca = published.await;
+        let published = || plane.try_kubectl(&from, "");
+        let ca = wait::done("the CA is published", SOON, published).await;
         let file = self.install.cluster.dir.join("serving-ca.crt");
         std::fs::write(&file, ca).expect("it is written");
         self.environment.push(("SSL_CERT_FILE".to_owned(), file));
@@ -125,12 +135,13 @@ async fn push_lamps(install: &Install) {
         let image = format!("{registry}/lamp-operator-bundle:v{version}");
         images::push_bundle(&image, release.files()).await;
     }
-    for (tag, folder) in [("v1", "first"), ("v2", "second")] {
+    let images = ["lamps/catalog:v1", "lamps/catalog:v2", "redhat/redhat-operator-index:v4.20"];
+    for (image, folder) in images.into_iter().zip(["first", "second", "second"]) {
         let catalog = demo.join("catalogs").join(folder).join("lamp-operator.yaml");
         let catalog = std::fs::read_to_string(catalog).expect("the catalog of the demo");
         let catalog = catalog.replace("${REGISTRY}", "registry.example.com");
         let files = [("configs/lamp-operator/catalog.yaml".to_owned(), catalog.into_bytes())];
-        images::push_catalog(&format!("{registry}/lamps/catalog:{tag}"), Files::from(files)).await;
+        images::push_catalog(&format!("{registry}/{image}"), Files::from(files)).await;
     }
 }
 
@@ -197,6 +208,7 @@ async fn the_commands_of_the_readme_install_on_an_empty_cluster() {
 async fn the_documents_show_what_a_cluster_answers() {
     let mut reader = Reader::new().await;
     reader.mirror("registry.example.com");
+    reader.mirror("registry.redhat.io");
     push_lamps(&reader.install).await;
     reader.install.apply();
     let _controllers = reader.start().await;
@@ -209,7 +221,82 @@ async fn the_documents_show_what_a_cluster_answers() {
         assert!(!shows || PLAYED.contains(&path.as_str()), "{path} is not played");
     }
     for path in PLAYED {
-        let corrected = documents::play(&shell, &documents::read(path), is_played);
-        documents::settle(path, corrected);
+        documents::settle(path, documents::play(&shell, &documents::read(path), is_played));
+        if path == BEFORE_ALERTS {
+            run_those_of_alerts(&shell);
+        }
     }
+    check_those_that_are_named(&shell);
+    let blocks =
+        documents::all().into_iter().map(|path| documents::blocks(&documents::read(&path)));
+    let is_ours = |block: &documents::Block| {
+        block.info == "yaml" && block.text.starts_with("apiVersion: olm.operatorframework.io/")
+    };
+    let ours: Vec<_> = blocks.flatten().filter(is_ours).collect();
+    assert!(!ours.is_empty());
+    for block in ours {
+        let args = ["apply", "--server-side", "--dry-run=server", "-f", "-"];
+        reader.install.cluster.plane.kubectl_with_input(&args, &block.text);
+    }
+}
+
+/// Runs the commands of the pages of alerts; those of the plugin are run by the other documents.
+fn run_those_of_alerts(shell: &Shell) {
+    let pages = documents::pages().into_iter().filter(|page| page.starts_with("docs/runbooks/"));
+    let blocks = pages.flat_map(|page| documents::blocks(&documents::read(&page)));
+    let text: String = blocks.map(|block| block.text).collect();
+    let text =
+        text.replace("NAMESPACE", "attic").replace("clustercatalog NAME", "clustercatalog lamps");
+    let text = text.replace("NAME", "lamp");
+    let is_here = |line: &&str| {
+        !line.starts_with("kubectl olm ") && !NOT_HERE.iter().any(|part| line.contains(part))
+    };
+    let commands: BTreeSet<_> = text.lines().filter(is_here).collect();
+    assert!(commands.len() > 20, "{commands:#?}");
+    for command in commands {
+        // A certificate is read by another program, which may be absent.
+        let command = command.split(" | openssl ").next().unwrap_or_default();
+        let (succeeded, printed) = shell.run(command);
+        assert!(succeeded || printed.starts_with("no"), "{command}\n{printed}");
+    }
+}
+
+/// Checks that kubectl has the verbs and flags of all commands that documents name, oc among them, and
+/// the cluster their kinds.
+fn check_those_that_are_named(shell: &Shell) {
+    let served = run(shell, "kubectl api-resources --no-headers").to_lowercase();
+    let kinds = served.split([' ', ',', '\n']).chain(OF_OTHERS);
+    let kinds: BTreeSet<_> = kinds.collect();
+    let of_all = run(shell, "kubectl options");
+    let of_all = documents::flags(&of_all);
+    let mut known = BTreeMap::new();
+    let is_of_users =
+        |page: &String| !page.starts_with("docs/design/") && !page.starts_with("hack/");
+    for page in documents::pages().into_iter().filter(is_of_users) {
+        for command in documents::commands(&documents::read(&page), &["kubectl ", "oc "]) {
+            let words: Vec<_> = command.split_whitespace().collect();
+            let [verb, rest @ ..] = &words[..] else { continue };
+            if *verb == "olm" || verb.starts_with('-') {
+                continue;
+            }
+            let names: Vec<_> =
+                rest.iter().copied().take_while(|it| !it.starts_with('-')).take(2).collect();
+            let has_more = ["auth", "create", "rollout"].contains(verb);
+            let more = if has_more { names.join(" ") } else { String::new() };
+            let called = format!("kubectl {verb} {more} --help");
+            let help = known.entry(called.clone()).or_insert_with(|| run(shell, &called));
+            let of_it = documents::flags(help);
+            for flag in documents::given(&command) {
+                assert!(of_it.contains(flag) || of_all.contains(flag), "{page}: {command}: {flag}");
+            }
+            let on_kinds = ["annotate", "delete", "describe", "get", "label", "patch", "scale"];
+            let kind = names.first().filter(|_| on_kinds.contains(verb));
+            for kind in kind.into_iter().flat_map(|it| it.split(',')) {
+                let kind = kind.split(['/', '.']).next().unwrap_or_default();
+                let is_name = kind.chars().all(|c| c.is_ascii_lowercase());
+                assert!(!is_name || kinds.contains(kind), "{page}: {command}: {kind}");
+            }
+        }
+    }
+    assert!(known.len() > 12, "{:?}", known.keys());
 }

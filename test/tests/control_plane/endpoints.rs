@@ -1,13 +1,8 @@
 //! Who may read the metrics, and what the health endpoints watch.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
 use futures::StreamExt as _;
-use olm_test::cluster::{self, CONTROLLER_ACCOUNT, ControlPlane, SYSTEM_NAMESPACE, scraping};
-use olm_test::{audit, wait};
-
-use crate::flags::{clear_leases, start};
+use olm_test::cluster::scraping;
+use olm_test::prelude::*;
 
 const SCRAPES: usize = 100;
 /// As Prometheus never does, and within the connections from one address.
@@ -16,9 +11,7 @@ const LOGGED: Duration = Duration::from_secs(30);
 
 /// Returns how often the controller asked for each kind of review.
 fn reviews(plane: &ControlPlane) -> BTreeMap<String, usize> {
-    let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    let asked = audit::mentioning(&plane.addresses.audit_log, &user);
-    let asked = asked.into_iter().filter(|request| request.user == user);
+    let asked = audit::of_controller(&plane.addresses.audit_log).into_iter();
     let mut count = BTreeMap::new();
     for request in
         asked.filter(|it| ["tokenreviews", "subjectaccessreviews"].contains(&it.resource.as_str()))

@@ -1,17 +1,9 @@
 //! An API server that fails while things are removed: nothing is lost, and the order holds.
 
-use std::time::Duration;
+use futures::future::join_all;
+use olm_test::prelude::*;
 
-use olm_api::keys;
-use olm_test::cluster::{self, Cluster, Controller, ControllerOptions};
-use olm_test::extension::{Extension, condition};
-use olm_test::package::{Bundle, chain};
-use olm_test::proxy::{Proxy, Rule};
-use olm_test::scene::{ACCOUNT, Scene};
-use olm_test::wait;
-use serde_json::{Value, json};
-
-const STEP: Duration = Duration::from_mins(1);
+const STEP: Duration = Duration::from_mins(3);
 const FINALIZER: &str = "example.com/served-by-the-operator";
 /// How often the controller tries a failing read before it gives up.
 const TRIES: u64 = 3;
@@ -39,129 +31,81 @@ async fn stage() -> Stage {
 async fn installed(stage: &Stage, suffix: &str, finalizers: &[&str]) -> (Scene, Extension) {
     let mut cluster = stage.cluster.clone();
     cluster.client = cluster.plane.client().await;
-    let scene = Scene::set(cluster, suffix, &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
-    let instance = json!({"apiVersion": format!("{suffix}.example.com/v1"), "kind": "Buoy",
-        "metadata": {"name": "one", "namespace": scene.name, "finalizers": finalizers}});
-    let args = ["apply", "--server-side", "-f", "-"];
-    let plane = scene.cluster.plane;
-    plane.kubectl_with_input(&args, &instance.to_string());
+    let scene = Scene::of(cluster, suffix, &["1.0.0"]).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
+    scene.make_instance(&scene.package.crd(), finalizers);
     (scene, extension)
 }
 
 fn delete(scene: &Scene, how: &str) {
     // It would wait for the object of the CRD.
     scene.annotate(keys::policy::UNINSTALL, "Delete");
-    let cascade = format!("--cascade={how}");
-    let args = ["delete", "clusterextension", &scene.name, &cascade, "--wait=false"];
-    scene.cluster.plane.kubectl(&args);
-}
-
-fn is_going(scene: &Scene, kind: &str, name: &str) -> bool {
-    let found = scene.get(kind, name);
-    found.is_none_or(|found| found["metadata"]["deletionTimestamp"].is_string())
+    scene.delete(how);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstall_alone() {
     let stage = &stage().await;
-    for (suffix, rule, times) in [
+    let rows = [
         ("broken", Rule::get("secrets").status(500), 3 * TRIES),
         ("busy", Rule::get("secrets").retry_after(1), 3),
         ("denied", Rule::get("secrets").status(403), 3),
         ("silent", Rule::get("secrets").silent(Duration::from_secs(3)), TRIES),
-    ] {
+    ];
+    join_all(rows.map(|(suffix, rule, times)| async move {
         let suffix = format!("fault{suffix}");
         let (scene, extension) = installed(stage, &suffix, &[FINALIZER]).await;
         let rule = rule.in_namespace("olmv1-system").named(&format!("{}-1-*", scene.name));
         let rule = stage.proxy.fail(rule.times(times));
         delete(&scene, "background");
-        wait::until("the fault strikes", STEP, || async {
-            let struck = stage.proxy.strikes(rule);
-            if struck == times { Ok(()) } else { Err(struck) }
-        })
-        .await;
+        stage.proxy.struck(rule, times).await;
         let crd = scene.package.crd();
-        wait::until("the instance is going", STEP, || async {
-            if is_going(&scene, &crd, "one") { Ok(()) } else { Err(()) }
-        })
-        .await;
-        assert!(scene.get(&crd, "one").is_some(), "{suffix}: its finalizer holds it");
+        // Its finalizer holds it.
+        let is_going = |one: &Value| one["metadata"]["deletionTimestamp"].is_string();
+        scene.until("it is going", &crd, "one", is_going).await;
         // Its operator still runs, and continues until the instance is gone.
-        extension
-            .eventually("the instance is waited for", STEP, |extension| {
-                condition(extension, "Ready").is_some_and(|ready| ready.message.contains(FINALIZER))
-            })
-            .await;
-        assert!(!is_going(&scene, "deployment", &scene.package.deployment()), "{suffix}");
-        let none = r#"{"metadata":{"finalizers":null}}"#;
-        let args = ["patch", &crd, "one", "-n", &scene.name, "--type=merge", "-p", none];
-        scene.cluster.plane.kubectl(&args);
+        let is_named = |ready: &Condition| ready.message.contains(FINALIZER);
+        extension.has("Ready", "the instance is waited for", is_named).await;
+        scene.uid("deployment", &scene.package.deployment());
+        scene.let_go(&crd, "one");
         extension.gone().await;
-    }
+    }))
+    .await;
 }
 
-// ARCHITECTURE.md, invariant 5
-#[tokio::test(flavor = "multi_thread")]
-async fn a_removal_that_fails_says_why_and_goes_on() {
-    let stage = &stage().await;
-    let (scene, extension) = installed(stage, "failedremoval", &[]).await;
-    let rule = Rule::on(&["delete"], "clusterobjectsets").status(403);
+/// Deletes an extension and keeps what it installed, while a fault strikes.
+async fn orphans(stage: &Stage, suffix: &str, rule: Rule) {
+    let (scene, extension) = installed(stage, &format!("orphan{suffix}"), &[]).await;
     let rule = stage.proxy.fail(rule);
-    delete(&scene, "background");
-    extension
-        .eventually("it says what failed", STEP, |extension| {
-            condition(extension, "Ready").is_some_and(|ready| {
-                ready.reason == "Uninstalling" && ready.message.contains("injected")
-            })
-        })
-        .await;
-    stage.proxy.stop(rule);
+    delete(&scene, "orphan");
     extension.gone().await;
+    assert!(stage.proxy.strikes(rule) > 0, "{suffix}: the fault struck");
+    stage.proxy.stop(rule);
+    scene.is_whole();
+    for (kind, name) in scene.parts() {
+        let found = scene.get(&kind, &name).expect("it was there just now");
+        assert_eq!(found["metadata"]["ownerReferences"], Value::Null, "{suffix}: {name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers() {
     let stage = &stage().await;
     let late = Rule::on(&["watch"], "clusterobjectsets").late_events(Duration::from_millis(800));
-    for (suffix, rule) in [
-        ("late", late),
-        ("broken", Rule::get("secrets").status(500).times(5 * TRIES)),
-        ("denied", Rule::get("secrets").status(403).times(5)),
-    ] {
-        let (scene, extension) = installed(stage, &format!("orphan{suffix}"), &[]).await;
-        let rule = stage.proxy.fail(rule);
-        delete(&scene, "orphan");
-        extension.gone().await;
-        assert!(stage.proxy.strikes(rule) > 0, "{suffix}: the fault struck");
-        stage.proxy.stop(rule);
-        for (kind, name) in [
-            ("customresourcedefinition", scene.package.crd()),
-            (&*scene.package.crd(), "one".to_owned()),
-            ("deployment", scene.package.deployment()),
-            ("configmap", scene.package.config_map()),
-        ] {
-            let found = scene.get(kind, &name);
-            let found = found.unwrap_or_else(|| panic!("{suffix}: {kind} {name} is gone"));
-            assert_eq!(found["metadata"]["deletionTimestamp"], Value::Null, "{suffix}: {name}");
-            assert_eq!(found["metadata"]["ownerReferences"], Value::Null, "{suffix}: {name}");
-        }
-    }
+    orphans(stage, "late", late).await;
+    let content = |suffix: &str| {
+        let rule = Rule::get("secrets").in_namespace("olmv1-system");
+        rule.named(&format!("buoy-orphan{suffix}-1-*"))
+    };
+    tokio::join!(
+        orphans(stage, "broken", content("broken").status(500).times(5 * TRIES)),
+        orphans(stage, "denied", content("denied").status(403).times(5)),
+    );
 }
 
 async fn revision_says(scene: &Scene, revision: &str, reason: &str) {
-    let what = format!("{revision} says {reason}");
-    wait::until(&what, STEP, || async {
-        let set = scene.get("clusterobjectset", revision).unwrap_or_default();
-        let conditions = set["status"]["conditions"].as_array().cloned();
-        let says = conditions
-            .iter()
-            .flatten()
-            .any(|condition| condition["type"] == "Progressing" && condition["reason"] == reason);
-        if says { Ok(()) } else { Err(set["status"].to_string()) }
-    })
-    .await;
+    let says = |set: &Value| crate::catalog::condition(set, "Progressing")["reason"] == reason;
+    scene.until(reason, "clusterobjectset", revision, says).await;
 }
 
 // ours: the next attempt comes before the watch delivers what the last one wrote
@@ -178,26 +122,19 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
     let failure = stage.proxy.fail(Rule::get("secrets").named(&secrets).status(500));
     // The revision is reconciled again, and so is the extension.
     let plane = scene.cluster.plane;
-    let revision = format!("{}-1", scene.name);
+    let revision = scene.revision(1);
     plane.kubectl(&["annotate", "clusterobjectset", &revision, "example.com/look=again"]);
     let inside = ["--namespace", &scene.name];
     let delete = [&["delete", "serviceaccount", ACCOUNT], &inside[..]].concat();
     plane.kubectl(&delete);
     revision_says(&scene, &revision, "Retrying").await;
-    extension
-        .eventually("the failure is said", STEP, |extension| {
-            condition(extension, "Progressing").is_some_and(|found| found.reason == "Retrying")
-        })
-        .await;
+    let is = |reason: &'static str| move |found: &Condition| found.reason == reason;
+    extension.has("Progressing", "the failure is said", is("Retrying")).await;
     stage.proxy.stop(failure);
     let create = [&["create", "serviceaccount", ACCOUNT], &inside[..]].concat();
     plane.kubectl(&create);
     revision_says(&scene, &revision, "Succeeded").await;
-    extension
-        .eventually("the failure is over", STEP, |extension| {
-            condition(extension, "Progressing").is_some_and(|found| found.reason == "Succeeded")
-        })
-        .await;
+    extension.has("Progressing", "the failure is over", is("Succeeded")).await;
     extension.installed("1.0.0").await;
     for rule in rules {
         stage.proxy.stop(rule);
@@ -206,26 +143,23 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
 }
 
 // ours: found by killing at random. An API server that has just started refuses for a moment.
+// ARCHITECTURE.md, invariant 5
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_is_refused_for_a_moment_is_not_given_up() {
+async fn a_watch_that_is_refused_is_not_given_up_and_a_removal_says_what_failed() {
     let stage = &stage().await;
     let suffix = "refused";
     let rule = Rule::list("configmaps").in_namespace(&format!("buoy-{suffix}"));
-    let rule = stage.proxy.fail(rule.status(403).times(2));
+    // After a second refusal the controller waits for a minute.
+    let rule = stage.proxy.fail(rule.status(403).times(1));
     let (scene, extension) = installed(stage, suffix, &[]).await;
-    wait::until("the refusals have struck", STEP, || async {
-        let struck = stage.proxy.strikes(rule);
-        if struck == 2 { Ok(()) } else { Err(struck) }
-    })
-    .await;
-    let name = scene.package.config_map();
-    let args = ["delete", "configmap", &name, "-n", &scene.name];
-    scene.cluster.plane.kubectl(&args);
-    wait::until("the object is made anew", STEP, || async {
-        scene.get("configmap", &name).ok_or(())
-    })
-    .await;
-    extension.delete().await;
+    stage.proxy.struck(rule, 1).await;
+    scene.is_repaired().await;
+    let rule = stage.proxy.fail(Rule::on(&["delete"], "clusterobjectsets").status(403));
+    delete(&scene, "background");
+    let is_said = |it: &Condition| it.reason == "Uninstalling" && it.message.contains("injected");
+    extension.has("Ready", "it says what failed", is_said).await;
+    stage.proxy.stop(rule);
+    extension.gone().await;
 }
 
 /// Has the API server refuse every deletion of the `ConfigMap` of a scene, and waits until it does.
@@ -243,42 +177,36 @@ async fn refuse_deletion(scene: &Scene) {
         "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": scene.name},
         "spec": {"policyName": scene.name, "validationActions": ["Deny"]}});
     for object in [policy, binding] {
-        plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+        plane.create(&object);
     }
     let dry = ["delete", "configmap", &name, "-n", &scene.name, "--dry-run=server"];
-    wait::until("deletions are refused", STEP, || async {
-        match plane.try_kubectl(&dry, "") {
-            Err(text) if text.contains("not today") => Ok(()),
-            other => Err(other),
-        }
-    })
-    .await;
+    let tries = || plane.try_kubectl(&dry, "");
+    wait::refused("deletions are refused", STEP, tries, "not today").await;
 }
 
 // applying.md 7.4: the garbage collector would remove the rest without order, and be refused as well
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removal_that_admission_refuses_is_named_and_tried_until_it_is_let_pass() {
-    // The account of an uninstall has failed for good after three attempts within a minute.
-    const LONGER: Duration = Duration::from_secs(100);
+    // The account of an uninstall has failed for good after three attempts within a minute. The next
+    // attempt is less than a minute and a half after the first.
+    const LONGER: Duration = Duration::from_secs(70);
     let stage = &stage().await;
     let (scene, extension) = installed(stage, "denying", &[]).await;
     refuse_deletion(&scene).await;
     delete(&scene, "background");
     let name = scene.package.config_map();
     let begun = std::time::Instant::now();
-    let named = |text: &str| text.contains(&name) && text.contains("not today");
-    extension
-        .eventually("the object and the refusal are named", STEP, |extension| {
-            condition(extension, "Ready").is_some_and(|ready| named(&ready.message))
-        })
-        .await;
-    wait::until("it goes on longer than an account may fail", LONGER + STEP, || async {
-        assert!(!is_going(&scene, "configmap", &name));
-        let revision = scene.get("clusterobjectset", &format!("{}-1", scene.name));
+    let named =
+        |ready: &Condition| ready.message.contains(&name) && ready.message.contains("not today");
+    extension.has("Ready", "the object and the refusal are named", named).await;
+    let goes_on = || {
+        scene.uid("configmap", &name);
+        let revision = scene.get("clusterobjectset", &scene.revision(1));
         assert!(revision.is_some(), "left to the garbage collector");
-        if begun.elapsed() > LONGER { Ok(()) } else { Err(begun.elapsed()) }
-    })
-    .await;
+        begun.elapsed()
+    };
+    let what = "it goes on longer than an account may fail";
+    wait::value(what, LONGER + STEP, goes_on, |it| *it > LONGER).await;
     assert_eq!(scene.events("UninstallFallback"), [""; 0]);
     for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
         scene.cluster.plane.kubectl(&["delete", kind, &scene.name]);
@@ -294,34 +222,21 @@ async fn a_revision_that_waits_its_turn_does_not_list_the_others() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
     scene.grant(&bundles);
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let (first, second) = (format!("{}-1", scene.name), format!("{}-2", scene.name));
+    let (first, second) = (scene.revision(1), scene.revision(2));
     let crd = scene.package.crd();
-    wait::until("the second revision has the CRD", STEP, || async {
-        let found = scene.get("customresourcedefinition", &crd).unwrap_or_default();
-        let number = found["metadata"]["annotations"][keys::annotation::REVISION].clone();
-        if number == "2" { Ok(()) } else { Err(number) }
-    })
-    .await;
+    let of_the_second =
+        |found: &Value| found["metadata"]["annotations"][keys::annotation::REVISION] == "2";
+    scene.until("it is the second's", "customresourcedefinition", &crd, of_the_second).await;
     delete(&scene, "background");
-    let says = |revision: &str, text: &str| {
-        let set = scene.get("clusterobjectset", revision).unwrap_or_default();
-        let status = set["status"].to_string();
-        if status.contains(text) { Ok(()) } else { Err(status) }
-    };
     let turn = format!("waiting for revision {second}");
-    wait::until("the second waits for the instance", STEP, || async { says(&second, FINALIZER) })
-        .await;
-    wait::until("the first waits for the second", STEP, || async { says(&first, &turn) }).await;
+    scene.reports(&second, FINALIZER).await;
+    scene.reports(&first, &turn).await;
     let rule = stage.proxy.fail(Rule::list("clusterobjectsets").status(500));
-    wait::until("whoever acts cannot list revisions", STEP, || async {
-        let struck = stage.proxy.strikes(rule);
-        if struck >= 4 * TRIES { Ok(()) } else { Err(struck) }
-    })
-    .await;
-    says(&first, &turn).expect("it waits as before");
+    // Whoever acts cannot list revisions.
+    stage.proxy.struck(rule, 4 * TRIES).await;
+    let waiting = scene.get("clusterobjectset", &first).unwrap_or_default();
+    assert!(waiting["status"].to_string().contains(&turn), "it waits as before: {waiting}");
     stage.proxy.stop(rule);
-    let none = r#"{"metadata":{"finalizers":null}}"#;
-    let args = ["patch", &crd, "one", "-n", &scene.name, "--type=merge", "-p", none];
-    scene.cluster.plane.kubectl(&args);
+    scene.let_go(&crd, "one");
     extension.gone().await;
 }

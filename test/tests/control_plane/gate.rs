@@ -1,21 +1,12 @@
 //! The OpenShift gate, with minimal `ClusterVersion` and `ClusterOperator` CRDs.
 
-use std::time::Duration;
-
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use olm_api::keys;
-use olm_test::cluster::{self, ControlPlane};
-use olm_test::extension::condition;
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::{helm, plugin, wait};
-use serde_json::{Value, json};
-
-use crate::flags::start;
+use olm_test::helm;
+use olm_test::prelude::*;
 
 const PLATFORM: &str = "PlatformUpgradeable";
-const VERDICT: Duration = Duration::from_secs(30);
+/// Longer than a few failures of the gate, which are ten seconds apart.
+const VERDICT: Duration = Duration::from_mins(1);
 
 fn api(client: &kube::Client, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("config.openshift.io", "v1", kind);
@@ -69,8 +60,10 @@ async fn wait_for_verdict_of(client: &kube::Client, name: &str, status: &str, te
 // applying.md 9.4, 9.5, i2 to i4
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
-    let cluster = cluster::with_controller().await;
+    // Of its own: gates of other tests judge as well, of their releases and of what they have seen.
+    let cluster = cluster::own().await;
     let client = cluster.client.clone();
+    let _controller = start(cluster.plane, "gated", &[]).await;
     set_cluster_version(&client, "4.19.5").await;
     let bundles = [
         Bundle::new("1.0.0").with_max_openshift("4.19"),
@@ -78,15 +71,11 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     ];
     let max = |value: &str| json!({"type": "olm.maxOpenShiftVersion", "value": value});
     let properties = [("1.0.0", max("4.19")), ("1.1.0", max("4.20"))];
-    let mut scene = Scene::empty(cluster, "gated");
     let entries = chain(&["1.0.0", "1.1.0"]);
-    scene.publish_with(&bundles, &entries, &properties).await;
-    scene.create_namespace();
-    scene.grant(&bundles);
+    let scene = Scene::set_with(cluster, "gated", &bundles, &entries, &properties).await;
     // What is installed before the release is known is told by the condition alone.
     wait_for_verdict(&client, "True", "").await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
 
     let way = "1.1.0 (up to 4.20) lifts it: kubectl olm upgrade buoy-gated --to 1.1.0";
     let blocked = wait_for_verdict(&client, "False", way).await;
@@ -97,12 +86,17 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     let mut types: Vec<_> = types.map(|it| it["type"].clone()).collect();
     types.sort_by_key(Value::to_string);
     assert_eq!(types, ["Available", "Degraded", "Progressing", "Upgradeable"]);
-    assert!(status["relatedObjects"].as_array().is_some_and(|all| !all.is_empty()));
+    let related = status["relatedObjects"].as_array().expect("a list").iter();
+    let definitions = related.filter(|it| it["resource"] == "customresourcedefinitions");
+    let mut names: Vec<_> = definitions.map(|it| it["name"].clone()).collect();
+    names.sort_by_key(Value::to_string);
+    let kinds = ["clustercatalogs", "clusterextensions", "clusterobjectsets"];
+    assert_eq!(names, kinds.map(|kinds| format!("{kinds}.olm.operatorframework.io")));
     assert_eq!(
         blocked["message"],
         "InstalledOLMOperatorsUpgradeable: Found ClusterExtensions that require upgrades prior to \
          upgrading cluster to version 4.20: bundle \"buoy-gated.v1.0.0\" for ClusterExtension \
-         \"buoy-gated\". Ways out: \"buoy-gated\": 1.1.0 (up to 4.20) lifts it: kubectl olm upgrade \
+         \"buoy-gated\". Remedies: \"buoy-gated\": 1.1.0 (up to 4.20) lifts it: kubectl olm upgrade \
          buoy-gated --to 1.1.0"
     );
     let verdict = "bundle \"buoy-gated.v1.0.0\" supports OpenShift up to 4.19; cluster is 4.19, next is \
@@ -118,8 +112,7 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     assert_eq!(row["lift"]["text"], way);
     assert_eq!(row["lift"]["supports"], "4.20");
 
-    extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    extension.installed("1.1.0").await;
+    extension.moves_to("1.1.0").await;
     let open = wait_for_verdict(&client, "True", "").await;
     assert_eq!(open["reason"], "AsExpected");
     extension.shows(PLATFORM, "True", "Compatible", "").await;
@@ -132,13 +125,12 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     assert_eq!(row["lift"]["command"], "kubectl olm delete buoy-gated");
     extension.delete().await;
     wait_for_verdict(&client, "True", "").await;
-    set_cluster_version(&client, "4.19.5").await;
 }
 
 /// Runs `kubectl olm cluster check`, which answers no, and returns what it says of an extension
 /// that is in the way. U57.
 pub(crate) fn in_the_way(plane: &ControlPlane, name: &str) -> Value {
-    let document = cluster_upgrade(plane);
+    let document = cluster_upgrade(plane, 1);
     assert_eq!(document["upgradeable"], false);
     let extensions = document["extensions"].as_array().expect("a list");
     let row = extensions.iter().find(|row| row["name"] == name);
@@ -147,25 +139,15 @@ pub(crate) fn in_the_way(plane: &ControlPlane, name: &str) -> Value {
     row.clone()
 }
 
-fn cluster_upgrade(plane: &ControlPlane) -> Value {
-    let ca = plane.addresses.controller_ca.to_string_lossy();
-    let out = plugin::run(plane, &["cluster", "check", "--output=json", "--catalog-ca", &ca]);
-    let errors = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(1), "{errors}");
-    serde_json::from_slice(&out.stdout).expect("it prints JSON")
+/// Runs that, which ends with this code.
+pub(crate) fn cluster_upgrade(plane: &ControlPlane, code: i32) -> Value {
+    let (text, _) = plugin::read(plane, &["cluster", "check", "--output=json"]).ends(code);
+    serde_json::from_str(&text).expect("it prints JSON")
 }
 
 /// Creates an extension, and a revision of it as the controller makes one.
 fn create_revision(plane: &ControlPlane, extension: &str, mut revision: Value) {
-    let owner = json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
-        "metadata": {"name": extension},
-        "spec": {
-            "namespace": "default", "serviceAccount": {"name": "none"},
-            "source": {"sourceType": "Catalog", "catalog": {"packageName": extension}},
-        },
-    });
-    plane.kubectl_with_input(&["create", "-f", "-"], &owner.to_string());
+    plane.create(&objects::extension(extension, "default", "none", extension));
     let uid = ["get", "clusterextension", extension, "-o", "jsonpath={.metadata.uid}"];
     let uid = plane.kubectl(&uid);
     revision["metadata"]["ownerReferences"] = json!([helm::owner(extension, &uid)]);
@@ -179,12 +161,17 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
     plane.kubectl(&["delete", "crd", "clusteroperators.config.openshift.io"]);
+    // It is listed for a moment longer.
+    let served = || {
+        let path = "/apis/config.openshift.io/v1";
+        let listed = plane.requests().send(Method::GET, path, "application/json", None);
+        listed.unwrap_or_default()["resources"].to_string()
+    };
+    let is_gone = |served: &String| !served.contains("ClusterOperator");
+    wait::value("it is not served", VERDICT, served, is_gone).await;
     let controller = start(plane, "plain", &["--platform-version=4.20"]).await;
-    let mut scene = Scene::empty(cluster, "plain");
-    let bundle = Bundle::new("1.0.0").with_max_openshift("4.20");
-    scene.publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"])).await;
-    scene.create_namespace();
-    scene.grant(&[bundle]);
+    let bundles = [Bundle::new("1.0.0").with_max_openshift("4.20")];
+    let scene = Scene::set(cluster, "plain", &bundles, &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
     extension.shows(PLATFORM, "False", "IncompatibleWithNextVersion", "olm delete").await;
     let want = [
@@ -192,35 +179,19 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
         "olm_clusterextension_platform_upgradeable{name=\"buoy-plain\"} 0",
         "olm_platform_version_info{current=\"4.20\",next=\"4.21\"} 1",
     ];
-    wait::until("the metrics say it", VERDICT, || async {
-        let metrics = controller.metrics().await;
-        let missing = want.iter().find(|line| !metrics.contains(*line));
-        missing.map_or(Ok(()), |line| Err((*line).to_owned()))
-    })
-    .await;
+    controller.measures(&want).await;
 
     // U57, U58: the plugin judges by the flag of the controller, and reads what revisions hold.
-    let revision = json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-        "metadata": {
-            "name": "old-7",
-            "labels": {
-                "olm.operatorframework.io/owner-kind": "ClusterExtension",
-                "olm.operatorframework.io/owner-name": "old",
-            },
-            "annotations": {"policy.olm.operatorframework.io/paused": "true"},
-        },
-        "spec": {
-            "revision": 7, "lifecycleState": "Active", "collisionProtection": "Prevent",
-            "phases": [{"name": "one", "objects": [{"object": {
-                "apiVersion": "admissionregistration.k8s.io/v1beta1",
-                "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "old"},
-            }}]}],
-        },
-    });
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1beta1",
+        "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "old"}});
+    let mut revision = objects::object_set("old-7", 7, &policy);
+    revision["metadata"]["labels"] = json!({
+        "olm.operatorframework.io/owner-kind": "ClusterExtension",
+        "olm.operatorframework.io/owner-name": "old"});
+    revision["metadata"]["annotations"] = json!({"policy.olm.operatorframework.io/paused": "true"});
     create_revision(plane, "old", revision);
     assert_eq!(in_the_way(plane, &scene.name)["supports"], "4.20");
-    let document = cluster_upgrade(plane);
+    let document = cluster_upgrade(plane, 1);
     assert_eq!(document["cluster"], "4.20");
     assert_eq!(
         document["removedApis"],
@@ -236,38 +207,19 @@ async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     let (plane, client) = (cluster.plane, cluster.client.clone());
     let other = "openshift-cluster-olm-operator";
     plane.kubectl(&["create", "namespace", other]);
-    plane.kubectl(&[
-        "create",
-        "deployment",
-        "cluster-olm-operator",
-        "--image=none",
-        "--replicas=0",
-        "--namespace",
-        other,
-    ]);
+    plane.run(&format!(
+        "create deployment cluster-olm-operator --image=none --replicas=0 --namespace {other}"
+    ));
     set_cluster_version(&client, "4.19.5").await;
     let properties = json!([{"type": "olm.maxOpenShiftVersion", "value": "4.19"}]);
-    let revision = json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-        "metadata": {
-            "name": "moved-1",
-            "labels": {
-                "olm.operatorframework.io/owner-kind": "ClusterExtension",
-                "olm.operatorframework.io/owner-name": "moved",
-            },
-            "annotations": {
-                "olm.operatorframework.io/bundle-name": "moved.v1.0.0",
-                "olm.properties": properties.to_string(),
-            },
-        },
-        "spec": {
-            "revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent",
-            "phases": [{"name": "one", "objects": [{"object": {
-                "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": "moved", "namespace": other},
-            }}]}],
-        },
-    });
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "moved", "namespace": other}});
+    let mut revision = objects::object_set("moved-1", 1, &map);
+    // The other label, of which admission asks nothing, decides nothing.
+    revision["metadata"]["labels"] = json!({"olm.operatorframework.io/owner-name": "moved"});
+    revision["metadata"]["annotations"] = json!({
+        "olm.operatorframework.io/bundle-name": "moved.v1.0.0",
+        "olm.properties": properties.to_string()});
     create_revision(plane, "moved", revision);
     let _controller = start(plane, "moved", &["--components=gate"]).await;
     let ours = "olm-clusterextensions";

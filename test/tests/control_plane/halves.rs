@@ -1,17 +1,9 @@
 //! Catalogs and extensions as two processes: the second reads catalogs over HTTPS only.
 
-use olm_test::cluster::{self, ControlPlane, Controller, ControllerOptions};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use serde_json::json;
+use olm_test::prelude::*;
 
 pub(crate) fn half(plane: &ControlPlane, name: &str, components: &str) -> Controller {
-    let options = ControllerOptions {
-        name: name.to_owned(),
-        args: vec![format!("--components={components}")],
-        ..ControllerOptions::default()
-    };
-    Controller::start(plane, options)
+    Controller::start(plane, ControllerOptions::of(name, &[&format!("--components={components}")]))
 }
 
 // catalogs.md 4.3
@@ -22,8 +14,7 @@ async fn extension_half_installs_and_upgrades_over_https() {
     let extensions = half(cluster.plane, "extensions-half", "extensions");
     let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
     let mut scene = Scene::set(cluster, "halves", &bundles, &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({"version": "1.x"})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({"version": "1.x"}), "1.0.0").await;
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     extension.installed("1.1.0").await;
     assert!(extensions.log().contains("catalog fetched"));

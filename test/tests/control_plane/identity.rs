@@ -1,13 +1,7 @@
 //! Which identity writes what: only the service account writes bundle objects.
 
-use std::process::Command;
-
 use olm_api::keys::name::CONTROLLER_CONFIG;
-use olm_test::audit;
-use olm_test::cluster::{self, CONTROLLER_ACCOUNT, ControlPlane, SYSTEM_NAMESPACE};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::{ACCOUNT, Scene};
-use serde_json::json;
+use olm_test::prelude::*;
 
 /// What the controller writes with its own rights (applying.md 4.3).
 const ITS_OWN: [&str; 6] = [
@@ -27,16 +21,15 @@ async fn every_write_of_a_bundle_object_is_the_accounts() {
     let bundles = [Bundle::new("1.0.0").with_second_config_map(), Bundle::new("1.1.0")];
     let mut scene = Scene::set(cluster, "audited", &bundles[..1], &chain(&["1.0.0"])).await;
     scene.grant(&bundles);
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     extension.installed("1.1.0").await;
     extension.delete().await;
 
-    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let account = format!("system:serviceaccount:{}:{ACCOUNT}", scene.name);
     let writes = audit::writes(&log);
-    let by_controller: Vec<_> = writes.iter().filter(|write| write.user == controller).collect();
+    let by_controller: Vec<_> =
+        writes.iter().filter(|write| write.user == audit::CONTROLLER).collect();
 
     let as_account = by_controller
         .iter()
@@ -104,25 +97,19 @@ const NOT_HELD: [(&str, &str, &str); 9] = [
     ("*", "*", "default"),
 ];
 
-/// Says whether the controller's service account has a right; panics when the API server does not
-/// answer yes or no.
-fn may(plane: &ControlPlane, verb: &str, resource: &str, namespace: &str) -> bool {
-    let account = format!("--as=system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    // Only the output counts: the exit code of "no" is that of a failure.
-    let out = Command::new(&plane.addresses.kubectl)
-        .args(["auth", "can-i", verb])
-        .args(resource.split(' '))
-        .args(["--namespace", namespace, &account])
-        .env("KUBECONFIG", &plane.addresses.kubeconfig)
-        .output()
-        .expect("kubectl starts");
-    // A reason may follow.
-    let answer = String::from_utf8_lossy(&out.stdout);
-    match answer.split_whitespace().next() {
-        Some("yes") => true,
-        Some("no") => false,
-        other => panic!("can-i {verb} {resource}: {other:?}"),
-    }
+/// Says whether the controller's service account has a right, which is asked as `kubectl auth can-i`
+/// asks it.
+pub(crate) fn may(plane: &ControlPlane, verb: &str, resource: &str, namespace: &str) -> bool {
+    let (object, subresource) = resource.split_once(" --subresource=").unwrap_or((resource, ""));
+    let (kind, name) = object.split_once('/').unwrap_or((object, ""));
+    let (plural, group) = kind.split_once('.').unwrap_or((kind, ""));
+    let everybody = "system:serviceaccounts";
+    let groups =
+        json!([everybody, format!("{everybody}:{SYSTEM_NAMESPACE}"), "system:authenticated"]);
+    let attributes = json!({"namespace": namespace, "verb": verb, "group": group,
+        "resource": plural, "subresource": subresource, "name": name});
+    let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
+    plane.allows(&user, &groups, &attributes)
 }
 
 /// The controller's own rights, as stored in the API server, include no write on anything a bundle

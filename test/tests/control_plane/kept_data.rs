@@ -4,83 +4,46 @@
 //! Source: applying.md 7.3.
 
 use std::fs;
-use std::time::Duration;
 
-use olm_test::cluster::{self, Controller, ControllerOptions};
-use olm_test::extension::Extension;
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::{ACCOUNT, Scene};
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_api::keys::policy::{ADOPT, PAUSED, UNINSTALL};
+use olm_test::prelude::*;
 
-const STEP: Duration = Duration::from_mins(1);
-const ADOPT: &str = "policy.olm.operatorframework.io/adopt";
-const PAUSED: &str = "policy.olm.operatorframework.io/paused";
-const UNINSTALL: &str = "policy.olm.operatorframework.io/uninstall";
 const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
 /// An annotation that holds every removal.
 const UNKNOWN: &str = "policy.olm.operatorframework.io/unheard-of";
+/// A finalizer of a test.
+const HELD: &str = "example.com/held";
 const REVISION: &str = "clusterobjectset";
 const CRD: &str = "customresourcedefinition";
 
-/// An extension whose first version does not become ready, applied as far as it gets.
-async fn stuck(scene: &Scene) -> Extension {
-    let extension = scene.install(json!({})).await;
-    extension.shows("Progressing", "True", "RollingOut", "1.0.0").await;
-    applied(scene, &scene.package.deployment(), 1).await;
-    extension
+/// Waits until the Deployment was applied by the revision with this number.
+async fn applied(scene: &Scene, number: u32) {
+    let number = json!(number.to_string());
+    let is_applied = |found: &Value| {
+        found["metadata"]["annotations"]["olm.operatorframework.io/revision"] == number
+    };
+    scene.until("it is applied", "deployment", &scene.package.deployment(), is_applied).await;
 }
 
-/// Waits until a Deployment was applied by the revision with this number.
-async fn applied(scene: &Scene, deployment: &str, number: u32) {
-    wait::until("the Deployment is applied", STEP, || async {
-        let found = scene.get("deployment", deployment).unwrap_or_default();
-        let revision = &found["metadata"]["annotations"]["olm.operatorframework.io/revision"];
-        if *revision == json!(number.to_string()) { Ok(()) } else { Err(found) }
-    })
-    .await;
+/// Waits until a CRD belongs to a revision other than those with these UIDs, and returns its number,
+/// which depends on whether the controller had seen the last of the earlier ones go.
+async fn taken_up(scene: &Scene, crd: &str, earlier: &[Value]) -> u32 {
+    let is_taken_up = |found: &Value| {
+        let owner = &found["metadata"]["ownerReferences"][0]["uid"];
+        !owner.is_null()
+            && !earlier.contains(owner)
+            && found["metadata"]["labels"][RETAINED_BY].is_null()
+    };
+    let found = scene.until("the next revision has taken it up", CRD, crd, is_taken_up).await;
+    let name = found["metadata"]["ownerReferences"][0]["name"].as_str().unwrap_or_default();
+    let number = name.rsplit('-').next().and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("{name} has no number"))
 }
 
-fn make_instance(scene: &Scene, crd: &str) -> Value {
-    let (_, group) = crd.split_once('.').expect("a CRD has a group");
-    let instance = json!({"apiVersion": format!("{group}/v1"), "kind": "Buoy",
-        "metadata": {"name": "one", "namespace": scene.name}});
-    let args = ["apply", "--server-side", "-f", "-"];
-    scene.cluster.plane.kubectl_with_input(&args, &instance.to_string());
-    uid(scene, crd, "one")
-}
-
-/// The UID of an object that is there and stays.
-fn uid(scene: &Scene, kind: &str, name: &str) -> Value {
-    let found = scene.get(kind, name);
-    let found = found.unwrap_or_else(|| panic!("{kind} {name} is gone"));
-    assert_eq!(found["metadata"]["deletionTimestamp"], Value::Null, "{kind} {name}");
-    found["metadata"]["uid"].clone()
-}
-
-fn delete_revision(scene: &Scene, number: u32) {
-    let name = format!("{}-{number}", scene.name);
-    scene.cluster.plane.kubectl(&["delete", REVISION, &name, "--wait=false"]);
-}
-
-/// Waits until a CRD belongs to the revision with this number.
-async fn belongs_to(scene: &Scene, crd: &str, number: u32) {
-    let revision = format!("{}-{number}", scene.name);
-    wait::until("the next revision has taken up the CRD", STEP, || async {
-        let found = scene.get(CRD, crd).unwrap_or_default();
-        let owned = found["metadata"]["ownerReferences"][0]["name"] == json!(revision);
-        let marked = !found["metadata"]["labels"][RETAINED_BY].is_null();
-        if owned && !marked { Ok(()) } else { Err(found["metadata"].clone()) }
-    })
-    .await;
-}
-
-async fn revision_is_gone(scene: &Scene, number: u32) {
-    let name = format!("{}-{number}", scene.name);
-    wait::until("the revision is gone", STEP, || async {
-        scene.get(REVISION, &name).map_or(Ok(()), |left| Err(left["status"].to_string()))
-    })
-    .await;
+/// Waits until the revision of this number and UID is gone; the next one may have its name by then.
+async fn revision_is_gone(scene: &Scene, number: u32, uid: &Value) {
+    let is_gone = |found: &Value| found["metadata"]["uid"] != *uid;
+    scene.until("it is gone", REVISION, &scene.revision(number), is_gone).await;
 }
 
 /// Deletes everything, data included.
@@ -89,20 +52,37 @@ async fn clean_up(scene: &Scene, extension: &Extension) {
     extension.delete().await;
 }
 
+/// Without its account the revision waits rather than lose data.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stuck_installation_that_is_deleted_by_hand_keeps_users_objects() {
     let bundles = [Bundle::new("1.0.0").broken()];
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, "handstuck", &bundles, &chain(&["1.0.0"])).await;
-    let extension = stuck(&scene).await;
+    let scene = Scene::shared_set("handstuck", &bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.shows("Progressing", "True", "RollingOut", "1.0.0").await;
+    applied(&scene, 1).await;
     let crd = scene.package.crd();
-    let one = make_instance(&scene, &crd);
-    let kept = uid(&scene, CRD, &crd);
-    delete_revision(&scene, 1);
-    revision_is_gone(&scene, 1).await;
-    belongs_to(&scene, &crd, 2).await;
-    assert_eq!(uid(&scene, CRD, &crd), kept, "the CRD is the same");
-    assert_eq!(uid(&scene, &crd, "one"), one, "its object is the same");
+    let one = scene.make_instance(&crd, &[]);
+    let kept = scene.uid(CRD, &crd);
+    scene.cluster.plane.run(&format!("delete serviceaccount {ACCOUNT} -n {}", scene.name));
+    // Until the controller knows, it makes the next revision.
+    extension.shows("Progressing", "True", "Retrying", "not found in namespace").await;
+    let first = scene.uid(REVISION, &scene.revision(1));
+    scene.delete_revision(1);
+    scene.reports(&scene.revision(1), "the CRDs cannot be released").await;
+    assert_eq!(scene.uid(&crd, "one"), one);
+    scene.grant(&bundles);
+    let survives = async |deleted: u32, uid: Value| {
+        revision_is_gone(&scene, deleted, &uid).await;
+        let next = taken_up(&scene, &crd, &[uid]).await;
+        assert_eq!(scene.uid(CRD, &crd), kept, "the CRD is the same");
+        assert_eq!(scene.uid(&crd, "one"), one, "its object is the same");
+        next
+    };
+    let next = survives(1, first).await;
+    applied(&scene, next).await;
+    let second = scene.uid(REVISION, &scene.revision(next));
+    scene.delete_revision(next);
+    survives(next, second).await;
     clean_up(&scene, &extension).await;
 }
 
@@ -111,167 +91,113 @@ async fn two_stuck_revisions_that_are_deleted_together_keep_users_objects() {
     let mut second = Bundle::new("1.1.0").broken();
     second.data.insert("depth".to_owned(), "20".to_owned());
     let bundles = [Bundle::new("1.0.0").broken(), second];
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, "handboth", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let scene = Scene::shared_set("handboth", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
-    applied(&scene, &scene.package.deployment(), 1).await;
+    applied(&scene, 1).await;
     let crd = scene.package.crd();
-    let one = make_instance(&scene, &crd);
+    let one = scene.make_instance(&crd, &[]);
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    applied(&scene, &scene.package.deployment(), 2).await;
+    applied(&scene, 2).await;
     // No revision comes to the rescue before the garbage collector has looked.
     scene.annotate(PAUSED, "true");
     extension.shows("Paused", "True", "Paused", "nothing is applied").await;
     // The earlier one goes last: it must not count as somebody who keeps the CRD.
     let requests = scene.cluster.plane.requests();
-    let names = [1, 2].map(|number| format!("{}-{number}", scene.name));
-    let finalizers = |all: Value| json!({"metadata": {"finalizers": all}});
+    let names = [1, 2].map(|number| scene.revision(number));
+    let uids = names.each_ref().map(|name| scene.uid(REVISION, name));
     let first = scene.get(REVISION, &names[0]).expect("it is there");
     let mut held = first["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-    held.push(json!("example.com/held"));
-    requests.merge(REVISION, "", &names[0], &finalizers(json!(held)));
-    let args = ["delete", REVISION, &names[0], &names[1], "--wait=false"];
-    scene.cluster.plane.kubectl(&args);
-    revision_is_gone(&scene, 2).await;
-    requests.merge(REVISION, "", &names[0], &finalizers(Value::Null));
-    revision_is_gone(&scene, 1).await;
-    wait::until("the garbage collector has removed the rest", STEP, || async {
-        scene.get("deployment", &scene.package.deployment()).map_or(Ok(()), Err)
-    })
-    .await;
-    assert_eq!(uid(&scene, &crd, "one"), one, "its object stays");
+    held.push(json!(HELD));
+    requests.merge(REVISION, "", &names[0], &json!({"metadata": {"finalizers": held}}));
+    scene.cluster.plane.kubectl(&["delete", REVISION, &names[0], &names[1], "--wait=false"]);
+    revision_is_gone(&scene, 2, &uids[1]).await;
+    // Its own finalizer goes once it has released the CRD.
+    let is_done = |found: &Value| found["metadata"]["finalizers"] == json!([HELD]);
+    scene.until("the controller is done with it", REVISION, &names[0], is_done).await;
+    scene.let_go(REVISION, &names[0]);
+    revision_is_gone(&scene, 1, &uids[0]).await;
+    // The garbage collector has removed the rest.
+    scene.gone("deployment", &scene.package.deployment()).await;
+    assert_eq!(scene.uid(&crd, "one"), one, "its object stays");
     scene.annotate(PAUSED, "");
-    belongs_to(&scene, &crd, 1).await;
-    assert_eq!(uid(&scene, &crd, "one"), one, "its object is the same");
+    taken_up(&scene, &crd, &uids).await;
+    assert_eq!(scene.uid(&crd, "one"), one, "its object is the same");
     clean_up(&scene, &extension).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_adopted_crd_keeps_its_objects_when_the_stuck_revision_is_deleted() {
     let bundles = [Bundle::new("1.0.0").broken()];
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, "handadopted", &bundles, &chain(&["1.0.0"])).await;
+    let scene = Scene::shared_set("handadopted", &bundles, &chain(&["1.0.0"])).await;
     let file = scene.folder(&bundles[0]).join("manifests/crd.yaml");
     let manifest = fs::read_to_string(file).expect("the bundle has a CRD");
     let plane = scene.cluster.plane;
     plane.kubectl_with_input(&["create", "-f", "-"], &manifest);
     let crd = scene.package.crd();
-    plane.kubectl(&["wait", "--for=condition=Established", &format!("crd/{crd}")]);
-    let one = make_instance(&scene, &crd);
+    plane.established(&crd);
+    let one = scene.make_instance(&crd, &[]);
     let extension = scene.install(json!({})).await;
     scene.annotate(ADOPT, "all");
-    applied(&scene, &scene.package.deployment(), 1).await;
-    delete_revision(&scene, 1);
-    revision_is_gone(&scene, 1).await;
-    belongs_to(&scene, &crd, 2).await;
-    assert_eq!(uid(&scene, &crd, "one"), one, "its object is the same");
+    applied(&scene, 1).await;
+    let first = scene.uid(REVISION, &scene.revision(1));
+    scene.delete_revision(1);
+    revision_is_gone(&scene, 1, &first).await;
+    taken_up(&scene, &crd, &[first]).await;
+    assert_eq!(scene.uid(&crd, "one"), one, "its object is the same");
     clean_up(&scene, &extension).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crd_that_a_stuck_upgrade_brings_keeps_its_objects() {
-    let mut scene = Scene::empty(cluster::with_controller().await, "handupgrade");
-    let group = "new.handupgrade.example.com";
-    let crd = format!("buoys.{group}");
-    let manifest = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": crd},
-        "spec": {"group": group, "scope": "Namespaced",
-            "names": {"kind": "Buoy", "listKind": "BuoyList", "plural": "buoys", "singular": "buoy"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            }}]},
-    });
+    let crd = "buoys.new.handupgrade.example.com";
+    let manifest = Package::new("handupgrade").further_crd("new");
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken().with_manifest(manifest)];
-    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    scene.create_namespace();
-    scene.grant(&bundles);
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
-    let old = make_instance(&scene, &scene.package.crd());
+    let scene = Scene::shared_set("handupgrade", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let old = scene.make_instance(&scene.package.crd(), &[]);
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    applied(&scene, &scene.package.deployment(), 2).await;
-    let one = make_instance(&scene, &crd);
+    applied(&scene, 2).await;
+    let one = scene.make_instance(crd, &[]);
+    let second = scene.uid(REVISION, &scene.revision(2));
     extension.patch_catalog(json!({"version": "1.0.0"})).await;
-    delete_revision(&scene, 2);
-    revision_is_gone(&scene, 2).await;
+    scene.delete_revision(2);
+    revision_is_gone(&scene, 2, &second).await;
     extension.installed("1.0.0").await;
-    assert_eq!(uid(&scene, &crd, "one"), one, "its object is the same");
-    let kept = scene.get(CRD, &crd).expect("it is there");
+    assert_eq!(scene.uid(crd, "one"), one, "its object is the same");
+    let kept = scene.get(CRD, crd).expect("it is there");
     assert_eq!(kept["metadata"]["labels"][RETAINED_BY], json!(scene.name));
-    assert_eq!(uid(&scene, &scene.package.crd(), "one"), old);
+    assert_eq!(scene.uid(&scene.package.crd(), "one"), old);
     clean_up(&scene, &extension).await;
-    scene.cluster.plane.kubectl(&["delete", CRD, &crd]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_its_account_a_stuck_revision_waits_rather_than_lose_data() {
-    let bundles = [Bundle::new("1.0.0").broken()];
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, "handaccount", &bundles, &chain(&["1.0.0"])).await;
-    let extension = stuck(&scene).await;
-    let crd = scene.package.crd();
-    let one = make_instance(&scene, &crd);
-    let plane = scene.cluster.plane;
-    plane.kubectl(&["delete", "serviceaccount", ACCOUNT, "-n", &scene.name]);
-    delete_revision(&scene, 1);
-    let name = format!("{}-1", scene.name);
-    let text = "the CRDs cannot be released";
-    wait::until("the revision explains why it waits", STEP, || async {
-        let found = scene.get(REVISION, &name).unwrap_or_default();
-        let status = found["status"].to_string();
-        if status.contains(text) { Ok(()) } else { Err(status) }
-    })
-    .await;
-    assert_eq!(uid(&scene, &crd, "one"), one);
-    scene.grant(&bundles);
-    revision_is_gone(&scene, 1).await;
-    belongs_to(&scene, &crd, 2).await;
-    assert_eq!(uid(&scene, &crd, "one"), one, "its object is the same");
-    clean_up(&scene, &extension).await;
+    scene.cluster.plane.kubectl(&["delete", CRD, crd]);
 }
 
 /// Installs under a controller whose default is to delete, and makes an object.
 async fn under_delete(suffix: &str, policy: Option<&str>) -> (Scene, Extension, Controller) {
-    let cluster = cluster::own().await;
-    let options = ControllerOptions {
-        args: vec!["--default-uninstall-policy=Delete".to_owned()],
-        ..ControllerOptions::default()
-    };
-    let controller = Controller::start(cluster.plane, options);
-    let scene = Scene::set(cluster, suffix, &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let (cluster, controller) = cluster::started("", &["--default-uninstall-policy=Delete"]).await;
+    let scene = Scene::of(cluster, suffix, &["1.0.0"]).await;
     let extension = scene.install(json!({})).await;
     if let Some(policy) = policy {
         scene.annotate(UNINSTALL, policy);
     }
     extension.installed("1.0.0").await;
-    make_instance(&scene, &scene.package.crd());
+    scene.make_instance(&scene.package.crd(), &[]);
     (scene, extension, controller)
 }
 
 /// Has an extension deleted, held, and rid of its finalizers by hand, so that it goes before what it
 /// installed.
 async fn extension_goes_first(scene: &Scene, extension: &Extension) {
-    let plane = scene.cluster.plane;
     scene.annotate(UNKNOWN, "true");
-    plane.kubectl(&["delete", "clusterextension", &scene.name, "--wait=false"]);
+    scene.delete("background");
     extension.shows("Ready", "False", "InvalidConfiguration", "unheard-of").await;
-    let none = json!({"metadata": {"finalizers": null}});
-    plane.requests().merge("clusterextension", "", &scene.name, &none);
-    wait::until("the extension is gone", STEP, || async {
-        scene.get("clusterextension", &scene.name).map_or(Ok(()), Err)
-    })
-    .await;
+    scene.let_go("clusterextension", &scene.name);
+    scene.gone("clusterextension", &scene.name).await;
 }
 
-/// Waits until a revision records this policy of its extension.
+/// Waits until the first revision records this policy of its extension.
 async fn records(scene: &Scene, policy: &str) {
-    let name = format!("{}-1", scene.name);
-    wait::until("the revision records the policy", STEP, || async {
-        let found = scene.get(REVISION, &name).unwrap_or_default();
-        let recorded = &found["metadata"]["annotations"][UNINSTALL];
-        if *recorded == json!(policy) { Ok(()) } else { Err(recorded.clone()) }
-    })
-    .await;
+    let records = |set: &Value| set["metadata"]["annotations"][UNINSTALL] == policy;
+    scene.until("it records the policy", REVISION, &scene.revision(1), records).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,49 +205,53 @@ async fn crds_are_retained_although_the_extension_goes_first() {
     let (scene, extension, _controller) = under_delete("gonekeep", Some("RetainCRDs")).await;
     records(&scene, "RetainCRDs").await;
     extension_goes_first(&scene, &extension).await;
-    revision_is_gone(&scene, 1).await;
-    uid(&scene, CRD, &scene.package.crd());
-    uid(&scene, &scene.package.crd(), "one");
+    scene.gone(REVISION, &scene.revision(1)).await;
+    scene.uid(CRD, &scene.package.crd());
+    scene.uid(&scene.package.crd(), "one");
     assert!(scene.get("deployment", &scene.package.deployment()).is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_block_the_removal_of_revisions_whose_extension_went_first() {
+async fn objects_block_the_removal_of_revisions_without_an_extension() {
     let (scene, extension, _controller) = under_delete("goneblock", None).await;
     let crd = scene.package.crd();
-    let one = uid(&scene, &crd, "one");
+    let one = scene.uid(&crd, "one");
     extension_goes_first(&scene, &extension).await;
-    let name = format!("{}-1", scene.name);
-    let text = format!("uninstall blocked: 1 instance of {crd}");
-    wait::until("the revision explains why it stays", STEP, || async {
-        let found = scene.get(REVISION, &name).unwrap_or_default();
-        let status = found["status"].to_string();
-        if status.contains(&text) { Ok(()) } else { Err(status) }
-    })
-    .await;
-    assert_eq!(uid(&scene, &crd, "one"), one);
+    explains_why_it_stays(&scene).await;
+    assert_eq!(scene.uid(&crd, "one"), one);
+    let (requests, name) = (scene.cluster.plane.requests(), scene.revision(1));
     let change = json!({"metadata": {"annotations": {UNINSTALL: "Delete"}}});
-    scene.cluster.plane.requests().merge(REVISION, "", &name, &change);
-    revision_is_gone(&scene, 1).await;
+    requests.merge(REVISION, "", &name, &change);
+    scene.gone(REVISION, &name).await;
+    // One whose extension lives, and that no longer names it.
+    scene.installed(json!({}), "1.0.0").await;
+    let one = scene.make_instance(&crd, &[]);
+    requests.merge(REVISION, "", &name, &json!({"metadata": {"ownerReferences": null}}));
+    scene.delete_revision(1);
+    explains_why_it_stays(&scene).await;
+    assert_eq!(scene.uid(&crd, "one"), one);
+}
+
+/// Waits until the first revision reports that a user's object keeps it from being removed.
+async fn explains_why_it_stays(scene: &Scene) {
+    let text = format!("uninstall blocked: 1 instance of {}", scene.package.crd());
+    scene.reports(&scene.revision(1), &text).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_author_of_a_bundle_cannot_lift_the_default_of_the_administrator() {
     let bundles = [Bundle::new("1.0.0")];
-    let mut scene = Scene::empty(cluster::with_controller().await, "authordelete");
-    let word = json!({"type": "olm.uninstallPolicy", "value": "Delete"});
-    scene.publish_with(&bundles, &chain(&["1.0.0"]), &[("1.0.0", word)]).await;
-    scene.create_namespace();
-    scene.grant(&bundles);
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let cluster = cluster::with_controller().await;
+    let word = [("1.0.0", json!({"type": "olm.uninstallPolicy", "value": "Delete"}))];
+    let entries = chain(&["1.0.0"]);
+    let scene = Scene::set_with(cluster, "authordelete", &bundles, &entries, &word).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     let crd = scene.package.crd();
-    let one = make_instance(&scene, &crd);
-    let plane = scene.cluster.plane;
-    plane.kubectl(&["delete", "clusterextension", &scene.name, "--wait=false"]);
+    let one = scene.make_instance(&crd, &[]);
+    scene.delete("background");
     let text = format!("uninstall blocked: 1 instance of {crd}");
     extension.shows("Progressing", "False", "Blocked", &text).await;
-    assert_eq!(uid(&scene, &crd, "one"), one);
+    assert_eq!(scene.uid(&crd, "one"), one);
     scene.annotate(UNINSTALL, "Delete");
     extension.gone().await;
 }

@@ -2,9 +2,7 @@
 //! (`local-cluster kstatus`); nothing is started.
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::BundleMetadata;
 use olm_api::conditions::Reason;
@@ -15,8 +13,7 @@ use olm_core::status::{
     Note, Statement, catalog, catalog_ready, object_set, object_set_ready, put_ready,
     removal_blocked, retrying, terminal,
 };
-use olm_test::paths;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 const GENERATION: i64 = 4;
 

@@ -2,28 +2,20 @@
 //! client-go's own elector (`local-cluster elect`).
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
+use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use olm_test::cluster::{
-    self, CONTROLLER_ACCOUNT, Cluster, ControlPlane, Controller, SYSTEM_NAMESPACE,
-};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::{audit, paths, wait};
-use serde_json::{Value, json};
-
-use crate::flags::{clear_leases, start};
+use olm_test::prelude::*;
 
 const EXTENSIONS: &str = "9c4404e7.operatorframework.io";
 const CATALOGS: &str = "catalogd-operator-lock";
-/// Within this time the next leader takes over a released lease, even on a busy machine.
-const SOON: Duration = Duration::from_secs(10);
+/// Within this time the next leader takes over a released lease, even on a busy machine and when its
+/// rights count only at the second attempt; shorter than any lease that would have to expire.
+const SOON: Duration = Duration::from_secs(40);
 /// Longer than the time between two renewals.
-const RENEWAL: Duration = Duration::from_secs(40);
+const RENEWAL: Duration = Duration::from_secs(80);
 
 /// client-go's elector as a process.
 struct Elector {
@@ -57,11 +49,9 @@ impl Elector {
     }
 
     async fn says(&self, line: &str, within: Duration) {
-        wait::until(&format!("the elector says {line:?}"), within, || async {
-            let lines = self.lines.lock().expect("nobody panics").clone();
-            lines.iter().any(|said| said == line).then_some(()).ok_or(lines)
-        })
-        .await;
+        let lines = || self.lines.lock().expect("nobody panics").clone();
+        let says = |lines: &Vec<String>| lines.iter().any(|said| said == line);
+        wait::value(&format!("the elector says {line:?}"), within, lines, says).await;
     }
 
     /// Stops it with SIGTERM, so that it releases the lease.
@@ -88,14 +78,9 @@ fn place(plane: &ControlPlane, name: &str) -> String {
     let account = format!("{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let scope = format!("--namespace={namespace}");
     plane.kubectl(&["create", "namespace", &namespace]);
-    plane.kubectl(&[
-        "create",
-        "role",
-        "leases",
-        "--verb=get,list,watch,create,update",
-        "--resource=leases",
-        &scope,
-    ]);
+    plane.run(&format!(
+        "create role leases --verb=get,list,watch,create,update --resource=leases {scope}"
+    ));
     let account = format!("--serviceaccount={account}");
     plane.kubectl(&["create", "rolebinding", "leases", "--role=leases", &account, &scope]);
     namespace
@@ -133,25 +118,8 @@ fn is_ours(holder: &str) -> bool {
     uuid.is_some_and(|uuid| uuid.len() == 36)
 }
 
-/// Waits until a controller has seen that another process holds its lease.
-async fn waits(controller: &Controller) {
-    wait::until("it waits", SOON, || async {
-        let log = controller.log();
-        log.contains("the lease is held").then_some(()).ok_or(log)
-    })
-    .await;
-}
-
-pub(crate) async fn exited(controller: &mut Controller, within: Duration) -> i32 {
-    let deadline = Instant::now() + within;
-    loop {
-        if let Some(code) = controller.exit_code() {
-            return code;
-        }
-        assert!(Instant::now() < deadline, "{}", controller.last_words());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
+/// What a controller logs that has seen that another process holds its lease.
+const WAITS: &str = "the lease is held";
 
 /// Changes a Lease as an administrator would.
 async fn edit(leases: &Api<Lease>, name: &str, spec: Value) {
@@ -215,12 +183,12 @@ async fn a_lease_is_passed_between_the_controller_and_client_go() {
     // Released.
     let mut controller = controller;
     controller.signal("TERM");
-    assert_eq!(exited(&mut controller, SOON).await, 0);
+    assert_eq!(controller.ended(SOON).await, 0);
     elector.stop();
     assert_eq!(form(&our, EXTENSIONS).await, form(&their, EXTENSIONS).await);
 
     // Acquired by the other one.
-    let elector = Elector::start(plane, &ours, "go", &["--lease=6s", "--renew=4s", "--retry=1s"]);
+    let elector = Elector::start(plane, &ours, "go", &["--lease=60s", "--renew=40s", "--retry=1s"]);
     let mut second = gate(plane, &theirs, "taker").await;
     elector.says("leading", SOON).await;
     let taken = held(&our, EXTENSIONS, SOON, |holder| holder == "go").await;
@@ -231,8 +199,9 @@ async fn a_lease_is_passed_between_the_controller_and_client_go() {
     // The controller waits for client-go's elector, and leads when that stops.
     second.kill();
     let waiting = gate(plane, &ours, "waiter").await;
-    waits(&waiting).await;
-    assert_eq!((waiting.health("healthz").await, waiting.health("readyz").await), (200, 200));
+    waiting.logs(WAITS).await;
+    assert_eq!(waiting.health("healthz").await, 200);
+    waiting.ready().await;
     assert!(
         waiting
             .metrics()
@@ -240,7 +209,7 @@ async fn a_lease_is_passed_between_the_controller_and_client_go() {
             .contains(&format!("leader_election_master_status{{name=\"{EXTENSIONS}\"}} 0"))
     );
     elector.stop();
-    let taken = held(&our, EXTENSIONS, Duration::from_secs(4), is_ours).await;
+    let taken = held(&our, EXTENSIONS, SOON, is_ours).await;
     assert_eq!(taken["leaseTransitions"], 2);
 }
 
@@ -255,13 +224,17 @@ async fn a_killed_holder_is_waited_for_as_long_as_its_record_says() {
     let mut elector = Elector::start(plane, &namespace, "go", &flags);
     elector.says("leading", SOON).await;
     let controller = gate(plane, &namespace, "heir").await;
-    waits(&controller).await;
+    controller.logs(WAITS).await;
     elector.kill();
     let last = spec(&leases, EXTENSIONS).await;
-    let killed = Instant::now();
-    let taken = held(&leases, EXTENSIONS, Duration::from_secs(30), is_ours).await;
-    let waited = killed.elapsed();
-    assert!(waited >= Duration::from_secs(9), "taken after {waited:?}, held by {last}");
+    let taken = held(&leases, EXTENSIONS, SOON, is_ours).await;
+    // Both have the clock of this machine.
+    let time = |spec: &Value, field: &str| {
+        let time = spec[field].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+        time.unwrap_or_else(|| panic!("{field}: {spec}"))
+    };
+    let waited = time(&taken, "acquireTime").duration_since(time(&last, "renewTime"));
+    assert!(waited >= SignedDuration::from_secs(12), "taken after {waited:?}, held by {last}");
     assert_eq!(taken["leaseTransitions"], 1);
     assert_eq!(taken["leaseDurationSeconds"], 137);
 }
@@ -276,7 +249,7 @@ async fn a_leader_puts_a_deleted_lease_back_and_ends_when_its_name_is_gone() {
     let mut leader = gate(plane, &namespace, "edited").await;
     let before = held(&leases, EXTENSIONS, SOON, is_ours).await;
     let candidate = gate(plane, &namespace, "candidate").await;
-    waits(&candidate).await;
+    candidate.logs(WAITS).await;
 
     leases.delete(EXTENSIONS, &DeleteParams::default()).await.expect("it can be deleted");
     let again = held(&leases, EXTENSIONS, SOON, is_ours).await;
@@ -285,7 +258,7 @@ async fn a_leader_puts_a_deleted_lease_back_and_ends_when_its_name_is_gone() {
 
     edit(&leases, EXTENSIONS, json!({"holderIdentity": "by hand", "leaseDurationSeconds": 2}))
         .await;
-    assert_eq!(exited(&mut leader, SOON).await, 1);
+    assert_eq!(leader.ended(SOON).await, 1);
     assert!(leader.log().contains("its holder is now"), "{}", leader.log());
     let taken = held(&leases, EXTENSIONS, SOON, is_ours).await;
     assert_ne!(taken["holderIdentity"], before["holderIdentity"]);
@@ -294,7 +267,8 @@ async fn a_leader_puts_a_deleted_lease_back_and_ends_when_its_name_is_gone() {
 // deploying.md P31
 #[tokio::test(flavor = "multi_thread")]
 async fn each_half_leads_by_itself() {
-    let cluster = cluster::shared().await;
+    // Of its own: once it leads, it serves every catalog of the cluster at its own address.
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     let namespace = place(plane, "halves");
     let leases = leases(&cluster, &namespace);
@@ -312,16 +286,28 @@ async fn each_half_leads_by_itself() {
     ];
     let controller = start(plane, "one-half", &args).await;
     held(&leases, EXTENSIONS, SOON, is_ours).await;
-    waits(&controller).await;
+    controller.logs(WAITS).await;
     assert_eq!(spec(&leases, CATALOGS).await["holderIdentity"], "upstream");
-    let metrics = controller.metrics().await;
     for (name, leads) in [(EXTENSIONS, 1), (CATALOGS, 0)] {
         let line = format!("leader_election_master_status{{name=\"{name}\"}} {leads}");
-        assert!(metrics.contains(&line), "{line} is not in\n{metrics}");
+        wait::until(&line, SOON, || async {
+            let metrics = controller.metrics().await;
+            metrics.contains(&line).then_some(()).ok_or(metrics)
+        })
+        .await;
     }
 
     edit(&leases, CATALOGS, json!({"holderIdentity": ""})).await;
     held(&leases, CATALOGS, SOON, is_ours).await;
+}
+
+/// Returns the writes of the controller that the API server received since then, oldest first: what is
+/// answered later is logged later.
+fn writes_since(plane: &ControlPlane, then: Timestamp) -> Vec<audit::Request> {
+    let mut writes = audit::writes(&plane.addresses.audit_log);
+    writes.retain(|write| write.user == audit::CONTROLLER && write.received > then);
+    writes.sort_by_key(|write| write.received);
+    writes
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -336,13 +322,12 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
     let second = start(plane, "second", &elect).await;
     let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
     let mut scene = Scene::set(cluster, "led", &bundles, &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({"version": "1.x"})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({"version": "1.x"}), "1.0.0").await;
     assert!(first.log().contains("reconcile ending"));
     assert!(!second.log().contains("reconcile ending"), "{}", second.log());
 
     first.kill();
-    let before = audit::writes(&plane.addresses.audit_log).len();
+    let killed = Timestamp::now();
     // The holder is dead: from now on its lease is valid for two seconds instead of 137.
     for name in [CATALOGS, EXTENSIONS] {
         assert!(is_ours(spec(&leases, name).await["holderIdentity"].as_str().unwrap_or_default()));
@@ -354,9 +339,7 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
         assert_eq!(spec(&leases, name).await["leaseTransitions"], 1);
     }
     // Nothing of ours was written between the end of the first leader and the start of the second.
-    let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    let writes = audit::writes(&plane.addresses.audit_log).split_off(before);
-    let ours: Vec<_> = writes.iter().filter(|write| write.user == user).collect();
+    let ours = writes_since(plane, killed);
     assert_eq!(ours[0].resource, "leases", "{ours:#?}");
     extension.delete().await;
 }
@@ -374,26 +357,17 @@ async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
     let mut controller = start(plane, "frozen", &args).await;
     held(&leases, CATALOGS, SOON, is_ours).await;
     controller.signal("STOP");
-    let frozen = Instant::now();
+    let (frozen, since) = (Instant::now(), Timestamp::now());
     // An object that would be reconciled at once.
-    let catalog = json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
-        "metadata": {"name": "frozen"},
-        "spec": {"source": {"type": "Image", "image": {"ref": format!("{}/none:v1", cluster.registry)}}},
-    });
-    plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
-    let before = audit::writes(&plane.addresses.audit_log).len();
-    let term = Duration::from_secs(109);
-    tokio::time::sleep(term.saturating_sub(frozen.elapsed())).await;
+    plane.create(&objects::catalog("frozen", &format!("{}/none:v1", cluster.registry)));
+    tokio::time::sleep(Duration::from_secs(109).saturating_sub(frozen.elapsed())).await;
     controller.signal("CONT");
     let thawed = Instant::now();
-    assert_eq!(exited(&mut controller, SOON).await, 1);
+    assert_eq!(controller.ended(SOON).await, 1);
     let took = thawed.elapsed();
     assert!(took < Duration::from_secs(5), "it ended after {took:?}");
     assert!(controller.log().contains("could not be renewed"), "{}", controller.log());
-    let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    let writes = audit::writes(&plane.addresses.audit_log).split_off(before);
-    let ours: Vec<_> = writes.iter().filter(|write| write.user == user).collect();
+    let ours = writes_since(plane, since);
     assert!(ours.is_empty(), "{ours:#?}");
     plane.kubectl(&["delete", "clustercatalog", "frozen"]);
 }

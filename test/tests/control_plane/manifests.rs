@@ -1,21 +1,12 @@
 //! The manifests, applied to an empty control plane, and the program started as they say.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::Api;
-use olm_test::audit;
-use olm_test::cluster::{
-    self, CONTROLLER_ACCOUNT, Cluster, ControlPlane, Controller, ControllerOptions, Manifest,
-    SYSTEM_NAMESPACE,
-};
-use olm_test::extension::{UNINSTALL, condition};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::{ACCOUNT, Scene};
-use olm_test::{paths, plugin, wait};
-use serde_json::{Value, json};
+use olm_test::cluster::Manifest;
+use olm_test::extension::UNINSTALL;
+use olm_test::package::definition;
+use olm_test::prelude::*;
+
+use crate::identity::may;
 
 const READY: Duration = Duration::from_mins(1);
 const CRDS: [&str; 3] = [
@@ -23,6 +14,16 @@ const CRDS: [&str; 3] = [
     "clusterextensions.olm.operatorframework.io",
     "clusterobjectsets.olm.operatorframework.io",
 ];
+
+/// A folder that adds a component to the default overlay.
+fn folder_with(component: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
+    let text = format!(
+        "resources: [../../config/default]\ncomponents: [../../config/components/{component}]\n"
+    );
+    std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
+    folder
+}
 
 /// What one overlay makes, as one file, as it is released.
 pub(crate) struct Install {
@@ -42,26 +43,19 @@ impl Install {
         plane.kubectl(&["create", "namespace", "openshift-config"]);
         let kind = "SecurityContextConstraints";
         stand_in(plane, "securitycontextconstraints.security.openshift.io/v1", kind, "Cluster");
-        let kind = "ServiceMonitor";
-        stand_in(plane, "servicemonitors.monitoring.coreos.com/v1", kind, "Namespaced");
+        stand_in(plane, "servicemonitors.monitoring.coreos.com/v1", "ServiceMonitor", "Namespaced");
         install
     }
 
     /// The default overlay with a component.
     async fn with(component: &str) -> Self {
-        let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
-        let text = format!(
-            "resources: [../../config/default]\ncomponents: [../../config/components/{component}]\n"
-        );
-        std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
-        Self::from(folder.path()).await
+        Self::from(folder_with(component).path()).await
     }
 
     async fn from(folder: &Path) -> Self {
         let cluster = cluster::empty().await;
-        let text = cluster.plane.kubectl(&["kustomize", &folder.to_string_lossy()]);
         let file = cluster.dir.join("install.yaml");
-        std::fs::write(&file, text).expect("it is written");
+        std::fs::write(&file, cluster::kustomize(folder)).expect("it is written");
         cluster.plane.let_scrape();
         Self { cluster, file }
     }
@@ -71,8 +65,7 @@ impl Install {
         let file = self.file.to_string_lossy();
         let plane = self.cluster.plane;
         plane.kubectl(&["apply", "--server-side", "-f", &file]);
-        let out = plane.kubectl(&["get", "-f", &file, "--output=json"]);
-        let objects: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
+        let objects = plane.json(&["get", "-f", &file, "--output=json"]);
         let items = objects["items"].as_array().expect("a list");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         items
@@ -93,20 +86,26 @@ impl Install {
 
     /// Starts what the kubelet would start, one process for each Deployment.
     pub(crate) fn start(&self) -> Vec<Controller> {
+        self.start_program(None)
+    }
+
+    /// The same with another program than that of this build.
+    pub(crate) fn start_program(&self, program: Option<&PathBuf>) -> Vec<Controller> {
         let ours = "--selector=app.kubernetes.io/part-of=olm";
-        self.start_those(&["get", "deployments", "-A", ours, "--output=json"])
+        self.start_those(&["get", "deployments", "-A", ours, "--output=json"], program)
     }
 
     /// Starts a process for each Deployment that this kubectl prints.
-    fn start_those(&self, args: &[&str]) -> Vec<Controller> {
+    fn start_those(&self, args: &[&str], program: Option<&PathBuf>) -> Vec<Controller> {
         let plane = self.cluster.plane;
-        let list: Value = serde_json::from_str(&plane.kubectl(args)).expect("kubectl prints JSON");
+        let list: Value = plane.json(args);
         let items = list["items"].as_array().expect("a list").iter();
         let deployments = items.filter(|object| object["kind"] == "Deployment");
         let controllers = deployments.map(|deployment| {
             let options = ControllerOptions {
                 name: deployment["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
                 manifest: Some(Manifest::of(deployment)),
+                program: program.cloned(),
                 ..ControllerOptions::default()
             };
             Controller::start(plane, options)
@@ -119,6 +118,8 @@ impl Install {
         let log = &self.cluster.plane.addresses.audit_log;
         audit::mentioning(log, "controller-manager")
             .into_iter()
+            // Kubernetes' own controllers are refused what they make in a namespace that goes.
+            .filter(|request| request.user.starts_with("system:serviceaccount:"))
             .filter(|request| request.user.ends_with("controller-manager"))
             .filter(|request| request.acted_as.is_none() && request.code == 403)
             .map(|request| format!("{} {}", request.verb, request.uri))
@@ -129,13 +130,7 @@ impl Install {
 /// Waits until the processes say that they are ready.
 pub(crate) async fn ready(controllers: &[Controller]) {
     for controller in controllers {
-        wait::until("the process is ready", READY, || async {
-            match controller.health("readyz").await {
-                200 => Ok(()),
-                other => Err(format!("readyz answers {other}\n{}", controller.last_words())),
-            }
-        })
-        .await;
+        controller.ready().await;
     }
 }
 
@@ -144,10 +139,8 @@ pub(crate) async fn installs(
     install: &Install,
     suffix: &str,
 ) -> (Scene, olm_test::extension::Extension) {
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(install.cluster.clone(), suffix, &bundles, &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::of(install.cluster.clone(), suffix, &["1.0.0"]).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     (scene, extension)
 }
 
@@ -172,7 +165,6 @@ async fn one_apply_on_an_empty_cluster_is_all_it_takes() {
     let now = extension.get().await;
     assert!(condition(&now, "Ready").is_some_and(|ready| ready.status == "True"));
     extension.delete().await;
-    extension.gone().await;
     drop(scene);
     let key = "policy.olm.operatorframework.io/allow-deletion=true";
     for crd in CRDS {
@@ -193,15 +185,11 @@ async fn a_process_that_starts_before_the_manifests_waits_and_then_works() {
     plane.kubectl(&["create", "serviceaccount", CONTROLLER_ACCOUNT, &namespace]);
     let file = install.file.to_string_lossy();
     let shown = ["apply", "--dry-run=client", "--output=json", "-f", &file];
-    let controllers = install.start_those(&shown);
+    let controllers = install.start_those(&shown, None);
     let [controller] = controllers.as_slice() else {
         panic!("{} processes", controllers.len());
     };
-    wait::until("it says what to do", READY, || async {
-        let said = controller.log().contains("apply the manifests of this version");
-        if said { Ok(()) } else { Err(controller.last_words()) }
-    })
-    .await;
+    controller.logs("apply the manifests of this version").await;
     assert_eq!(controller.health("healthz").await, 200);
     assert_eq!(controller.health("readyz").await, 500);
 
@@ -219,13 +207,15 @@ async fn a_right_that_is_missing_is_named_and_the_rest_works() {
     install.apply();
     let plane = install.cluster.plane;
     let role = ["clusterrole", "operator-controller-manager-role"];
-    let whole = plane.kubectl(&["get", role[0], role[1], "--output=json"]);
-    let mut reduced: Value = serde_json::from_str(&whole).expect("kubectl prints JSON");
+    let mut reduced = plane.json(&["get", role[0], role[1], "--output=json"]);
     let rules = reduced["rules"].as_array_mut().expect("it has rules");
     let before = rules.len();
     rules.retain(|rule| rule["resources"][0] != "events");
     assert_eq!(rules.len() + 1, before);
     plane.kubectl_with_input(&["replace", "-f", "-"], &reduced.to_string());
+    // A process that finds that it has everything asks again after an hour.
+    let has_it = || may(plane, "create", "events.events.k8s.io", "default");
+    wait::value("the right is gone", READY, has_it, |has_it| !has_it).await;
 
     let controllers = install.start();
     ready(&controllers).await;
@@ -233,17 +223,12 @@ async fn a_right_that_is_missing_is_named_and_the_rest_works() {
         panic!("{} processes", controllers.len());
     };
     let missing = "olm_missing_rights{resource=\"events.events.k8s.io\",verb=\"create\"} 1";
-    wait::until("the metric shows it", READY, || async {
-        let metrics = controller.metrics().await;
-        metrics.contains(missing).then_some(()).ok_or(metrics)
-    })
-    .await;
-    let (scene, extension) = installs(&install, "curtailed").await;
+    controller.measures(&[missing]).await;
+    let (_scene, extension) = installs(&install, "curtailed").await;
     let line = "Namespace:\"\" APIGroups:[events.k8s.io] Resources:[events] Verbs:[create,patch]";
     let account = "olmv1-system/operator-controller-controller-manager";
     let found = || {
-        let out = plugin::run(plane, &["doctor", "--output=json"]);
-        let answer: Value = serde_json::from_slice(&out.stdout).expect("it prints JSON");
+        let answer = plugin::answer(plane, &["doctor", "--output=json"]).document();
         let rows = answer["rows"].as_array().expect("rows").iter();
         let rows = rows.filter(|row| row["subject"] == "controller-rights");
         let told = |row: &Value| (row["level"].clone(), row["text"].clone());
@@ -253,21 +238,14 @@ async fn a_right_that_is_missing_is_named_and_the_rest_works() {
     assert_eq!(found(), [("problem".into(), told.into())]);
 
     plane.kubectl_with_input(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &{
-        let file = std::fs::read_to_string(&install.file);
-        file.expect("it was written")
+        std::fs::read_to_string(&install.file).expect("it was written")
     });
-    wait::until("it is told that nothing is missing", READY, || async {
-        let log = controller.log();
-        log.contains("every right it needs").then_some(()).ok_or(log)
-    })
-    .await;
+    controller.logs("every right it needs").await;
     assert_eq!(controller.log().matches("lacks rights").count(), 1);
     assert!(!controller.metrics().await.contains("olm_missing_rights{"));
     let told = format!("service account {account} has every right it needs");
     assert_eq!(found(), [("ok".into(), told.into())]);
     extension.delete().await;
-    extension.gone().await;
-    drop(scene);
 }
 
 // deploying.md P9, 2.6
@@ -282,7 +260,6 @@ async fn two_processes_with_accounts_of_their_own_install_as_upstream_does() {
     let (_scene, extension) = installs(&install, "as-upstream").await;
     assert_eq!(install.refused(), [""; 0]);
     extension.delete().await;
-    extension.gone().await;
 }
 
 // deploying.md P35
@@ -292,25 +269,17 @@ async fn a_node_with_the_controller_can_be_drained() {
     let install = Install::of("default").await;
     install.apply();
     let plane = install.cluster.plane;
-    let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
-    let text = "resources: [../../config/default]\ncomponents: [../../config/components/ha]\n";
-    std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
+    let folder = folder_with("ha");
     for replicas in [1, 2] {
         if replicas == 2 {
-            let text = plane.kubectl(&["kustomize", &folder.path().to_string_lossy()]);
-            let args = ["apply", "--server-side", "-f", "-"];
-            plane.kubectl_with_input(&args, &text);
+            let text = cluster::kustomize(folder.path());
+            plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &text);
         }
         let nodes = running_on(&install.cluster, replicas).await;
         let node = nodes.first().expect("it runs somewhere");
         // It fails when a budget holds a pod for a minute.
-        plane.kubectl(&[
-            "drain",
-            node,
-            "--ignore-daemonsets",
-            "--delete-emptydir-data",
-            "--timeout=60s",
-        ]);
+        plane
+            .run(&format!("drain {node} --ignore-daemonsets --delete-emptydir-data --timeout=60s"));
         let nodes = running_on(&install.cluster, replicas).await;
         assert!(!nodes.contains(node), "{nodes:?}");
         plane.kubectl(&["uncordon", node]);
@@ -323,7 +292,7 @@ async fn running_on(cluster: &Cluster, replicas: usize) -> Vec<String> {
     wait::until("the pods are ready", READY, || async {
         let selector = "--selector=control-plane=operator-controller-controller-manager";
         let args = ["get", "pods", "-A", selector, "--output=json"];
-        let list: Value = serde_json::from_str(&cluster.plane.kubectl(&args)).expect("JSON");
+        let list: Value = cluster.plane.json(&args);
         let pods = list["items"].as_array().expect("a list");
         let is_ready = |pod: &&Value| {
             let conditions = pod["status"]["conditions"].as_array();
@@ -344,14 +313,13 @@ async fn running_on(cluster: &Cluster, replicas: usize) -> Vec<String> {
 pub(crate) fn stand_in(plane: &ControlPlane, named: &str, kind: &str, scope: &str) {
     let (name, version) = named.split_once('/').expect("it has a version");
     let (plural, group) = name.split_once('.').expect("it has a group");
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": name},
-        "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
-            "versions": [{"name": version, "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": any}}]}});
-    plane.kubectl_with_input(&["create", "-f", "-"], &crd.to_string());
-    plane.kubectl(&["wait", "--for=condition=Established", &format!("crd/{name}")]);
+    let mut crd = definition(kind, group);
+    crd["metadata"]["name"] = json!(name);
+    crd["spec"]["scope"] = json!(scope);
+    crd["spec"]["names"] = json!({"kind": kind, "plural": plural});
+    crd["spec"]["versions"][0]["name"] = json!(version);
+    plane.create(&crd);
+    plane.established(name);
 }
 
 // deploying.md P9, 2.6
@@ -365,7 +333,7 @@ async fn on_openshift_two_processes_install_from_their_two_namespaces() {
     let controllers = install.start();
     assert_eq!(controllers.len(), 2);
     ready(&controllers).await;
-    let (scene, extension) = installs(&install, "on-openshift").await;
+    let (_scene, extension) = installs(&install, "on-openshift").await;
     let leases = plane.kubectl(&["get", "leases", "-A", "--no-headers"]);
     let leads = |namespace: &str, lease: &str| {
         let mut lines = leases.lines();
@@ -379,27 +347,16 @@ async fn on_openshift_two_processes_install_from_their_two_namespaces() {
         assert!(!log.contains("lacks rights"), "{log}");
     }
     extension.delete().await;
-    extension.gone().await;
-    drop(scene);
 }
 
 /// Makes the Role in the namespace of `scene` with which the controller may act as its account
 /// under `constrained-impersonation`.
 fn hand_over(scene: &Scene) {
-    let metadata = json!({"name": "olm-impersonate", "namespace": scene.name});
-    let api = "rbac.authorization.k8s.io";
-    let version = format!("{api}/v1");
-    let rule = json!({"apiGroups": ["authentication.k8s.io"], "resources": ["serviceaccounts"],
-        "resourceNames": [ACCOUNT], "verbs": ["impersonate:serviceaccount"]});
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [rule]},
-        {"apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": {"apiGroup": api, "kind": "Role", "name": "olm-impersonate"},
-            "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER_ACCOUNT,
-                "namespace": SYSTEM_NAMESPACE}]},
-    ]});
-    let plane = scene.cluster.plane;
-    plane.kubectl_with_input(&["apply", "-f", "-"], &list.to_string());
+    let rules = json!([{"apiGroups": ["authentication.k8s.io"], "resources": ["serviceaccounts"],
+        "resourceNames": [ACCOUNT], "verbs": ["impersonate:serviceaccount"]}]);
+    let controller = objects::account(SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT);
+    let granted = objects::grant("olm-impersonate", Some(&scene.name), &rules, &controller);
+    scene.cluster.plane.grant(&granted);
 }
 
 // deploying.md P53
@@ -452,8 +409,7 @@ async fn without_the_role_for_shared_watches_accounts_watch() {
     let (bundles, chain) = ([Bundle::new("1.0.0")], chain(&["1.0.0"]));
     let cluster = &install.cluster;
     let scene = Scene::set(cluster.clone(), "unshared", &bundles, &chain).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     assert!(!controllers[0].log().contains("lacks rights"));
     let deployment = scene.package.deployment();
     let api = Api::<Deployment>::namespaced(cluster.client.clone(), &scene.name);
@@ -467,7 +423,6 @@ async fn without_the_role_for_shared_watches_accounts_watch() {
     })
     .await;
     extension.delete().await;
-    extension.gone().await;
 }
 
 // deploying.md P54
@@ -482,8 +437,7 @@ async fn constrained_impersonation_is_enough_and_gives_no_token() {
     let cluster = &install.cluster;
     let mut scene = Scene::set(cluster.clone(), "held", &bundles, &chain(&["1.0.0"])).await;
     hand_over(&scene);
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     extension.installed("1.1.0").await;
 
@@ -500,10 +454,8 @@ async fn constrained_impersonation_is_enough_and_gives_no_token() {
         let args = [&[config.as_str(), &acting, &namespace], args].concat();
         plane.try_kubectl(&args, "")
     };
-    wait::until("the account may do everything", READY, || async {
-        plane.try_kubectl(&["auth", "can-i", "*", "*", &acting], "")
-    })
-    .await;
+    let may = || plane.try_kubectl(&["auth", "can-i", "*", "*", &acting], "");
+    wait::done("the account may do everything", READY, may).await;
     tries(&["get", "configmaps"]).expect("this is what bundles take");
     let collection = format!("--raw=/api/v1/namespaces/{}/configmaps?dryRun=All", scene.name);
     let path = format!("--raw=/api/v1/namespaces/{}/pods/any/exec?command=sh", scene.name);
@@ -517,5 +469,4 @@ async fn constrained_impersonation_is_enough_and_gives_no_token() {
         assert!(error.contains("impersonate"), "{args:?}: {error}");
     }
     extension.delete().await;
-    extension.gone().await;
 }

@@ -2,16 +2,11 @@
 //! neither the worst that is accepted nor what is refused for its size (catalogs.md 5.8).
 
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
 
-use olm_api::ClusterExtension;
-use olm_test::cluster::{self, Cluster, Controller, ControllerOptions};
-use olm_test::extension::{Extension, condition};
-use olm_test::package::{Bundle, Files};
-use olm_test::scene::Scene;
+use olm_image::built::{BuiltImage, Compression, ImageBuilder};
+use olm_test::archive::Archive;
+use olm_test::prelude::*;
 use olm_test::usage::Usage;
-use olm_test::{images, wait};
-use serde_json::json;
 
 use crate::bad_input::{Catalog, nothing_installed, says};
 
@@ -98,8 +93,7 @@ async fn bounded(controller: &Controller, what: &str, became: &[&str]) -> u64 {
 }
 
 fn start(cluster: &Cluster, name: &str) -> Controller {
-    let options = ControllerOptions { name: name.to_owned(), ..ControllerOptions::default() };
-    Controller::start(cluster.plane, options)
+    Controller::start(cluster.plane, ControllerOptions::of(name, &[]))
 }
 
 // catalogs.md 5.8; decision 43
@@ -156,6 +150,94 @@ async fn larger_bundles_are_blocked_before_they_are_read() {
     futures::join!(first.delete(), second.delete());
 }
 
+/// Makes an image of these layers.
+fn image_of(layers: impl IntoIterator<Item = (Vec<u8>, Compression)>) -> BuiltImage {
+    let layers = layers.into_iter();
+    let image = layers.fold(ImageBuilder::new(), |image, (layer, how)| image.tar(layer, how));
+    image.build().expect("an image")
+}
+
+/// Compresses a part of a layer; the parts of a layer follow each other.
+fn squeezed(part: Vec<u8>, compression: Compression) -> Vec<u8> {
+    image_of([(part, compression)]).layers.remove(0)
+}
+
+/// Returns a small layer with a GiB of zeros in a file that nobody wants.
+fn bomb(compression: Compression) -> Vec<u8> {
+    let part = |bytes| squeezed(bytes, compression);
+    let header = Archive::new().entry(b'0', b"var/zeros", b"", 1 << 30, b"");
+    let zeros = part(vec![0; 64 * MIB]).repeat(16);
+    [part(header.unfinished()), zeros, part(Archive::new().finish())].concat()
+}
+
+/// Returns a small layer with a million empty files that nobody wants.
+fn crowd() -> Vec<u8> {
+    let mut layer = Vec::new();
+    for first in (0..1_000_000).step_by(100_000) {
+        let names = (first..first + 100_000).map(|number| format!("var/{number}"));
+        let files = names.fold(Archive::new(), |files, name| files.file(&name, ""));
+        layer.extend(squeezed(files.unfinished(), Compression::Zstd));
+    }
+    layer
+}
+
+// catalogs.md 5.7, 5.8; decision 43
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "size: make test-full"]
+async fn layers_that_are_or_become_too_large_are_refused() {
+    let cluster = cluster::own().await;
+    let controller = start(&cluster, "memory-layers");
+    let half = Archive::new().file("var/zeros", vec![0; 129 * MIB]).finish();
+    let sizes = format!(
+        "error copying image: the layers of the image are {} bytes together, more than 268435456",
+        2 * half.len()
+    );
+    let expands = "error unpacking image: layer 1, entry \"var/zeros\": layer expands more than \
+        1000 times when decompressed";
+    let crowded = "error unpacking image: layer 1, entry \"var/500000\": image has more than 500000 \
+        entries";
+    let odd = "error unpacking image: layer 1: sparse files are not supported";
+    let sparse = Archive::new().entry(b'S', b"var/sparse", b"", 0, b"").finish();
+    let blocked = ("False", "Blocked");
+    let rows = [
+        ("layers of 258 MiB", vec![half.clone(), half], blocked, sizes.as_str()),
+        ("a GiB of zeros, gzip", vec![bomb(Compression::Gzip)], blocked, expands),
+        ("a GiB of zeros, zstd", vec![bomb(Compression::Zstd)], blocked, expands),
+        ("a million files", vec![crowd()], blocked, crowded),
+        ("a sparse file", vec![sparse], ("True", "Retrying"), odd),
+    ];
+    let rows = rows.map(|(what, layers, status, refusal)| {
+        // They are compressed already, where they are.
+        let layers = layers.into_iter().map(|layer| (layer, Compression::None));
+        (what, image_of(layers), status, refusal)
+    });
+    let mut scene = Scene::empty(cluster.clone(), "memlayers");
+    let versions: Vec<String> = (0..rows.len()).map(|at| format!("1.0.{at}")).collect();
+    let mut pushed = BTreeMap::new();
+    for ((_, built, ..), version) in rows.iter().zip(&versions) {
+        let image = format!("{}/memory/layers:v{version}", cluster.registry);
+        pushed.insert(version.clone(), images::send_built(&image, built).await);
+    }
+    let entries: Vec<&str> = versions.iter().map(String::as_str).collect();
+    scene.publish_catalog(scene.package.catalog_files(&chain(&entries), &pushed)).await;
+    scene.create_namespace();
+    scene.grant(&[Bundle::new("1.0.0")]);
+    let before = bounded(&controller, "nothing", &["at rest"]).await;
+    let extension = scene.install(json!({"version": versions[0]})).await;
+    for ((what, _, (status, reason), refusal), version) in rows.iter().zip(&versions) {
+        extension.patch_catalog(json!({"version": version})).await;
+        let message = format!(
+            "error for resolved bundle \"buoy-memlayers.v{version}\" with version \"{version}\": \
+             {refusal}"
+        );
+        let found = says(&extension, status, reason, &message).await;
+        nothing_installed(&extension, &found).await;
+        let after = bounded(&controller, what, &[&message]).await;
+        assert!(after < before + (200 << 10), "{before} KiB before, {after} KiB after");
+    }
+    extension.delete().await;
+}
+
 /// Returns so many blobs, one a line, whose names have so many bytes.
 fn blobs(count: usize, name: usize) -> Vec<u8> {
     let mut text = String::new();
@@ -166,13 +248,77 @@ fn blobs(count: usize, name: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// Returns a text of so many bytes that does not become small when it is compressed.
+fn filler(bytes: usize) -> String {
+    let mut text = String::new();
+    for number in 0.. {
+        if text.len() >= bytes {
+            break;
+        }
+        write!(text, "{number} ").expect("memory");
+    }
+    text.truncate(bytes);
+    text
+}
+
+/// Returns the blobs of a package just below the limits, in the form that takes the most memory: a
+/// channel of short entries, and bundles with long properties.
+fn largest_package(package: &str, image: &str) -> Vec<u8> {
+    let (entries, note) = ("{},".repeat(990_000), filler(15 * MIB));
+    let mut text = format!(
+        "{{\"schema\":\"olm.package\",\"name\":\"{package}\",\"defaultChannel\":\"stable\"}}\n\
+         {{\"schema\":\"olm.channel\",\"package\":\"{package}\",\"name\":\"stable\",\
+         \"entries\":[{entries}{{\"name\":\"{package}.v1.0.0\"}}]}}\n"
+    );
+    for minor in 0..4 {
+        let version = format!("1.{minor}.0");
+        let about = json!({"packageName": package, "version": version});
+        let bundle = json!({"schema": "olm.bundle", "package": package, "image": image,
+            "name": format!("{package}.v{version}"), "properties": [
+                {"type": "olm.package", "value": about}, {"type": "note", "value": note}]});
+        writeln!(text, "{bundle}").expect("memory");
+    }
+    text.into_bytes()
+}
+
+// catalogs.md 5.8; decision 43
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "size: make test-full"]
+async fn the_largest_package_of_a_catalog_stays_below_the_limit_of_the_pod() {
+    let cluster = cluster::own().await;
+    let controller = start(&cluster, "memory-package");
+    let scene = Scene::empty(cluster.clone(), "mempackage");
+    scene.create_namespace();
+    scene.grant(&[Bundle::new("1.0.0")]);
+    let (image, none) = (
+        format!("{}/memory/package:v1", cluster.registry),
+        format!("{}/memory/none:v1", cluster.registry),
+    );
+    let text = largest_package(&scene.package.name(), &none);
+    images::push_catalog(&image, Files::from([("configs/c.json".to_owned(), text)])).await;
+    let catalog = Catalog::create(&cluster, &scene.name, &image).await;
+    let extension = scene.install(json!({})).await;
+    extension.eventually("a bundle of the package is chosen", READ, judged).await;
+    let what = "a package of 63 MiB with a million values";
+    bounded(&controller, what, &["within the limits, read"]).await;
+    extension.delete().await;
+    catalog.delete().await;
+}
+
 // catalogs.md 5.8; decision 43
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn catalogs_past_the_limits_of_the_index_are_refused() {
     let cluster = cluster::own().await;
     let controller = start(&cluster, "memory-catalogs");
+    let blob = json!({"name": "b", "package": "p", "schema": "a", "v": filler(27 * MIB / 2)});
+    let blob = format!("{blob}\n");
+    let large = format!(
+        "line 5: with this blob package \"p\" is {} bytes long, more than 67108864 (64 MiB)",
+        5 * (blob.len() - 1)
+    );
     let refusals = [
+        ("large-package", blob.repeat(5).into_bytes(), large.as_str()),
         ("many-blobs", blobs(1_000_001, 7), "line 1000001: catalog has more than 1000000 blobs"),
         (
             "long-name",
@@ -193,7 +339,6 @@ async fn catalogs_past_the_limits_of_the_index_are_refused() {
         let message = format!("error storing fbc: error reading \"c.json\", {refusal}");
         catalog.says("True", "Retrying", &message).await;
         catalog.delete().await;
-        let what = format!("catalog {name}");
-        bounded(&controller, &what, &[&message]).await;
+        bounded(&controller, &format!("catalog {name}"), &[&message]).await;
     }
 }

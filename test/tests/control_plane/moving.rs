@@ -1,15 +1,10 @@
 //! Coming from upstream, with `kubectl olm migrate from-upstream`.
 
-use std::time::Duration;
-
-use olm_test::cluster::{ControlPlane, SYSTEM_NAMESPACE};
-use olm_test::package::Bundle;
-use olm_test::plugin;
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::documents::{self, Shell};
+use olm_test::prelude::*;
 
 use crate::manifests::{Install, ready, stand_in};
-use crate::takeover::{Left, ready_pod};
+use crate::takeover::{Left, earlier_revisions, ready_pod};
 
 const STEP: Duration = Duration::from_mins(1);
 const KEYS: &str = "olm.operatorframework.io";
@@ -23,8 +18,7 @@ fn from_upstream(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, S
 
 fn create(plane: &ControlPlane, objects: &[Value]) {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    let args = ["create", "--field-manager=upstream", "-f", "-"];
-    plane.kubectl_with_input(&args, &list.to_string());
+    plane.kubectl_with_input(&["create", "--field-manager=upstream", "-f", "-"], &list.to_string());
 }
 
 /// What upstream's manifests hold that matters to whoever takes over: two Deployments, the bindings
@@ -62,6 +56,17 @@ pub(crate) fn upstream(image: &str) -> Vec<Value> {
     ]
 }
 
+/// Runs the commands of a document that begin like this, with kubectl for oc.
+fn run_documented(plane: &ControlPlane, page: &str, begin: &str) {
+    let blocks = documents::blocks(&documents::read(page));
+    let found = blocks.iter().find(|it| it.text.starts_with(begin));
+    let commands = found.expect("the document has the commands").text.replace("oc ", "kubectl ");
+    let kubeconfig = ("KUBECONFIG".to_owned(), plane.addresses.kubeconfig.clone());
+    let shell = Shell::on_a_cluster(&plane.addresses.kubectl, vec![kubeconfig]);
+    let (succeeded, printed) = shell.run(&commands);
+    assert!(succeeded, "{commands}\n{printed}");
+}
+
 /// What stands there to be deleted, in the words of the doctor.
 fn hints(text: &str) -> Vec<&str> {
     let hints = text.lines().filter_map(|line| {
@@ -75,30 +80,36 @@ fn hints(text: &str) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "from another installer: make test-full"]
 async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restarted() {
-    let bundles = [Bundle::new("1.0.0")];
-    let mut left = Left::of("moved", &bundles, "1.0.0").await;
+    let mut left = Left::helmed("moved", &[Bundle::new("1.0.0")], "deployed").await;
     let plane = left.scene.cluster.plane;
-    let objects = left.install(&bundles[0]);
-    left.release((1, "deployed"), "1.0.0", &objects);
     create(plane, &upstream("registry.example.com/upstream:v1.11"));
-    plane.kubectl(&["wait", "crd", &left.scene.package.crd(), "--for=condition=Established"]);
-    let runs = || async { ready_pod(&left.scene) };
-    wait::until("the operator runs", STEP, runs).await;
-    let (code, text, errors) = from_upstream(plane, &[]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    plane.established(&left.scene.package.crd());
+    wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
+    let (text, _) = from_upstream(plane, &[]).good();
     let would = format!("{}: release of Helm with ", left.scene.name);
     assert!(text.contains(&would) && text.contains("would change nothing"), "{text}");
     let hints = hints(&text);
     assert_eq!(hints.len(), 5, "{text}");
     let before = left.alive();
     for command in hints {
-        let words = command.split(' ');
-        plane.kubectl(&["delete"].into_iter().chain(words).collect::<Vec<_>>());
+        let words: Vec<_> = ["delete"].into_iter().chain(command.split(' ')).collect();
+        plane.kubectl_itself(&words, "").expect("it is taken away");
     }
     left.controller.restart(plane);
     left.extension.installed("1.0.0").await;
     left.extension.shows("Ready", "True", "Succeeded", "").await;
     assert_eq!(left.alive(), before, "nothing was restarted");
+
+    left.controller.kill();
+    run_documented(plane, "docs/from-upstream.md", "for kind in ");
+    let kinds = "clusterextensions,clustercatalogs,clusterobjectsets";
+    let types = "-o=jsonpath={.items[*].status.conditions[*].type}";
+    let types = plane.kubectl(&["get", kinds, types]);
+    let types: BTreeSet<_> = types.split_whitespace().collect();
+    let upstream = ["Available", "Installed", "Progressing", "Serving", "Succeeded"];
+    assert!(types.contains("Installed") && types.contains("Serving"), "{types:?}");
+    let is_of_upstream = |it: &&str| upstream.contains(it) || it.ends_with("Deprecated");
+    assert!(types.iter().all(is_of_upstream), "{types:?}");
 }
 
 /// The two Deployments of OpenShift 4.18, 4.19 and 4.20 as its operator writes them, with the
@@ -114,14 +125,8 @@ fn deployments_of_openshift(plane: &ControlPlane, args: [&[&str]; 2]) {
                 "metadata": {"labels": select}, "spec": {
                     "serviceAccountName": name, "containers": [{"name": "manager",
                         "image": "quay.io/openshift/olm:1", "args": args}]}}}});
-        let args = [
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--field-manager=cluster-olm-operator",
-            "-f",
-            "-",
-        ];
+        let manager = "--field-manager=cluster-olm-operator";
+        let args = ["apply", "--server-side", "--force-conflicts", manager, "-f", "-"];
         plane.kubectl_with_input(&args, &object.to_string());
     }
 }
@@ -174,8 +179,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     plane.kubectl(&[&["delete", own][..], &part].concat());
     let objects = left.install(&bundles[0]);
     left.release((1, "deployed"), "1.0.0", &objects);
-    let runs = || async { ready_pod(&left.scene) };
-    wait::until("the operator runs", STEP, runs).await;
+    wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
     let kind = "OLM";
     stand_in(plane, "olms.operator.openshift.io/v1alpha1", kind, "Cluster");
     let olm = json!({"apiVersion": "operator.openshift.io/v1alpha1", "kind": kind,
@@ -186,23 +190,23 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     let before = left.alive();
     for args in OF_OPENSHIFT {
         deployments_of_openshift(plane, args);
-        let (code, text, errors) = from_upstream(plane, &[]);
-        assert_eq!(code, Some(1), "{text}{errors}");
+        let (text, _) = from_upstream(plane, &[]).ends(1);
         assert!(text.contains(&args[0].join(" ")), "{text}");
-        assert!(text.contains("kept by cluster-olm-operator"), "{text}");
-        assert!(text.contains("cluster-olm-operator is in charge"), "{text}");
+        assert!(text.contains("managed by cluster-olm-operator"), "{text}");
+        assert!(text.contains("cluster-olm-operator is active"), "{text}");
     }
+    stop_the_operator_and_start_it_again(plane);
     let unmanaged = r#"{"spec":{"managementState":"Unmanaged"}}"#;
     plane.kubectl(&["patch", "olm", "cluster", "--type=merge", "-p", unmanaged]);
-    let (code, text, errors) = from_upstream(plane, &[]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (text, _) = from_upstream(plane, &[]).good();
     assert!(text.contains("the next update of the cluster waits"), "{text}");
     assert!(text.contains("would change nothing"), "{text}");
     let hints = hints(&text);
     assert_eq!(hints.len(), 3, "{text}");
-    for command in hints {
-        let words = command.split(' ');
-        plane.kubectl(&["delete"].into_iter().chain(words).collect::<Vec<_>>());
+    run_documented(plane, "docs/openshift.md", "oc delete deployment ");
+    for command in hints.into_iter().filter(|it| !it.starts_with("deployment ")) {
+        let words: Vec<_> = ["delete"].into_iter().chain(command.split(' ')).collect();
+        plane.kubectl_itself(&words, "").expect("it is taken away");
     }
     let file_of_ours = install.file.to_string_lossy();
     plane.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &file_of_ours]);
@@ -214,28 +218,52 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     assert_eq!(install.refused(), [""; 0]);
 }
 
-/// Makes an extension that nobody looks at.
-fn extension(plane: &ControlPlane, name: &str, spec: &Value) -> String {
-    let mut whole = json!({"namespace": "faults", "source": {"sourceType": "Catalog",
-        "catalog": {"packageName": name}}});
-    if let (Some(whole), Some(spec)) = (whole.as_object_mut(), spec.as_object()) {
-        whole.extend(spec.clone());
+/// Runs the commands of the document on `cluster-olm-operator`, whose Deployment changes nothing here.
+fn stop_the_operator_and_start_it_again(plane: &ControlPlane) {
+    let (name, namespace) = ("cluster-olm-operator", "openshift-cluster-olm-operator");
+    stand_in(plane, "clusterversions.config.openshift.io/v1", "ClusterVersion", "Cluster");
+    let labels = json!({"name": name});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [
+        {"name": "manager", "image": "quay.io/openshift/olm:1"}]}});
+    let metadata = json!({"name": name, "namespace": namespace});
+    create(
+        plane,
+        &[
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {
+                "replicas": 1, "selector": {"matchLabels": labels}, "template": template}}),
+            json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+                "metadata": {"name": "version"}, "spec": {"clusterID": "test"}}),
+        ],
+    );
+    let overrides = || {
+        let path = "-o=jsonpath={.spec.overrides[*].name}";
+        plane.kubectl(&["get", "clusterversion", "version", path])
+    };
+    let patch =
+        |op: &str| format!("oc patch clusterversion version --type json -p '[{{\"op\": \"{op}\"");
+    run_documented(plane, "docs/openshift.md", &patch("add"));
+    let (code, text, errors) = from_upstream(plane, &[]);
+    assert_eq!((code, overrides().as_str()), (Some(0), name), "{text}{errors}");
+    assert!(text.contains("cluster-olm-operator is scaled to 0"), "{text}");
+    run_documented(plane, "docs/openshift.md", &patch("remove"));
+    let (code, text, errors) = from_upstream(plane, &[]);
+    assert_eq!((code, overrides().as_str()), (Some(1), ""), "{text}{errors}");
+    plane.kubectl(&["delete", "crd", "clusterversions.config.openshift.io"]);
+}
+
+/// Makes an extension that nobody looks at, and returns its UID.
+fn extension(plane: &ControlPlane, name: &str, account: Option<&str>) -> String {
+    let mut object = objects::extension(name, "faults", account.unwrap_or_default(), name);
+    if account.is_none() {
+        object["spec"]["serviceAccount"] = Value::Null;
     }
-    let object = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtension",
-        "metadata": {"name": name}, "spec": whole});
-    plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    plane.create(&object);
     plane.kubectl(&["get", "clusterextension", name, "-o", "jsonpath={.metadata.uid}"])
 }
 
 /// Prepares faults that do not belong to an extension.
 fn of_the_cluster(plane: &ControlPlane) {
-    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("clusterextensionrevisions.{KEYS}"),
-            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
-        "spec": {"group": KEYS, "scope": "Cluster",
-            "names": {"kind": "ClusterExtensionRevision", "plural": "clusterextensionrevisions"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                "openAPIV3Schema": {"type": "object"}}}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "catalogd-controller-manager", "namespace": SYSTEM_NAMESPACE,
             "labels": {"app.kubernetes.io/part-of": "olm"}},
@@ -244,13 +272,9 @@ fn of_the_cluster(plane: &ControlPlane) {
             "spec": {"containers": [{"name": "manager", "image": "example.com/a:1"}]}}}});
     let args = ["create", "--field-manager=argocd-controller", "-f", "-"];
     plane.kubectl_with_input(&args, &deployment.to_string());
-    let catalog = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterCatalog",
-        "metadata": {"name": "away"},
-        "spec": {"source": {"type": "Image", "image": {"ref": "example.com/none:1"}}}});
-    create(plane, &[crd, catalog]);
+    create(plane, &[earlier_revisions(), objects::catalog("away", "example.com/none:1")]);
     create(plane, &upstream("example.com/a:1")[2..]);
-    let plural = format!("clusterextensionrevisions.{KEYS}");
-    plane.kubectl(&["wait", "crd", &plural, "--for=condition=Established"]);
+    plane.established(&format!("clusterextensionrevisions.{KEYS}"));
 }
 
 /// Prepares faults that a takeover would meet; returns what the doctor has to say of each.
@@ -258,19 +282,17 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
     let (plane, name) = (left.scene.cluster.plane, &left.scene.name);
     plane.kubectl(&["create", "namespace", "faults"]);
     plane.kubectl(&["create", "serviceaccount", "poor", "-n", "faults"]);
-    extension(plane, "nobody", &json!({}));
-    extension(plane, "absent", &json!({"serviceAccount": {"name": "gone"}}));
-    let poor = json!({"serviceAccount": {"name": "poor"}});
-    let uid = extension(plane, "poor", &poor);
-    let older = extension(plane, "older", &poor);
+    extension(plane, "nobody", None);
+    extension(plane, "absent", Some("gone"));
+    let uid = extension(plane, "poor", Some("poor"));
+    let older = extension(plane, "older", Some("poor"));
     let map = |name: &str, owner: &Value| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name,
             "namespace": "faults", "labels": {format!("{KEYS}/owner-name"): "poor"},
             "ownerReferences": [owner]}})
     };
     let owner = |kind: &str, version: &str, name: &str, uid: &str| json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true});
-    let its_uid = ["get", "namespace", "faults", "-o", "jsonpath={.metadata.uid}"];
-    let namespace = plane.kubectl(&its_uid);
+    let namespace = plane.run("get namespace faults -o jsonpath={.metadata.uid}");
     let theirs = owner("Namespace", "v1", "faults", &namespace);
     let mine = owner("ClusterExtension", &format!("{KEYS}/v1"), "poor", &uid);
     create(plane, &[map("mine", &mine), map("theirs", &theirs)]);
@@ -292,13 +314,13 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
         "poor: ConfigMap faults/theirs is controlled by Namespace faults",
         "older: ClusterExtensionRevisions older-1 hold it",
         "away is not served",
-        "kept by argocd-controller",
+        "managed by argocd-controller",
         "clusterrolebinding operator-controller-cluster-admin-rolebinding has to be deleted",
         "mutatingwebhookconfiguration catalogd-mutating-webhook-configuration has to be deleted",
     ]
     .map(str::to_owned)
     .into();
-    want.push(format!("{name}: differs from its release, and would be put back: ConfigMap.v1 {name}/{settings} .data.depth"));
+    want.push(format!("{name}: differs from its release, and would be restored: ConfigMap.v1 {name}/{settings} .data.depth"));
     want
 }
 
@@ -317,27 +339,17 @@ async fn what_stands_in_the_way_of_a_take_over_is_found_and_nothing_is_written()
         plane.kubectl(&["get", kinds, "-A", path])
     };
     let before = versions();
-    let (code, text, errors) = from_upstream(plane, &[]);
-    assert_eq!(code, Some(1), "{text}{errors}");
+    let (text, _) = from_upstream(plane, &[]).ends(1);
     for fault in &want {
         assert!(text.contains(fault), "{fault}: {text}");
     }
     assert_eq!(before, versions(), "nothing is written");
     // Whoever may not read the releases is told that, and not that all is well.
-    let (code, text, _) = from_upstream(plane, &["--as=nobody"]);
-    assert_eq!(code, Some(3), "{text}");
+    from_upstream(plane, &["--as=nobody"]).ends(3);
     let index = format!("sh.helm.release.v1.{}.v1", left.scene.name);
     let broken = r#"{"data":{"chunk":"eA=="}}"#;
-    plane.kubectl(&[
-        "patch",
-        "secret",
-        &index,
-        "-n",
-        SYSTEM_NAMESPACE,
-        "--type=merge",
-        "-p",
-        broken,
-    ]);
+    let args = ["patch", "secret", &index, "-n", SYSTEM_NAMESPACE, "--type=merge", "-p", broken];
+    plane.kubectl(&args);
     let (_, text, _) = from_upstream(plane, &[]);
     let why = format!("{}: Helm release in Secret {index}: not gzip", left.scene.name);
     assert!(text.contains(&why), "{text}");
@@ -354,13 +366,7 @@ async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they
     let rights = ["--verb=*", "--resource=clusterobjectsets.olm.operatorframework.io"];
     plane.kubectl(&[&["create", "clusterrole", "upstream"][..], &rights].concat());
     let account = format!("--serviceaccount={SYSTEM_NAMESPACE}:upstream");
-    plane.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        "upstream",
-        "--clusterrole=upstream",
-        &account,
-    ]);
+    plane.run(&format!("create clusterrolebinding upstream --clusterrole=upstream {account}"));
     let set = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterObjectSet",
         "metadata": {"name": "theirs-1", "annotations": {
             format!("{KEYS}/service-account-name"): "installer",
@@ -368,12 +374,13 @@ async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they
         "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
             "phases": []}});
     let user = format!("--as=system:serviceaccount:{SYSTEM_NAMESPACE}:upstream");
-    let write = || plane.try_kubectl(&["create", &user, "-f", "-"], &set.to_string());
+    // It takes so long that the rights are known.
+    let write = || plane.kubectl_itself(&["create", &user, "-f", "-"], &set.to_string());
     let denied = write().expect_err("the policy denies it");
     assert!(denied.contains("clusterobjectset-serviceaccount-use"), "{denied}");
     let part = ["-l", "app.kubernetes.io/part-of=olm"];
     for kind in ["validatingadmissionpolicybindings", "validatingadmissionpolicies"] {
         plane.kubectl(&[&["delete", kind][..], &part].concat());
     }
-    wait::until("upstream may write", STEP, || async { write() }).await;
+    wait::done("upstream may write", STEP, write).await;
 }

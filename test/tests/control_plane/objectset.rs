@@ -1,13 +1,8 @@
 //! ClusterObjectSets made by hand, each with a service account that only has the rights it needs.
 
-use std::time::Duration;
+use olm_test::prelude::*;
 
-use olm_test::audit;
-use olm_test::cluster::{self, CONTROLLER_ACCOUNT, Cluster};
-use olm_test::wait;
-use serde_json::{Value, json};
-
-const STEP: Duration = Duration::from_secs(30);
+const STEP: Duration = Duration::from_mins(1);
 /// A collision is retried every ten seconds, a missing right at growing intervals.
 const RETRIED: Duration = Duration::from_mins(1);
 /// Three attempts over one minute, and the garbage collector's work.
@@ -35,19 +30,15 @@ impl Stage {
     }
 
     fn grant(&self, names: &[&str]) {
-        let metadata = json!({"name": "installer", "namespace": self.name});
         let resources = json!(["configmaps", "services", "deployments"]);
-        self.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": metadata, "rules": [
-                {"apiGroups": ["", "apps"], "resources": resources, "verbs": ["create"]},
-                {"apiGroups": ["", "apps"], "resources": resources, "resourceNames": names,
-                 "verbs": ["delete", "get", "list", "patch", "watch"]}]}));
-        self.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role",
-                "name": "installer"},
-            "subjects": [{"kind": "ServiceAccount", "name": "installer",
-                "namespace": self.name}]}));
+        let rules = json!([
+            {"apiGroups": ["", "apps"], "resources": resources, "verbs": ["create"]},
+            {"apiGroups": ["", "apps"], "resources": resources, "resourceNames": names,
+                "verbs": ["delete", "get", "list", "patch", "watch"]},
+        ]);
+        let account = objects::account(&self.name, "installer");
+        let granted = objects::grant("installer", Some(&self.name), &rules, &account);
+        self.cluster.plane.grant(&granted);
     }
 
     fn apply(&self, object: &Value) {
@@ -107,8 +98,7 @@ impl Stage {
         within: Duration,
     ) -> String {
         let name = self.revision(number);
-        let what = format!("{name} {type_}={}/{}", want.0, want.1);
-        wait::until(&what, within, || async {
+        wait::until(&format!("{name} {type_}={}/{}", want.0, want.1), within, || async {
             let set = self.get("clusterobjectset", &name).unwrap_or_default();
             let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let found = conditions.iter().find(|condition| condition["type"] == type_);
@@ -215,7 +205,9 @@ async fn objects_are_created_and_drift_is_repaired() {
 #[tokio::test(flavor = "multi_thread")]
 async fn next_revision_takes_over_and_the_rest_goes() {
     let stage = Stage::set("handover", &["shared", "old", "new", "op"]).await;
-    let operator = deployment(&stage, "op", "example/op:1");
+    let mut operator = deployment(&stage, "op", "example/op:1");
+    // A create ignores it; the second revision applies what exists.
+    operator["spec"]["template"]["spec"]["containers"][0]["odd"] = json!({"field": true});
     let first = vec![stage.config_map("shared", "1"), stage.config_map("old", "1")];
     stage.revise(1, &[first, vec![operator.clone()]]);
     stage.succeeds(1).await;
@@ -239,8 +231,7 @@ async fn next_revision_takes_over_and_the_rest_goes() {
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     // The API server increments the generation for a changed annotation; pods must not restart.
     assert_eq!(after["spec"], before["spec"]);
-    let rollouts = "deployment.kubernetes.io/revision";
-    assert_eq!(after["metadata"]["annotations"][rollouts], "1");
+    assert_eq!(after["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
 
     let account = format!("system:serviceaccount:{}:installer", stage.name);
     let writes: Vec<audit::Request> = audit::writes(&stage.cluster.plane.addresses.audit_log)
@@ -358,7 +349,7 @@ async fn uninstall_without_account_is_left_to_the_garbage_collector() {
     stage.kubectl(&["delete", "serviceaccount", "installer", "-n", &stage.name]);
     stage.removed(1, FALLBACK).await;
     let gone = || stage.get("configmap", "cm").is_none();
-    stage.eventually("the object is collected", STEP, gone).await;
+    stage.eventually("the object is collected", COLLECTED, gone).await;
     let events = stage.kubectl(&["get", "events", "-n", "default", "-o", "json"]);
     assert!(events.contains("UninstallFallback"));
 }

@@ -1,17 +1,6 @@
 //! What those see who watch the program and its objects: Prometheus, and tools that go by kstatus.
 
-use std::time::Duration;
-
-use kube::api::{Api, Patch, PatchParams};
-use olm_api::{ClusterCatalog, ClusterExtension};
-use olm_test::cluster;
-use olm_test::extension::condition;
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::json;
-
-use crate::flags::start;
+use olm_test::prelude::*;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -27,11 +16,9 @@ fn is_current(extension: &ClusterExtension) -> bool {
 // deploying.md P63
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extension_that_was_just_changed_is_in_progress_for_kstatus() {
-    let cluster = cluster::with_controller().await;
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(cluster, "kstatus", &bundles, &chain(&["1.0.0"])).await;
+    let scene = Scene::shared("kstatus", &["1.0.0"]).await;
     let extension = scene.install(json!({})).await;
-    extension.eventually("current", SOON, is_current).await;
+    extension.eventually("current", ROLLOUT, is_current).await;
 
     let client = &scene.cluster.client;
     let patch = json!({"spec": {"source": {"catalog": {"version": "7.x"}}}});
@@ -63,31 +50,16 @@ async fn an_extension_that_was_just_changed_is_in_progress_for_kstatus() {
 // deploying.md 9.1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scrape_shows_what_is_installed_and_forgets_what_is_gone() {
-    let cluster = cluster::own().await;
-    let plane = cluster.plane;
-    let controller = start(plane, "", &["--webhook-certificates=self-signed"]).await;
+    let (cluster, controller) = cluster::started("", &["--webhook-certificates=self-signed"]).await;
     let bundles = [Bundle::new("1.0.0")];
     let scene = Scene::set(cluster, "scraped", &bundles, &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
 
     let name = &scene.name;
-    let shows = |wanted: Vec<String>| {
-        let controller = &controller;
-        wait::until("the metrics show it", SOON, move || {
-            let wanted = wanted.clone();
-            async move {
-                let text = controller.metrics().await;
-                let missing =
-                    wanted.into_iter().find(|line| !text.lines().any(|found| found == line));
-                missing.map_or(Ok(()), |line| Err(format!("{line} in {text}")))
-            }
-        })
-    };
     let of = |kind: &str, type_: &str| {
         format!("olm_{kind}_condition{{name=\"{name}\",type=\"{type_}\",status=\"True\"}} 1")
     };
-    shows(vec![
+    let lines = [
         of("clusterextension", "Installed"),
         of("clusterextension", "Ready"),
         of("clustercatalog", "Serving"),
@@ -97,8 +69,8 @@ async fn a_scrape_shows_what_is_installed_and_forgets_what_is_gone() {
         "olm_install_duration_seconds_count 1".to_owned(),
         "olm_pull_total{result=\"unauthorized\"} 0".to_owned(),
         "olm_excessive_rights 0".to_owned(),
-    ])
-    .await;
+    ];
+    controller.measures(&lines).await;
     let text = controller.metrics().await;
     for name in [
         "olm_pull_total{result=\"ok\"} ",

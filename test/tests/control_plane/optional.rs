@@ -1,17 +1,10 @@
 //! decision 21: objects of optional kinds that the cluster does not serve.
 
-use std::time::Duration;
+use olm_test::package::definition;
+use olm_test::prelude::*;
 
-use olm_test::cluster::{self, Controller, ControllerOptions};
-use olm_test::extension::{Extension, condition, is};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::{Value, json};
-
-/// Well below every interval of the controller's own retries (10 s, 5 min).
-const SOON: Duration = Duration::from_secs(8);
-const REPAIR: Duration = Duration::from_secs(30);
+/// Well below the interval at which the controller looks for left out objects by itself (5 min).
+const SOON: Duration = Duration::from_mins(1);
 
 /// A kind of one of the optional groups, and an object of it. Each test has its own, because a kind
 /// is served for all tests or for none.
@@ -51,28 +44,15 @@ impl Optional {
 
     /// Makes the cluster serve the kind.
     fn serve(&self, scene: &Scene) {
-        let crd = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": self.crd(), "annotations": {
-                "api-approved.kubernetes.io": "unapproved, for a test",
-            }},
-            "spec": {
-                "group": self.group, "scope": self.scope(),
-                "names": {"kind": self.kind, "plural": self.plural},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                    },
-                }}],
-            },
-        });
-        let plane = scene.cluster.plane;
-        plane.kubectl_with_input(&["apply", "--filename", "-"], &crd.to_string());
+        let mut crd = definition(self.kind, self.group);
+        crd["metadata"]["annotations"] =
+            json!({"api-approved.kubernetes.io": "unapproved, for a test"});
+        crd["spec"]["scope"] = json!(self.scope());
+        scene.cluster.plane.requests().apply(&crd);
     }
 
     fn withdraw(&self, scene: &Scene) {
-        let crd = self.crd();
-        scene.cluster.plane.kubectl(&["delete", "crd", &crd]);
+        scene.cluster.plane.kubectl(&["delete", "crd", &self.crd()]);
     }
 
     fn is_there(&self, scene: &Scene, name: &str) -> bool {
@@ -80,10 +60,8 @@ impl Optional {
     }
 
     async fn appears(&self, scene: &Scene, name: &str, within: Duration) {
-        wait::until(&format!("{} is applied", self.kind), within, || async {
-            self.is_there(scene, name).then_some(()).ok_or("not there")
-        })
-        .await;
+        let is_there = || self.is_there(scene, name);
+        wait::value(&format!("{} is applied", self.kind), within, is_there, |it| *it).await;
     }
 
     /// The text for the object in conditions.
@@ -97,10 +75,9 @@ impl Optional {
 }
 
 async fn stage(suffix: &str, optional: &Optional) -> (Scene, String) {
-    let cluster = cluster::with_controller().await;
     let name = format!("buoy-{suffix}-extra");
     let bundle = Bundle::new("1.0.0").with_manifest(optional.object(&name));
-    let scene = Scene::set(cluster, suffix, &[bundle], &chain(&["1.0.0"])).await;
+    let scene = Scene::shared_set(suffix, &[bundle], &chain(&["1.0.0"])).await;
     (scene, name)
 }
 
@@ -123,11 +100,7 @@ async fn an_object_is_left_out_until_its_kind_is_served_then_applied_and_removed
 
     MONITOR.serve(&scene);
     MONITOR.appears(&scene, &name, SOON).await;
-    extension
-        .eventually("ready without reservation", SOON, |extension| {
-            is(extension, "Ready", "True", "Succeeded")
-        })
-        .await;
+    extension.shows("Ready", "True", "Succeeded", "").await;
     assert_eq!(scene.events("DeferredObjectsApplied").len(), 1);
 
     extension.delete().await;
@@ -138,8 +111,7 @@ async fn an_object_is_left_out_until_its_kind_is_served_then_applied_and_removed
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extension_is_removed_while_an_object_of_it_waits() {
     let (scene, name) = stage("linked", &LINK).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     leaves_out(&extension, &LINK.text(&scene, &name)).await;
     extension.delete().await;
     let deployment = scene.package.deployment();
@@ -150,9 +122,8 @@ async fn an_extension_is_removed_while_an_object_of_it_waits() {
 async fn a_kind_that_goes_away_is_missed_and_not_fatal() {
     let (scene, name) = stage("scaled", &AUTOSCALER).await;
     AUTOSCALER.serve(&scene);
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
-    AUTOSCALER.appears(&scene, &name, REPAIR).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
+    AUTOSCALER.appears(&scene, &name, SOON).await;
 
     AUTOSCALER.withdraw(&scene);
     leaves_out(&extension, &AUTOSCALER.text(&scene, &name)).await;
@@ -169,15 +140,7 @@ async fn a_kind_that_goes_away_is_missed_and_not_fatal() {
 async fn a_flag_makes_every_kind_necessary() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    let controller = |mode: &str| {
-        let options = ControllerOptions {
-            name: String::new(),
-            args: vec![format!("--missing-optional-kinds={mode}")],
-            ..ControllerOptions::default()
-        };
-        tokio::task::spawn_blocking(move || Controller::start(plane, options))
-    };
-    let strict = controller("fail").await.expect("the controller starts");
+    let strict = start(plane, "", &["--missing-optional-kinds=fail"]).await;
     let name = "buoy-strict-extra";
     let bundle = Bundle::new("1.0.0").with_manifest(RULE.object(name));
     let scene = Scene::set(cluster, "strict", &[bundle], &chain(&["1.0.0"])).await;
@@ -187,7 +150,7 @@ async fn a_flag_makes_every_kind_necessary() {
     assert!(is(&waiting, "Installed", "False", "Failed"));
     drop(strict);
 
-    let lenient = controller("defer").await.expect("the controller starts");
+    let lenient = start(plane, "", &["--missing-optional-kinds=defer"]).await;
     leaves_out(&extension, &RULE.text(&scene, name)).await;
     let counted =
         |group: &str, count: u32| format!("olm_deferred_objects{{group=\"{group}\"}} {count}\n");
@@ -197,9 +160,7 @@ async fn a_flag_makes_every_kind_necessary() {
 
     RULE.serve(&scene);
     RULE.appears(&scene, name, SOON).await;
-    let ready = extension
-        .eventually("ready", SOON, |extension| is(extension, "Ready", "True", "Succeeded"))
-        .await;
+    let ready = extension.shows("Ready", "True", "Succeeded", "").await;
     assert!(condition(&ready, "Deferred").is_none());
     let metrics = lenient.metrics().await;
     assert!(metrics.contains(&counted("monitoring.coreos.com", 0)), "{metrics}");

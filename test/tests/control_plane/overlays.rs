@@ -1,16 +1,12 @@
 //! Every overlay of `config`, as rendered by kustomize: the program accepts its arguments, and they
 //! do what the overlay is for.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use clap::Parser as _;
 use olm_controller::args::{Args, Component, ServingCertificates};
 use olm_core::rbac::{Permissions, PolicyRule};
 use olm_core::rights::{Half, on_secret};
 use olm_core::settings::{NamedServiceAccount, WebhookCertificates};
-use olm_test::paths;
-use serde_json::Value;
+use olm_test::prelude::*;
 
 /// A container of an overlay that runs this program.
 struct Container {
@@ -29,20 +25,11 @@ pub(crate) fn render(overlay: &str) -> Vec<Value> {
 }
 
 fn render_folder(folder: &Path) -> Vec<Value> {
-    let out = Command::new(paths::local_cluster())
-        .args(["kubectl", "kustomize"])
-        .arg(folder)
-        .env_remove("KUBECONFIG")
-        .output()
-        .expect("local-cluster runs; build it with `make local-cluster`");
-    let errors = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{}: {errors}", folder.display());
-    let text = String::from_utf8(out.stdout).expect("YAML is text");
-    olm_core::yaml::to_json(&text).expect("kustomize prints YAML")
+    olm_core::yaml::to_json(&cluster::kustomize(folder)).expect("kustomize prints YAML")
 }
 
 /// Renders a kustomization beside a checkout.
-fn render_text(text: &str) -> Vec<Value> {
+pub(crate) fn render_text(text: &str) -> Vec<Value> {
     let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
     std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
     render_folder(folder.path())
@@ -163,8 +150,7 @@ impl Container {
     /// Returns what the roles of an overlay that are bound to the account grant.
     fn granted(&self, objects: &[Value]) -> Permissions {
         let bound = objects.iter().filter(|binding| {
-            let subjects = binding["subjects"].as_array().into_iter().flatten();
-            let mut subjects = subjects;
+            let mut subjects = binding["subjects"].as_array().into_iter().flatten();
             subjects.any(|subject| {
                 subject["name"] == self.account.as_str()
                     && subject["namespace"] == self.namespace.as_str()
@@ -224,8 +210,8 @@ fn services_probes_and_network_policies_name_ports_that_are_bound() {
             let template = &deployment["spec"]["template"];
             let labels = &template["metadata"]["labels"];
             let container = &template["spec"]["containers"][0];
-            let bound: Vec<_> = container["ports"].as_array().expect("ports").iter().collect();
-            let bound: Vec<_> = bound.iter().map(|port| &port["containerPort"]).collect();
+            let ports = container["ports"].as_array().expect("ports").iter();
+            let bound: Vec<_> = ports.map(|port| &port["containerPort"]).collect();
             let args = container["args"].to_string();
             for port in &bound {
                 assert!(args.contains(&format!("=:{port}\"")), "{overlay}: {port} in {args}");

@@ -1,29 +1,20 @@
 //! The page of a cluster over HTTP: what it shows of an extension is what the verbs print.
 
-use std::time::{Duration, Instant};
-
-use olm_test::cluster;
-use olm_test::extension::{Extension, ROLLOUT};
-use olm_test::package::{Bundle, chain};
-use olm_test::plugin::{self, Page};
-use olm_test::scene::Scene;
-use serde_json::{Value, json};
+use olm_test::plugin::Page;
+use olm_test::prelude::*;
 
 /// How long a page may say that it waits.
 const SHOWN: Duration = Duration::from_mins(1);
 
 /// Returns a page once it says more than that it waits.
 async fn get(page: &Page, path: &str) -> (u16, String) {
-    let begun = Instant::now();
-    loop {
+    wait::until(&format!("{path} is shown"), SHOWN, || async {
         let answer = reqwest::get(page.at(path)).await.expect("an answer");
         let status = answer.status().as_u16();
         let text = answer.text().await.expect("text");
-        if !text.contains("<h1>Reading …</h1>") {
-            return (status, text);
-        }
-        assert!(begun.elapsed() < SHOWN, "{path} is not shown: {text}");
-    }
+        if text.contains("<h1>Reading …</h1>") { Err(text) } else { Ok((status, text)) }
+    })
+    .await
 }
 
 async fn shown(page: &Page, path: &str) -> String {
@@ -33,20 +24,15 @@ async fn shown(page: &Page, path: &str) -> String {
 }
 
 fn verb(scene: &Scene, args: &[&str]) -> Value {
-    let args = [args, &["-o", "json"]].concat();
-    let out = plugin::run(scene.cluster.plane, &args);
-    serde_json::from_slice(&out.stdout).expect("a document")
+    plugin::answer(scene.cluster.plane, &[args, &["-o", "json"]].concat()).document()
 }
 
 // plugin.md U81
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
-    let cluster = cluster::with_controller().await;
     let versions = ["1.0.0", "1.1.0"];
-    let bundles = versions.map(Bundle::new);
-    let scene = Scene::set(cluster, "page", &bundles, &chain(&versions)).await;
-    let extension: Extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::shared("page", &versions).await;
+    scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     let name = &scene.name;
     let page = Page::of(scene.cluster.plane, &[]);
 
@@ -104,23 +90,17 @@ fn cells(text: &str, heading: &str) -> Vec<String> {
 // plugin.md U81, U82
 #[tokio::test(flavor = "multi_thread")]
 async fn plan_objects_and_history_are_shown_as_far_as_they_may_be_read() {
-    let cluster = cluster::with_controller().await;
     let secret = |version: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "viewed-token"},
             "stringData": {"token": format!("hidden-{version}")}})
     };
     let versions = ["1.0.0", "1.1.0"];
     let bundles = versions.map(|it| Bundle::new(it).with_manifest(secret(it)));
-    let scene = Scene::set(cluster, "viewed", &bundles, &chain(&versions)).await;
-    let extension: Extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::shared_set("viewed", &bundles, &chain(&versions)).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     scene.annotate("policy.olm.operatorframework.io/upgrade", "None");
     extension.patch_catalog(json!({"version": null})).await;
-    let offered = |found: &olm_api::ClusterExtension| {
-        let update = found.status.as_ref().and_then(|it| it.update.as_ref());
-        update.is_some_and(|update| update.version.as_deref() == Some("1.1.0"))
-    };
-    extension.eventually("1.1.0 is offered", ROLLOUT, offered).await;
+    extension.offers("1.1.0", "").await;
     all_of_it(&scene).await;
     as_far_as_it_may_be_read(&scene).await;
     extension.delete().await;
@@ -132,18 +112,7 @@ async fn all_of_it(scene: &Scene) {
     let page = Page::of(plane, &[]);
 
     let at = |part: &str| format!("extension/{name}/{part}");
-    let plan = plugin::run(
-        plane,
-        &[
-            "plan",
-            name,
-            "-o",
-            "json",
-            "--catalog-ca",
-            &plane.addresses.controller_ca.to_string_lossy(),
-        ],
-    );
-    let plan: Value = serde_json::from_slice(&plan.stdout).expect("a plan");
+    let plan = plugin::read(plane, &["plan", name, "-o", "json"]).document();
     let text = shown(&page, &at("plan")).await;
     let digest = plan["digest"].as_str().expect("a digest");
     let digits = &digest["sha256:".len()..][..12];
@@ -180,13 +149,8 @@ async fn as_far_as_it_may_be_read(scene: &Scene) {
     let plane = scene.cluster.plane;
     let at = |part: &str| format!("extension/{}/{part}", scene.name);
     // Who may read neither Secrets nor roles.
-    plane.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        "viewer-views",
-        "--clusterrole=operator-controller-clusterextension-viewer-role",
-        "--user=viewer",
-    ]);
+    let role = ("ClusterRole", "operator-controller-clusterextension-viewer-role");
+    plane.grant(&[objects::binding("viewer-views", None, role, &objects::user("viewer"))]);
     let page = Page::of(plane, &["--as", "viewer"]);
     let text = shown(&page, &at("plan")).await;
     assert!(text.contains("its content cannot be read"), "{text}");
@@ -194,20 +158,9 @@ async fn as_far_as_it_may_be_read(scene: &Scene) {
     let text = shown(&page, &at("objects")).await;
     assert!(text.contains("Not known: drift"), "{text}");
     // Who may read nothing but the extension.
-    plane.kubectl(&[
-        "create",
-        "clusterrole",
-        "peeps",
-        "--verb=get",
-        "--resource=clusterextensions",
-    ]);
-    plane.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        "peeps",
-        "--clusterrole=peeps",
-        "--user=peeper",
-    ]);
+    let rules = json!([{"apiGroups": ["olm.operatorframework.io"],
+        "resources": ["clusterextensions"], "verbs": ["get"]}]);
+    plane.grant(&objects::grant("peeps", None, &rules, &objects::user("peeper")));
     let page = Page::of(plane, &["--as", "peeper"]);
     for part in ["plan", "objects", "history"] {
         let text = shown(&page, &at(part)).await;

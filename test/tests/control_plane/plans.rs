@@ -1,31 +1,20 @@
 //! Plans: shown, approved by digest, and applied as approved or not at all.
 
 use olm_api::UpgradeConstraintPolicy;
-use olm_test::cluster;
-use olm_test::extension::{Extension, ROLLOUT};
-use olm_test::package::{Bundle, Entry, chain};
-use olm_test::plugin;
-use olm_test::scene::{ACCOUNT, Scene, serve};
-use serde_json::{Value, json};
-
-use crate::flags::start;
-
-const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
-const INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
-const MOVE: &str = "policy.olm.operatorframework.io/catalog-move";
-const PAUSED: &str = "policy.olm.operatorframework.io/paused";
+use olm_api::keys::policy::{
+    CATALOG_MOVE as MOVE, PAUSED, PERMISSION_INCREASE as INCREASE, UPGRADE,
+};
+use olm_test::prelude::*;
+use olm_test::scene::serve;
 
 /// Runs `kubectl olm` with the CA of the catalog server.
 pub(crate) fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
-    let plane = scene.cluster.plane;
-    let ca = plane.addresses.controller_ca.to_string_lossy();
-    plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat())
+    plugin::read(scene.cluster.plane, args)
 }
 
 /// Makes the plan of the scene's extension, which something holds.
 pub(crate) fn plan(scene: &Scene) -> Value {
-    let (code, text, errors) = olm(scene, &["plan", &scene.name, "-o", "json"]);
-    assert_eq!(code, Some(1), "it is held: {errors}");
+    let (text, _) = olm(scene, &["plan", &scene.name, "-o", "json"]).ends(1);
     serde_json::from_str(&text).expect("a document")
 }
 
@@ -33,30 +22,24 @@ pub(crate) fn digest(plan: &Value) -> &str {
     plan["digest"].as_str().expect("a digest")
 }
 
-/// Waits until an update to this version is offered.
-pub(crate) async fn offers(extension: &Extension, version: &str) {
-    let what = format!("{version} is offered");
-    let offered = |found: &olm_api::ClusterExtension| {
-        let update = found.status.as_ref().and_then(|it| it.update.as_ref());
-        update.is_some_and(|update| update.version.as_deref() == Some(version))
-    };
-    extension.eventually(&what, ROLLOUT, offered).await;
+/// Approves a plan, which is all that holds it.
+fn approve(scene: &Scene, plan: &Value) {
+    let (text, _) = olm(scene, &["approve", &scene.name, "--plan", digest(plan)]).good();
+    assert!(!text.contains("still held"), "{text}");
 }
 
 // plugin.md U35, U38, U39, U40
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_applied_is_what_was_approved() {
-    let cluster = cluster::with_controller().await;
     let (one, two) = (Bundle::new("1.0.0"), Bundle::new("1.1.0"));
     let other = Bundle::new("1.1.0").with_second_config_map();
     let bundles = [one.clone(), two.clone()];
-    let mut scene = Scene::set(cluster, "approved", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let mut scene = Scene::shared_set("approved", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let name = scene.name.clone();
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     scene.annotate(UPGRADE, "None");
     extension.patch_catalog(json!({"version": null})).await;
-    offers(&extension, "1.1.0").await;
+    extension.offers("1.1.0", "").await;
 
     // The controller may not have said yet what it makes of the change.
     let decided = || {
@@ -70,36 +53,31 @@ async fn what_is_applied_is_what_was_approved() {
     assert_eq!(first["from"]["version"], "1.0.0");
     assert_eq!(first["to"]["version"], "1.1.0");
     assert_eq!(first["unknown"], json!([]));
-    let (code, _, errors) = olm(&scene, &["approve", &name, "--plan", "00000000", "--yes"]);
-    assert_eq!(code, Some(1));
-    let both = format!("plan 00000000 is now {}", digest(&first));
-    assert!(errors.contains(&both), "{errors}");
+    let (_, errors) = olm(&scene, &["approve", &name, "--plan", "00000000", "--yes"]).ends(1);
+    assert!(errors.contains(&format!("plan 00000000 is now {}", digest(&first))), "{errors}");
 
     // The catalog moves between the approval and the controller.
     scene.annotate(PAUSED, "true");
     let digits = &digest(&first)["sha256:".len()..][..8];
-    let (code, text, errors) = olm(&scene, &["approve", &name, "--plan", digits]);
-    assert_eq!(code, Some(0), "{errors}");
-    let released = format!("{name}: 1.1.0 is released by plan {digits}");
-    assert!(text.starts_with(&released), "{text}");
+    let (text, _) = olm(&scene, &["approve", &name, "--plan", digits]).good();
+    assert!(text.starts_with(&format!("{name}: 1.1.0 is released by plan {digits}")), "{text}");
     let all = ["1.0.0", "1.1.0", "1.2.0"];
     let moved = [one.clone(), other, Bundle::new("1.2.0")];
     scene.grant(&moved);
     scene.publish(&moved, &chain(&all)).await;
     scene.annotate(PAUSED, "");
-    let held = format!("and approved is plan {}; kubectl olm plan {name} shows", digest(&first));
+    let held = format!("but plan {} was approved; kubectl olm plan {name} shows", digest(&first));
     extension.shows("Ready", "False", "PlanChanged", &held).await;
     assert_eq!(extension.revisions().await.len(), 1);
     assert!(scene.events("PlanChanged")[0].contains(digest(&first)));
-    let (code, _, errors) = olm(&scene, &["approve", &name, "--plan", digits]);
-    assert_eq!(code, Some(1), "{errors}");
+    olm(&scene, &["approve", &name, "--plan", digits]).ends(1);
 
     // What was approved is back, beside something newer.
     scene.annotate(PAUSED, "true");
     scene.publish(&[one, two, Bundle::new("1.2.0")], &chain(&all)).await;
     scene.annotate(PAUSED, "");
     extension.installed("1.1.0").await;
-    offers(&extension, "1.2.0").await;
+    extension.offers("1.2.0", "").await;
     assert!(scene.get("configmap", &scene.package.second_config_map()).is_none());
     extension.delete().await;
 }
@@ -107,31 +85,23 @@ async fn what_is_applied_is_what_was_approved() {
 // applying.md j4
 #[tokio::test(flavor = "multi_thread")]
 async fn more_rights_wait_for_the_approval_of_their_plan() {
-    let cluster = cluster::with_controller().await;
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "increased-reader"},
-        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
+    let role = objects::reader("increased-reader", "secrets");
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").with_manifest(role)];
-    let scene = Scene::set(cluster, "increased", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::shared_set("increased", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     scene.annotate(INCREASE, "RequireApproval");
     extension.patch_catalog(json!({"version": null})).await;
     extension.shows("Ready", "False", "PermissionIncrease", "gives the operator more rights").await;
     let held = plan(&scene);
     assert_eq!(held["heldBy"], json!(["increase"]));
     let (_, why, _) = olm(&scene, &["why", &scene.name]);
-    let told = format!("PermissionIncrease: plan {} gives", digest(&held));
-    assert!(why.contains(&told), "{why}");
+    assert!(why.contains(&format!("PermissionIncrease: plan {} gives", digest(&held))), "{why}");
     let added = held["operator"]["added"].to_string();
     assert!(added.contains("secrets"), "{added}");
     let event = scene.events("PermissionIncrease").remove(0);
     assert!(event.contains(digest(&held)), "{event}");
     assert_eq!(extension.revisions().await.len(), 1);
-    let args = ["approve", &scene.name, "--plan", digest(&held)];
-    let (code, text, errors) = olm(&scene, &args);
-    assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(!text.contains("still held"), "{text}");
+    approve(&scene, &held);
     extension.installed("1.1.0").await;
     extension.delete().await;
 }
@@ -141,10 +111,8 @@ async fn more_rights_wait_for_the_approval_of_their_plan() {
 async fn an_update_from_another_catalog_is_told_and_can_be_held() {
     let cluster = cluster::with_controller().await;
     let client = cluster.client.clone();
-    let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
-    let scene = Scene::set(cluster, "catalogmoved", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::of(cluster, "catalogmoved", &["1.0.0", "1.1.0"]).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     let catalog = scene.get("clustercatalog", &scene.name).expect("it is served");
     let image = catalog["spec"]["source"]["image"]["ref"].as_str();
     let other = format!("{}-other", scene.name);
@@ -153,36 +121,35 @@ async fn an_update_from_another_catalog_is_told_and_can_be_held() {
     scene.annotate(MOVE, "Hold");
     extension.patch_catalog(json!({"version": "1.1.0", "selector": selector})).await;
     // Who asks for a version has not said from whom.
-    offers(&extension, "1.1.0").await;
-    let said = format!("another catalog, {other}, than what is installed");
-    extension.shows("Ready", "False", "Retrying", "held, because it is of another catalog").await;
+    extension.offers("1.1.0", "").await;
+    let said = format!("another catalog, {other}, than the installed bundle");
+    extension
+        .shows("Ready", "False", "Retrying", "held, because it comes from another catalog")
+        .await;
     let (_, status, errors) = plugin::answer(scene.cluster.plane, &["status", &scene.name]);
     assert!(status.contains(&said), "{status}{errors}");
     let (_, why, _) = olm(&scene, &["why", &scene.name, "1.1.0"]);
-    let told =
-        format!("OtherCatalogHeld: is of another catalog than what is installed, {}", scene.name);
+    let told = format!(
+        "OtherCatalogHeld: comes from another catalog than the installed bundle ({})",
+        scene.name
+    );
     assert!(why.contains(&told), "{why}");
     let to = ["--to", "1.1.0", "--yes", "--dry-run=server"];
-    let (code, text, errors) = olm(&scene, &[&["upgrade", &scene.name][..], &to].concat());
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (text, _) = olm(&scene, &[&["upgrade", &scene.name][..], &to].concat()).good();
     assert!(text.contains("operatorframework.io/approve=1.1.0"), "{text}");
     let held = plan(&scene);
     assert_eq!(held["heldBy"], json!(["move"]));
     assert_eq!(held["catalog"], other);
     assert_eq!(extension.revisions().await.len(), 1);
-    let args = ["approve", &scene.name, "--plan", digest(&held)];
-    let (code, text, errors) = olm(&scene, &args);
-    assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(!text.contains("still held"), "{text}");
+    approve(&scene, &held);
     extension.installed("1.1.0").await;
     let note = format!(
-        "{} comes from catalog {other}; what is installed came from catalog {}",
+        "{} comes from catalog {other}; the installed bundle came from catalog {}",
         scene.package.bundle_name("1.1.0"),
         scene.name
     );
     assert_eq!(scene.events("CatalogChanged"), [note]);
-    let (code, text, errors) = plugin::answer(scene.cluster.plane, &["history", &scene.name]);
-    assert_eq!(code, Some(0), "{errors}");
+    let (text, _) = plugin::answer(scene.cluster.plane, &["history", &scene.name]).good();
     assert!(text.contains(&other), "{text}");
     extension.delete().await;
     scene.cluster.plane.kubectl(&["delete", "clustercatalog", &other]);
@@ -191,15 +158,13 @@ async fn an_update_from_another_catalog_is_told_and_can_be_held() {
 /// Of a package that nobody installed, with an account that is there and with one that is not.
 fn plans_a_new_extension(scene: &Scene) {
     let package = scene.package.name();
-    let (code, _, errors) = olm(scene, &["plan", &package]);
-    assert_eq!(code, Some(1));
+    let (_, errors) = olm(scene, &["plan", &package]).ends(1);
     assert!(errors.contains("pass -n NAMESPACE"), "{errors}");
     let wanted = format!("{package}@1.0.0");
     let asked = ["plan", &wanted, "-n", &scene.name, "-o", "json"];
     let given = ["--service-account", ACCOUNT];
     for (account, noted) in [(&given[..], false), (&[], true)] {
-        let (code, text, errors) = olm(scene, &[&asked[..], account].concat());
-        assert_eq!(code, Some(0), "{text}{errors}");
+        let (text, errors) = olm(scene, &[&asked[..], account].concat()).good();
         let plan: Value = serde_json::from_str(&text).expect("a document");
         assert_eq!(plan["from"], json!(null));
         assert_eq!(plan["to"]["version"], "1.0.0");
@@ -212,8 +177,7 @@ fn plans_a_new_extension(scene: &Scene) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_shows_what_changes_whoever_asks() {
     // What a package gets is not known while any catalog of the cluster is not served.
-    let cluster = cluster::own().await;
-    let _controller = start(cluster.plane, "plans", &[]).await;
+    let (cluster, _controller) = cluster::started("plans", &[]).await;
     let secret = |version: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "planned-token"},
             "stringData": {"token": format!("hidden-{version}")}})
@@ -221,16 +185,13 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     let bundles = ["1.0.0", "1.1.0"].map(|it| Bundle::new(it).with_manifest(secret(it)));
     let scene = Scene::set(cluster, "planned", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     plans_a_new_extension(&scene);
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
-    let (code, text, errors) = olm(&scene, &["plan", &scene.name, "--to", "1.1.0", "--diff"]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (text, _) = olm(&scene, &["plan", &scene.name, "--to", "1.1.0", "--diff"]).good();
     assert!(text.contains("  objects   +2 ~1 -2\n"), "{text}");
     assert!(text.contains("    .stringData.token\n    -   \"(masked)\"\n"), "{text}");
     assert!(!text.contains("hidden-"), "{text}");
     let as_page = ["plan", &scene.name, "--to", "1.1.0", "-o", "html"];
-    let (code, page, errors) = olm(&scene, &as_page);
-    assert_eq!(code, Some(0), "{errors}");
+    let (page, _) = olm(&scene, &as_page).good();
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
     assert!(page.contains("<span class=\"line\">+2 ~1 -2</span>"), "{page}");
     assert!(page.contains(".stringData.token\n- &#34;(masked)&#34;"), "{page}");
@@ -241,8 +202,8 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     // Who may read neither Secrets nor roles sees the same objects.
     let plane = scene.cluster.plane;
     let (user, role) = ("planner", "operator-controller-clusterextension-viewer-role");
-    let roles = format!("--clusterrole={role}");
-    plane.kubectl(&["create", "clusterrolebinding", "planner-views", &roles, "--user=planner"]);
+    let role = ("ClusterRole", role);
+    plane.grant(&[objects::binding("planner-views", None, role, &objects::user(user))]);
     let asked = ["plan", &scene.name, "--to", "1.1.0", "-o", "json"];
     let (_, all, _) = olm(&scene, &asked);
     let (code, few, errors) = olm(&scene, &[&asked[..], &["--as", user]].concat());
@@ -263,29 +224,32 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     extension.delete().await;
 }
 
-// plugin.md U42
+// plugin.md U42, api.md T3, resolution.md 1.6, decisions 22 and 30
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forced_move_takes_its_permission_back() {
-    let cluster = cluster::with_controller().await;
+async fn what_no_edge_reaches_is_refused_and_a_forced_move_takes_its_permission_back() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.2.0")];
     let entries =
         ["1.0.0", "1.2.0"].map(|version| Entry { version: version.to_owned(), replaces: None });
-    let scene = Scene::set(cluster, "moved", &bundles, &entries).await;
+    let scene = Scene::shared_set("moved", &bundles, &entries).await;
     let name = scene.name.clone();
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    extension.patch_catalog(json!({"version": "1.2.0"})).await;
+    let refused = extension.shows("Progressing", "True", "Retrying", "error upgrading").await;
+    let text = "error upgrading from currently installed version \"1.0.0\": no bundles found for \
+                package \"buoy-moved\" matching version \"1.2.0\"";
+    let progressing = condition(&refused, "Progressing").map(|found| found.message.as_str());
+    assert_eq!(progressing, Some(text));
+    assert_eq!(installed_version(&refused), Some("1.0.0"));
+    extension.moves_to("1.0.0").await;
     for (version, reason) in [("1.2.0", "ForcedUpgrade"), ("1.0.0", "ForcedRollback")] {
-        let args = ["upgrade", &name, "--to", version, "--force", "--yes"];
-        let (code, text, errors) = olm(&scene, &args);
-        assert_eq!(code, Some(0), "{text}{errors}");
+        olm(&scene, &["upgrade", &name, "--to", version, "--force", "--yes"]).good();
         let now = extension.installed(version).await;
         let catalog = now.spec.and_then(|spec| spec.source.catalog);
         let policy = catalog.and_then(|catalog| catalog.upgrade_constraint_policy);
         assert_ne!(policy, Some(UpgradeConstraintPolicy::SelfCertified));
         assert_eq!(scene.events(reason).len(), 1);
     }
-    let plane = scene.cluster.plane;
-    let (_, history, _) = plugin::answer(plane, &["history", &name]);
+    let (_, history, _) = plugin::answer(scene.cluster.plane, &["history", &name]);
     assert!(history.contains("forced from 1.2.0"), "{history}");
     extension.delete().await;
 }

@@ -1,32 +1,17 @@
 //! `kubectl olm graph` and `why` of an extension: with the catalogs and the installed bundle of the
 //! cluster, and as the controller is set.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use olm_api::keys::name::CONTROLLER_CONFIG;
 use olm_core::settings::KEY;
-use olm_test::cluster::{
-    CONTROLLER_ACCOUNT, Cluster, Controller, ControllerOptions, SYSTEM_NAMESPACE,
-};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::{audit, cluster, plugin, wait};
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
-use crate::flags::start;
-
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_comes_next() {
-    let cluster = cluster::with_controller().await;
-    let versions = ["1.0.0", "1.0.1", "2.0.0"];
-    let bundles = versions.map(Bundle::new);
-    let scene = Scene::set(cluster, "drawn", &bundles, &chain(&versions)).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::shared("drawn", &["1.0.0", "1.0.1", "2.0.0"]).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     extension.patch_catalog(json!({"version": null})).await;
     extension.installed("1.0.1").await;
 
@@ -64,15 +49,14 @@ pub(crate) async fn published(cluster: &Cluster, line: &str) {
 // plugin.md 5, U84
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
-    let cluster = cluster::own().await;
+    let (cluster, _controller) =
+        cluster::started("settings", &["--default-upgrade-policy=Any"]).await;
     let plane = cluster.plane;
-    let _controller = start(plane, "settings", &["--default-upgrade-policy=Any"]).await;
     published(&cluster, "defaultUpgradePolicy: Any").await;
     let versions = ["1.0.0", "2.0.0"];
     let bundles = versions.map(Bundle::new);
     let scene = Scene::set(cluster, "settings", &bundles, &chain(&versions)).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
 
     let why = |flags: &[&str]| -> Value {
         let question = ["why", &scene.name, "--version=>=1.0.0", "--output=json"];
@@ -85,9 +69,8 @@ async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
 
     // Whoever may only look at extensions is told what is assumed.
     let viewer = "operator-controller-clusterextension-viewer-role";
-    let binding = format!("{}-viewer", scene.name);
-    let role = format!("--clusterrole={viewer}");
-    plane.kubectl(&["create", "clusterrolebinding", &binding, &role, "--user=dana"]);
+    let (binding, dana) = (format!("{}-viewer", scene.name), objects::user("dana"));
+    plane.grant(&[objects::binding(&binding, None, ("ClusterRole", viewer), &dana)]);
     let assumed = why(&["--as=dana"]);
     assert_eq!(assumed["selected"]["version"], "1.0.0");
     let reason = assumed["assumed"][0].as_str().unwrap_or_default();
@@ -95,8 +78,8 @@ async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
 
     // With the other role for people, the answer is the controller's again.
     let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
-    let role = "--role=olm-plugin-reader";
-    plane.kubectl(&["create", "rolebinding", &binding, role, "--user=dana", &namespace]);
+    let role = ("Role", "olm-plugin-reader");
+    plane.grant(&[objects::binding(&binding, Some(SYSTEM_NAMESPACE), role, &dana)]);
     assert_eq!(why(&["--as=dana"]), as_controller);
 
     // A file goes first, and what is wrong with it is named.
@@ -124,12 +107,9 @@ async fn settings_that_are_as_before_are_not_written_again() {
         own.filter(|it| it.resource == "configmaps" && it.verb == verb).count()
     };
     let mut controller = Controller::start(plane, ControllerOptions::default());
-    for start in 1..=10 {
-        wait::until("the settings are compared", SOON, || async {
-            let looks = asked("get");
-            if looks >= start { Ok(()) } else { Err(looks) }
-        })
-        .await;
+    for start in 1..=5 {
+        let looks = || asked("get");
+        wait::value("the settings are compared", SOON, looks, |looks| *looks >= start).await;
         published(&cluster, "defaultUpgradePolicy: MinorOnly").await;
         controller.kill();
         controller.restart(plane);

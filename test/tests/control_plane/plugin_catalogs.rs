@@ -1,13 +1,8 @@
 //! Making a catalog and having it served, with nothing but the plugin.
 
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
 
-use olm_test::package::{Bundle, Package, chain};
-use olm_test::scene::Scene;
-use olm_test::{cluster, images, plugin, wait};
-use serde_json::json;
+use olm_test::prelude::*;
 
 /// Runs `kubectl olm catalog`, and returns its exit code and everything it prints.
 fn catalog(cluster: &cluster::Cluster, args: &[&str]) -> (Option<i32>, String) {
@@ -44,11 +39,9 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     let image = format!("{}/{name}-catalog:latest", cluster.registry);
     let build = |folder: &Path| {
         let folder = folder.join("configs").to_string_lossy().into_owned();
-        let args = ["build", &folder, "-t", &image, "--push", "--plain-http"];
-        catalog(&cluster, &args)
+        catalog(&cluster, &["build", &folder, "-t", &image, "--push", "--plain-http"])
     };
-    let (code, text) = build(&old);
-    assert_eq!(code, Some(0), "{text}");
+    let text = build(&old).good();
     let digest = text.split(['@', ' ']).nth(1).expect("a digest").to_owned();
 
     // A bundle is not a catalog.
@@ -65,8 +58,7 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     let system = olm_api::keys::name::SYSTEM_NAMESPACE;
     let plane = cluster.plane;
     plane.kubectl(&["create", "secret", "generic", &name, "-n", system]);
-    let (code, text) = catalog(&cluster, &add);
-    assert_eq!(code, Some(0), "{text}");
+    let text = catalog(&cluster, &add).good();
     let label = olm_api::keys::label::CATALOG_PULL_SECRET;
     assert!(text.contains(&format!("gets label {label}=true")), "{text}");
     let labelled = format!("--selector={label}=true");
@@ -75,7 +67,7 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     assert!(text.contains(&format!("{name}: served after ")), "{text}");
     let (code, text) = catalog(&cluster, &["add", &name, &image, "--yes"]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("is there already"), "{text}");
+    assert!(text.contains("already exists"), "{text}");
 
     let (_, text) = catalog(&cluster, &["list"]);
     let row = text.lines().find(|line| line.starts_with(&name));
@@ -83,42 +75,32 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     assert_eq!(cells[1..3], ["True", "-5"]);
     assert_eq!(cells[3], "none");
     assert!(digest["sha256:".len()..].starts_with(cells[4]), "{text}");
-    let (code, text) = catalog(&cluster, &["lint", &name]);
-    assert_eq!(code, Some(0), "{text}");
+    let text = catalog(&cluster, &["lint", &name]).good();
     assert!(text.ends_with(" in 1 file\n"), "{text}");
 
-    let (code, text) = build(&new);
-    assert_eq!(code, Some(0), "{text}");
-    let (code, text) = catalog(&cluster, &["diff", &name]);
-    assert_eq!(code, Some(0), "{text}");
+    build(&new).good();
+    let text = catalog(&cluster, &["diff", &name]).good();
     assert!(text.contains("head stable 1.0.0 -> 1.1.0; added 1.1.0"), "{text}");
     // Nothing polls it otherwise.
-    let (code, text) = catalog(&cluster, &["refresh", &name]);
-    assert_eq!(code, Some(0), "{text}");
+    let text = catalog(&cluster, &["refresh", &name]).good();
     assert!(
         text.contains(&format!("{name}: serves {}/{name}-catalog@", cluster.registry)),
         "{text}"
     );
-    let (code, text) = catalog(&cluster, &["refresh", &name]);
-    assert_eq!(code, Some(0), "{text}");
+    let text = catalog(&cluster, &["refresh", &name]).good();
     assert!(text.contains(&format!("{name}: nothing newer")), "{text}");
     let (code, text) = catalog(&cluster, &["remove", &name]);
     assert_eq!(code, Some(2), "without a terminal nothing is removed: {text}");
-    let (code, text) = catalog(&cluster, &["remove", &name, "--yes"]);
-    assert_eq!(code, Some(0), "{text}");
-    wait::until("it is gone", Duration::from_secs(30), || async {
-        let (_, text) = catalog(&cluster, &["list"]);
-        let there = text.lines().any(|line| line.starts_with(&name));
-        if there { Err(text) } else { Ok(()) }
-    })
-    .await;
+    catalog(&cluster, &["remove", &name, "--yes"]).good();
+    let listed = || catalog(&cluster, &["list"]).1;
+    let is_gone = |text: &String| !text.lines().any(|line| line.starts_with(&name));
+    wait::value("it is gone", Duration::from_secs(30), listed, is_gone).await;
 }
 
 // plugin.md 2.1: one request for the packages of each catalog, one for all extensions
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wide_list_counts_packages_and_what_came_from_each_catalog() {
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, "wide", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let scene = Scene::shared("wide", &["1.0.0"]).await;
     let plane = scene.cluster.plane;
     let (name, counts) = (scene.name.as_str(), ["PACKAGES", "EXTENSIONS"]);
     let counted = || {
@@ -132,11 +114,9 @@ async fn a_wide_list_counts_packages_and_what_came_from_each_catalog() {
         ends(name)
     };
     assert_eq!(counted(), "1 0");
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     assert_eq!(counted(), "1 1");
-    let (code, narrow) = catalog(&scene.cluster, &["list"]);
-    assert_eq!(code, Some(0), "{narrow}");
+    let narrow = catalog(&scene.cluster, &["list"]).good();
     assert!(!narrow.contains(counts[0]), "{narrow}");
     let (code, unknown) = catalog(&scene.cluster, &["remove", "unheard-of", "--yes"]);
     assert_eq!(code, Some(1), "{unknown}");

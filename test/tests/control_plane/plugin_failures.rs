@@ -2,17 +2,8 @@
 //!
 //! Source: plugin.md 1.3.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-use http::Method;
-use olm_test::cluster::{self, ControlPlane, SYSTEM_NAMESPACE, kubeconfig_through};
-use olm_test::package::{Bundle, chain};
-use olm_test::paths;
-use olm_test::proxy::{Proxy, Rule};
-use olm_test::scene::Scene;
-use serde_json::json;
+use olm_test::cluster::kubeconfig_through;
+use olm_test::prelude::*;
 
 /// What a call may take that waits for nothing: far less than the minutes that retries took.
 const AT_ONCE: Duration = Duration::from_mins(1);
@@ -46,13 +37,8 @@ fn catalog_away(plane: &ControlPlane) {
         "metadata": {"name": SERVICE, "namespace": SYSTEM_NAMESPACE},
         "spec": {"ports": [{"port": 443}], "selector": {"app": "nobody"}},
     });
-    plane.kubectl_with_input(&["create", "-f", "-"], &service.to_string());
-    let catalog = json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
-        "metadata": {"name": "away"},
-        "spec": {"source": {"type": "Image", "image": {"ref": "example.com/away:v1"}}},
-    });
-    plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
+    plane.create(&service);
+    plane.create(&objects::catalog("away", "example.com/away:v1"));
     let condition = |type_: &str, reason: &str| {
         json!({"type": type_, "status": "True", "reason": reason, "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z"})
@@ -97,8 +83,7 @@ async fn an_api_server_that_is_silent_is_named_after_the_limit() {
     proxy.fail(Rule::any().silent(AT_ONCE * 2));
     for args in [&["status"][..], &["catalog", "list"], &["search", "lamp"], &["why", "lamp"]] {
         let args = [args, &["--request-timeout=1s"]].concat();
-        let (code, text, errors) = olm(cluster.plane, &kubeconfig, &args);
-        assert_eq!(code, Some(3), "{args:?}: {text}{errors}");
+        let (_, errors) = olm(cluster.plane, &kubeconfig, &args).ends(3);
         let first = errors.lines().next().unwrap_or_default();
         let want = format!("no answer from the API server {} within 1 s", proxy.url());
         assert!(first.contains(&want), "{args:?}: {errors}");
@@ -140,7 +125,7 @@ fn refused(said: &str) -> &str {
 fn verbs<'a>(
     name: &'a str,
     image: &'a str,
-    (folder, lock): (&'a str, &'a str),
+    (folder, lock, backup): (&'a str, &'a str, &'a str),
 ) -> Vec<Vec<&'a str>> {
     let all: &[&[&'a str]] = &[
         &["search", name],
@@ -164,27 +149,50 @@ fn verbs<'a>(
         &["crd", "check", "cluster", folder],
         &["crd", "migrate", name, "--yes"],
         &["bundle", "images", name],
+        &["bundle", "show", name],
+        &["bundle", "render", name, "-n", name],
         &["lock", "write", name],
         &["lock", "check", lock],
         &["lock", "apply", lock],
         &["cluster", "check"],
         &["catalog", "list"],
         &["catalog", "add", name, image, "--yes", "--no-wait"],
+        &["catalog", "refresh", name, "--no-wait"],
+        &["catalog", "lint", name],
+        &["catalog", "diff", name],
+        &["catalog", "render", name],
         &["catalog", "remove", name, "--yes"],
         &["migrate", "from-classic"],
+        &["migrate", "from-classic", "--apply", "--all", "--yes", "--backup", backup, "--no-wait"],
+        &["migrate", "rollback", backup, "--yes", "--no-wait"],
         &["doctor"],
         &["migrate", "from-upstream"],
+        &["version"],
     ];
     all.iter().map(|args| args.to_vec()).collect()
 }
 
+/// Verbs that ask no cluster, and `browse`, which runs until it is stopped.
+const OTHERS: [&str; 4] = ["browse", "bundle lint", "catalog build", "completion"];
+
+#[test]
+fn every_verb_is_here_or_asks_no_cluster() {
+    let text = std::fs::read_to_string(paths::repository().join("docs/cli.md"));
+    let text = text.expect("a document");
+    let asked: Vec<_> =
+        verbs("n", "i", ("f", "l", "b")).iter().map(|args| args.join(" ")).collect();
+    for verb in text.lines().filter_map(|line| line.strip_prefix("### `kubectl olm ")) {
+        let verb = verb.trim_end_matches('`');
+        let is_asked = asked.iter().any(|line| format!("{line} ").starts_with(&format!("{verb} ")));
+        assert_ne!(is_asked, OTHERS.contains(&verb), "{verb}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_verb_says_in_a_sentence_that_the_api_server_refused() {
-    let cluster = cluster::with_controller().await;
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let scene = Scene::set(cluster, "sentences", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::shared_set("sentences", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     let plane = scene.cluster.plane;
     let bundle = scene.folder(&bundles[1]);
     let bundle = bundle.to_string_lossy().into_owned();
@@ -193,6 +201,18 @@ async fn every_verb_says_in_a_sentence_that_the_api_server_refused() {
     let (_, text, _) = olm(plane, &plane.addresses.kubeconfig, &["lock", "write", &scene.name]);
     std::fs::write(&lock, text).expect("it can be written");
     let lock = lock.to_string_lossy().into_owned();
+    let system = plane.requests().send(
+        Method::GET,
+        "/api/v1/namespaces/kube-system",
+        "application/json",
+        None,
+    );
+    let cluster = &system.expect("it can be read")["metadata"]["uid"];
+    let backup = folder.path().join("backup.yaml");
+    let entry = json!({"form": "olm-classic-backup/1", "cluster": cluster, "extension": scene.name,
+        "namespace": scene.name, "subscription": scene.name, "objects": [], "running": []});
+    std::fs::write(&backup, entry.to_string()).expect("it can be written");
+    let backup = backup.to_string_lossy().into_owned();
     let proxy = Proxy::start(plane);
     let kubeconfig = kubeconfig_through(plane, &proxy, folder.path());
     let image = format!("{}/{}-catalog:v1", scene.cluster.registry, scene.name);
@@ -200,7 +220,7 @@ async fn every_verb_says_in_a_sentence_that_the_api_server_refused() {
         [(403, Rule::any()), (500, Rule::any()), (503, Rule::any()), (403, Rule::writes())]
     {
         let rule = proxy.fail(rule.status(code));
-        for args in verbs(&scene.name, &image, (&bundle, &lock)) {
+        for args in verbs(&scene.name, &image, (&bundle, &lock, &backup)) {
             let (_, text, errors) = olm(plane, &kubeconfig, &args);
             assert_is_for_people(&args, &format!("{errors}{text}"));
         }

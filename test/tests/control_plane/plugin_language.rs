@@ -2,25 +2,12 @@
 
 use std::io::{Read, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
-use olm_test::cluster;
-use olm_test::extension::Extension;
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::{paths, plugin};
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
-use crate::flags::start;
+use crate::plans::olm;
 
 const VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
-
-fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
-    let plane = scene.cluster.plane;
-    let ca = plane.addresses.controller_ca.to_string_lossy();
-    plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat())
-}
 
 /// Searches for the package of a scene with a cache of its own; returns what is found in its catalog.
 fn search(scene: &Scene, cache: &Path, more: &[&str]) -> (Option<i32>, Option<Value>) {
@@ -59,8 +46,7 @@ fn catalogs_are_kept(scene: &Scene) {
 
 /// Runs a verb, and returns what it prints and says besides; it has to succeed.
 fn succeeds(scene: &Scene, args: &[&str]) -> (String, String) {
-    let (code, text, errors) = olm(scene, args);
-    assert_eq!(code, Some(0), "{args:?}: {text}{errors}");
+    let (text, errors) = olm(scene, args).good();
     (text, errors)
 }
 
@@ -113,8 +99,7 @@ fn nothing_fits(scene: &Scene) {
     let (_, _, errors) = olm(scene, &install);
     assert!(errors.contains("no catalog of this cluster has"), "{errors}");
     let (_, _, errors) = olm(scene, &["show", "quay:1.0"]);
-    let hint = "hint: an image needs its registry, for example ";
-    assert!(errors.contains(hint), "{errors}");
+    assert!(errors.contains("hint: an image needs its registry, for example "), "{errors}");
     let (_, _, errors) = olm(scene, &["search", &name.replace('-', "_")]);
     assert!(errors.contains(&format!("\"{name}\"")), "{errors}");
 }
@@ -131,24 +116,19 @@ fn a_word_is_an_extension(scene: &Scene) {
     }
     let (text, _) = succeeds(scene, &["show", &format!("package:{name}")]);
     assert!(text.contains("1.1.0 in stable"), "{text}");
-    let (code, _, errors) = olm(scene, &["bundle", "lint", name]);
-    assert_eq!(code, Some(2), "{errors}");
+    olm(scene, &["bundle", "lint", name]).ends(2);
 }
 
 /// Lets a user write roles and extensions, but hold nothing of what bundles take.
 fn let_write(scene: &Scene, user: &str) {
     let everything = |group: &str, resources: Value| json!({"apiGroups": [group], "resources": resources, "verbs": ["*"]});
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-    "metadata": {"name": user}, "rules": [
+    let rules = json!([
         everything("", json!(["namespaces", "serviceaccounts"])),
         everything("olm.operatorframework.io", json!(["*"])),
         {"apiGroups": ["rbac.authorization.k8s.io"], "verbs": ["get", "create", "patch"],
             "resources": ["roles", "rolebindings", "clusterroles", "clusterrolebindings"]},
-    ]});
-    let plane = scene.cluster.plane;
-    plane.kubectl_with_input(&["create", "-f", "-"], &role.to_string());
-    let (role, user_flag) = (format!("--clusterrole={user}"), format!("--user={user}"));
-    plane.kubectl(&["create", "clusterrolebinding", user, &role, &user_flag]);
+    ]);
+    scene.cluster.plane.grant(&objects::grant(user, None, &rules, &objects::user(user)));
 }
 
 // plugin.md U16, U32
@@ -158,12 +138,10 @@ async fn is_installed_by_whoever_may(scene: &Scene) -> Extension {
     let install = ["install", &wanted, "-n", name, "--create-namespace", "--catalog", name];
     let user = format!("{name}-dana");
     let_write(scene, &user);
-    let (code, text, errors) = olm(scene, &[&install[..], &["--yes", "--as", &user]].concat());
-    assert_eq!(code, Some(1), "{text}{errors}");
+    let (_, errors) = olm(scene, &[&install[..], &["--yes", "--as", &user]].concat()).ends(1);
     assert!(errors.contains("permissions not currently held"), "{errors}");
     assert!(errors.contains("hint: rerun with -o yaml"), "{errors}");
-    let (code, stream, errors) = olm(scene, &[&install[..], &["-o", "yaml"]].concat());
-    assert_eq!(code, Some(0), "{errors}");
+    let (stream, _) = olm(scene, &[&install[..], &["-o", "yaml"]].concat()).good();
     assert!(scene.get("namespace", name).is_none());
     assert!(scene.get("clusterextension", name).is_none());
     plane.kubectl_with_input(&["apply", "-f", "-"], &stream);
@@ -178,8 +156,7 @@ fn is_looked_at(scene: &Scene) {
     plane.kubectl(&["label", "clusterextension", name, "team=lights"]);
     let (_, names, _) = plugin::answer(plane, &["status", "-l", "team=lights", "-o", "name"]);
     assert_eq!(names, format!("clusterextension.olm.operatorframework.io/{name}\n"));
-    let (code, text, errors) = plugin::answer(plane, &["status", name]);
-    assert_eq!(code, Some(0), "{errors}");
+    let (text, _) = plugin::answer(plane, &["status", name]).good();
     let provides = text.lines().find(|line| line.starts_with("Provides  "));
     let group = scene.package.crd();
     let (_, group) = group.split_once('.').expect("a group");
@@ -200,27 +177,21 @@ fn is_looked_at(scene: &Scene) {
 // plugin.md U18
 fn is_kept_by_another(scene: &Scene) {
     let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
-    plane.kubectl(&[
-        "annotate",
-        "clusterextension",
-        name,
-        "example.com/from=git",
-        "--field-manager=kustomize-controller",
-    ]);
+    plane.run(&format!(
+        "annotate clusterextension {name} example.com/from=git --field-manager=kustomize-controller"
+    ));
     // Nobody can be asked.
-    let (code, text, errors) = plugin::answer(plane, &["pause", name]);
-    assert_eq!(code, Some(1), "{text}{errors}");
+    let (_, errors) = plugin::answer(plane, &["pause", name]).ends(1);
     let warning = format!(
-        "warning: ClusterExtension {name} is kept by kustomize-controller, which may put this \
-         back; change it there:\n"
+        "warning: ClusterExtension {name} is managed by kustomize-controller, which may revert this; \
+         change it at the source:\n"
     );
     let edit = "    policy.olm.operatorframework.io/paused: \"true\"\n";
     assert!(errors.contains(&warning) && errors.contains(edit), "{errors}");
     let hint = format!("hint: kubectl patch clusterextensions {name} --type=merge -p '");
     assert!(errors.contains(&hint), "{errors}");
-    let (code, text, errors) = plugin::answer(plane, &["delete", name, "--yes"]);
-    assert_eq!(code, Some(1), "{text}{errors}");
-    let hint = format!("hint: kubectl delete clusterextensions {name} changes it here");
+    let (_, errors) = plugin::answer(plane, &["delete", name, "--yes"]).ends(1);
+    let hint = format!("hint: kubectl delete clusterextensions {name} changes it anyway");
     assert!(errors.contains(&hint), "{errors}");
     let now = scene.get("clusterextension", name).expect("it is there");
     let paused = &now["metadata"]["annotations"]["policy.olm.operatorframework.io/paused"];
@@ -267,9 +238,7 @@ fn changes_meanwhile(scene: &Scene) {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("was modified concurrently; rerun the command"), "{text}");
     // What the upgrade does not depend on is kept, and it goes on.
-    let label = ["label", "clusterextension", name, "example.com/theirs=1"];
-    let (code, text) = agrees_after(scene, &label);
-    assert_eq!(code, Some(0), "{text}");
+    agrees_after(scene, &["label", "clusterextension", name, "example.com/theirs=1"]).good();
     let now = scene.get("clusterextension", name).expect("it is there");
     assert_eq!(now["metadata"]["labels"]["example.com/theirs"], "1");
     assert_eq!(now["metadata"]["annotations"]["example.com/mine"], "1");
@@ -287,14 +256,11 @@ async fn verbs_write_what_they_print_and_nothing_that_somebody_changed() {
     is_looked_at(&scene);
     is_kept_by_another(&scene);
     let name = scene.name.as_str();
-    let rights = ["rbac", name, "--for-upgrade-to", "1.1.0", "--apply", "--yes"];
-    let (code, _, errors) = olm(&scene, &rights);
-    assert_eq!(code, Some(0), "{errors}");
+    olm(&scene, &["rbac", name, "--for-upgrade-to", "1.1.0", "--apply", "--yes"]).good();
     // plugin.md U43
     for range in ["~1.1.0", "^1.1"] {
         let upgrade = ["upgrade", name, "--to", range, "--yes", "--dry-run=server"];
-        let (code, text, errors) = olm(&scene, &upgrade);
-        assert_eq!(code, Some(0), "{text}{errors}");
+        let (text, _) = olm(&scene, &upgrade).good();
         let by = format!("{name}: 1.0.0 -> 1.1.0, by version \"1.0.0\" -> \"{range}\"\n");
         assert!(text.contains(&by), "{text}");
     }
@@ -306,14 +272,11 @@ async fn verbs_write_what_they_print_and_nothing_that_somebody_changed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_word_means_the_same_to_every_verb() {
     // What a package gets is not known while any catalog of the cluster is not served.
-    let cluster = cluster::own().await;
-    let _controller = start(cluster.plane, "words", &[]).await;
-    let bundles = VERSIONS.map(Bundle::new);
-    let scene = Scene::set(cluster, "words", &bundles, &chain(&VERSIONS)).await;
+    let (cluster, _controller) = cluster::started("words", &[]).await;
+    let scene = Scene::of(cluster, "words", &VERSIONS).await;
     a_word_is_a_package(&scene);
     nothing_fits(&scene);
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     a_word_is_an_extension(&scene);
 }
 
@@ -343,11 +306,9 @@ async fn every_verb_has_an_answer_about_an_extension_that_has_nothing() {
     let cluster = cluster::with_controller().await;
     let scene = Scene::empty(cluster, "odd");
     let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
-    let odd = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
-        "metadata": {"name": name}, "spec": {"namespace": "nowhere-at-all",
-            "serviceAccount": {"name": "nobody"}, "source": {"sourceType": "Catalog",
-                "catalog": {"packageName": "nothing-at-all", "version": "v1.x"}}}});
-    plane.kubectl_with_input(&["create", "-f", "-"], &odd.to_string());
+    let mut odd = objects::extension(name, "nowhere-at-all", "nobody", "nothing-at-all");
+    odd["spec"]["source"]["catalog"]["version"] = json!("v1.x");
+    plane.create(&odd);
     for args in [
         &["status"][..],
         &["status", name],

@@ -1,30 +1,18 @@
 //! The whole life of an extension with nothing but the plugin.
 
-use std::process::Output;
-
-use olm_test::cluster::{self, Controller, ControllerOptions};
-use olm_test::extension::{Extension, UNINSTALL};
-use olm_test::package::{Bundle, chain};
-use olm_test::plugin;
-use olm_test::scene::Scene;
-
-use serde_json::{Value, json};
+use olm_test::extension::UNINSTALL;
+use olm_test::prelude::*;
 
 /// Runs `kubectl olm`, and returns its exit code, what it prints and what it says besides.
 fn olm(scene: &Scene, args: &[&str], reads_catalogs: bool) -> (Option<i32>, String, String) {
     let plane = scene.cluster.plane;
-    let ca = plane.addresses.controller_ca.to_string_lossy();
-    let ca: &[&str] = if reads_catalogs { &["--catalog-ca", &ca] } else { &[] };
-    let out: Output = plugin::run(plane, &[args, ca].concat());
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (out.status.code(), text(out.stdout), text(out.stderr))
+    if reads_catalogs { plugin::read(plane, args) } else { plugin::answer(plane, args) }
 }
 
 /// The arguments that install version 1.0.0 of the scene's package into its namespace.
 fn install(scene: &Scene) -> Vec<String> {
     let (name, wanted) = (&scene.name, format!("{}@1.0.0", scene.name));
-    let args = ["install", &wanted, "--catalog", name, "-n", name, "--yes"];
-    args.map(str::to_owned).into()
+    ["install", &wanted, "--catalog", name, "-n", name, "--yes"].map(str::to_owned).into()
 }
 
 fn run(scene: &Scene, args: &[String], more: &[&str]) -> (Option<i32>, String, String) {
@@ -32,85 +20,74 @@ fn run(scene: &Scene, args: &[String], more: &[&str]) -> (Option<i32>, String, S
     olm(scene, &[&args[..], more].concat(), true)
 }
 
-/// Waits until an extension offers a version although it is pinned.
-async fn offers(extension: &Extension) {
-    let what = "an update is offered";
-    let pinned = |found: &olm_api::ClusterExtension| {
-        let update = found.status.as_ref().and_then(|status| status.update.as_ref());
-        update.is_some_and(|update| update.reason == "Pinned")
-    };
-    extension.eventually(what, UNINSTALL, pinned).await;
-}
-
 // plugin.md U23, U30, U31
 fn found_and_installed(scene: &Scene) {
     let name = &scene.name;
-    let (code, text, errors) = olm(scene, &["search", "FIRST"], true);
-    assert_eq!(code, Some(0), "{errors}");
+    let (text, _) = olm(scene, &["search", "FIRST"], true).good();
     let found = text.lines().find(|line| line.starts_with(name));
     assert!(found.expect("a row").contains(" stable "), "{text}");
     let (code, _, _) = olm(scene, &["search", "no-such-package"], true);
     assert!(matches!(code, Some(1 | 3)));
 
     let install = install(scene);
-    let (code, _, errors) = run(scene, &install[..4], &[]);
-    assert_eq!(code, Some(2));
+    let (_, errors) = run(scene, &install[..4], &[]).ends(2);
     assert!(errors.contains("a namespace is required"), "{errors}");
-    let (code, _, errors) = run(scene, &install, &[]);
-    assert_eq!(code, Some(1), "{errors}");
+    let (_, errors) = run(scene, &install, &[]).ends(1);
     assert!(errors.contains("hint: --create-namespace"), "{errors}");
-    let (code, list, _) = run(scene, &install, &["--create-namespace", "-o", "json"]);
-    assert_eq!(code, Some(0));
+    let (list, _) = run(scene, &install, &["--create-namespace", "-o", "json"]).good();
     let list: Value = serde_json::from_str(&list).expect("a list");
     let kinds: Vec<_> = list["items"].as_array().into_iter().flatten().collect();
     assert_eq!(kinds[0]["kind"], "Namespace");
     assert_eq!(kinds[kinds.len() - 1]["kind"], "ClusterExtension");
 
-    let (code, text, errors) = run(scene, &install, &["--create-namespace"]);
-    assert_eq!(code, Some(0), "{text}{errors}");
-    let ready = format!("{name}: 1.0.0 ready after ");
-    assert!(text.contains(&ready), "{text}");
-    let (code, _, errors) = run(scene, &install, &[]);
-    assert_eq!(code, Some(1));
-    assert!(errors.contains("a cluster holds a package once"), "{errors}");
+    let (text, _) = run(scene, &install, &["--create-namespace"]).good();
+    assert!(text.contains(&format!("{name}: 1.0.0 ready after ")), "{text}");
+    let (_, errors) = run(scene, &install, &[]).ends(1);
+    assert!(errors.contains("a package can be installed only once"), "{errors}");
+}
+
+// decision 24: the installed revision keeps its objects, and is named
+async fn a_second_one_is_told_of_the_first(scene: &Scene) {
+    let name = &scene.name;
+    let catalog = json!({"packageName": name, "version": "1.0.0",
+        "selector": {"matchLabels": {keys::label::METADATA_NAME: name}}});
+    let (second, account) = (format!("{name}-second"), format!("{name}-installer"));
+    let client = &scene.cluster.client;
+    let second = Extension::create(client, &second, name, &account, catalog).await;
+    let owner = format!("ClusterExtension {name} owns objects that this bundle also contains");
+    second.shows("Ready", "False", "Retrying", &owner).await;
+    second.delete().await;
 }
 
 // plugin.md U33
 fn looked_at(scene: &Scene) {
     let name = &scene.name;
-    let (code, _, _) = olm(scene, &["status", name, "--check"], false);
-    assert_eq!(code, Some(0));
+    olm(scene, &["status", name, "--check"], false).good();
     let (_, text, _) = olm(scene, &["status"], false);
     let row = text.lines().find(|line| line.starts_with(name));
     let cells: Vec<_> = row.expect("a row").split_whitespace().collect();
     assert_eq!(cells[1..7], [name, name, "1.0.0", "True", "1.1.0", "version"]);
     let (_, text, _) = olm(scene, &["status", name], false);
-    let todo = format!("kubectl olm upgrade {name}\n");
-    assert!(text.contains(&todo), "{text}");
+    assert!(text.contains(&format!("kubectl olm upgrade {name}\n")), "{text}");
 }
 
 // plugin.md U46
 fn paused(scene: &Scene) {
     let name = &scene.name;
-    let (code, _, _) = olm(scene, &["pause", name], false);
-    assert_eq!(code, Some(0));
-    let (code, _, errors) = olm(scene, &["upgrade", name, "--yes"], true);
-    assert_eq!(code, Some(1));
+    olm(scene, &["pause", name], false).good();
+    let (_, errors) = olm(scene, &["upgrade", name, "--yes"], true).ends(1);
     let resume = format!("hint: kubectl olm resume {name}");
     assert!(errors.contains(&resume), "{errors}");
-    let (code, _, _) = olm(scene, &["resume", name], false);
-    assert_eq!(code, Some(0));
+    olm(scene, &["resume", name], false).good();
 }
 
 // plugin.md U41
 fn upgraded(scene: &Scene) {
     let name = &scene.name;
-    let (code, text, errors) = olm(scene, &["upgrade", name, "--yes"], true);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (text, _) = olm(scene, &["upgrade", name, "--yes"], true).good();
     let by = format!("{name}: 1.0.0 -> 1.1.0, by version \"1.0.0\" -> \"1.1.0\"\n");
     assert!(text.starts_with(&by), "{text}");
-    let ready = format!("{name}: 1.1.0 ready after ");
-    assert!(text.contains(&ready), "{text}");
+    assert!(text.contains(&format!("{name}: 1.1.0 ready after ")), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,28 +97,25 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
     let versions = ["1.0.0", "1.1.0", "2.0.0"];
     scene.publish(&versions.map(Bundle::new), &chain(&versions)).await;
     found_and_installed(&scene);
+    a_second_one_is_told_of_the_first(&scene).await;
     let extension = Extension::named(&scene.cluster.client, &scene.name);
-    offers(&extension).await;
+    extension.offers("1.1.0", "Pinned").await;
     looked_at(&scene);
     paused(&scene);
     let name = &scene.name;
-    let to_two = ["upgrade", name, "--to", "2.0.0", "--yes"];
-    let (code, _, errors) = olm(&scene, &to_two, true);
-    assert_eq!(code, Some(1), "no edge leads there: {errors}");
-    let rights = ["rbac", name, "--for-upgrade-to", ">=1.1.0", "--apply", "--yes"];
-    let (code, _, errors) = olm(&scene, &rights, true);
-    assert_eq!(code, Some(0), "{errors}");
-    offers(&extension).await;
+    olm(&scene, &["upgrade", name, "--to", "2.0.0", "--yes"], true).ends(1);
+    olm(&scene, &["rbac", name, "--for-upgrade-to", ">=1.1.0", "--apply", "--yes"], true).good();
+    extension.offers("1.1.0", "Pinned").await;
     upgraded(&scene);
-    let (code, text, errors) = olm(&scene, &["delete", name, "--delete-data", "--yes"], false);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (_, errors) = olm(&scene, &["delete", name, "--delete-data", "--yes"], false).good();
     assert!(scene.get("crd", &scene.package.crd()).is_none());
     // What was made for it is said with the commands that take it away, and they do.
     let left = errors.lines().filter_map(|line| line.split_once(" are left: kubectl "));
     let commands: Vec<&str> = left.map(|(_, command)| command).collect();
     assert_eq!(commands.len(), 1, "{errors}");
     for command in commands {
-        let gone = scene.cluster.plane.kubectl(&command.split(' ').collect::<Vec<_>>());
+        let words: Vec<_> = command.split(' ').collect();
+        let gone = scene.cluster.plane.kubectl_itself(&words, "").expect("it is taken away");
         assert!(gone.contains("deleted"), "{command}: {gone}");
     }
 }
@@ -150,40 +124,34 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_there_already_is_shown_before_it_is_taken_over() {
     let cluster = cluster::with_controller().await;
-    let mut scene = Scene::empty(cluster, "present");
-    scene.publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let scene = Scene::served(cluster, "present", &["1.0.0"]).await;
     scene.create_namespace();
     let plane = scene.cluster.plane;
     let settings = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"mine": "x"},
         "metadata": {"name": scene.package.config_map(), "namespace": scene.name}});
-    plane.kubectl_with_input(&["create", "-f", "-"], &settings.to_string());
+    plane.create(&settings);
     let name = scene.name.clone();
     let install = ["install", &name, "-n", &name, "--catalog", &name, "--yes"];
-    let (code, text, errors) = olm(&scene, &install, true);
-    assert_eq!(code, Some(1), "{text}{errors}");
-    assert!(text.contains("  is there  configmap/"), "{text}");
+    let (text, errors) = olm(&scene, &install, true).ends(1);
+    assert!(text.contains("  exists    configmap/"), "{text}");
     assert!(errors.contains("--adopt all"), "{errors}");
     assert!(scene.get("serviceaccount", &format!("{name}-installer")).is_none());
     let adopting = [&install[..], &["--adopt", "ConfigMap"]].concat();
-    let (code, text, _) = olm(&scene, &[&adopting[..], &["--dry-run"]].concat(), true);
-    assert_eq!(code, Some(0), "{text}");
+    let (text, _) = olm(&scene, &[&adopting[..], &["--dry-run"]].concat(), true).good();
     assert!(text.contains("  adopts    configmap/"), "{text}");
-    let (code, text, errors) = olm(&scene, &adopting, true);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    olm(&scene, &adopting, true).good();
     let taken = scene.get("configmap", &scene.package.config_map());
     let taken = taken.expect("it is there");
     assert_eq!(taken["data"]["mine"], "x", "what the bundle does not declare stays");
     assert_eq!(taken["metadata"]["ownerReferences"][0]["kind"], "ClusterObjectSet");
     // What a removal keeps for the extension is taken over unasked.
     let delete = ["delete", &name, "--retain-crds", "--with-account", "--yes"];
-    let (code, text, errors) = olm(&scene, &delete, false);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (text, _) = olm(&scene, &delete, false).good();
     let account = format!("serviceaccount/{name}-installer");
     assert!(text.contains("  its account: clusterrolebinding."), "{text}");
     assert!(text.contains(&format!("{account} deleted\n")), "{text}");
     assert!(scene.get("serviceaccount", &format!("{name}-installer")).is_none());
-    let (code, text, errors) = olm(&scene, &[&install[..], &["--dry-run"]].concat(), true);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (text, _) = olm(&scene, &[&install[..], &["--dry-run"]].concat(), true).good();
     assert!(text.contains("  adopts    customresourcedefinition."), "{text}");
     plane.kubectl(&["delete", "crd", &scene.package.crd()]);
 }
@@ -192,8 +160,7 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_classic_left_behind_is_carried_over() {
     // Of its own: a catalog of another test that is not served might have the package, too.
-    let cluster = cluster::own().await;
-    let _controller = Controller::start(cluster.plane, ControllerOptions::default());
+    let (cluster, _controller) = cluster::started("", &[]).await;
     let mut scene = Scene::empty(cluster, "classic");
     let bundle = Bundle::new("1.0.0");
     scene.publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"])).await;
@@ -205,12 +172,12 @@ async fn what_classic_left_behind_is_carried_over() {
     let crd = String::from_utf8(crd.next().expect("a CRD")).expect("text");
     plane.kubectl_with_input(&["create", "-f", "-"], &crd);
     let crd = scene.package.crd();
-    plane.kubectl(&["wait", "--for=condition=Established", "crd", &crd]);
+    plane.established(&crd);
     let kind: Value = scene.get("crd", &crd).expect("the CRD");
     let object = json!({"kind": kind["spec"]["names"]["kind"], "metadata": {"name": "mine", "namespace": name},
         "apiVersion": format!("{}/{}", kind["spec"]["group"].as_str().expect("a group"),
             kind["spec"]["versions"][0]["name"].as_str().expect("a version"))});
-    plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    plane.create(&object);
     let uid =
         |scene: &Scene| scene.get(&crd, "mine").expect("it is there")["metadata"]["uid"].clone();
     let before = uid(&scene);
@@ -229,13 +196,11 @@ async fn what_classic_left_behind_is_carried_over() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(&file, list.to_string()).expect("it is written");
     let path = file.path().to_string_lossy().into_owned();
-    let (code, stream, errors) = olm(&scene, &["migrate", "from-classic", "-f", &path], false);
-    assert_eq!(code, Some(1), "its catalog is not among the sources: {errors}");
+    let (stream, _) = olm(&scene, &["migrate", "from-classic", "-f", &path], false).ends(1);
     plane.kubectl_with_input(&["apply", "-f", "-"], &stream);
     let (wanted, account) = (format!("package:{name}@1.0.0"), format!("{name}-installer"));
     let rights = ["rbac", &wanted, "-n", &name, "--service-account", &account, "--apply", "--yes"];
-    let (code, _, errors) = olm(&scene, &rights, true);
-    assert_eq!(code, Some(0), "{errors}");
+    olm(&scene, &rights, true).good();
     let extension = Extension::named(&scene.cluster.client, &name);
     let ready = |found: &olm_api::ClusterExtension| {
         let status = found.status.as_ref();
@@ -243,18 +208,15 @@ async fn what_classic_left_behind_is_carried_over() {
     };
     extension.eventually("it is ready", UNINSTALL, ready).await;
     assert_eq!(before, uid(&scene));
-    let (code, _, errors) = olm(&scene, &["delete", &name, "--delete-data", "--yes"], false);
-    assert_eq!(code, Some(0), "{errors}");
+    olm(&scene, &["delete", &name, "--delete-data", "--yes"], false).good();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_an_earlier_extension_of_the_name_are_not_shown() {
     let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, "namesake", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let scene = Scene::of(cluster, "namesake", &["1.0.0"]).await;
     let installed = scene.install(json!({})).await.installed("1.0.0").await;
-    let (code, text, errors) =
-        olm(&scene, &["delete", &scene.name, "--delete-data", "--yes"], false);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    olm(&scene, &["delete", &scene.name, "--delete-data", "--yes"], false).good();
     let again = scene.install(json!({})).await.installed("1.0.0").await;
     assert_ne!(installed.metadata.uid, again.metadata.uid);
 

@@ -1,27 +1,13 @@
 //! What the plugin says and writes about the state of a cluster: trees, changes, images, locks, and
 //! what CRDs store.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
 use kube::ResourceExt as _;
-use olm_api::keys::policy;
-use olm_test::cluster::{self, ControlPlane};
-use olm_test::package::{Bundle, chain};
+use olm_test::package::definition;
+use olm_test::prelude::*;
 use olm_test::private::{PASSWORD, PrivateRegistry};
-use olm_test::scene::Scene;
-use olm_test::{images, paths, plugin, wait};
-use serde_json::{Value, json};
 
 const STEP: Duration = Duration::from_mins(1);
 const SECRET: &str = "c2VjcmV0LXZhbHVl";
-
-fn olm(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
-    let out = plugin::run(plane, args);
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (out.status.code(), text(out.stdout), text(out.stderr))
-}
 
 /// Returns the line about something.
 fn row(text: &str, what: &str) -> String {
@@ -40,19 +26,19 @@ async fn watched(scene: &Scene) {
         .spawn()
         .expect("the plugin runs");
     let told = || std::fs::read_to_string(&file).expect("the file");
-    let seen = |rows: usize| {
-        let lines = told().lines().count();
-        async move { if lines >= rows { Ok(()) } else { Err(lines) } }
+    let seen = |rows: usize, word: &'static str| async move {
+        let told = told();
+        let last = told.lines().last().is_some_and(|row| row.contains(word));
+        if last && told.lines().count() >= rows { Ok(()) } else { Err(told) }
     };
-    wait::until("a header and the first row", STEP, || seen(2)).await;
+    wait::until("a header and the first row", STEP, || seen(2, "")).await;
     scene.annotate("policy.olm.operatorframework.io/paused", "true");
-    wait::until("another row", STEP, || seen(3)).await;
+    wait::until("another row", STEP, || seen(3, "pause")).await;
     watching.kill().expect("it runs");
     watching.wait().expect("it ends");
     let told = told();
     let begins = format!("{name}  {name}  {name}  1.0.0  ");
     assert!(told.lines().skip(1).all(|row| row.starts_with(&begins)), "{told}");
-    assert!(told.lines().last().is_some_and(|row| row.contains("pause")), "{told}");
 }
 
 /// Changes objects by hand, and looks at the tree.
@@ -63,7 +49,7 @@ fn drifted(scene: &Scene) {
     plane.kubectl(&["patch", "configmap", &settings, "-n", name, "--type=merge", "-p", &edit]);
     let token = json!({"data": {"token": "b3RoZXI="}}).to_string();
     plane.kubectl(&["patch", "secret", "hidden", "-n", name, "--type=merge", "-p", &token]);
-    let (_, text, _) = olm(plane, &["status", name, "-o", "tree"]);
+    let (_, text, _) = plugin::answer(plane, &["status", name, "-o", "tree"]);
     assert!(row(&text, &settings).contains("changed: .data.depth"), "{text}");
     assert!(row(&text, "Secret.v1 ").contains("changed: .data.token"), "{text}");
     assert!(!text.contains(SECRET) && !text.contains("b3RoZXI"), "{text}");
@@ -81,8 +67,7 @@ async fn a_tree_shows_health_and_drift_and_a_watch_each_change() {
     let extension = scene.install(json!({})).await;
     extension.shows("Ready", "True", "Succeeded", "").await;
     let name = &scene.name;
-    let (code, text, errors) = olm(plane, &["status", name, "-o", "tree"]);
-    assert_eq!(code, Some(0), "{errors}");
+    let (text, _) = plugin::answer(plane, &["status", name, "-o", "tree"]).good();
     let deployment = format!("Deployment.apps/v1 {name}/{}", scene.package.deployment());
     assert!(row(&text, &deployment).ends_with(" ready"), "{text}");
     assert!(row(&text, "Secret.v1 ").ends_with(" ready"), "{text}");
@@ -90,11 +75,13 @@ async fn a_tree_shows_health_and_drift_and_a_watch_each_change() {
     assert!(!text.contains("changed"), "{text}");
 
     watched(&scene).await;
+    // Before the controller knows of the pause it would repair what drifts.
+    extension.shows("Paused", "True", "Paused", "").await;
     drifted(&scene);
-    let (_, names, _) = olm(plane, &["status", "-o", "name"]);
+    let (_, names, _) = plugin::answer(plane, &["status", "-o", "name"]);
     let mine = names.lines().find(|line| line.ends_with(&format!("/{name}")));
     plane.kubectl(&["get", mine.expect("its name")]);
-    let (_, text, _) = olm(plane, &["status", "--watching", "default"]);
+    let (_, text, _) = plugin::answer(plane, &["status", "--watching", "default"]);
     assert!(text.contains(name), "it watches all namespaces: {text}");
     scene.annotate("policy.olm.operatorframework.io/paused", "");
     nothing_is_stored(&scene);
@@ -114,15 +101,13 @@ fn nothing_is_stored(scene: &Scene) {
         &["delete", name, "--delete-data", "--yes"],
         &["catalog", "remove", name, "--yes"],
     ] {
-        let (code, text, errors) = olm(plane, &[args, &["--dry-run=server"]].concat());
-        assert_eq!(code, Some(0), "{args:?}: {text}{errors}");
-        assert!(errors.contains("note: a dry run, nothing is stored"), "{errors}");
+        let (_, errors) = plugin::answer(plane, &[args, &["--dry-run=server"]].concat()).good();
+        assert!(errors.contains("note: dry run, nothing is written"), "{errors}");
         assert_eq!(before, spec(), "{args:?}");
     }
-    let (code, text, errors) = olm(plane, &["pause", name, "-o", "yaml"]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (text, _) = plugin::answer(plane, &["pause", name, "-o", "yaml"]).good();
     assert!(text.contains("    policy.olm.operatorframework.io/paused: \"true\"\n"), "{text}");
-    let (_, text, errors) = olm(plane, &["pause", name, "-o", "name", "--dry-run"]);
+    let (_, text, errors) = plugin::answer(plane, &["pause", name, "-o", "name", "--dry-run"]);
     assert_eq!(text, format!("clusterextension.olm.operatorframework.io/{name}\n"));
     assert!(errors.contains(&format!("{name}: paused; ")), "{errors}");
     assert_eq!(before, spec(), "it is printed instead");
@@ -202,13 +187,12 @@ async fn a_lock_says_what_runs_and_moves_only_to_what_is_offered_by_that_digest(
     let versions = ["1.0.0", "1.1.0"];
     let scene =
         Scene::set(cluster.clone(), "locked", &versions.map(Bundle::new), &chain(&versions)).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     let name = &scene.name;
     let ca = plane.addresses.controller_ca.to_string_lossy().into_owned();
-    let lock = |args: &[&str]| olm(plane, &[&["lock"], args, &["--catalog-ca", &ca]].concat());
-    let (code, text, errors) = lock(&["write", name]);
-    assert_eq!(code, Some(0), "{errors}");
+    let lock =
+        |args: &[&str]| plugin::answer(plane, &[&["lock"], args, &["--catalog-ca", &ca]].concat());
+    let (text, _) = lock(&["write", name]).good();
     assert!(text.contains("schema: olm.lock\n") && text.contains("@sha256:"), "{text}");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("prod.lock");
@@ -223,20 +207,17 @@ async fn a_lock_says_what_runs_and_moves_only_to_what_is_offered_by_that_digest(
     save(&next);
     let (code, said, _) = lock(&["check", &path_text]);
     assert_eq!((code, said.trim_end().ends_with("behind")), (Some(1), true), "{said}");
-    let (code, _, errors) = lock(&["apply", &path_text, "--yes"]);
-    assert_eq!(code, Some(1), "{errors}");
+    let (_, errors) = lock(&["apply", &path_text, "--yes"]).ends(1);
     let has = errors.split_once("by another digest: ").map(|(_, digest)| digest.trim());
     let has = has.unwrap_or_else(|| panic!("{errors}"));
     let locked = text.split_once("@sha256:").and_then(|(_, rest)| rest.get(..64));
     save(&next.replace(&format!("sha256:{}", locked.expect("a digest")), has));
-    let (code, _, errors) = lock(&["apply", &path_text, "--yes"]);
-    assert_eq!(code, Some(0), "{errors}");
+    lock(&["apply", &path_text, "--yes"]).good();
     // The plan is released, not the version: another content of it would not be installed.
     let approved = extension.get().await.annotations()[policy::APPROVE].clone();
     assert!(approved.starts_with("1.1.0@sha256:"), "{approved}");
     extension.installed("1.1.0").await;
-    let (code, said, _) = lock(&["check", &path_text]);
-    assert_eq!(code, Some(0), "{said}");
+    lock(&["check", &path_text]).good();
     save(&text);
     let (code, said, _) = lock(&["check", &path_text]);
     assert_eq!((code, said.trim_end().ends_with("ahead")), (Some(1), true), "{said}");
@@ -254,13 +235,21 @@ fn crd_says(plane: &ControlPlane, path: &str) -> String {
 /// A conversion that does not answer.
 async fn refused_without_conversion(plane: &ControlPlane, mut dead: Value) {
     let name = KETTLES;
-    let apply =
-        |object: &Value| plane.kubectl_with_input(&["apply", "-f", "-"], &object.to_string());
+    let apply = |object: &Value| plane.requests().apply(object);
     dead["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
         "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"}}});
     apply(&dead);
+    // Whoever finds that all objects can be read is done, and does not look again.
+    let converted = || async {
+        let path = "/apis/migrate.example.com/v1/namespaces/default/kettles/k0";
+        match plane.requests().send(Method::GET, path, "application/json", None) {
+            Ok(read) => Err(read),
+            Err(_) => Ok(()),
+        }
+    };
+    wait::until("the conversion is asked", STEP, converted).await;
     let refused = || async {
-        let (code, _, errors) = olm(plane, &["crd", "migrate", name, "--yes"]);
+        let (code, _, errors) = plugin::answer(plane, &["crd", "migrate", name, "--yes"]);
         let named = errors.contains("kettles.migrate.example.com cannot be read in v1: ");
         if code == Some(1) && named { Ok(()) } else { Err(errors) }
     };
@@ -276,45 +265,49 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
     const OBJECTS: usize = 300;
     let cluster = cluster::shared().await;
     let plane = cluster.plane;
+    let definition = definition("Kettle", "migrate.example.com");
     let version = |name: &str, storage: bool| {
-        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema":
-            {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}})
+        let mut version = definition["spec"]["versions"][0].clone();
+        version["name"] = json!(name);
+        version["storage"] = json!(storage);
+        version
     };
     let crd = |versions: [Value; 2]| {
-        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "kettles.migrate.example.com"},
-            "spec": {"group": "migrate.example.com", "scope": "Namespaced",
-                "names": {"kind": "Kettle", "plural": "kettles"}, "versions": versions}})
+        let mut crd = definition.clone();
+        crd["spec"]["versions"] = json!(versions);
+        crd
     };
-    let apply =
-        |object: &Value| plane.kubectl_with_input(&["apply", "-f", "-"], &object.to_string());
+    let apply = |object: &Value| plane.requests().apply(object);
     let name = KETTLES;
     apply(&crd([version("v1", true), version("v2", false)]));
-    plane.kubectl(&["wait", "crd", name, "--for=condition=Established"]);
+    plane.established(name);
     let kettles: Vec<Value> = (0..OBJECTS)
         .map(|index| {
             json!({"apiVersion": "migrate.example.com/v1", "kind": "Kettle",
             "metadata": {"name": format!("k{index}"), "namespace": "default"}})
         })
         .collect();
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": kettles});
-    plane.kubectl_with_input(&["create", "-f", "-"], &list.to_string());
+    plane.create(&json!({"apiVersion": "v1", "kind": "List", "items": kettles}));
     apply(&crd([version("v1", false), version("v2", true)]));
     let stored = || crd_says(plane, "jsonpath={.status.storedVersions}");
-    wait::until("both are stored", STEP, || async {
-        let stored = stored();
-        if stored == r#"["v1","v2"]"# { Ok(()) } else { Err(stored) }
-    })
-    .await;
-    let (code, _, errors) = olm(plane, &["crd", "migrate", name]);
-    assert_eq!(code, Some(2), "nobody said yes: {errors}");
-    let (code, _, errors) = olm(plane, &["crd", "migrate", name, "v1", "--yes"]);
-    assert_eq!(code, Some(1));
+    let both = |stored: &String| stored == r#"["v1","v2"]"#;
+    wait::value("both are stored", STEP, stored, both).await;
+    plugin::answer(plane, &["crd", "migrate", name]).ends(2);
+    let (_, errors) = plugin::answer(plane, &["crd", "migrate", name, "v1", "--yes"]).ends(1);
     assert!(errors.contains("stores v2, not v1"), "{errors}");
     let revision_of = |index: usize| {
         let (object, path) = (format!("k{index}"), "jsonpath={.metadata.resourceVersion}");
         plane.kubectl(&["get", "kettles", &object, "-o", path])
     };
+    // Written as it is, an object changes once the API server stores the other version.
+    let last = format!("/apis/migrate.example.com/v1/namespaces/default/kettles/k{}", OBJECTS - 1);
+    let before = revision_of(OBJECTS - 1);
+    let written = || {
+        let same =
+            plane.requests().send(Method::PATCH, &last, "application/json", Some(&json!({})));
+        same.expect("it is written")["metadata"]["resourceVersion"].clone()
+    };
+    wait::value("v2 is stored", STEP, written, |now| *now != *before).await;
     let untouched = revision_of(0);
     let mut first = Command::new(paths::built("kubectl-olm"))
         .args(["crd", "migrate", name, "--yes", "--kubeconfig"])
@@ -324,11 +317,10 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
         .expect("the plugin runs");
     first.kill().expect("it runs, or has ended");
     first.wait().expect("it ends");
-    let (code, text, errors) = olm(plane, &["crd", "migrate", name, "--yes"]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    plugin::answer(plane, &["crd", "migrate", name, "--yes"]).good();
     assert_eq!(stored(), r#"["v2"]"#);
     assert_ne!(revision_of(0), untouched, "it was written");
-    let (code, text, _) = olm(plane, &["crd", "migrate", name, "--yes"]);
+    let (code, text, _) = plugin::answer(plane, &["crd", "migrate", name, "--yes"]);
     assert_eq!(
         (code, text.as_str()),
         (Some(0), "kettles.migrate.example.com: all objects are stored in v2\n")

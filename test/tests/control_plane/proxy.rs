@@ -1,18 +1,12 @@
 //! Tests of the fault-injecting proxy itself: a rule strikes only what it names.
 
-use std::time::{Duration, Instant};
-
 use futures::StreamExt as _;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
-use olm_test::cluster::{self, CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE};
-use olm_test::proxy::{Proxy, Rule};
-use olm_test::wait;
-use serde_json::json;
+use kube::api::{WatchEvent, WatchParams};
+use olm_test::prelude::*;
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_millis(300);
 
 struct Stage {
@@ -79,10 +73,7 @@ async fn the_api_server_sees_who_asks() {
         .await
         .expect("anybody may ask who they are");
     let user = found.status.and_then(|status| status.user_info);
-    assert_eq!(
-        user.and_then(|user| user.username),
-        Some(format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}"))
-    );
+    assert_eq!(user.and_then(|user| user.username).as_deref(), Some(audit::CONTROLLER));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,11 +121,7 @@ async fn what_an_open_watch_reports_is_held_back_until_the_rule_goes() {
     let hold = stage.proxy.fail(Rule::watch("secrets").late_events(Duration::from_hours(1)));
     let created = direct.create(&PostParams::default(), &secret(NAME)).await;
     created.expect("it is created");
-    wait::until("the event is held", SOON, || async {
-        let strikes = stage.proxy.strikes(hold);
-        (strikes == 1).then_some(()).ok_or(strikes)
-    })
-    .await;
+    stage.proxy.struck(hold, 1).await;
     let early = tokio::time::timeout(SHORT, watch.next()).await;
     assert!(early.is_err(), "{early:?}");
     stage.proxy.stop(hold);

@@ -1,8 +1,5 @@
 //! Pulling from the real registry of the local control plane.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use olm_core::error::Chain;
@@ -14,9 +11,8 @@ use olm_image::{
     BundleCache, Digest, ImageRef, Platform, PullConfig, PullError, Puller, RegistriesPaths,
     pull_bundle, pull_catalog,
 };
-use olm_test::cluster;
+use olm_test::prelude::*;
 use rcgen::{KeyPair, SigningKey as _};
-use serde_json::json;
 
 /// A repository of the registry for one test, and a puller that may use plain HTTP there.
 struct Scene {
@@ -36,6 +32,10 @@ async fn scene(repository: &str) -> Scene {
     let registries = format!("[[registry]]\nlocation = \"{registry}\"\ninsecure = true\n");
     let puller = Puller::new(config(dir.path(), &registries));
     Scene { registry, repository: repository.to_owned(), dir, puller }
+}
+
+fn said(err: &PullError) -> String {
+    Chain(err).to_string()
 }
 
 fn config(dir: &Path, registries: &str) -> PullConfig {
@@ -143,7 +143,7 @@ async fn unknown_images_are_reported_in_the_registrys_words() {
     assert!(!err.is_terminal());
     let want =
         format!("error creating image source: reading manifest nope in {name}: manifest unknown");
-    assert_eq!(Chain(&err).to_string(), want);
+    assert_eq!(said(&err), want);
 
     let digest = format!("sha256:{}", "0".repeat(64));
     let image: ImageRef = format!("{name}@{digest}").parse().unwrap();
@@ -151,7 +151,7 @@ async fn unknown_images_are_reported_in_the_registrys_words() {
     let want = format!(
         "error copying image: initializing source docker://{image}: reading manifest {digest} in {name}: manifest unknown"
     );
-    assert_eq!(Chain(&err).to_string(), want);
+    assert_eq!(said(&err), want);
 }
 
 // catalogs.md 5.3 Ping, R2
@@ -163,7 +163,7 @@ async fn plain_http_needs_a_word_and_nobody_answers_at_a_closed_port() {
     let err = strict.resolve(&tag).await.unwrap_err();
     let registry = &scene.registry;
     assert_eq!(
-        Chain(&err).to_string(),
+        said(&err),
         format!(
             "error creating image source: pinging container registry {registry}: Get \"https://{registry}/v2/\": http: server gave HTTP response to HTTPS client"
         )
@@ -171,30 +171,9 @@ async fn plain_http_needs_a_word_and_nobody_answers_at_a_closed_port() {
     let closed: ImageRef = "127.0.0.1:1/a/b:c".parse().unwrap();
     let err = strict.resolve(&closed).await.unwrap_err();
     assert_eq!(
-        Chain(&err).to_string(),
+        said(&err),
         "error creating image source: pinging container registry 127.0.0.1:1: Get \"https://127.0.0.1:1/v2/\": Connection refused"
     );
-}
-
-// catalogs.md R3
-#[tokio::test(flavor = "multi_thread")]
-async fn catalog_without_its_label_is_terminal_only_by_digest() {
-    let scene = scene("registry-test/label").await;
-    let label = "operators.operatorframework.io.index.configs.v1";
-    let bare = ImageBuilder::new().build().unwrap();
-    let tag = scene.push("bare", &bare).await;
-    let err = scene.catalog(&tag).await.unwrap_err();
-    let want = format!("catalog image is missing the required label \"{label}\"");
-    assert_eq!((Chain(&err).to_string(), err.is_terminal()), (want.clone(), false));
-    let err = scene.catalog(&tag.with_digest(bare.digest())).await.unwrap_err();
-    assert_eq!((Chain(&err).to_string(), err.is_terminal()), (want.clone(), true));
-
-    let database = "operators.operatorframework.io.index.database.v1";
-    let old = ImageBuilder::new().label(database, "/database/index.db").build().unwrap();
-    let tag = scene.push("sqlite", &old).await;
-    let err = scene.catalog(&tag).await.unwrap_err();
-    let hint = "it is an SQLite catalog image, convert it with opm migrate";
-    assert_eq!(Chain(&err).to_string(), format!("{want}: {hint}"));
 }
 
 // catalogs.md 5.1, 5.2
@@ -219,7 +198,7 @@ async fn cached_bundle_needs_no_registry() {
     let two = pull_bundle(&offline, &one.image, Some((&cache, "ext"))).await.unwrap();
     assert_eq!(one, two);
     let err = pull_bundle(&offline, &one.image, Some((&cache, "other"))).await.unwrap_err();
-    assert!(Chain(&err).to_string().ends_with("is blocked by the registries configuration"));
+    assert!(said(&err).ends_with("is blocked by the registries configuration"));
 }
 
 // catalogs.md O11, O12
@@ -245,7 +224,7 @@ async fn mirrors_serve_what_an_unreachable_origin_cannot() {
     let err = puller.resolve(&missing).await.unwrap_err();
     let at = format!("{}/registry-test/mirror", scene.registry);
     assert_eq!(
-        Chain(&err).to_string(),
+        said(&err),
         format!(
             "error creating image source: (Mirrors also failed: [{at}:v2: reading manifest v2 in {at}: manifest unknown]): 127.0.0.1:1/mirror:v2: pinging container registry 127.0.0.1:1: Get \"https://127.0.0.1:1/v2/\": Connection refused"
         )
@@ -263,7 +242,7 @@ async fn edited_policy_decides_the_next_pull() {
     let err = scene.catalog(&tag).await.unwrap_err();
     assert!(err.is_terminal());
     assert_eq!(
-        Chain(&err).to_string(),
+        said(&err),
         format!(
             "error copying image: Source image rejected: Running image docker://{tag} is rejected by policy."
         )
@@ -271,10 +250,10 @@ async fn edited_policy_decides_the_next_pull() {
     let signed_by = r#"[{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/k"}]"#;
     std::fs::write(&policy, format!("{{\"default\": {signed_by}}}")).unwrap();
     let err = scene.catalog(&tag).await.unwrap_err();
-    assert!(err.is_terminal() && Chain(&err).to_string().contains("\"signedBy\", which"));
+    assert!(err.is_terminal() && said(&err).contains("\"signedBy\", which"));
     std::fs::write(&policy, "{").unwrap();
     let err = scene.catalog(&tag).await.unwrap_err();
-    assert!(!err.is_terminal() && Chain(&err).to_string().contains("policy.json"));
+    assert!(!err.is_terminal() && said(&err).contains("policy.json"));
 }
 
 /// Signs an image as cosign does.
@@ -330,7 +309,7 @@ async fn signed_images_are_pulled_and_others_are_refused_with_what_to_do() {
             let bundle = pull_bundle(&scene.puller, image, None).await.map(|_| ());
             for pulled in [scene.catalog(image).await.map(|_| ()), bundle] {
                 let err = pulled.unwrap_err();
-                let text = Chain(&err).to_string();
+                let text = said(&err);
                 assert!(text.contains(want) && !err.is_terminal(), "{text}");
             }
         }
@@ -358,26 +337,5 @@ async fn signed_images_are_pulled_and_others_are_refused_with_what_to_do() {
     // What is cached satisfied another policy.
     demand(&keys[1]);
     let err = pull_bundle(&scene.puller, &tag, Some((&cache, "ext"))).await.unwrap_err();
-    assert!(Chain(&err).to_string().contains("it was made with another key"));
-}
-
-// catalogs.md A1, A13
-#[tokio::test(flavor = "multi_thread")]
-async fn hostile_image_is_refused_with_the_entrys_name() {
-    let scene = scene("registry-test/hostile").await;
-    let mut tar = tar_of([("configs/a.yaml", b"a".as_slice()), ("xx/b", b"b")]).unwrap();
-    // The header of `xx/b` becomes that of `../b`.
-    let at = tar.windows(5).rposition(|it| it == b"xx/b\0").unwrap();
-    tar[at..at + 2].copy_from_slice(b"..");
-    let mut header = tar::Header::new_gnu();
-    header.as_mut_bytes().copy_from_slice(&tar[at..at + 512]);
-    header.set_cksum();
-    tar[at..at + 512].copy_from_slice(header.as_bytes());
-    let image = ImageBuilder::new().label(CONFIGS_LABEL, "configs").tar(tar, Compression::Gzip);
-    let tag = scene.push("v1", &image.build().unwrap()).await;
-    let err = scene.catalog(&tag).await.unwrap_err();
-    assert_eq!(
-        Chain(&err).to_string(),
-        "error unpacking image: layer 1, entry \"../b\": path leaves its directory with \"..\""
-    );
+    assert!(said(&err).contains("it was made with another key"));
 }

@@ -1,12 +1,10 @@
 //! `kubectl olm bundle render` of a bundle image, and of one that a catalog image offers.
 
-use std::collections::BTreeMap;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use olm_test::bundles::read_files;
-use olm_test::package::{Bundle, Package, chain};
+use olm_test::prelude::*;
 use olm_test::scene::write_files;
-use olm_test::{cluster, images, paths};
 
 fn render(bundle: &str, registries_conf: &std::path::Path) -> Output {
     render_with(&[bundle], registries_conf)

@@ -1,22 +1,13 @@
 //! The controller's own rights are enough and no more: its requests to the API server are compared
 //! with the table that its roles are written from (deploying.md 2.8).
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use jiff::Timestamp;
 use olm_core::rbac::IMPERSONATE;
 use olm_core::rbac::{Permission, Permissions};
 use olm_core::revision::Account;
 use olm_core::rights::Half;
-use olm_test::audit::{self, Request};
-use olm_test::cluster::{self, CONTROLLER_ACCOUNT, ControlPlane, SYSTEM_NAMESPACE};
-use olm_test::package::{Bundle, Package, chain};
-use olm_test::scene::{ACCOUNT, Scene};
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::audit::Request;
+use olm_test::prelude::*;
 
-use crate::flags::{clear_leases, start};
 use crate::gate::set_cluster_version;
 
 /// Watches are logged when they end.
@@ -77,10 +68,7 @@ fn text(place: &str, right: &Permission) -> String {
 
 /// Returns the requests of the controller's service account, impersonating or not.
 fn requests(plane: &ControlPlane) -> Vec<Request> {
-    let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    let mut requests = audit::mentioning(&plane.addresses.audit_log, &user);
-    requests.retain(|request| request.user == user);
-    requests
+    audit::of_controller(&plane.addresses.audit_log)
 }
 
 /// Returns the rights a request needs.
@@ -161,8 +149,7 @@ async fn the_controllers_rights_are_enough_and_no_more() {
     plane.kubectl(&["create", "serviceaccount", ACCOUNT, "-n", &scene.name]);
     let extension = scene.install(json!({})).await;
     // Roles and bindings are watched while somebody waits for them.
-    let lacking = "pre-authorization failed";
-    extension.shows("Progressing", "True", "Retrying", lacking).await;
+    extension.shows("Progressing", "True", "Retrying", "pre-authorization failed").await;
     scene.grant(&bundles);
     extension.installed("1.0.0").await;
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
@@ -171,11 +158,7 @@ async fn the_controllers_rights_are_enough_and_no_more() {
     drop(controller.metrics().await);
     plane.kubectl(&["delete", "clustercatalog", &scene.name]);
     controller.signal("TERM");
-    wait::until("the controller ends", LOGGED, || {
-        let ended = controller.exit_code();
-        async move { ended.ok_or("runs") }
-    })
-    .await;
+    controller.ended(LOGGED).await;
 
     let mut granted = Permissions::default();
     for half in Half::ALL {

@@ -3,45 +3,35 @@
 //!
 //! Source: plugin.md 5.
 
-use std::collections::BTreeMap;
 use std::slice;
-use std::time::Duration;
 
 use futures::future::join_all;
-use jiff::{SignedDuration, Timestamp};
-use olm_api::ClusterExtension;
+use futures::stream::{self, StreamExt as _};
+use jiff::SignedDuration;
+use olm_api::keys::manager;
 use olm_api::keys::name::CONTROLLER_CONFIG;
-use olm_api::keys::{annotation, manager, policy};
-use olm_test::cluster::{self, Cluster, ControlPlane, SYSTEM_NAMESPACE};
-use olm_test::extension::{Extension, condition, installed_version};
-use olm_test::package::{Bundle, Package, chain};
-use olm_test::scene::{ACCOUNT, Scene, serve};
-use olm_test::{images, plugin};
-use serde_json::{Value, json};
+use olm_test::prelude::*;
+use olm_test::scene::serve;
 
 use crate::crd_safety::definition;
-use crate::flags::start;
 use crate::halves::half;
 use crate::moving::upstream;
 use crate::plugin::published;
 use crate::unavailable::{SHELF, add_broken, change, install, shelve};
 
 const DECIDED: Duration = Duration::from_mins(2);
-
-/// Asks the plugin, which reads catalogs; returns its exit code, what it prints and what it says
-/// besides.
-fn olm(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
-    let ca = plane.addresses.controller_ca.to_string_lossy();
-    plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat())
-}
+const SERVED: Duration = Duration::from_mins(1);
+/// A failure that passes, as of a catalog that is asked while it is started, is over by then.
+const PASSES: Duration = Duration::from_mins(1);
+/// Rows that are asked about at once.
+const ASKED: usize = 2;
 
 /// Has the status of an extension say something else, as if its controller had written it.
 fn write_status(plane: &ControlPlane, name: &str, status: &Value) {
     let change = json!({"status": status}).to_string();
     let manager = format!("--field-manager={}", manager::OPERATOR_CONTROLLER);
     let object = ["clusterextension", name, "--subresource=status", &manager];
-    let args = ["--type=merge", "--patch", &change];
-    plane.kubectl(&[&["patch"][..], &object, &args].concat());
+    plane.kubectl(&[&["patch"][..], &object, &["--type=merge", "--patch", &change]].concat());
 }
 
 // plugin.md U87
@@ -51,17 +41,15 @@ async fn the_word_of_the_controller_is_shown_beside_another_result() {
     let plane = cluster.plane;
     let _catalogs = half(plane, "said-catalogs", "catalogs");
     let mut extensions = half(plane, "said-extensions", "extensions");
-    let versions = ["1.0.0", "1.1.0"];
-    let bundles = versions.map(Bundle::new);
-    let scene = Scene::set(cluster.clone(), "said", &bundles, &chain(&versions)).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::of(cluster.clone(), "said", &["1.0.0", "1.1.0"]).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     published(&cluster, "defaultUpgradePolicy: MinorOnly").await;
     extensions.kill();
-    let (name, pinned) = (scene.name.clone(), "Pinned: 1.1.0 is available; version \"1.0.0\"");
+    let (name, pinned) =
+        (scene.name.clone(), "Pinned: 1.1.0 is available, but version \"1.0.0\" excludes it");
     let asked = || {
-        let (_, why, _) = olm(plane, &["why", &name]);
-        let (_, plan, _) = olm(plane, &["plan", &name]);
+        let (_, why, _) = plugin::read(plane, &["why", &name]);
+        let (_, plan, _) = plugin::read(plane, &["plan", &name]);
         [why, plan]
     };
 
@@ -92,7 +80,7 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
     let config = [&["delete", "--ignore-not-found"][..], &config].concat();
     plane.kubectl(&config);
     for deployment in &upstream("example.com/operator-controller:v1")[..2] {
-        plane.kubectl_with_input(&["create", "-f", "-"], &deployment.to_string());
+        plane.create(deployment);
     }
     let filter = json!({"packageName": "kettle"});
     let client = &cluster.client;
@@ -100,13 +88,11 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
     // What ours would have offered.
     let held = json!({"version": "2.0.0", "newest": "2.0.0", "catalog": "c",
         "reason": "NextMajorHeld", "message": "2.0.0 is available and held"});
-    let status = json!({"conditions": [], "update": held});
-    write_status(plane, "kettle", &status);
+    write_status(plane, "kettle", &json!({"conditions": [], "update": held}));
 
-    let note =
-        "note: this cluster runs upstream's controller; shown is what olm-controller would do";
+    let note = "note: this cluster runs upstream's controller; the output shows what olm-controller would do";
     for verb in ["why", "plan"] {
-        let (_, text, errors) = olm(plane, &[verb, "kettle"]);
+        let (_, text, errors) = plugin::read(plane, &[verb, "kettle"]);
         assert_eq!(errors.matches(note).count(), 1, "{verb}: {text}{errors}");
     }
     let before = extension.get().await.metadata.resource_version;
@@ -134,8 +120,7 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
     // Ours says of itself that it is there.
     let settings = "--from-literal=settings.yaml=schemaVersion: 1";
     plane.kubectl(&["create", "configmap", CONTROLLER_CONFIG, &namespace, settings]);
-    let (code, text, errors) = plugin::answer(plane, &["pause", "kettle"]);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    plugin::answer(plane, &["pause", "kettle"]).good();
     let after = extension.get().await.metadata.annotations;
     let after = after.unwrap_or_default();
     assert_eq!(after.get(policy::PAUSED).map(String::as_str), Some("true"));
@@ -148,17 +133,13 @@ async fn whoever_may_not_read_the_settings_is_not_refused(
     extension: &Extension,
 ) {
     let kinds = ["clusterextensions", "clusterobjectsets", "clustercatalogs"];
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-    "metadata": {"name": "pauses"},
-    "rules": [
+    let rules = json!([
         {"apiGroups": ["olm.operatorframework.io"], "resources": kinds, "verbs": ["get", "list", "patch"]},
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["use"]},
-    ]});
-    plane.kubectl_with_input(&["create", "-f", "-"], &role.to_string());
-    let binding = ["clusterrolebinding", "pauses", "--clusterrole=pauses"];
-    plane.kubectl(&[&["create"][..], &binding, &["--user=erin"]].concat());
-    let (_, text, errors) = olm(plane, &["why", "kettle", "--as=erin"]);
+    ]);
+    plane.grant(&objects::grant("pauses", None, &rules, &objects::user("erin")));
+    let (_, text, errors) = plugin::read(plane, &["why", "kettle", "--as=erin"]);
     let forbidden = "configmaps \"olm-controller-config\" is forbidden";
     assert!(
         errors.contains("note: the controller's settings are not known (")
@@ -168,8 +149,7 @@ async fn whoever_may_not_read_the_settings_is_not_refused(
     );
     assert!(!errors.contains("upstream"), "{errors}");
     for (verb, paused) in [("pause", Some("true")), ("resume", None)] {
-        let (code, text, errors) = plugin::answer(plane, &[verb, "kettle", "--as=erin"]);
-        assert_eq!(code, Some(0), "{verb}: {text}{errors}");
+        plugin::answer(plane, &[verb, "kettle", "--as=erin"]).good();
         let found = extension.get().await.metadata.annotations;
         let found = found.unwrap_or_default();
         assert_eq!(found.get(policy::PAUSED).map(String::as_str), paused);
@@ -247,9 +227,7 @@ impl Row {
         let narrowed = |maximum| definition(self.name, maximum);
         match self.state {
             State::MoreRights => {
-                let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1",
-                    "kind": "ClusterRole", "metadata": {"name": format!("more-{}", self.name)},
-                    "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
+                let role = objects::reader(&format!("more-{}", self.name), "secrets");
                 [first, next.with_manifest(role)]
             }
             State::Lacks => [first, next.with_second_config_map()],
@@ -342,11 +320,10 @@ impl Row {
             State::Disabled => {
                 let name = scene.name.clone();
                 change(scene, &name, &json!({"availabilityMode": "Unavailable"}));
-                stops_serving(plane, &name);
+                stops_serving(scene, &name).await;
             }
             State::Unreadable(priority) => {
-                let name = add_broken(scene, priority);
-                stops_serving(plane, &name);
+                stops_serving(scene, &add_broken(scene, priority)).await;
             }
             State::Elsewhere => {
                 let image = format!("{}/{}-other:v1", scene.cluster.registry, scene.name);
@@ -358,13 +335,8 @@ impl Row {
                 plane.kubectl(&["label", "clustercatalog", &other, &label]);
             }
             State::Deprecated => {
-                let name = scene.package.bundle_name(self.next);
-                let blob = json!({"schema": "olm.deprecations", "package": scene.name, "entries": [
-                    {"reference": {"schema": "olm.bundle", "name": name}, "message": "old"}]});
                 let mut files = self.catalog(scene);
-                for text in files.values_mut() {
-                    text.extend(format!("\n{blob}").into_bytes());
-                }
+                scene.package.deprecate(&mut files, self.next);
                 scene.publish_catalog(files).await;
             }
         }
@@ -408,10 +380,9 @@ async fn depend(cluster: &Cluster, name: &str) {
     let group = format!("{name}.example.com");
     let kind = json!({"group": group, "version": "v1", "kind": "Float"});
     let needs = json!({"type": "olm.gvk.required", "value": kind});
-    let mut scene = Scene::empty(cluster.clone(), &format!("{name}needs"));
-    scene.publish_with(&bundles, &chain(&["1.0.0"]), &[("1.0.0", needs)]).await;
-    scene.create_namespace();
-    scene.grant(&bundles);
+    let (suffix, entries) = (format!("{name}needs"), chain(&["1.0.0"]));
+    let needs = [("1.0.0", needs)];
+    let scene = Scene::set_with(cluster.clone(), &suffix, &bundles, &entries, &needs).await;
     scene.install(json!({})).await.installed("1.0.0").await;
 }
 
@@ -424,9 +395,82 @@ fn take_rights(scene: &Scene) {
     }
 }
 
-fn stops_serving(plane: &ControlPlane, catalog: &str) {
-    let catalog = format!("clustercatalog/{catalog}");
-    plane.kubectl(&["wait", "--for=condition=Serving=False", &catalog]);
+async fn stops_serving(scene: &Scene, catalog: &str) {
+    let api = Api::<ClusterCatalog>::all(scene.cluster.client.clone());
+    wait::object(&api, catalog, &format!("{catalog} is not served"), SERVED, |found| {
+        let status = found.and_then(|found| found.status.as_ref()).ok_or("nothing is said")?;
+        let is = |type_: &str, value: &str| {
+            status.conditions.iter().any(|it| it.type_ == type_ && it.status == value)
+        };
+        if is("Serving", "False") { Ok(()) } else { Err(format!("{:?}", status.conditions)) }
+    })
+    .await;
+}
+
+impl Row {
+    /// Compares what was told with what is then done, and with what is said of that; again while they
+    /// differ, for the first reconcile may fail and be repeated.
+    async fn done(
+        &self,
+        plane: &'static ControlPlane,
+        of_row: &(Scene, Extension),
+        told: &Told,
+    ) -> Vec<String> {
+        let begun = Instant::now();
+        loop {
+            let differs = self.compared(plane, of_row, told).await;
+            if differs.is_empty() || begun.elapsed() > PASSES {
+                return differs;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn compared(
+        &self,
+        plane: &'static ControlPlane,
+        (scene, extension): &(Scene, Extension),
+        told: &Told,
+    ) -> Vec<String> {
+        let is_decided = |extension: &ClusterExtension| {
+            condition(extension, "Progressing").is_some_and(|found| {
+                found.observed_generation == extension.metadata.generation
+                    && found.reason != "RollingOut"
+            })
+        };
+        let after = extension.eventually("decided", DECIDED, is_decided).await;
+        let revisions = extension.revisions().await.len();
+        let mut differs = told.compare(self, &after, revisions);
+        if let Some(word) = self.held {
+            let status = plugin::answer(plane, &["status", &scene.name, "-o", "json"]).document();
+            let held = &status["extensions"][0]["heldBy"];
+            if *held != json!([word]) {
+                differs.push(format!("{}: held by {word}, and status says {held}", self.name));
+            }
+        }
+        // And it says so.
+        let (again, _) = says(plane, "why", &scene.name).await;
+        let again = again.unwrap_or_default();
+        let said = &again["controller"]["differs"];
+        if !said.is_null() {
+            differs.push(format!("{}: {said}", self.name));
+        }
+        differs
+    }
+}
+
+/// Returns what a verb of the plugin prints of an extension, and what it says besides.
+async fn says(
+    plane: &'static ControlPlane,
+    verb: &'static str,
+    name: &str,
+) -> (Option<Value>, String) {
+    let name = name.to_owned();
+    let asked = tokio::task::spawn_blocking(move || {
+        let (_, text, errors) = plugin::read(plane, &[verb, &name, "-o", "json"]);
+        (serde_json::from_str(&text).ok(), errors)
+    });
+    asked.await.expect("the plugin answers")
 }
 
 /// What the plugin says of an extension: each answer, if there is one, and what it says besides.
@@ -437,13 +481,10 @@ struct Told {
 }
 
 impl Told {
-    fn of(plane: &ControlPlane, name: &str) -> Self {
-        let asked = |args: &[&str]| -> (Option<Value>, String) {
-            let (_, text, errors) = olm(plane, &[args, &["-o", "json"]].concat());
-            (serde_json::from_str(&text).ok(), errors)
-        };
-        let (why, refusal) = asked(&["why", name]);
-        Self { why, refusal, plan: asked(&["plan", name]).0 }
+    async fn of(plane: &'static ControlPlane, name: &str) -> Self {
+        let asked = (says(plane, "why", name), says(plane, "plan", name));
+        let ((why, refusal), (plan, _)) = tokio::join!(asked.0, asked.1);
+        Self { why, refusal, plan }
     }
 
     /// Returns the version that `why` says will be installed.
@@ -526,39 +567,28 @@ async fn same(cluster: &Cluster, group: &str, flags: &[&str], rows: Vec<Row>) ->
         extension.installed(row.first()).await;
     }
     controller.kill();
-    for (row, (scene, extension)) in rows.iter().zip(&mut set) {
-        row.change(scene, extension).await;
-    }
-    let told: Vec<_> = set.iter().map(|(scene, _)| Told::of(plane, &scene.name)).collect();
+    let changed = rows.iter().zip(&mut set);
+    join_all(changed.map(|(row, (scene, extension))| row.change(scene, extension))).await;
+    let asked: Vec<_> = set.iter().map(|(scene, _)| Told::of(plane, &scene.name)).collect();
+    let told: Vec<_> = stream::iter(asked).buffered(ASKED).collect().await;
+    let before = controller.log().len();
     controller.restart(plane);
-    let mut differs = Vec::new();
-    for ((row, (scene, extension)), told) in rows.iter().zip(&set).zip(&told) {
-        let is_decided = |extension: &ClusterExtension| {
-            condition(extension, "Progressing").is_some_and(|found| {
-                found.observed_generation == extension.metadata.generation
-                    && found.reason != "RollingOut"
-            })
+    // An annotation does not change the generation: without this, a status of before would count.
+    wait::until("it has looked at all of them", DECIDED, || async {
+        let log = controller.log();
+        let looked = |name: &str| {
+            let line = format!("reconcile ending name={name:?}");
+            log.get(before..).is_some_and(|since| since.contains(&line))
         };
-        let after = extension.eventually("decided", DECIDED, is_decided).await;
-        let revisions = extension.revisions().await.len();
-        differs.extend(told.compare(row, &after, revisions));
-        if let Some(word) = row.held {
-            let (_, status, _) = plugin::answer(plane, &["status", &scene.name, "-o", "json"]);
-            let status: Value = serde_json::from_str(&status).expect("JSON");
-            let held = &status["extensions"][0]["heldBy"];
-            if *held != json!([word]) {
-                differs.push(format!("{}: held by {word}, and status says {held}", row.name));
-            }
-        }
-        // And it says so.
-        let again = Told::of(plane, &scene.name).why.unwrap_or_default();
-        let said = &again["controller"]["differs"];
-        if !said.is_null() {
-            differs.push(format!("{}: {said}", row.name));
-        }
-    }
+        let missing = set.iter().map(|(scene, _)| &scene.name).find(|name| !looked(name));
+        missing.map_or(Ok(()), |name| Err(name.clone()))
+    })
+    .await;
+    let done = rows.iter().zip(&set).zip(&told);
+    let done: Vec<_> = done.map(|((row, of_row), told)| row.done(plane, of_row, told)).collect();
+    let differs: Vec<_> = stream::iter(done).buffered(ASKED).collect().await;
     controller.kill();
-    differs
+    differs.concat()
 }
 
 /// An update window that is closed for the next hours.
@@ -569,17 +599,26 @@ fn closed() -> String {
     format!("{opens}-{} UTC", closes.strftime("%H:%M"))
 }
 
-/// Asks about these rows on a control plane, and ends if anything differs.
-async fn decides_alike(group: &str, flags: &[&str], rows: Vec<Row>) {
+/// Asks about these rows on a control plane, under the flags of each group, and ends if anything
+/// differs.
+async fn decide_alike(name: &str, groups: Vec<(&[&str], Vec<Row>)>) {
     let cluster = cluster::own().await;
-    let _catalogs = half(cluster.plane, &format!("same-{group}-catalogs"), "catalogs");
-    let differs = same(&cluster, group, flags, rows).await;
+    let _catalogs = half(cluster.plane, &format!("same-{name}-catalogs"), "catalogs");
+    let mut differs = Vec::new();
+    for (index, (flags, rows)) in groups.into_iter().enumerate() {
+        differs.extend(same(&cluster, &format!("{name}{index}"), flags, rows).await);
+    }
     assert!(differs.is_empty(), "{}", differs.join("\n"));
+}
+
+/// The same of one group, with the flags of most controllers.
+async fn decides_alike(name: &str, rows: Vec<Row>) {
+    decide_alike(name, vec![(&["--webhook-certificates=self-signed"][..], rows)]).await;
 }
 
 // plugin.md U83, here and below
 #[tokio::test(flavor = "multi_thread")]
-async fn the_controller_does_what_the_plugin_said_about_upgrade_policies() {
+async fn the_controller_does_what_the_plugin_said_about_upgrade_policies_rights_and_crds() {
     let closed = closed();
     let another_plan = format!("1.1.0@sha256:{}", "0".repeat(64));
     let rows = vec![
@@ -595,8 +634,15 @@ async fn the_controller_does_what_the_plugin_said_about_upgrade_policies() {
         row("windowapproved", "1.1.0", true)
             .with(policy::UPDATE_WINDOW, &closed)
             .with(policy::APPROVE, "1.1.0"),
+        // applying.md 5.1, 6
+        row("lacks", "1.1.0", false).while_is(State::Lacks).held_by("rights"),
+        row("leaves", "1.1.0", false).while_is(State::Leaves).held_by("rights"),
+        row("secrets", "1.1.0", false).while_is(State::Secrets).held_by("rights"),
+        row("narrows", "1.1.0", false).while_is(State::Narrows).held_by("crds"),
+        // Only who knows the kinds of providers knows that it would break another.
+        row("provides", "1.1.0", false).while_is(State::Provides),
     ];
-    decides_alike("policies", &[], rows).await;
+    decides_alike("policies", rows).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -620,7 +666,7 @@ async fn the_controller_does_what_the_plugin_said_about_annotations() {
             .with(policy::ON_FAILURE, "Keep")
             .while_is(State::TakenBack),
     ];
-    decides_alike("annotations", &[], rows).await;
+    decides_alike("annotations", rows).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -646,37 +692,17 @@ async fn the_controller_does_what_the_plugin_said_about_catalogs() {
             .while_is(State::MoreRights)
             .held_by("increase"),
     ];
-    decides_alike("catalogs", &[], rows).await;
-}
-
-// applying.md 5.1, 6
-#[tokio::test(flavor = "multi_thread")]
-async fn the_controller_does_what_the_plugin_said_about_rights_and_crds() {
-    let rows = vec![
-        row("lacks", "1.1.0", false).while_is(State::Lacks).held_by("rights"),
-        row("leaves", "1.1.0", false).while_is(State::Leaves).held_by("rights"),
-        row("secrets", "1.1.0", false).while_is(State::Secrets).held_by("rights"),
-        row("narrows", "1.1.0", false).while_is(State::Narrows).held_by("crds"),
-        // Only who knows the kinds of providers knows that it would break another.
-        row("provides", "1.1.0", false).while_is(State::Provides),
-    ];
-    decides_alike("rights", &["--webhook-certificates=self-signed"], rows).await;
+    decides_alike("catalogs", rows).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_controller_does_what_the_plugin_said_under_strict_defaults() {
-    let rows = vec![
+async fn the_controller_does_what_the_plugin_said_under_other_defaults() {
+    let strict = vec![
         row("anyflag", "2.0.0", true),
         row("anyflagpatch", "2.0.0", false).with(policy::UPGRADE, "PatchOnly"),
         row("strict", "1.1.0", false).while_is(State::Unreadable(-10)),
     ];
-    let flags = ["--default-upgrade-policy=Any", "--catalog-unavailability-policy=Strict"];
-    decides_alike("strict", &flags, rows).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_controller_does_what_the_plugin_said_under_lenient_defaults() {
-    let rows = vec![
+    let lenient = vec![
         row("noneflag", "1.0.1", false),
         row("besteffort", "1.0.1", true)
             .with(policy::UPGRADE, "MinorOnly")
@@ -685,6 +711,7 @@ async fn the_controller_does_what_the_plugin_said_under_lenient_defaults() {
             .with(policy::UPGRADE, "MinorOnly")
             .while_is(State::Unreadable(10)),
     ];
-    let flags = ["--default-upgrade-policy=None", "--catalog-unavailability-policy=BestEffort"];
-    decides_alike("besteffort", &flags, rows).await;
+    let strictly = ["--default-upgrade-policy=Any", "--catalog-unavailability-policy=Strict"];
+    let leniently = ["--default-upgrade-policy=None", "--catalog-unavailability-policy=BestEffort"];
+    decide_alike("defaults", vec![(&strictly[..], strict), (&leniently[..], lenient)]).await;
 }

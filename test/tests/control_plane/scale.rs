@@ -3,12 +3,8 @@
 //!
 //! `make scale` measures many (`EXTENSIONS`, `CATALOGS`, `REST_SECONDS`).
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
 use olm_test::audit::Request;
-use olm_test::cluster::{self, Controller, ControllerOptions};
-use olm_test::scene::Scene;
+use olm_test::prelude::*;
 use olm_test::usage::Usage;
 
 use crate::cost::{requests, table};

@@ -1,10 +1,6 @@
 //! Credentials reach the host they are for, and nobody else.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
@@ -12,19 +8,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use olm_api::keys::{label, policy};
-use olm_test::cluster::{self, ControlPlane, Controller, SYSTEM_NAMESPACE};
-use olm_test::extension::{Extension, condition};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::{paths, plugin, wait};
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
-use crate::credentials::{Registries, apply_secret, create_catalog, fails, link};
+use crate::credentials::{Registries, apply_secret, fails, link};
 use crate::doctor::unpacked;
-use crate::flags::{clear_leases, start};
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(1);
 const USER: &str = "robot";
 const NOT_HTTPS: &str = "is not https";
 /// What a token service grants.
@@ -52,8 +41,7 @@ impl Refusal {
         let text = |name| headers.get(name).and_then(|it| it.to_str().ok());
         let host = text(header::HOST).unwrap_or_default();
         let asks = |challenge: String| {
-            let challenge = [(header::WWW_AUTHENTICATE, challenge)];
-            (StatusCode::UNAUTHORIZED, challenge).into_response()
+            (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
         };
         let bearer = |realm: &str| asks(format!("Bearer realm=\"{realm}\",service=\"s\""));
         let moved = |to: &str| {
@@ -173,8 +161,7 @@ async fn cases(stranger: &Registry) -> Vec<Case> {
 /// Puts the credentials where the controller finds them; those of its files go to `file`.
 fn configure(plane: &ControlPlane, cases: &[Case], file: &Path) {
     for source in ["named", "own", "global"] {
-        let document = document(cases, Some(source));
-        apply_secret(plane, SYSTEM_NAMESPACE, source, &document);
+        apply_secret(plane, SYSTEM_NAMESPACE, source, &document(cases, Some(source)));
     }
     let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
     let offered = format!("{}=true", label::CATALOG_PULL_SECRET);
@@ -191,7 +178,7 @@ fn write(file: &Path, document: &Value) {
 async fn catalogs_fail(plane: &ControlPlane, cases: &[Case]) {
     for (number, case) in cases.iter().enumerate() {
         let name = format!("secrecy-{number}");
-        create_catalog(plane, &name, &format!("{}/shelf:v1", case.registry.address));
+        plane.create(&objects::catalog(&name, &format!("{}/shelf:v1", case.registry.address)));
         let annotation = format!("{}={}", policy::PULL_SECRET, case.source);
         if case.source == "named" {
             plane.kubectl(&["annotate", "clustercatalog", &name, &annotation]);
@@ -205,18 +192,10 @@ async fn bundle_fails(scene: &mut Scene, case: &Case) -> Extension {
     scene.create_namespace();
     scene.grant(&[Bundle::new("1.0.0")]);
     let bundle = format!("{}/bundle:v1", case.registry.address);
-    let images = [("1.0.0".to_owned(), bundle)].into();
-    let content = scene.package.catalog_files(&chain(&["1.0.0"]), &images);
-    scene.publish_catalog(content).await;
+    scene.publish_catalog(scene.package.catalog_of(&bundle)).await;
     let extension = scene.install(json!({})).await;
-    wait::until("the bundle is refused", SOON, || async {
-        let now = extension.get().await;
-        let message = condition(&now, "Progressing").map(|it| it.message.clone());
-        let message = message.unwrap_or_default();
-        let refused = message.contains(case.said);
-        refused.then_some(()).ok_or(message)
-    })
-    .await;
+    let is_refused = |found: &Condition| found.message.contains(case.said);
+    extension.has("Progressing", "the bundle is refused", is_refused).await;
     extension
 }
 
@@ -314,8 +293,7 @@ async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
     told.extend(plugin_says(&cases, &at("all.json"), &registries));
     assert!(told["log"].contains(" DEBUG hyper"), "libraries log as well");
     assert_delivered(&cases, &stranger);
-    let granted = [GRANTED.to_owned(), own_token(plane, "secrecy")];
-    for secret in secrets(&cases).chain(granted) {
+    for secret in secrets(&cases).chain([GRANTED.to_owned(), own_token(plane, "secrecy")]) {
         for (place, text) in &told {
             assert!(!text.contains(&secret), "{secret} is in {place}:\n{text}");
         }

@@ -3,21 +3,11 @@
 //!
 //! `make silence` measures 50 extensions over five minutes (`EXTENSIONS`, `SILENCE_SECONDS`).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::time::Duration;
-
-use olm_test::audit::{self, Request};
-use olm_test::cluster::{
-    self, CONTROLLER_ACCOUNT, Cluster, Controller, ControllerOptions, SYSTEM_NAMESPACE,
-};
-use olm_test::extension::Extension;
-use olm_test::package::{Bundle, Files, Package, chain};
-use olm_test::scene::{ACCOUNT, Scene, grant, write_files};
+use olm_test::audit::Request;
+use olm_test::prelude::*;
+use olm_test::scene::{grant, write_files};
 use olm_test::state::resource_versions;
 use olm_test::usage::Usage;
-use olm_test::{images, wait};
-use serde_json::json;
 
 use crate::gate::set_cluster_version;
 
@@ -52,8 +42,7 @@ pub(crate) async fn install(scene: &mut Scene, prefix: &str, count: u64) -> Vec<
         write_files(&folder.path().join(&name), &files);
         let image = format!("{}/{name}:v1.0.0", scene.cluster.registry);
         let pushed = images::push_bundle(&image, files).await;
-        let entries = chain(&["1.0.0"]);
-        catalog.extend(package.catalog_files(&entries, &[("1.0.0".to_owned(), pushed)].into()));
+        catalog.extend(package.catalog_of(&pushed));
     }
     scene.publish_catalog(catalog).await;
     let plane = scene.cluster.plane;
@@ -79,21 +68,15 @@ const NO_CHANGE: [&str; 2] = ["leases", "selfsubjectreviews"];
 
 /// Returns the writes of the controller, impersonating or not, except leases and dry runs.
 fn written(log: &Path) -> Vec<Request> {
-    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    audit::writes(log)
-        .into_iter()
-        .filter(|write| write.user == controller && !NO_CHANGE.contains(&write.resource.as_str()))
-        .collect()
+    let mut writes = audit::writes(log);
+    writes.retain(|it| it.user == audit::CONTROLLER && !NO_CHANGE.contains(&it.resource.as_str()));
+    writes
 }
 
 /// Returns the number of reads of the controller, impersonating or not, without watches.
 fn reads(log: &Path) -> usize {
-    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    audit::mentioning(log, &controller)
-        .iter()
-        .filter(|request| request.user == controller)
-        .filter(|request| matches!(request.verb.as_str(), "get" | "list"))
-        .count()
+    let requests = audit::of_controller(log);
+    requests.iter().filter(|request| matches!(request.verb.as_str(), "get" | "list")).count()
 }
 
 /// Returns how many reads a settled cluster may cost in `window`: each extension and each of its
@@ -166,10 +149,7 @@ async fn a_settled_cluster_is_silent() {
     let log = plane.addresses.audit_log.clone();
     // Without a version the gate reports itself degraded, but only after two minutes.
     set_cluster_version(&client, "4.20.0").await;
-    let mut controller =
-        tokio::task::spawn_blocking(move || Controller::start(plane, ControllerOptions::default()))
-            .await
-            .expect("the controller starts");
+    let mut controller = start(plane, "", &[]).await;
     let count = setting("EXTENSIONS", 8);
     let window = Duration::from_secs(setting("SILENCE_SECONDS", 20));
     let mut scene = Scene::empty(cluster.clone(), "silence");

@@ -3,12 +3,7 @@
 //!
 //! Source: applying.md 1.3.
 
-use olm_test::cluster;
-use olm_test::extension::{Extension, condition, installed_version};
-use olm_test::package::{Bundle, Entry, Files, chain};
-use olm_test::scene::Scene;
-use olm_test::{plugin, wait};
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 const NOTED: &str = "RolloutSuperseded";
 
@@ -36,11 +31,9 @@ async fn rolls_out(extension: &Extension, version: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_is_withdrawn_gives_way_to_the_next() {
-    let cluster = cluster::with_controller().await;
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken(), Bundle::new("1.2.0")];
-    let mut scene = Scene::set(cluster, "withdrawn", &bundles, &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let mut scene = Scene::shared_set("withdrawn", &bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     rolls_out(&extension, "1.1.0").await;
 
@@ -52,8 +45,7 @@ async fn a_release_that_is_withdrawn_gives_way_to_the_next() {
     assert_eq!(extension.revisions().await.len(), 2, "what progresses is left alone");
     let ca = scene.cluster.plane.addresses.controller_ca.to_string_lossy();
     let plan = ["plan", &scene.name, "-o", "json", "--catalog-ca", &ca];
-    let (_, plan, errors) = plugin::answer(scene.cluster.plane, &plan);
-    let plan: Value = serde_json::from_str(&plan).unwrap_or_else(|_| panic!("{errors}"));
+    let plan = plugin::answer(scene.cluster.plane, &plan).document();
     assert_eq!(plan["to"]["version"], "1.1.0", "the plugin decides so, too");
     let why = plugin::ask(scene.cluster.plane, &["why", &scene.name]);
     let alone = format!("{} is rolling out, and is left alone", scene.package.bundle_name("1.1.0"));
@@ -72,9 +64,8 @@ async fn a_release_that_is_withdrawn_gives_way_to_the_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_release_that_is_withdrawn_gives_way_to_the_next() {
-    let cluster = cluster::with_controller().await;
     let bundles = [Bundle::new("1.1.0").broken(), Bundle::new("1.2.0").broken()];
-    let mut scene = Scene::set(cluster, "withdrawnfirst", &bundles, &chain(&["1.1.0"])).await;
+    let mut scene = Scene::shared_set("withdrawnfirst", &bundles, &chain(&["1.1.0"])).await;
     let extension = scene.install(json!({})).await;
     rolls_out(&extension, "1.1.0").await;
     scene.publish(&bundles, &chain(&["1.2.0"])).await;
@@ -84,19 +75,17 @@ async fn a_first_release_that_is_withdrawn_gives_way_to_the_next() {
     let ready = condition(&extension.get().await, "Ready").expect("Ready").message.clone();
     let given_up = scene.package.bundle_name("1.1.0");
     assert!(ready.contains(&format!("because no catalog offers {given_up} any longer")), "{ready}");
-    let repaired = [Bundle::new("1.3.0")];
-    scene.publish(&repaired, &chain(&["1.3.0"])).await;
+    scene.publish(&[Bundle::new("1.3.0")], &chain(&["1.3.0"])).await;
     extension.installed("1.3.0").await;
     extension.delete().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_progress_gives_way_and_what_was_chosen_again_stays() {
-    let cluster = cluster::with_controller().await;
     let mut stuck = Bundle::new("1.1.0").broken();
     stuck.progress_deadline = Some(5);
     let bundles = [Bundle::new("1.0.0"), stuck, Bundle::new("1.2.0")];
-    let mut scene = Scene::set(cluster, "stalled", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let mut scene = Scene::shared_set("stalled", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let extension = scene.install(json!({})).await;
     rolls_out(&extension, "1.1.0").await;
     let text = format!("{} cannot progress: ", scene.package.deployment());

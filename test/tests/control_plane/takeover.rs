@@ -1,16 +1,8 @@
 //! Taking over what upstream's Helm applier installed.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use olm_test::cluster::{self, Cluster, Controller, ControllerOptions, SYSTEM_NAMESPACE};
-use olm_test::extension::{Extension, condition};
 use olm_test::helm::{self, Release, owner};
-use olm_test::package::{Bundle, chain};
-use olm_test::plugin;
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::package::definition;
+use olm_test::prelude::*;
 
 const STEP: Duration = Duration::from_mins(1);
 const KEYS: &str = "olm.operatorframework.io";
@@ -28,8 +20,7 @@ pub(crate) struct Left {
 impl Left {
     /// Serves a catalog with these bundles, and makes an extension that nobody looks at.
     pub(crate) async fn of(suffix: &str, bundles: &[Bundle], version: &str) -> Self {
-        let cluster = cluster::own().await;
-        let controller = Controller::start(cluster.plane, ControllerOptions::default());
+        let (cluster, controller) = cluster::started("", &[]).await;
         let catalog = (suffix, bundles, version);
         Self::on(cluster, controller, catalog, SYSTEM_NAMESPACE).await
     }
@@ -60,8 +51,7 @@ impl Left {
         let folder = scene.folder(bundle);
         let folder = folder.to_string_lossy();
         let args = ["bundle", "render", &folder, "-n", &scene.name, "-o", "json"];
-        let out = plugin::run(plane, &args);
-        let read: Value = serde_json::from_slice(&out.stdout).expect("objects");
+        let read = plugin::answer(plane, &args).document();
         let objects = read["items"].as_array().expect("a list").clone();
         helm::create(plane, &scene.name, owners, objects)
     }
@@ -96,9 +86,30 @@ impl Left {
             objects,
         };
         for secret in release.secrets(self.system, bytes) {
-            let args = ["create", "-f", "-"];
-            self.scene.cluster.plane.kubectl_with_input(&args, &secret.to_string());
+            self.scene.cluster.plane.create(&secret);
         }
+    }
+
+    /// An extension whose first bundle Helm has installed, with a release in this state.
+    pub(crate) async fn helmed(suffix: &str, bundles: &[Bundle], state: &str) -> Self {
+        let left = Self::of(suffix, bundles, "1.0.0").await;
+        let objects = left.install(&bundles[0]);
+        left.release((1, state), "1.0.0", &objects);
+        left
+    }
+
+    /// Says whether the first revision is what Helm installed.
+    async fn is_migrated(&self) -> bool {
+        let labels = self.extension.revisions().await.remove(0).metadata.labels;
+        let label = labels.unwrap_or_default().remove(&format!("{KEYS}/migrated-from-helm"));
+        label.as_deref() == Some("true")
+    }
+
+    /// Asserts that everything is there that was there before, as it was.
+    fn is_whole(&self, before: &BTreeMap<String, String>) {
+        let after = self.alive();
+        let same = before.iter().all(|(what, state)| after.get(what) == Some(state));
+        assert!(same, "{before:?} {after:?}");
     }
 
     /// Names of the Secrets of releases.
@@ -119,7 +130,7 @@ impl Left {
             if let Some(namespace) = place {
                 args.extend(["-n", namespace]);
             }
-            let read: Value = serde_json::from_str(&plane.kubectl(&args)).expect("JSON");
+            let read: Value = plane.json(&args);
             for item in read["items"].as_array().into_iter().flatten() {
                 let metadata = &item["metadata"];
                 let what = format!("{} {}", item["kind"], metadata["name"]);
@@ -136,8 +147,7 @@ impl Left {
 }
 
 pub(crate) fn ready_pod(scene: &Scene) -> Result<(), String> {
-    let plane = scene.cluster.plane;
-    let pods = plane.kubectl(&["get", "pods", "-n", &scene.name, "-o", "json"]);
+    let pods = scene.cluster.plane.kubectl(&["get", "pods", "-n", &scene.name, "-o", "json"]);
     if pods.contains("\"Running\"") { Ok(()) } else { Err(pods) }
 }
 
@@ -146,13 +156,10 @@ pub(crate) fn ready_pod(scene: &Scene) -> Result<(), String> {
 #[ignore = "from another installer: make test-full"]
 async fn what_helm_installed_becomes_the_first_revision_and_nothing_restarts() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let mut left = Left::of("helmed", &bundles, "1.0.0").await;
-    let objects = left.install(&bundles[0]);
-    left.release((1, "deployed"), "1.0.0", &objects);
-    wait::until("the operator runs", STEP, || async { ready_pod(&left.scene) }).await;
+    let mut left = Left::helmed("helmed", &bundles, "deployed").await;
+    wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
     let before = left.alive();
-    let plane = left.scene.cluster.plane;
-    left.controller.restart(plane);
+    left.controller.restart(left.scene.cluster.plane);
     left.extension.installed("1.0.0").await;
     wait::until("the second revision holds it", STEP, || async {
         let all = left.extension.revisions().await;
@@ -164,16 +171,13 @@ async fn what_helm_installed_becomes_the_first_revision_and_nothing_restarts() {
         if found == want { Ok(()) } else { Err(found) }
     })
     .await;
-    let first = left.extension.revisions().await.remove(0);
-    let labels = first.metadata.labels.unwrap_or_default();
-    assert_eq!(labels[&format!("{KEYS}/migrated-from-helm")], "true");
-    let status = first.status.expect("a status");
+    assert!(left.is_migrated().await);
+    let status = left.extension.revisions().await.remove(0).status.expect("a status");
     let succeeded = status.conditions.iter().find(|found| found.type_ == "Succeeded");
     let text = succeeded.map(|found| found.message.as_str());
     assert_eq!(text, Some("Revision succeeded - migrated from Helm release"));
     assert_eq!(left.alive(), before, "everything is the same object, nothing was restarted");
-    left.extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    left.extension.installed("1.1.0").await;
+    left.extension.moves_to("1.1.0").await;
     left.extension.delete().await;
 }
 
@@ -201,17 +205,12 @@ async fn a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes(
     let annotations = first.metadata.annotations.unwrap_or_default();
     assert_eq!(annotations[&format!("{KEYS}/bundle-version")], "1.0.0");
     assert_eq!(left.releases().len(), 3, "upstream could go on with them");
-    left.extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    left.extension.installed("1.1.0").await;
+    left.extension.moves_to("1.1.0").await;
     let plane = left.scene.cluster.plane;
     let args = ["get", "configmap", "tier", "-n", &left.scene.name];
     let labels = plane.kubectl(&[&args[..], &["-o", "jsonpath={.metadata.labels}"]].concat());
     assert!(labels.contains("stays") && !labels.contains("old"), "{labels}");
-    wait::until("the releases go", STEP, || async {
-        let left = left.releases();
-        if left.is_empty() { Ok(()) } else { Err(left) }
-    })
-    .await;
+    wait::value("the releases go", STEP, || left.releases(), Vec::is_empty).await;
     left.extension.delete().await;
 }
 
@@ -238,12 +237,8 @@ async fn a_release_too_large_for_one_object_is_taken_over() {
     let before = left.alive();
     left.controller.restart(left.scene.cluster.plane);
     left.extension.installed("1.0.0").await;
-    let revisions = left.extension.revisions().await;
-    let labels = revisions[0].metadata.labels.clone().unwrap_or_default();
-    assert_eq!(labels[&format!("{KEYS}/migrated-from-helm")], "true");
-    let after = left.alive();
-    let same = before.iter().all(|(what, state)| after.get(what) == Some(state));
-    assert!(same, "{before:?} {after:?}");
+    assert!(left.is_migrated().await);
+    left.is_whole(&before);
     left.extension.delete().await;
 }
 
@@ -251,17 +246,11 @@ async fn a_release_too_large_for_one_object_is_taken_over() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "from another installer: make test-full"]
 async fn what_a_failed_first_release_left_is_adopted() {
-    let bundles = [Bundle::new("1.0.0")];
-    let mut left = Left::of("helmfailed", &bundles, "1.0.0").await;
-    let objects = left.install(&bundles[0]);
-    left.release((1, "failed"), "1.0.0", &objects);
+    let mut left = Left::helmed("helmfailed", &[Bundle::new("1.0.0")], "failed").await;
     let before = left.alive();
-    let plane = left.scene.cluster.plane;
-    left.controller.restart(plane);
+    left.controller.restart(left.scene.cluster.plane);
     left.extension.installed("1.0.0").await;
-    let revisions = left.extension.revisions().await;
-    let labels = revisions[0].metadata.labels.clone().unwrap_or_default();
-    assert!(!labels.contains_key(&format!("{KEYS}/migrated-from-helm")));
+    assert!(!left.is_migrated().await);
     let kept = |all: &BTreeMap<String, String>| {
         let mut crds = all.clone();
         crds.retain(|what, _| what.contains("CustomResourceDefinition"));
@@ -275,10 +264,7 @@ async fn what_a_failed_first_release_left_is_adopted() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "from another installer: make test-full"]
 async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over() {
-    let bundles = [Bundle::new("1.0.0")];
-    let mut left = Left::of("helmgone", &bundles, "1.0.0").await;
-    let objects = left.install(&bundles[0]);
-    left.release((1, "deployed"), "1.0.0", &objects);
+    let mut left = Left::helmed("helmgone", &[Bundle::new("1.0.0")], "deployed").await;
     let (plane, name) = (left.scene.cluster.plane, left.scene.name.clone());
     let finalizer = json!({"metadata": {"finalizers": [format!("{KEYS}/cleanup-unpack-cache")]}});
     let merge = finalizer.to_string();
@@ -286,13 +272,21 @@ async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over()
     plane.kubectl(&["delete", "clusterextension", &name, "--wait=false"]);
     left.controller.restart(plane);
     let crd = left.scene.package.crd();
-    let text = "uninstall blocked: Helm installed it, it was deleted before it was taken over";
+    let text =
+        "uninstall blocked: Helm installed its CRDs, and they would go with all their objects";
     left.extension.shows("Progressing", "False", "Blocked", text).await;
     plane.kubectl(&["get", "crd", &crd]);
     plane.kubectl(&["delete", "clusterextension", &name, "--cascade=orphan", "--timeout=60s"]);
     left.extension.gone().await;
-    let owners = ["get", "crd", &crd, "-o", "jsonpath={.metadata.ownerReferences}"];
-    assert_eq!(plane.kubectl(&owners), "");
+    assert_eq!(plane.run(&format!("get crd {crd} -o jsonpath={{.metadata.ownerReferences}}")), "");
+}
+
+/// The CRD of revisions of upstream v1.6 to v1.8.
+pub(crate) fn earlier_revisions() -> Value {
+    let mut crd = definition("ClusterExtensionRevision", KEYS);
+    crd["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved, a test"});
+    crd["spec"]["scope"] = json!("Cluster");
+    crd
 }
 
 // ours: revisions of upstream v1.6 to v1.8 are named; what they leave is taken over on request
@@ -302,27 +296,17 @@ async fn revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopte
     let bundles = [Bundle::new("1.0.0")];
     let mut left = Left::of("earlier", &bundles, "1.0.0").await;
     let plane = left.scene.cluster.plane;
-    let crd = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("clusterextensionrevisions.{KEYS}"),
-            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
-        "spec": {"group": KEYS, "scope": "Cluster",
-            "names": {"kind": "ClusterExtensionRevision", "plural": "clusterextensionrevisions",
-                "singular": "clusterextensionrevision", "listKind": "ClusterExtensionRevisionList"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                "openAPIV3Schema": {"type": "object",
-                    "x-kubernetes-preserve-unknown-fields": true}}}]},
-    });
+    let crd = earlier_revisions();
     plane.kubectl_with_input(&["apply", "-f", "-"], &crd.to_string());
     let plural = crd["metadata"]["name"].as_str().expect("a name").to_owned();
-    plane.kubectl(&["wait", "crd", &plural, "--for=condition=Established"]);
+    plane.established(&plural);
     let revision = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtensionRevision",
         "metadata": {"name": "old-1", "ownerReferences": [owner(&left.scene.name, &left.uid)]}});
-    plane.kubectl_with_input(&["create", "-f", "-"], &revision.to_string());
+    plane.create(&revision);
     left.install_for(&bundles[0], &json!([]));
     left.controller.restart(plane);
     let text =
-        "taking over what is installed: ClusterExtensionRevision old-1 of an earlier release";
+        "taking over the installed objects: ClusterExtensionRevision old-1 of an earlier release";
     left.extension.shows("Progressing", "False", "Blocked", text).await;
     assert!(left.extension.revisions().await.is_empty());
     plane.kubectl(&["delete", &plural, "old-1", "--cascade=orphan"]);
@@ -335,17 +319,15 @@ async fn revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopte
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "from another installer: make test-full"]
 async fn a_release_that_cannot_be_read_is_named() {
-    let bundles = [Bundle::new("1.0.0")];
-    let mut left = Left::of("helmbroken", &bundles, "1.0.0").await;
-    let objects = left.install(&bundles[0]);
-    left.release((1, "deployed"), "1.0.0", &objects);
+    let mut left = Left::helmed("helmbroken", &[Bundle::new("1.0.0")], "deployed").await;
     let plane = left.scene.cluster.plane;
     let index = format!("sh.helm.release.v1.{}.v1", left.scene.name);
     let broken = r#"{"data":{"chunk":"eA=="}}"#;
     let args = ["patch", "secret", &index, "-n", SYSTEM_NAMESPACE, "--type=merge", "-p", broken];
     plane.kubectl(&args);
     left.controller.restart(plane);
-    let text = format!("taking over what is installed: Helm release in Secret {index}: not gzip");
+    let text =
+        format!("taking over the installed objects: Helm release in Secret {index}: not gzip");
     let found = left.extension.shows("Progressing", "True", "Retrying", &text).await;
     assert!(condition(&found, "Installed").is_none_or(|found| found.status != "True"));
     assert!(left.extension.revisions().await.is_empty());
@@ -391,9 +373,7 @@ async fn what_nobody_controls_is_taken_over_on_request() {
     collides("Kind:ServiceAccount,Name:installer".to_owned()).await;
     controlled_by(&Value::Null);
     left.extension.installed("1.0.0").await;
-    let after = left.alive();
-    let same = before.iter().all(|(what, state)| after.get(what) == Some(state));
-    assert!(same, "{before:?} {after:?}");
+    left.is_whole(&before);
     assert_eq!(left.extension.revisions().await.len(), 1);
     left.extension.delete().await;
     assert!(left.scene.get("configmap", &second).is_none());

@@ -1,31 +1,22 @@
 //! A set is a revision of an extension because the controller made it, not because it says so
 //! (applying.md 1.2): who may write sets takes nothing from the extensions of others.
 
-use std::time::Duration;
-
-use olm_api::keys::label;
 use olm_api::{LifecycleState, MAX_REVISION};
-use olm_test::cluster::{self, Controller, ControllerOptions};
-use olm_test::extension::Extension;
 use olm_test::helm::owner;
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 use crate::accounts::{Person, assert_refused, recorded};
+use crate::catalog::condition;
 
-const STEP: Duration = Duration::from_secs(30);
+const STEP: Duration = Duration::from_mins(1);
 const SETS: (&str, &str) = ("olm.operatorframework.io", "clusterobjectsets");
 const FINALIZERS: (&str, &str) = ("olm.operatorframework.io", "clusterextensions/finalizers");
 const POLICY: &str = "clusterobjectset-serviceaccount-use";
 
 /// Two versions of a package, of which the first is installed.
 async fn installed(cluster: cluster::Cluster, suffix: &str) -> (Scene, Extension) {
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::of(cluster, suffix, &["1.0.0", "1.1.0"]).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     (scene, extension)
 }
 
@@ -38,17 +29,12 @@ async fn tenant(name: &str) -> Person {
 
 fn tenant_of(cluster: cluster::Cluster, name: &str) -> Person {
     let requests = cluster.plane.requests();
-    let rbac = "rbac.authorization.k8s.io";
     let metadata = json!({"name": "mine", "namespace": name});
     requests.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     requests.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}));
-    requests.apply(&json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role",
-        "metadata": metadata,
-        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]}));
-    requests.apply(&json!({"apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding",
-        "metadata": metadata,
-        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "mine"},
-        "subjects": [{"kind": "ServiceAccount", "name": "mine", "namespace": name}]}));
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]);
+    let granted = objects::grant("mine", Some(name), &rules, &objects::account(name, "mine"));
+    cluster.plane.grant(&granted);
     let tenant = Person { cluster, name: name.to_owned() };
     tenant.grant("create", SETS, None, None);
     tenant.grant("use", ("", "serviceaccounts"), Some("mine"), Some(name));
@@ -57,12 +43,11 @@ fn tenant_of(cluster: cluster::Cluster, name: &str) -> Person {
 
 /// A set that applies one `ConfigMap` as the account of a tenant.
 fn set(name: &str, number: i64, tenant: &str) -> Value {
-    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-        "metadata": {"name": name, "annotations": recorded(tenant, "mine")},
-        "spec": {"lifecycleState": "Active", "revision": number, "collisionProtection": "Prevent",
-            "phases": [{"name": "one", "objects": [{"object": {
-                "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": tenant}}}]}]}})
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": tenant}});
+    let mut set = objects::object_set(name, number, &map);
+    set["metadata"]["annotations"] = recorded(tenant, "mine");
+    set
 }
 
 fn with_label(mut set: Value, extension: &Extension) -> Value {
@@ -96,8 +81,7 @@ async fn states(extension: &Extension) -> Vec<(String, LifecycleState)> {
 
 /// Upgrades to 1.1.0, which revision `number` holds then.
 async fn upgrades(extension: &Extension, number: i64) {
-    extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    extension.installed("1.1.0").await;
+    extension.moves_to("1.1.0").await;
     let name = |number: i64| format!("{}-{number}", extension.name);
     wait::until("the new revision has replaced the first", STEP, || async {
         let found = states(extension).await;
@@ -110,13 +94,8 @@ async fn upgrades(extension: &Extension, number: i64) {
 
 /// Waits until a set has been rolled out.
 async fn succeeds(scene: &Scene, name: &str) {
-    wait::until(&format!("{name} is rolled out"), STEP, || async {
-        let found = scene.get("clusterobjectset", name).unwrap_or_default();
-        let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let succeeded = |one: &Value| one["type"] == "Succeeded" && one["status"] == "True";
-        if conditions.iter().any(succeeded) { Ok(()) } else { Err(found["status"].to_string()) }
-    })
-    .await;
+    let has_succeeded = |found: &Value| condition(found, "Succeeded")["status"] == "True";
+    scene.until("it is rolled out", "clusterobjectset", name, has_succeeded).await;
 }
 
 // deploying.md 6.1
@@ -139,7 +118,14 @@ async fn a_set_that_names_an_extension_takes_the_right_on_its_finalizers() {
         claiming(plain.clone(), &extension).await,
         owned_only,
     ] {
-        assert_refused(&tenant.asks(&claim), &refusal);
+        // Other tests begin before the policies are in force.
+        wait::until("it is refused", STEP, || async {
+            match tenant.asks(&claim) {
+                Err(text) if text.contains(&refusal) => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
     }
     let mut both = claiming(plain.clone(), &extension).await;
     both["metadata"]["labels"][label::OWNER_NAME] = json!("another");
@@ -154,13 +140,8 @@ async fn a_set_that_names_an_extension_takes_the_right_on_its_finalizers() {
 async fn a_set_of_somebody_else_replaces_no_revision() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    let options = ControllerOptions {
-        args: ["--webhook-certificates=self-signed", "--account-policy=warn"]
-            .map(str::to_owned)
-            .into(),
-        ..ControllerOptions::default()
-    };
-    let _controller = Controller::start(plane, options);
+    let args = ["--webhook-certificates=self-signed", "--account-policy=warn"];
+    let _controller = start(plane, "", &args).await;
     let (scene, extension) = installed(cluster.clone(), "replaced").await;
     let tenant = tenant_of(cluster, "tenant-replaces");
     for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
@@ -169,10 +150,8 @@ async fn a_set_of_somebody_else_replaces_no_revision() {
     let names = [format!("{}-50", scene.name), "tenant-set".to_owned()];
     for name in &names {
         let claim = claiming(set(name, 50, &tenant.name), &extension).await;
-        wait::until("nobody asks for a right", STEP, || async {
-            tenant.tries(&["create", "-f", "-"], &claim.to_string())
-        })
-        .await;
+        let creates = || tenant.tries(&["create", "-f", "-"], &claim.to_string());
+        wait::done("nobody asks for a right", STEP, creates).await;
         succeeds(&scene, name).await;
     }
     // What was rolled out last archives those before it at once.
@@ -185,7 +164,7 @@ async fn a_set_of_somebody_else_replaces_no_revision() {
     }
     for name in names {
         // Deleted by hand it goes, with what it applied: it holds nothing of the extension.
-        plane.kubectl(&["delete", "clusterobjectset", &name, "--timeout=60s"]);
+        plane.kubectl(&["delete", "clusterobjectset", &name, "--timeout=180s"]);
         let left = ["get", "configmap", &name, "-n", &tenant.name, "--ignore-not-found"];
         assert_eq!(plane.kubectl(&left), "");
     }
@@ -199,12 +178,9 @@ async fn a_name_that_is_taken_is_passed_over() {
     let tenant = tenant("tenant-squats").await;
     let mut archived = set(&format!("{}-2", scene.name), 2, &tenant.name);
     archived["spec"]["lifecycleState"] = json!("Archived");
-    let active = set(&format!("{}-3", scene.name), 3, &tenant.name);
-    for squatted in [&archived, &active] {
-        wait::until("a set of his own", STEP, || async {
-            tenant.tries(&["create", "-f", "-"], &squatted.to_string())
-        })
-        .await;
+    for squatted in [&archived, &set(&format!("{}-3", scene.name), 3, &tenant.name)] {
+        let creates = || tenant.tries(&["create", "-f", "-"], &squatted.to_string());
+        wait::done("a set of his own", STEP, creates).await;
     }
     succeeds(&scene, &format!("{}-3", scene.name)).await;
     upgrades(&extension, 4).await;
@@ -213,11 +189,7 @@ async fn a_name_that_is_taken_is_passed_over() {
          number",
         scene.name
     );
-    wait::until("it is told", STEP, || async {
-        let events = scene.events("RevisionCreated");
-        if events.iter().any(|note| note.contains(&told)) { Ok(()) } else { Err(events) }
-    })
-    .await;
+    scene.told("RevisionCreated", &told).await;
     for number in [2, 3] {
         let name = format!("{}-{number}", scene.name);
         scene.cluster.plane.kubectl(&["delete", "clusterobjectset", &name]);

@@ -1,33 +1,21 @@
 //! The way of an administrator from an update of the platform that is blocked to one that is free,
 //! with all that may happen on it.
 
-use std::time::Duration;
+use olm_api::keys::policy::{ON_FAILURE, UPGRADE};
+use olm_test::prelude::*;
 
-use olm_api::ClusterExtension;
-use olm_test::cluster::{self, Cluster, Controller};
-use olm_test::extension::{Extension, installed_version, is};
-use olm_test::package::{Bundle, chain};
-use olm_test::plugin;
-use olm_test::scene::Scene;
-use serde_json::{Value, json};
+use crate::gate::{cluster_upgrade, in_the_way, set_cluster_version, wait_for_verdict};
+use crate::plans::{digest, olm, plan};
 
-use crate::flags::start;
-use crate::gate::{in_the_way, set_cluster_version, wait_for_verdict};
-use crate::plans::{digest, offers, olm, plan};
-
-const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
-const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
 /// Longer than the shortest deadline of a rollout.
 const PAST_DEADLINE: Duration = Duration::from_mins(12);
 const VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
 
 /// Begins an update that never gets ready, and that takes itself back.
 async fn begin_a_bad_update(scene: &Scene) -> Extension {
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     scene.annotate(ON_FAILURE, "Rollback");
-    let deadline = json!({"progressDeadlineMinutes": 10});
-    extension.patch_spec(deadline).await;
+    extension.patch_spec(json!({"progressDeadlineMinutes": 10})).await;
     extension.patch_catalog(json!({"version": null})).await;
     extension
 }
@@ -39,8 +27,7 @@ async fn publish(scene: &mut Scene, update: Bundle) {
     let max = |value: &str| json!({"type": "olm.maxOpenShiftVersion", "value": value});
     let properties = [("1.0.0", max("4.19")), ("1.1.0", max("4.20"))];
     scene.grant(&bundles);
-    let entries = chain(&VERSIONS);
-    scene.publish_with(&bundles, &entries, &properties).await;
+    scene.publish_with(&bundles, &chain(&VERSIONS), &properties).await;
 }
 
 // plugin.md U39, U57; applying.md 9.7, 10 (F11)
@@ -71,8 +58,7 @@ async fn walk(cluster: Cluster) -> (Controller, Extension, Scene) {
     let bad = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
     let bad = Scene::set(cluster.clone(), "walkbad", &bad, &chain(&VERSIONS)).await;
     let updating = begin_a_bad_update(&bad).await;
-    let free = [Bundle::new("1.0.0")];
-    let free = Scene::set(cluster.clone(), "walkfree", &free, &chain(&VERSIONS[..1])).await;
+    let free = Scene::of(cluster.clone(), "walkfree", &VERSIONS[..1]).await;
     free.install(json!({})).await.installed("1.0.0").await;
     let mut scene = Scene::empty(cluster, "walkgated");
     scene.create_namespace();
@@ -80,17 +66,16 @@ async fn walk(cluster: Cluster) -> (Controller, Extension, Scene) {
     let name = scene.name.clone();
     let package = format!("{}@1.0.0", scene.package.name());
     warns(&scene, &["install", &package, "-n", &name, "-o", "yaml"]);
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     scene.annotate(UPGRADE, "None");
     extension.patch_catalog(json!({"version": null})).await;
-    offers(&extension, "1.1.0").await;
+    extension.offers("1.1.0", "").await;
     wait_for_verdict(&client, "False", "buoy-walkgated.v1.0.0").await;
 
     // Which version unblocks.
     let row = in_the_way(plane, &name);
     assert_eq!(row["lift"]["version"], "1.1.0", "{row:#}");
-    let document = cluster_upgrade(&scene, 1);
+    let document = cluster_upgrade(plane, 1);
     let extensions = document["extensions"].as_array().expect("a list");
     let in_the_way = extensions.iter().filter(|it| it["inTheWay"] == true);
     assert_eq!((extensions.len(), in_the_way.count()), (3, 1), "{document:#}");
@@ -99,14 +84,11 @@ async fn walk(cluster: Cluster) -> (Controller, Extension, Scene) {
     let approved = plan(&scene);
     let gate = json!({"from": "4.19", "to": "4.20"});
     assert_eq!(approved["gate"], gate, "{approved:#}");
-    let paused = plugin::answer(plane, &["pause", &name]);
-    assert_eq!(paused.0, Some(0), "{paused:?}");
+    plugin::answer(plane, &["pause", &name]).good();
     approve(&scene, &approved);
-    let moved = Bundle::new("1.1.0").with_second_config_map();
-    publish(&mut scene, moved).await;
-    let resumed = plugin::answer(plane, &["resume", &name]);
-    assert_eq!(resumed.0, Some(0), "{resumed:?}");
-    let held = format!("approved is plan {}", digest(&approved));
+    publish(&mut scene, Bundle::new("1.1.0").with_second_config_map()).await;
+    plugin::answer(plane, &["resume", &name]).good();
+    let held = format!("but plan {} was approved", digest(&approved));
     extension.shows("Ready", "False", "PlanChanged", &held).await;
     assert_eq!(extension.revisions().await.len(), 1);
     wait_for_verdict(&client, "False", "buoy-walkgated.v1.0.0").await;
@@ -117,10 +99,9 @@ async fn walk(cluster: Cluster) -> (Controller, Extension, Scene) {
     assert_eq!(changed["heldBy"], json!(["approval"]));
     approve(&scene, &changed);
     extension.installed("1.1.0").await;
-    let second = scene.package.second_config_map();
-    assert!(scene.get("configmap", &second).is_some());
+    assert!(scene.get("configmap", &scene.package.second_config_map()).is_some());
     wait_for_verdict(&client, "True", "").await;
-    assert_eq!(cluster_upgrade(&scene, 0)["upgradeable"], true);
+    assert_eq!(cluster_upgrade(plane, 0)["upgradeable"], true);
     let back = ["--to", "1.0.0", "--force", "--yes", "--dry-run=server"];
     warns(&scene, &[&["upgrade", &name][..], &back].concat());
     (controller, updating, bad)
@@ -128,8 +109,7 @@ async fn walk(cluster: Cluster) -> (Controller, Extension, Scene) {
 
 /// What a command leads to closes the gate, and it says so.
 fn warns(scene: &Scene, args: &[&str]) {
-    let (code, text, errors) = olm(scene, args);
-    assert_eq!(code, Some(0), "{text}{errors}");
+    let (_, errors) = olm(scene, args).good();
     let bundle = scene.package.bundle_name("1.0.0");
     let warning = format!(
         "warning: once it is installed, the cluster cannot be updated to 4.20: bundle \"{bundle}\" \
@@ -139,15 +119,5 @@ fn warns(scene: &Scene, args: &[&str]) {
 }
 
 fn approve(scene: &Scene, plan: &Value) {
-    let (code, text, errors) = olm(scene, &["approve", &scene.name, "--plan", digest(plan)]);
-    assert_eq!(code, Some(0), "{text}{errors}");
-}
-
-fn cluster_upgrade(scene: &Scene, code: i32) -> Value {
-    let plane = scene.cluster.plane;
-    let ca = plane.addresses.controller_ca.to_string_lossy();
-    let args = ["cluster", "check", "--output=json", "--catalog-ca", &ca];
-    let (ended, text, errors) = plugin::answer(plane, &args);
-    assert_eq!(ended, Some(code), "{text}{errors}");
-    serde_json::from_str(&text).expect("a document")
+    olm(scene, &["approve", &scene.name, "--plan", digest(plan)]).good();
 }

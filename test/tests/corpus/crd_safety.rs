@@ -2,13 +2,8 @@
 //! them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-
-use flate2::read::GzDecoder;
 use olm_core::crd_safety::{Definition, Finding, Rules, compare, error_text};
-use olm_test::paths::shared_data;
-use serde_json::Value;
+use olm_test::prelude::*;
 
 struct Pair {
     file: String,
@@ -18,20 +13,11 @@ struct Pair {
 }
 
 fn pairs() -> Vec<Pair> {
-    let folder = shared_data().join("vectors/crd-safety");
-    let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let pairs = files.iter().map(|path| {
-        let case: Value =
-            serde_json::from_reader(GzDecoder::new(File::open(path).unwrap())).unwrap();
+    let pairs = crate::packed("crd-safety").map(|(file, case)| {
         let error = case["error"].as_str().unwrap_or_default().to_owned();
-        assert_eq!(case["ok"], error.is_empty(), "{}", path.display());
-        Pair {
-            file: path.file_name().unwrap().to_string_lossy().into_owned(),
-            old: Definition::of(&case["old"]),
-            new: Definition::of(&case["new"]),
-            error,
-        }
+        assert_eq!(case["ok"], error.is_empty(), "{file}");
+        let (old, new) = (Definition::of(&case["old"]), Definition::of(&case["new"]));
+        Pair { file, old, new, error }
     });
     pairs.collect()
 }

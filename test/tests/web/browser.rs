@@ -2,10 +2,10 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::{Arc, Mutex};
 
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 /// What makes the programs appear.
 const INSTALL: &str = "apt-get update && apt-get install -y chromium chromium-driver";
@@ -99,8 +99,7 @@ impl Browser {
 
     /// Runs a command of the browser's own protocol.
     async fn devtools(&self, command: &str, parameters: Value) {
-        let body = json!({"cmd": command, "params": parameters});
-        self.call("/goog/cdp/execute", &body).await;
+        self.call("/goog/cdp/execute", &json!({"cmd": command, "params": parameters})).await;
     }
 
     /// Opens an address.
@@ -110,8 +109,7 @@ impl Browser {
 
     /// Runs a function body in the page, with arguments, and returns what it returns.
     pub(crate) async fn script(&self, body: &str, arguments: Value) -> Value {
-        let body = json!({"script": body, "args": arguments});
-        self.call("/execute/sync", &body).await
+        self.call("/execute/sync", &json!({"script": body, "args": arguments})).await
     }
 
     /// Returns the address of the page.

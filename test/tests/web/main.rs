@@ -2,22 +2,18 @@
 //!
 //! Every page is opened in both color schemes and at 320 px, links are followed, a hostile catalog does
 //! nothing, the keyboard is enough, and pictures of the pages are compared loosely with those in
-//! `docs/img`. `UPDATE_SCREENSHOTS=1` writes these anew.
+//! `docs/img`. `UPDATE_SCREENSHOTS=1` writes these anew, and every page for a person to look at.
 
 mod browser;
-
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use browser::Browser;
-use olm_test::package::{Bundle, chain};
-use olm_test::plugin::{self, Page};
-use olm_test::scene::Scene;
-use olm_test::{cluster, paths};
-use serde_json::{Value, json};
+use olm_test::plugin::Page;
+use olm_test::prelude::*;
 
+/// Asks for pictures.
+const UPDATE: &str = "UPDATE_SCREENSHOTS";
 /// How different a picture may be: fonts differ from machine to machine.
 const ALIKE: f64 = 0.04;
 /// Most bytes of a picture in the documents.
@@ -26,8 +22,7 @@ const MAX_PICTURE: usize = 100_000;
 /// Starts the page of catalogs of the plugin's own tests, and of others that are named by path.
 fn page(arguments: &[&str]) -> Page {
     Page::open(|command| {
-        let catalogs = paths::repository().join("src/cli/tests/browse");
-        command.args(arguments).current_dir(catalogs);
+        command.args(arguments).current_dir(paths::repository().join("src/cli/tests/browse"));
     })
 }
 
@@ -114,6 +109,26 @@ return wrong;
 const TOO_WIDE: &str =
     "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
+/// Writes pictures of a whole page for a person, if that is asked for.
+async fn picture(browser: &Browser, scheme: &str, name: &str) {
+    if std::env::var_os(UPDATE).is_none() {
+        return;
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = name.chars().map(plain).take(100).collect();
+    let folder = paths::repository().join("target/screenshots");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for width in [1280, 380] {
+        browser.look(scheme, width, 900).await;
+        let height = "return Math.min(document.documentElement.scrollHeight, 10000)";
+        let height = browser.script(height, json!([])).await.as_u64().expect("a height");
+        browser.look(scheme, width, u32::try_from(height).expect("a height")).await;
+        let bytes = BASE64_STANDARD.decode(browser.screenshot().await).expect("base64");
+        let file = folder.join(format!("{name}-{width}-{scheme}.png"));
+        std::fs::write(file, bytes).expect("a picture");
+    }
+}
+
 // plugin.md U76, U79, U80
 #[tokio::test]
 async fn every_page_is_readable_in_both_schemes_and_at_320_pixels() {
@@ -121,6 +136,7 @@ async fn every_page_is_readable_in_both_schemes_and_at_320_pixels() {
     let browser = Browser::start().await;
     for scheme in ["light", "dark"] {
         let seen = walk(&browser, &page, async |url| {
+            picture(&browser, scheme, &url.replace(&page.url, "shop-")).await;
             browser.look(scheme, 1280, 900).await;
             let wrong = browser.script(UNREADABLE, json!([])).await;
             assert_eq!(wrong, json!([]), "{url} in {scheme}");
@@ -145,11 +161,8 @@ async fn every_page_is_readable_in_both_schemes_and_at_320_pixels() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_said_of_an_extension_is_readable() {
     let cluster = cluster::with_controller().await;
-    let versions = ["1.0.0", "1.1.0"];
-    let bundles = versions.map(Bundle::new);
-    let scene = Scene::set(cluster, "browsed", &bundles, &chain(&versions)).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::of(cluster, "browsed", &["1.0.0", "1.1.0"]).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     let (plane, name) = (scene.cluster.plane, scene.name.as_str());
     let plan = plugin::ask(plane, &["plan", name, "--to", "1.1.0", "-o", "html"]);
     let file = tempfile::Builder::new().suffix(".html").tempfile().expect("a file");
@@ -159,6 +172,8 @@ async fn what_is_said_of_an_extension_is_readable() {
     let browser = Browser::start().await;
     for scheme in ["light", "dark"] {
         let look = async |url: &str| {
+            let name = url.replace(&page.url, "cluster-").replace(&file, "plan");
+            picture(&browser, scheme, &name).await;
             browser.look(scheme, 1280, 900).await;
             let wrong = browser.script(UNREADABLE, json!([])).await;
             assert_eq!(wrong, json!([]), "{url} in {scheme}");
@@ -199,6 +214,7 @@ async fn a_hostile_catalog_does_nothing() {
     paths.extend([package.as_str(), icon.as_str()]);
     for path in paths {
         browser.open(&page.at(path)).await;
+        settled(&browser).await;
         let title = browser.script("return document.title", json!([])).await;
         assert_ne!(title, json!("owned"), "{path}");
         if !path.starts_with("icon") {
@@ -247,6 +263,7 @@ async fn the_keyboard_is_enough_to_search_and_to_read() {
     let browser = Browser::start().await;
     browser.look("light", 1280, 900).await;
     browser.open(&page.url).await;
+    settled(&browser).await;
     tab_to(&browser, "Skip to the content").await;
     browser.press("\u{e007}").await;
     tab_to(&browser, "q").await;
@@ -268,7 +285,7 @@ async fn wait_for(browser: &Browser, part: &str) {
     for _ in 0..200 {
         let ready = browser.script("return document.readyState", json!([])).await;
         if ready == "complete" && browser.address().await.contains(part) {
-            return;
+            return settled(browser).await;
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
@@ -279,12 +296,13 @@ async fn wait_for(browser: &Browser, part: &str) {
 async fn pages_look_as_the_documents_show_them() {
     let page = page(&["--from", "shop=shop.yaml"]);
     let browser = Browser::start().await;
-    let update = std::env::var_os("UPDATE_SCREENSHOTS").is_some();
+    let update = std::env::var_os(UPDATE).is_some();
     let folder = paths::repository().join("docs/img");
     for (name, path) in [("packages", "packages"), ("package", "package/shop/cistern-operator")] {
         for scheme in ["light", "dark"] {
             browser.look(scheme, 960, 660).await;
             browser.open(&page.at(path)).await;
+            settled(&browser).await;
             let seen = browser.screenshot().await;
             let file: PathBuf = folder.join(format!("{name}-{scheme}.png"));
             let bytes = BASE64_STANDARD.decode(&seen).expect("base64");

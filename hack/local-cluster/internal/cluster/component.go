@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"time"
+
+	"k8s.io/component-base/version"
 )
 
 const (
@@ -43,6 +45,14 @@ var clients = []string{controllerManager, kwok, scheduler}
 // clientRestart is how long one of them stays away after it died.
 const clientRestart = time.Second
 
+// migrator switches StorageVersionMigrations on, which are on by default from 1.37 on.
+const migrator = "--feature-gates=StorageVersionMigrator=true"
+
+// runsMigrations says whether they trim status.storedVersions of CRDs; earlier ones stay off.
+func runsMigrations() bool {
+	return version.DefaultKubeBinaryVersion >= "1.36"
+}
+
 // components returns all of them, in starting order.
 func components(d dir, p ports) []component {
 	return []component{
@@ -79,7 +89,7 @@ func etcdArgs(d dir, p ports) []string {
 }
 
 func apiServerArgs(d dir, p ports) []string {
-	return []string{
+	args := []string{
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", p.apiServer),
@@ -104,12 +114,18 @@ func apiServerArgs(d dir, p ports) []string {
 		// Written before the answer is sent, so that a test can read what it has just caused.
 		"--audit-log-mode=blocking-strict",
 		"--audit-log-maxsize=2000",
+		// Objects are counted every minute, which tests of those counts would wait for.
+		"--etcd-count-metric-poll-period=20s",
 	}
+	if runsMigrations() {
+		args = append(args, migrator, "--runtime-config=storagemigration.k8s.io/v1beta1=true")
+	}
+	return args
 }
 
 func controllerManagerArgs(d dir) []string {
 	config := d.pki("kube-controller-manager.kubeconfig")
-	return []string{
+	args := []string{
 		"--kubeconfig=" + config,
 		"--authentication-kubeconfig=" + config,
 		"--authorization-kubeconfig=" + config,
@@ -126,6 +142,10 @@ func controllerManagerArgs(d dir) []string {
 		"--node-monitor-period=2s",
 		"--node-monitor-grace-period=2m",
 	}
+	if runsMigrations() {
+		args = append(args, migrator)
+	}
+	return args
 }
 
 func schedulerArgs(d dir) []string {

@@ -2,37 +2,28 @@
 //!
 //! Source: plugin.md 2.1.
 
-use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context as _, bail, ensure};
-use clap::Args;
+use anyhow::ensure;
 use olm_core::catalog::lint::Severity;
 use olm_core::catalog::{read, schema};
-use olm_core::error::{Chain, quote};
-use olm_core::yaml;
 use olm_image::auth::Credentials;
 use olm_image::built::{BuiltImage, ImageBuilder, IndexBuilder};
 use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::layout::Layout;
 use olm_image::pull::PullConfig;
 use olm_image::push::{PushOptions, push};
-use olm_image::reference::ImageRef;
 use olm_image::registries::Registries;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::lint;
-use crate::catalogs::{self, FileList, borrowed};
-use crate::document::Document as _;
-use crate::output::{Format, Outcome, UsageError, during_blocking, formats, notice};
+use crate::catalogs::{self, FileList, borrowed, metas};
+use crate::cluster::owner;
+use crate::output::during_blocking;
+use crate::prelude::*;
 
 /// Directory of the content in the image.
 const CONFIGS: &str = "configs";
 /// Name of the file that holds what a reference is rendered to.
 const INDEX: &str = "index.json";
-/// What a Dockerfile says that makes the same image of a directory beside it.
+/// A Dockerfile that builds the same image from a directory beside it.
 const DOCKERFILE: &str = "FROM scratch\nADD configs /configs\nLABEL operators.operatorframework.io.index.configs.v1=/configs\n";
 
 /// Flags of `catalog build`.
@@ -50,7 +41,7 @@ pub(crate) struct BuildArgs {
     /// Write the image to an OCI layout; the content of the directory is replaced
     #[arg(long, value_name = "DIR", conflicts_with = "push")]
     oci: Option<PathBuf>,
-    /// Write the content and a Dockerfile to a directory that is empty or not there
+    /// Write the content and a Dockerfile to a directory that is empty or does not exist
     #[arg(long, value_name = "DIR", conflicts_with_all = ["push", "oci"])]
     dockerfile: Option<PathBuf>,
     /// Use plain HTTP to push
@@ -64,7 +55,7 @@ pub(crate) struct BuildArgs {
     output: Format,
 }
 
-/// What a catalog is made of, as its author writes it.
+/// The sources of a catalog, as its author writes them.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Composition {
@@ -87,14 +78,14 @@ struct Reference {
     packages: Vec<String>,
 }
 
-/// What was built: `kubectl olm catalog build`.
+/// The built catalog: `kubectl olm catalog build`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Built<'a> {
-    /// Where it is: an image, or a directory.
+    /// Its location: an image, or a directory.
     place: &'a str,
     /// Digest of the image.
     digest: String,
-    /// What it is made of.
+    /// Its sources.
     references: &'a [Part],
 }
 
@@ -103,20 +94,19 @@ pub(crate) struct Built<'a> {
 struct Part {
     /// Its name in the catalog; empty for a single directory.
     name: String,
-    /// Where it came from: an image, or a directory.
+    /// Its source: an image, or a directory.
     image: String,
-    /// How many bundles it has.
+    /// The number of its bundles.
     bundles: usize,
 }
 
 /// Builds the image of a catalog.
-pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> Ended {
     if !args.push && args.oci.is_none() && args.dockerfile.is_none() {
-        let text = "where the image goes: --push, --oci DIR or --dockerfile DIR";
-        return Err(UsageError(text.to_owned()).into());
+        return usage("a target for the image is required: --push, --oci DIR or --dockerfile DIR");
     }
     let source = args.source.display().to_string();
-    let (files, parts, said) = if args.source.is_dir() {
+    let (mut files, parts, said) = if args.source.is_dir() {
         let files = kept(catalogs::files(&source).await?)?;
         let bundles = bundles(&files)?;
         let part = Part { name: String::new(), image: source.clone(), bundles };
@@ -124,16 +114,14 @@ pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> anyhow::Result<
     } else {
         compose(&args.source).await?
     };
-    let files = if args.no_lint {
-        files
-    } else {
-        let (report, files) = lint::examine(&source, files).await?;
+    if !args.no_lint {
+        let (report, examined) = lint::examine(&source, files).await?;
+        files = examined;
         if !is_sound(&report) {
-            notice("nothing is built: mend the errors, or build with --no-lint");
+            notice("nothing is built: correct the errors, or build with --no-lint");
             return Ok(Outcome::Failed);
         }
-        files
-    };
+    }
     let build = move || image(&files).map(|image| (image, files));
     let (image, files) = during_blocking(&format!("building {source}"), build).await?;
     let tag = args.tag.clone().or(said);
@@ -149,12 +137,25 @@ pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> anyhow::Result<
             folder.display().to_string()
         }
         (None, None) => {
-            let tag = tag.context("where to push: -t IMAGE, or repo and tag in the file")?;
+            let tag = tag.context(
+                "a reference to push to is required: -t IMAGE, or repo and tag in the file",
+            )?;
             send(&image, &tag, args.plain_http).await?;
             tag.to_string()
         }
     };
-    say(args.output, &place, &image, &parts, out)?;
+    let digest = image.digest().to_string();
+    if let format @ (Format::Json | Format::Yaml) = args.output {
+        Built { place: &place, digest, references: &parts }.write(format, out)?;
+        return Ok(Outcome::Done);
+    }
+    let references = match parts.as_slice() {
+        [only] if only.name.is_empty() => String::new(),
+        parts => format!("{} references, ", parts.len()),
+    };
+    let bundles: usize = parts.iter().map(|part| part.bundles).sum();
+    let size = image.layers.iter().map(Vec::len).sum::<usize>().div_ceil(1000);
+    writeln!(out, "{place}@{digest} ({references}{bundles} bundles, {size} kB)")?;
     Ok(Outcome::Done)
 }
 
@@ -163,11 +164,8 @@ async fn compose(file: &Path) -> anyhow::Result<(FileList, Vec<Part>, Option<Ima
     let shown = file.display();
     let text = std::fs::read_to_string(file).with_context(|| shown.to_string())?;
     let composition = composition(&text).with_context(|| shown.to_string())?;
-    let said = match (&composition.repo, &composition.tag) {
-        (Some(repo), Some(tag)) => Some(format!("{repo}:{tag}").parse()?),
-        (Some(repo), None) => Some(format!("{repo}:latest").parse()?),
-        (None, _) => None,
-    };
+    let tag = composition.tag.as_deref().unwrap_or("latest");
+    let said = composition.repo.map(|repo| format!("{repo}:{tag}").parse()).transpose()?;
     let (mut files, mut parts) = (FileList::new(), Vec::new());
     for reference in composition.references {
         // A directory is meant from where the file lies.
@@ -217,8 +215,7 @@ fn composition(text: &str) -> anyhow::Result<Composition> {
 /// Returns line and column of a key that a message names as unknown.
 fn unknown_field(text: &str, message: &str) -> Option<(usize, usize)> {
     let field = message.strip_prefix("unknown field `")?.split('`').next()?;
-    let mut lines = text.lines().enumerate();
-    lines.find_map(|(i, line)| {
+    text.lines().enumerate().find_map(|(i, line)| {
         let key = line.trim_start().trim_start_matches("- ");
         let rest = key.strip_prefix(field)?.trim_start();
         let column = line.chars().count() - key.chars().count() + 1;
@@ -228,15 +225,15 @@ fn unknown_field(text: &str, message: &str) -> Option<(usize, usize)> {
 
 /// Returns the blobs of a reference as canonical JSON, a line each, and how many bundles there are.
 fn rendered(files: &FileList, reference: &Reference) -> anyhow::Result<(String, usize)> {
-    let contents = read::read_catalog(borrowed(files))
-        .map_err(|error| anyhow::anyhow!("{}: {}", reference.image, Chain(&error)))?;
+    let metas = metas(files, &reference.image)?;
     let (mut text, mut bundles, mut found) = (String::new(), 0, BTreeSet::new());
-    for meta in &contents.metas {
-        let package = if meta.schema == schema::PACKAGE { &meta.name } else { &meta.package };
-        if !reference.packages.is_empty() && !reference.packages.contains(package) {
+    for meta in &metas {
+        let package = owner(meta);
+        if !reference.packages.is_empty() && !reference.packages.iter().any(|name| name == package)
+        {
             continue;
         }
-        found.insert(package.as_str());
+        found.insert(package);
         bundles += usize::from(meta.schema == schema::BUNDLE);
         text.push_str(&meta.json);
         text.push('\n');
@@ -250,23 +247,19 @@ fn rendered(files: &FileList, reference: &Reference) -> anyhow::Result<(String, 
 
 /// Returns the files that `.indexignore` leaves.
 fn kept(files: FileList) -> anyhow::Result<FileList> {
-    let kept =
-        read::kept(borrowed(&files)).map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
-    let kept: BTreeSet<String> = kept.into_iter().map(|(path, _)| path.to_owned()).collect();
+    let kept = read::kept(borrowed(&files))?.into_iter();
+    let kept: BTreeSet<String> = kept.map(|(path, _)| path.to_owned()).collect();
     Ok(files.into_iter().filter(|(path, _)| kept.contains(path)).collect())
 }
 
 fn bundles(files: &FileList) -> anyhow::Result<usize> {
-    let contents = read::read_catalog(borrowed(files));
-    let contents = contents.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
-    let metas = contents.metas.iter();
-    Ok(metas.filter(|meta| meta.schema == schema::BUNDLE).count())
+    let metas = read::read_catalog(borrowed(files))?.metas;
+    Ok(metas.iter().filter(|meta| meta.schema == schema::BUNDLE).count())
 }
 
-/// Says whether there is no error; each is told.
+/// Prints the errors, and returns whether there are none.
 fn is_sound(report: &lint::Report) -> bool {
-    let findings = report.findings.iter();
-    let errors = findings.filter(|it| it.severity == Severity::Error);
+    let errors = report.findings.iter().filter(|it| it.severity == Severity::Error);
     errors.inspect(|error| notice(&error.to_string())).count() == 0
 }
 
@@ -288,7 +281,7 @@ async fn send(image: &BuiltImage, to: &ImageRef, plain_http: bool) -> anyhow::Re
         plain_http: plain_http || registries.is_insecure(to),
         credential: found.map(|(_, credential)| credential.clone()),
     };
-    push(image, to, &options).await.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+    push(image, to, &options).await?;
     Ok(())
 }
 
@@ -307,33 +300,6 @@ fn write_folder(folder: &Path, files: &FileList) -> anyhow::Result<()> {
         write(&path, bytes).with_context(|| path.display().to_string())?;
     }
     write(&folder.join("Dockerfile"), DOCKERFILE.as_bytes()).with_context(|| shown.to_string())
-}
-
-fn say(
-    format: Format,
-    place: &str,
-    image: &BuiltImage,
-    parts: &[Part],
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let digest = image.digest();
-    match format {
-        Format::Json | Format::Yaml => {
-            let built = Built { place, digest: digest.to_string(), references: parts };
-            built.write(format, out)
-        }
-        _ => {
-            let bundles: usize = parts.iter().map(|part| part.bundles).sum();
-            let bytes: usize = image.layers.iter().map(Vec::len).sum();
-            let references = match parts {
-                [only] if only.name.is_empty() => String::new(),
-                parts => format!("{} references, ", parts.len()),
-            };
-            let size = bytes.div_ceil(1000);
-            writeln!(out, "{place}@{digest} ({references}{bundles} bundles, {size} kB)")?;
-            Ok(())
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,27 +2,12 @@
 //!
 //! Source: plugin.md 2.1.
 
-use std::io::Write;
-
-use anyhow::Context as _;
-use clap::Args;
-use kube::ResourceExt as _;
-use olm_api::ClusterExtension;
 use olm_api::keys::annotation::CATALOG_IMAGE_TEMPLATE as TEMPLATE;
 use olm_core::catalog::diff::{PackageDiff, diff};
-use olm_core::catalog::{Blob, Content, read, template};
-use olm_core::error::Chain;
-use olm_core::extension::ValidExtension;
-use schemars::JsonSchema;
-use serde::Serialize;
+use olm_core::catalog::{Blob, Content, template};
 
-use crate::catalogs::{self, FileList, borrowed};
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::document::Document as _;
-use crate::graph::plain;
-use crate::output::{Format, Outcome, formats};
-use crate::verb::OnCluster;
+use crate::catalogs::{self, FileList, metas};
+use crate::prelude::*;
 
 /// Arguments of `catalog diff`.
 #[derive(Debug, Args)]
@@ -30,15 +15,14 @@ pub(crate) struct DiffArgs {
     /// Present content: directory, file or image; or the name of a catalog of the cluster
     #[arg(value_name = "OLD|NAME")]
     old: String,
-    /// New content; for a catalog of the cluster by default that of its image now
-    #[arg(value_name = "NEW")]
+    /// New content; for a catalog of the cluster, by default the present content of its image
     new: Option<String>,
     /// Output format
     #[arg(short, long, value_parser = formats(&[]), default_value_t)]
     output: Format,
 }
 
-/// What another content of a catalog would change: `kubectl olm catalog diff`.
+/// The changes between two contents of a catalog: `kubectl olm catalog diff`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Changes {
     /// The packages that change.
@@ -56,12 +40,8 @@ struct Stranded {
     stranded: String,
 }
 
-/// Prints what would change; exits with 1 on what could hurt.
-pub(crate) async fn run(
-    args: DiffArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+/// Prints the changes; exits with 1 if users lose versions or update paths, or an image changes.
+pub(crate) async fn run(args: DiffArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let old = content(&super::files(&args.old, global).await?, &args.old)?;
     let (new, extensions) = if let Some(new) = &args.new {
         (content(&super::files(new, global).await?, new)?, Vec::new())
@@ -95,25 +75,20 @@ pub(crate) async fn run(
             writeln!(out, "nothing changes")?;
         }
     }
-    Ok(if changes.packages.iter().any(PackageDiff::is_bad) {
-        Outcome::Failed
-    } else {
-        Outcome::Done
-    })
+    let is_bad = changes.packages.iter().any(PackageDiff::is_bad);
+    Ok(if is_bad { Outcome::Failed } else { Outcome::Done })
 }
 
 fn content(files: &FileList, place: &str) -> anyhow::Result<Content> {
-    let contents = read::read_catalog(borrowed(files));
-    let contents = contents.map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
-    Ok(Content::from_blobs(contents.metas.iter().map(Blob::from)))
+    Ok(Content::from_blobs(metas(files, place)?.iter().map(Blob::from)))
 }
 
 /// Returns the extensions whose installed version nothing would follow.
 fn stranded(found: &[PackageDiff], extensions: &[ClusterExtension]) -> Vec<Stranded> {
     let of = |extension: &ClusterExtension| {
-        let package = &ValidExtension::of(extension)?.filter.package_name;
-        let installed = &extension.status.as_ref()?.install.as_ref()?.bundle.version;
-        let package = found.iter().find(|found| found.name == *package)?;
+        let package = extension.package()?;
+        let installed = &extension.installed()?.version;
+        let package = found.iter().find(|found| found.name == package)?;
         let lost = package.stranded.contains(installed);
         lost.then(|| Stranded { name: extension.name_any(), stranded: installed.clone() })
     };

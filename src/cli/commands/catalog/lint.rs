@@ -2,30 +2,16 @@
 //!
 //! Source: plugin.md 2.1 and 2.2.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::Path;
-
-use clap::Args;
-use futures::stream::{self, StreamExt as _};
+use olm_cluster::join_bounded;
 use olm_core::catalog::lint::{Finding, Rule, Severity, lint, locate};
 use olm_core::catalog::{read, schema};
-use olm_core::error::Chain;
 use olm_image::pull::Puller;
-use olm_image::reference::{ImageRef, pinned};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::Value;
+use olm_image::reference::pinned;
 
 use crate::catalogs::{FileList, borrowed};
-use crate::connection::Global;
-use crate::document::{Document as _, Unknown};
-use crate::graph::plain;
-use crate::output::{Format, Outcome, during_blocking, formats};
+use crate::output::during_blocking;
+use crate::prelude::*;
 use crate::puller::puller;
-
-/// Images that are asked for at the same time.
-const AT_ONCE: usize = 8;
 
 /// Flags of `catalog lint`.
 #[derive(Debug, Args)]
@@ -36,7 +22,7 @@ pub(crate) struct LintArgs {
     /// Fail on warnings too
     #[arg(long)]
     strict: bool,
-    /// Ask the registries whether the images are there
+    /// Check with the registries that the images exist
     #[arg(long)]
     images: bool,
     /// Show notes too
@@ -47,33 +33,29 @@ pub(crate) struct LintArgs {
     output: Format,
 }
 
-/// What is wrong with the content of a catalog, and where: `kubectl olm catalog lint`.
+/// The problems of the content of a catalog, with their positions: `kubectl olm catalog lint`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Report {
     /// The findings; notes only with `--notes`.
     pub(super) findings: Vec<Finding>,
-    /// How many there are, with the notes.
+    /// The number of findings, including notes.
     counts: Counts,
     /// Images that could not be asked for.
     unknown: Vec<Unknown>,
 }
 
-/// How many findings there are of each severity, and in how many files.
+/// The number of findings by severity, and of files.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 struct Counts {
     errors: usize,
     warnings: usize,
     notes: usize,
-    /// How many files were read.
+    /// The number of files that were read.
     files: usize,
 }
 
 /// Prints the findings about a catalog; exits with 1 on errors.
-pub(crate) async fn run(
-    args: LintArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: LintArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let files = super::files(&args.catalog, global).await?;
     let (mut report, files) = examine(&args.catalog, files).await?;
     if args.images {
@@ -97,16 +79,11 @@ pub(crate) async fn run(
         _ => summary(&report, args.notes, out)?,
     }
     let counts = &report.counts;
-    Ok(if counts.errors > 0 || (args.strict && counts.warnings > 0) {
-        Outcome::Failed
-    } else if report.unknown.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Unknown
-    })
+    let is_bad = counts.errors > 0 || (args.strict && counts.warnings > 0);
+    Ok(Outcome::of(is_bad, !report.unknown.is_empty()))
 }
 
-/// Returns what `lint` says of the files of a catalog, for programs, with the notes.
+/// Returns the result of `lint` for the files of a catalog, for programs, including notes.
 pub(crate) async fn answer(files: FileList) -> anyhow::Result<Report> {
     let mut report = tokio::task::spawn_blocking(move || report(&files)).await??;
     report.count();
@@ -139,25 +116,21 @@ pub(super) async fn examine(place: &str, files: FileList) -> anyhow::Result<(Rep
 }
 
 fn report(files: &FileList) -> anyhow::Result<Report> {
-    let (findings, files) =
-        lint(borrowed(files), pinned).map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+    let (findings, files) = lint(borrowed(files), pinned)?;
     Ok(Report { findings, counts: Counts { files, ..Counts::default() }, unknown: Vec::new() })
 }
 
 /// Asks for each image once; those that are not there are findings where they are named first.
 async fn images(files: &FileList, report: &mut Report) -> anyhow::Result<()> {
     let puller = &puller()?;
-    let named = named_images(files)?;
-    let asked = named.into_iter().map(|(image, mut finding)| async move {
+    let asked = named_images(files)?.into_iter().map(|(image, mut finding)| async move {
         let reference = image.parse::<ImageRef>().ok()?;
         let why = missing(puller, &reference).await?;
         finding.text = format!("{}: {}", plain(&image), why.clone().unwrap_or_else(|it| it));
         Some((image, finding, why))
     });
-    let asked: Vec<_> = asked.collect();
-    let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
     let mut absent = Vec::new();
-    for (image, finding, why) in answers.into_iter().flatten() {
+    for (image, finding, why) in join_bounded(asked.collect()).await.into_iter().flatten() {
         match why {
             Ok(_) => absent.push(finding),
             Err(why) => report.unknown.push(Unknown::new(image, why)),
@@ -177,10 +150,8 @@ pub(crate) async fn missing(puller: &Puller, image: &ImageRef) -> Option<Result<
 
 /// Returns the images of all bundles with a finding at the place where each is named first.
 pub(crate) fn named_images(files: &FileList) -> anyhow::Result<BTreeMap<String, Finding>> {
-    let documents = read::documents(borrowed(files));
-    let documents = documents.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
     let mut named = BTreeMap::new();
-    for document in documents {
+    for document in read::documents(borrowed(files))? {
         let Ok(meta) = document.meta else { continue };
         if meta.schema != schema::BUNDLE {
             continue;
@@ -193,9 +164,7 @@ pub(crate) fn named_images(files: &FileList) -> anyhow::Result<BTreeMap<String, 
         for (pointer, image) in
             std::iter::once(("/image".to_owned(), &blob["image"])).chain(related)
         {
-            let Some(image) = image.as_str().filter(|image| !image.is_empty()) else {
-                continue;
-            };
+            let Some(image) = image.as_str().filter(|image| !image.is_empty()) else { continue };
             named.entry(image.to_owned()).or_insert_with(|| Finding {
                 rule: Rule::ImageExists,
                 severity: Severity::Error,
@@ -225,22 +194,18 @@ fn summary(report: &Report, with_notes: bool, out: &mut dyn Write) -> anyhow::Re
     for Unknown { what, why, .. } in &report.unknown {
         writeln!(out, "not known: {}: {}", plain(what), plain(why))?;
     }
-    let plural = |count: usize, word: &str| {
-        let s = if count == 1 { "" } else { "s" };
-        format!("{count} {word}{s}")
-    };
     let counts = &report.counts;
     let notes = match counts.notes {
         0 => String::new(),
-        notes if with_notes => format!(", {}", plural(notes, "note")),
-        notes => format!(", {} (--notes shows them)", plural(notes, "note")),
+        notes if with_notes => format!(", {}", counted(notes, "note")),
+        notes => format!(", {} (--notes shows them)", counted(notes, "note")),
     };
     writeln!(
         out,
         "{}, {}{notes} in {}",
-        plural(counts.errors, "error"),
-        plural(counts.warnings, "warning"),
-        plural(counts.files, "file")
+        counted(counts.errors, "error"),
+        counted(counts.warnings, "warning"),
+        counted(counts.files, "file")
     )?;
     Ok(())
 }

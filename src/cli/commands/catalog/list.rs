@@ -1,29 +1,13 @@
 //! `kubectl olm catalog list`: which catalogs are served.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-
-use clap::Args;
-use jiff::Timestamp;
-use kube::ResourceExt as _;
-use kube::api::{Api, ListParams};
-use olm_api::conditions::{status, types};
-use olm_api::{AvailabilityMode, ClusterCatalog, ClusterObjectSet};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_core::revision::{self, Origin};
-use olm_core::status::find;
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::cluster::{CatalogAccess, Cluster};
-use crate::connection::Global;
-use crate::document::Document as _;
-use crate::managed::failure;
+use crate::cluster::CatalogAccess;
 use crate::offers::Listed;
-use crate::output::{Format, Outcome, Table, formats, notice};
-use crate::settings::SettingsFlags;
+use crate::output::age;
+use crate::prelude::*;
 
-/// Text of a cell without a value.
-const NOTHING: &str = "-";
 /// Characters of a digest that are shown, as other container tools do.
 const DIGEST: usize = 12;
 
@@ -38,12 +22,9 @@ pub(crate) struct ListArgs {
 }
 
 /// Prints a row for each catalog.
-pub(crate) async fn run(
-    args: &ListArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let cluster = Cluster::connect(global, &args.access, &SettingsFlags::default()).await?;
+pub(crate) async fn run(args: &ListArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let on = OnCluster { access: args.access.clone(), ..OnCluster::default() };
+    let cluster = on.connect(global).await?;
     let catalogs = Cluster::catalogs(cluster.own_client()).await?;
     let now = Timestamp::now();
     match args.output {
@@ -62,11 +43,11 @@ pub(crate) async fn run(
     Ok(Outcome::Done)
 }
 
-/// What is asked for besides the catalogs themselves.
+/// Further columns.
 struct More {
-    /// How many packages each offers, if that is known.
+    /// The number of packages of each catalog, if known.
     packages: BTreeMap<String, usize>,
-    /// How many extensions have what they run from which, if revisions may be read.
+    /// The number of extensions by the catalog of their installed bundle, if revisions may be read.
     extensions: Option<BTreeMap<String, usize>>,
 }
 
@@ -91,7 +72,7 @@ impl More {
             Ok(listed) => Some(origins(listed.items)),
             Err(error) => {
                 let why = failure(&error);
-                notice(&format!("note: what came from which is not known: {why}"));
+                notice(&format!("note: the number of extensions per catalog is not known: {why}"));
                 None
             }
         };
@@ -103,24 +84,15 @@ impl More {
         let packages = self.packages.get(catalog).copied();
         let extensions = self.extensions.as_ref();
         let extensions = extensions.map(|all| all.get(catalog).copied().unwrap_or_default());
-        [packages, extensions]
-            .map(|count| count.map_or_else(|| NOTHING.to_owned(), |count| count.to_string()))
+        [packages, extensions].map(cell)
     }
 }
 
 /// Counts the extensions by the catalog that what they run came from.
-fn origins(mut sets: Vec<ClusterObjectSet>) -> BTreeMap<String, usize> {
-    let mut by_extension = BTreeMap::<String, Vec<ClusterObjectSet>>::new();
-    revision::sort(&mut sets);
-    for set in sets {
-        if let Some(owner) = revision::extension_of(&set).map(|owner| owner.name.clone()) {
-            by_extension.entry(owner).or_default().push(set);
-        }
-    }
+fn origins(sets: Vec<ClusterObjectSet>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for sets in by_extension.values() {
-        let installed = revision::states(sets).installed;
-        if let Some(catalog) = installed.and_then(|set| Origin::of(set).catalog) {
+    for set in revision::installed(sets).values() {
+        if let Some(catalog) = Origin::of(set).catalog {
             *counts.entry(catalog).or_default() += 1;
         }
     }
@@ -132,24 +104,20 @@ fn table(catalogs: &[ClusterCatalog], more: Option<&More>, now: Timestamp) -> Ta
     let further: &[&str] = more.map_or(&[], |_| &["PACKAGES", "EXTENSIONS"]);
     let mut table = Table::new(&[&names[..], further].concat());
     for catalog in catalogs {
-        let ago = |time: Option<Timestamp>| time.map_or(NOTHING.to_owned(), |time| age(time, now));
-        let seen = catalog.status.as_ref();
-        let unpacked = seen.and_then(|status| status.last_unpacked.as_ref());
-        let digest = digest(catalog).map(|digest| digest.chars().take(DIGEST).collect());
-        let mut row = vec![
-            catalog.name_any(),
-            serving(catalog),
-            catalog.spec.priority.to_string(),
-            findings(catalog).unwrap_or(NOTHING).to_owned(),
-            digest.unwrap_or_else(|| NOTHING.to_owned()),
-            ago(unpacked.map(|time| time.0)),
-            ago(catalog.creation_timestamp().map(|time| time.0)),
-            image(catalog).unwrap_or(NOTHING).to_owned(),
+        let ago = |time: Option<Time>| cell(time.map(|time| age(time.0, now)));
+        let listed = row(catalog);
+        let further = more.map(|more| more.cells(&listed.name));
+        let cells = [
+            listed.name,
+            listed.serving,
+            listed.priority.to_string(),
+            cell(listed.findings),
+            cell(listed.digest.map(|digest| digest.chars().take(DIGEST).collect::<String>())),
+            ago(listed.last_unpacked),
+            ago(catalog.creation_timestamp()),
+            cell(listed.image),
         ];
-        if let Some(more) = more {
-            row.extend(more.cells(&catalog.name_any()));
-        }
-        table.row(row);
+        table.row(cells.into_iter().chain(further.into_iter().flatten()).collect());
     }
     table
 }
@@ -162,41 +130,38 @@ pub(crate) struct Catalogs {
 
 /// Returns the answer for programs.
 pub(crate) fn document(catalogs: &[ClusterCatalog]) -> Catalogs {
-    let catalogs = catalogs.iter().map(row).collect();
-    Catalogs { catalogs }
+    Catalogs { catalogs: catalogs.iter().map(row).collect() }
 }
 
 fn row(catalog: &ClusterCatalog) -> Listed {
     let seen = catalog.status.as_ref();
+    let digest = catalog.resolved_reference().and_then(|it| it.split_once("@sha256:"));
     Listed {
         name: catalog.name_any(),
         serving: serving(catalog),
-        image: image(catalog).map(str::to_owned),
+        image: catalog.spec.source.image.as_ref().map(|image| image.ref_.clone()),
         priority: catalog.spec.priority,
         findings: findings(catalog).map(Into::into),
-        digest: digest(catalog).map(str::to_owned),
+        digest: digest.map(|(_, digest)| digest.to_owned()),
         last_unpacked: seen.and_then(|status| status.last_unpacked.clone()),
     }
 }
 
-/// Says whether the content is served, or why not in one word.
+/// Returns whether the content is served, or the reason why not.
 fn serving(catalog: &ClusterCatalog) -> String {
     if catalog.spec.availability() == AvailabilityMode::Unavailable {
         return "Unavailable".to_owned();
     }
-    let seen = catalog.status.as_ref();
-    let found = |type_| seen.and_then(|status| find(&status.conditions, type_));
-    match (found(types::SERVING), found(types::PROGRESSING)) {
+    match (catalog.condition(types::SERVING), catalog.condition(types::PROGRESSING)) {
         (Some(serving), _) if serving.status == status::TRUE => status::TRUE.to_owned(),
         (_, Some(progressing)) => progressing.reason.clone(),
         _ => "Unknown".to_owned(),
     }
 }
 
-/// Returns how many errors and warnings the content has, as the controller found them.
+/// Returns the number of errors and warnings that the controller found in the content.
 fn findings(catalog: &ClusterCatalog) -> Option<&str> {
-    let seen = catalog.status.as_ref()?;
-    let valid = find(&seen.conditions, types::CONTENT_VALID)?;
+    let valid = catalog.condition(types::CONTENT_VALID)?;
     match valid.status.as_str() {
         status::TRUE => Some("none"),
         status::FALSE => valid.message.split([';', '\n']).next()?.split(" in ").next(),
@@ -204,30 +169,8 @@ fn findings(catalog: &ClusterCatalog) -> Option<&str> {
     }
 }
 
-fn digest(catalog: &ClusterCatalog) -> Option<&str> {
-    catalog.resolved_reference()?.split_once("@sha256:").map(|(_, digest)| digest)
-}
-
-fn image(catalog: &ClusterCatalog) -> Option<&str> {
-    Some(catalog.spec.source.image.as_ref()?.ref_.as_str())
-}
-
-/// Returns how long ago something was, in its largest unit, as kubectl shows it.
-fn age(time: Timestamp, now: Timestamp) -> String {
-    let seconds = now.duration_since(time).as_secs().max(0);
-    let (number, unit) = match seconds {
-        0..120 => (seconds, 's'),
-        120..7_200 => (seconds / 60, 'm'),
-        7_200..172_800 => (seconds / 3600, 'h'),
-        _ => (seconds / 86_400, 'd'),
-    };
-    format!("{number}{unit}")
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     // plugin.md U72

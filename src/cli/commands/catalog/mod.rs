@@ -11,18 +11,12 @@ mod render;
 mod serve;
 mod wait;
 
-use std::io::Write;
-
-use anyhow::Context as _;
 use clap::Subcommand;
-use olm_image::reference::ImageRef;
 
 use crate::catalogs::{self, FileList};
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::output::{Outcome, notice};
+use crate::prelude::*;
 
-/// What is done with catalogs.
+/// Subcommands of `catalog`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogCommand {
     /// List catalogs
@@ -44,11 +38,7 @@ pub(crate) enum CatalogCommand {
 }
 
 /// Runs one of the commands.
-pub(crate) async fn run(
-    command: CatalogCommand,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(command: CatalogCommand, global: &Global, out: &mut dyn Write) -> Ended {
     match command {
         CatalogCommand::List(args) => list::run(&args, global, out).await,
         CatalogCommand::Add(args) => serve::add(args, global, out).await,

@@ -1,27 +1,14 @@
 //! `kubectl olm catalog refresh`: have the image of a catalog polled now.
 
-use std::io::Write;
-
-use anyhow::bail;
-use clap::Args;
-use jiff::Timestamp;
-use olm_api::keys::policy;
-use olm_api::{AvailabilityMode, ClusterCatalog};
-use serde_json::json;
-
 use super::wait::wait;
-use crate::changes;
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::output::Outcome;
-use crate::verb::{OnCluster, Rehearsal, Wait};
+use crate::prelude::*;
+use crate::verb::Rehearsal;
 use crate::waiting::NOTICED;
 
 /// Arguments of `catalog refresh`.
 #[derive(Debug, Args)]
 pub(crate) struct RefreshArgs {
     /// Name of the catalog
-    #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
     rehearsal: Rehearsal,
@@ -30,13 +17,9 @@ pub(crate) struct RefreshArgs {
 }
 
 /// Has a catalog polled, and says what is served then.
-pub(crate) async fn run(
-    args: &RefreshArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let (name, global) = (&args.name, &args.rehearsal.of(global));
-    let out = &mut args.rehearsal.written(out);
+pub(crate) async fn run(args: &RefreshArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let name = &args.name;
+    let (global, out) = &mut args.rehearsal.begin(global, out);
     let cluster = OnCluster::default().connect(global).await?;
     cluster.heeds(policy::REFRESH).await?;
     let client = cluster.own_client();
@@ -64,7 +47,7 @@ pub(crate) async fn run(
     Ok(outcome)
 }
 
-/// Says what a poll led to.
+/// Describes the result of a poll.
 fn led_to(catalog: &ClusterCatalog, before: Option<&str>) -> String {
     let status = catalog.status.as_ref();
     if let Some(held) = status.and_then(|status| status.update.as_ref()) {
@@ -78,8 +61,6 @@ fn led_to(catalog: &ClusterCatalog, before: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     #[test]

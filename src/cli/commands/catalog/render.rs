@@ -2,26 +2,18 @@
 //!
 //! Source: plugin.md 2.1.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
-use std::path::Path;
 
-use anyhow::Context as _;
-use clap::Args;
 use olm_core::bundle::Bundle;
 use olm_core::catalog::opm::{self, Template};
 use olm_core::catalog::read::Meta;
-use olm_core::catalog::{CatalogBundle, graph_of_bundles, read, schema};
-use olm_core::error::{Chain, quote};
-use olm_core::yaml;
+use olm_core::catalog::{CatalogBundle, graph_of_bundles};
 use olm_image::pull::PullError;
-use serde_json::Value;
 
-use crate::bundle_source::load_files;
-use crate::catalogs::borrowed;
-use crate::connection::Global;
-use crate::output::{Format, Outcome, notice, objects};
+use crate::catalogs;
+use crate::cluster::owner;
+use crate::output::objects;
+use crate::prelude::*;
 
 /// Directory that makes a directory a bundle.
 const MANIFESTS: &str = "manifests";
@@ -36,7 +28,7 @@ pub(crate) struct RenderArgs {
     /// Only this package; repeatable
     #[arg(long = "package", value_name = "PACKAGE")]
     packages: Vec<String>,
-    /// Add the package and the channels that the CSVs of the bundles draw
+    /// Add the package and the channels that the CSVs of the bundles describe
     #[arg(long)]
     graph_from_csv: bool,
     /// Output format
@@ -45,11 +37,7 @@ pub(crate) struct RenderArgs {
 }
 
 /// Prints the blobs of catalogs and bundles, in the order of the arguments.
-pub(crate) async fn run(
-    args: RenderArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: RenderArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let (mut metas, mut bundles) = (Vec::new(), Vec::new());
     for source in &args.sources {
         if let Some(template) = template(source)? {
@@ -57,11 +45,7 @@ pub(crate) async fn run(
         } else if is_bundle(source, global).await? {
             bundles.push(bundle(source).await?);
         } else {
-            let files = super::files(source, global).await?;
-            let contents = read::read_catalog(borrowed(&files));
-            let contents =
-                contents.map_err(|error| anyhow::anyhow!("{source}: {}", Chain(&error)))?;
-            metas.extend(contents.metas);
+            metas.extend(catalogs::metas(&super::files(source, global).await?, source)?);
         }
     }
     let graph = args.graph_from_csv.then(|| graph_of_bundles(&bundles));
@@ -70,8 +54,7 @@ pub(crate) async fn run(
         metas.push(Meta::parse(&blob)?);
     }
     let of_package = |meta: &&Meta| {
-        let package = if meta.schema == schema::PACKAGE { &meta.name } else { &meta.package };
-        args.packages.is_empty() || args.packages.contains(package)
+        args.packages.is_empty() || args.packages.iter().any(|package| package == owner(meta))
     };
     let mut count = 0;
     for meta in metas.iter().filter(of_package) {
@@ -119,7 +102,8 @@ async fn expanded(source: &str, template: Template) -> anyhow::Result<Vec<Meta>>
     template.expand(&bundles).with_context(|| source.to_owned())
 }
 
-/// Says whether a source is a bundle: a directory with manifests, or an image that is not a catalog.
+/// Returns whether a source is a bundle: a directory with manifests, or an image that is not a
+/// catalog.
 async fn is_bundle(source: &str, global: &Global) -> anyhow::Result<bool> {
     let path = Path::new(source);
     if path.exists() {
@@ -129,7 +113,8 @@ async fn is_bundle(source: &str, global: &Global) -> anyhow::Result<bool> {
         return Ok(false);
     }
     let catalog = match super::files(source, global).await {
-        Err(error) if is_no_catalog(&error) => error,
+        // It is not the image of a catalog.
+        Err(error) if matches!(error.downcast_ref(), Some(PullError::MissingLabel { .. })) => error,
         // Whatever else is wrong with a catalog is not said of a bundle.
         Err(error) => return Err(error),
         Ok(_) => return Ok(false),
@@ -138,11 +123,6 @@ async fn is_bundle(source: &str, global: &Global) -> anyhow::Result<bool> {
         Ok(_) => Ok(true),
         Err(_) => Err(catalog),
     }
-}
-
-/// Says whether an image is not that of a catalog.
-fn is_no_catalog(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(PullError::MissingLabel { .. }))
 }
 
 async fn bundle(source: &str) -> anyhow::Result<CatalogBundle> {

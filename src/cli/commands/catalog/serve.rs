@@ -1,33 +1,14 @@
 //! `kubectl olm catalog add` and `remove`: serve another catalog, or stop.
 
-use std::fmt;
-use std::io::Write;
-use std::time::Duration;
-
-use anyhow::{Context as _, bail};
-use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, DeleteParams, Patch};
-use kube::{Client, ResourceExt as _};
-use olm_api::conditions::{status, types};
-use olm_api::keys::{label, policy};
-use olm_api::{API_VERSION, ClusterCatalog};
-use olm_core::error::Chain;
-use olm_core::extension::ValidExtension;
-use olm_core::object::Object;
+use olm_api::API_VERSION;
+use olm_api::keys::label;
 use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::pull::Puller;
-use olm_image::reference::ImageRef;
-use serde_json::{Value, json};
 
 use super::wait::{current, wait};
-use crate::changes;
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::output::{Hinted, Outcome, UsageError, notice};
+use crate::prelude::*;
 use crate::puller::puller;
-use crate::settings::SettingsFlags;
-use crate::verb::{Confirm, OnCluster, Wait};
 
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
@@ -38,10 +19,8 @@ const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
     /// Name of the catalog
-    #[arg(value_name = "NAME")]
     name: String,
     /// Its image
-    #[arg(value_name = "IMAGE")]
     image: ImageRef,
     /// Priority among catalogs that offer the same package; the higher number wins
     #[arg(long, default_value_t, allow_negative_numbers = true)]
@@ -49,8 +28,8 @@ pub(crate) struct AddArgs {
     /// Interval of polls for new content behind a tag, in whole minutes
     #[arg(long, value_name = "TIME", value_parser = changes::seconds)]
     poll: Option<u64>,
-    /// Secret in the controller's namespace with the credentials of its registry; catalogs may use it
-    /// once it has a label, which is set
+    /// Secret in the controller's namespace with the credentials of its registry; it gets the label
+    /// that lets catalogs use it
     #[arg(long, value_name = "SECRET")]
     pull_secret: Option<String>,
     #[command(flatten)]
@@ -65,22 +44,16 @@ pub(crate) struct AddArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
     /// Name of the catalog
-    #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
     confirm: Confirm,
 }
 
 /// Has another catalog served.
-pub(crate) async fn add(
-    args: AddArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn add(args: AddArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let wanted = wanted(&args)?;
-    let rehearsal = args.confirm.rehearsal;
-    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
-    if rehearsal.document().is_some() {
+    let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
+    if args.confirm.rehearsal.document().is_some() {
         return out.object(&wanted).map(|()| Outcome::Done);
     }
     if let Some((refusal, hint)) = refusal(&puller()?, &args.image).await {
@@ -88,25 +61,23 @@ pub(crate) async fn add(
     }
     let client = Cluster::client(global).await?;
     let api = Api::<ClusterCatalog>::all(client.clone());
-    let there = api.get_opt(&args.name).await;
-    if there.context("reading ClusterCatalogs")?.is_some() {
-        bail!("ClusterCatalog {:?} is there already", args.name);
+    if api.get_opt(&args.name).await.context("reading ClusterCatalogs")?.is_some() {
+        bail!("ClusterCatalog {:?} already exists", args.name);
     }
     let mut question = format!("Serve {} as catalog {}?", args.image, args.name);
     let unlabelled = match &args.pull_secret {
         Some(secret) => unlabelled(secret, &args.settings, &client).await?,
         None => None,
     };
-    if let Some(secret) = &unlabelled {
+    if let Some((namespace, name)) = unlabelled {
+        let secret = format!("Secret {namespace}/{name}");
         let which = format!("{secret} gets label {}=true", label::CATALOG_PULL_SECRET);
         writeln!(out, "{which}, so that catalogs may use it")?;
         question = format!("{question} Label {secret}?");
     }
-    if !args.confirm.agreed(&question, "--yes does it, -o yaml prints the catalog")? {
-        return Ok(Outcome::Failed);
-    }
-    if let Some(secret) = unlabelled {
-        secret.offer(&client).await?;
+    args.confirm.agreed(&question, "--yes confirms it, -o yaml prints the catalog")?;
+    if let Some((namespace, name)) = unlabelled {
+        offer(&client, namespace, name).await?;
     }
     let object = Object::from_value(wanted).context("the catalog is not an object")?;
     changes::apply(&client, &[object], out).await?;
@@ -121,15 +92,14 @@ pub(crate) async fn add(
 }
 
 /// Returns the catalog that arguments ask for.
-fn wanted(args: &AddArgs) -> Result<Value, UsageError> {
+fn wanted(args: &AddArgs) -> anyhow::Result<Value> {
     let mut image = json!({"ref": args.image.to_string()});
     if let Some(seconds) = args.poll {
         if args.image.digest().is_some() {
-            let text = "--poll: a digest never changes; name a tag, or leave --poll out";
-            return Err(UsageError(text.to_owned()));
+            return usage("--poll: a digest never changes; name a tag, or leave --poll out");
         }
         if seconds < MINUTE || seconds % MINUTE > 0 {
-            return Err(UsageError("--poll: whole minutes, such as 10m".to_owned()));
+            return usage("--poll: whole minutes, such as 10m");
         }
         image["pollIntervalMinutes"] = json!(seconds / MINUTE);
     }
@@ -145,45 +115,31 @@ fn wanted(args: &AddArgs) -> Result<Value, UsageError> {
     }))
 }
 
-/// A Secret that catalogs may not use yet.
-struct PullSecret {
-    namespace: String,
-    name: String,
+/// Lets catalogs use a Secret.
+async fn offer(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
+    let api = Api::<Secret>::namespaced(client.clone(), namespace);
+    let label = Patch::Merge(json!({"metadata": {"labels": {label::CATALOG_PULL_SECRET: "true"}}}));
+    let done = api.patch_metadata(name, &changes::params(), &label).await;
+    done.with_context(|| format!("labelling Secret {namespace}/{name}"))?;
+    Ok(())
 }
 
-impl fmt::Display for PullSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secret {}/{}", self.namespace, self.name)
-    }
-}
-
-impl PullSecret {
-    /// Lets catalogs use it.
-    async fn offer(&self, client: &Client) -> anyhow::Result<()> {
-        let api = Api::<Secret>::namespaced(client.clone(), &self.namespace);
-        let label = json!({"metadata": {"labels": {label::CATALOG_PULL_SECRET: "true"}}});
-        let (params, label) = (changes::params(), Patch::Merge(label));
-        let done = api.patch_metadata(&self.name, &params, &label).await;
-        done.with_context(|| format!("labelling {self}"))?;
-        Ok(())
-    }
-}
-
-/// Returns the Secret if it is there and catalogs may not use it. Nothing but its metadata is read.
-async fn unlabelled(
-    name: &str,
-    settings: &SettingsFlags,
+/// Returns namespace and name of the Secret if it is there and catalogs may not use it. Nothing but
+/// its metadata is read.
+async fn unlabelled<'a>(
+    name: &'a str,
+    settings: &'a SettingsFlags,
     client: &Client,
-) -> anyhow::Result<Option<PullSecret>> {
+) -> anyhow::Result<Option<(&'a str, &'a str)>> {
     let namespaces = settings.namespaces();
-    for namespace in &namespaces {
+    for &namespace in &namespaces {
         let api = Api::<Secret>::namespaced(client.clone(), namespace);
         let found = api.get_metadata_opt(name).await;
         let found = found.with_context(|| format!("reading Secret {namespace}/{name}"))?;
         let Some(found) = found else { continue };
-        let offered = found.labels().get(label::CATALOG_PULL_SECRET);
-        return Ok((offered.map(String::as_str) != Some("true"))
-            .then(|| PullSecret { namespace: (*namespace).to_owned(), name: name.to_owned() }));
+        let is_offered =
+            found.labels().get(label::CATALOG_PULL_SECRET).is_some_and(|it| it == "true");
+        return Ok((!is_offered).then_some((namespace, name)));
     }
     let text = format!("there is no Secret {name:?} in namespace {}", namespaces.join(" or "));
     let make = "kubectl create secret docker-registry";
@@ -209,20 +165,15 @@ async fn refusal(puller: &Puller, image: &ImageRef) -> Option<(String, &'static 
             "kubectl olm catalog build makes one",
         )),
         Err(error) => {
-            notice(&format!("note: not looked into from here: {}", Chain(&error)));
+            notice(&format!("note: its content was not checked from here: {}", Chain(&error)));
             None
         }
     }
 }
 
 /// Has a catalog served no more.
-pub(crate) async fn remove(
-    args: RemoveArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let rehearsal = args.confirm.rehearsal;
-    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
+pub(crate) async fn remove(args: RemoveArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
     let cluster = OnCluster::default().connect(global).await?;
     let client = cluster.own_client().clone();
     let catalog = Cluster::catalog(&client, &args.name).await?;
@@ -236,8 +187,7 @@ pub(crate) async fn remove(
         notice(&format!("note: its packages are not known: {why}"));
     }
     for extension in cluster.extensions().await? {
-        let package = ValidExtension::of(&extension).map(|it| it.filter.package_name.as_str());
-        if let Some(package) = package.filter(|package| offered.contains(package)) {
+        if let Some(package) = extension.package().filter(|package| offered.contains(package)) {
             writeln!(
                 out,
                 "{} installs {package}, which this catalog offers: it stays and is repaired; updates \
@@ -246,10 +196,7 @@ pub(crate) async fn remove(
             )?;
         }
     }
-    let question = format!("Remove catalog {}?", args.name);
-    if !args.confirm.agreed(&question, "--yes does it")? {
-        return Ok(Outcome::Failed);
-    }
+    args.confirm.agreed(&format!("Remove catalog {}?", args.name), "--yes confirms it")?;
     let api = Api::<ClusterCatalog>::all(client);
     let removed = api.delete(&args.name, &DeleteParams::default()).await;
     removed.with_context(|| format!("deleting ClusterCatalog {}", args.name))?;

@@ -1,23 +1,14 @@
 //! Waiting for what the controller makes of a catalog.
 
-use std::io::Write;
-use std::time::Duration;
-
-use anyhow::{Context as _, bail};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Client;
-use kube::api::Api;
-use olm_api::ClusterCatalog;
-use olm_api::conditions::{status, types};
-use olm_core::status::find;
 
 use crate::limit::patiently;
-use crate::output::Outcome;
+use crate::prelude::*;
 use crate::waiting::{self, Look};
 
 /// Returns a condition that is about the catalog as it was written last.
 pub(super) fn current<'a>(catalog: &'a ClusterCatalog, type_: &str) -> Option<&'a Condition> {
-    let found = find(&catalog.status.as_ref()?.conditions, type_)?;
+    let found = catalog.condition(type_)?;
     (found.observed_generation == catalog.metadata.generation).then_some(found)
 }
 
@@ -29,7 +20,7 @@ pub(super) async fn wait(
     (timeout, stands): (u64, Duration),
     (word, done): (&str, impl Fn(&ClusterCatalog) -> bool),
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let api = Api::<ClusterCatalog>::all(client.clone());
     waiting::wait(timeout, &format!("{name} is not {word} yet"), async |begun| {
         let catalog = patiently(begun, timeout, async || api.get(name).await).await;

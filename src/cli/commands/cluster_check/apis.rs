@@ -1,40 +1,39 @@
 //! Objects in API versions that the Kubernetes that is gone to no longer serves: of stored revisions,
 //! and on the cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::{Client, ResourceExt as _};
+use olm_api::LifecycleState;
 use olm_api::keys::{label, name::SYSTEM_NAMESPACE};
-use olm_api::{ClusterObjectSet, LifecycleState};
-use olm_core::error::Chain;
 use olm_core::removed_apis::removed_in;
 use olm_core::resolve::Knowledge;
 use olm_core::revision::{namespace_of, owner_name, referenced_secrets, unpack};
-use serde_json::Value;
 
 use super::Findings;
-use crate::cluster::Cluster;
-use crate::document::Unknown;
-use crate::managed::failure;
+use crate::prelude::*;
 
 /// Objects of one kind in an API version that is gone.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Removed {
-    /// Who applies them: an extension, else a field manager.
-    pub(super) by: Origin,
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RemovedApi {
+    /// The extension whose revision holds them.
+    pub(super) extension: Option<String>,
+    /// The field manager that applies them on the cluster.
+    pub(super) manager: Option<String>,
+    /// Their API version.
     pub(super) api_version: String,
+    /// Their kind.
     pub(super) kind: String,
-    /// The minor version of Kubernetes 1 that is the first without.
-    pub(super) since: u64,
+    /// The number of objects.
+    #[schemars(range(min = 1))]
     pub(super) objects: usize,
+    /// The first Kubernetes without.
+    pub(super) removed_in: String,
 }
 
-/// Who applies objects.
+/// The origin of objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Origin {
+enum Origin {
     Extension(String),
     Manager(String),
 }
@@ -71,8 +70,12 @@ pub(super) async fn find(
     let removed = count.objects.into_iter();
     found.removed = removed
         .filter_map(|((by, api_version, kind), objects)| {
-            let since = removed_in(&api_version, &kind)?;
-            Some(Removed { by, api_version, kind, since, objects })
+            let removed_in = format!("1.{}", removed_in(&api_version, &kind)?);
+            let (extension, manager) = match by {
+                Origin::Extension(name) => (Some(name), None),
+                Origin::Manager(name) => (None, Some(name)),
+            };
+            Some(RemovedApi { extension, manager, api_version, kind, objects, removed_in })
         })
         .collect();
     Ok(())
@@ -86,8 +89,7 @@ async fn of_revision(
 ) {
     let mut secrets = Contents::new();
     for (namespace, name) in referenced_secrets(&set.spec, SYSTEM_NAMESPACE) {
-        let api = Api::<Secret>::namespaced(client.clone(), &namespace);
-        match api.get(&name).await {
+        match Api::<Secret>::namespaced(client.clone(), &namespace).get(&name).await {
             Ok(secret) => {
                 secrets.insert((namespace, name), secret.data.unwrap_or_default());
             }
@@ -148,9 +150,8 @@ async fn live(
     count: &mut Count,
     unknown: &mut Vec<Unknown>,
 ) -> anyhow::Result<()> {
-    let Knowledge::Known(served) = cluster.state().await?.served() else {
-        return Ok(());
-    };
+    let environment = &cluster.state().await?.environment;
+    let Knowledge::Known(served) = &environment.served else { return Ok(()) };
     for group in &served.unreadable_groups {
         unknown.push(Unknown {
             what: format!("objects of {group} on the cluster"),
@@ -189,8 +190,8 @@ async fn live(
     Ok(())
 }
 
-/// Returns who applies an object in an API version. What an extension applies is counted by its
-/// revisions.
+/// Returns the managers that apply an object in an API version. Objects of an extension are counted
+/// by its revisions.
 fn appliers(metadata: &kube::core::ObjectMeta, api_version: &str) -> BTreeSet<Origin> {
     let labels = metadata.labels.as_ref();
     if labels.is_some_and(|labels| labels.contains_key(label::OWNER_NAME)) {
@@ -205,8 +206,6 @@ fn appliers(metadata: &kube::core::ObjectMeta, api_version: &str) -> BTreeSet<Or
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     // plugin.md 1.4

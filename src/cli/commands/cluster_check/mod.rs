@@ -5,25 +5,15 @@
 mod apis;
 pub(super) mod report;
 
-use std::io::Write;
-
-use anyhow::Context as _;
-use clap::Args;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Client, ResourceExt as _};
-use olm_api::ClusterObjectSet;
-use olm_core::error::Chain;
 use olm_core::extension::{Lift, counting};
 use olm_core::gate::{MaxVersion, MinorRelease, closing, current_version, max_declared, strictest};
-use olm_core::revision::{bundle_version, states};
+use olm_core::revision::bundle_version;
 use olm_core::rights::OPENSHIFT;
 
-use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
-use crate::connection::Global;
-use crate::document::{Document as _, Unknown};
-use crate::output::{Format, Outcome, UsageError, formats, notice, one_line};
-use crate::verb::OnCluster;
-use apis::Removed;
+use crate::cluster::ClusterState;
+use crate::output::UsageError;
+use crate::prelude::*;
+use apis::RemovedApi;
 
 /// Flags of `cluster check`.
 #[derive(Debug, Args)]
@@ -38,7 +28,7 @@ pub(crate) struct ClusterCheckArgs {
     output: Format,
 }
 
-/// What is known of an update of the cluster.
+/// The findings about an update of the cluster.
 #[derive(Debug, Default)]
 struct Findings {
     /// The version of the cluster, and the release it is to go to; nothing where no release is known.
@@ -49,9 +39,9 @@ struct Findings {
     kubernetes: u64,
     /// The installed extensions, by name.
     extensions: Vec<Extension>,
-    /// What uses API versions that are gone then.
-    removed: Vec<Removed>,
-    /// What could not be read.
+    /// Uses of API versions that the update removes.
+    removed: Vec<RemovedApi>,
+    /// Data that could not be read.
     unknown: Vec<Unknown>,
 }
 
@@ -63,7 +53,7 @@ struct Extension {
     bundle: String,
     /// The text is why that is not known.
     supports: Result<MaxVersion, String>,
-    /// What lifts its hold, where it has one.
+    /// The change that releases its hold, if it has one.
     lift: Option<Lift>,
 }
 
@@ -87,18 +77,13 @@ impl Findings {
     }
 
     fn outcome(&self) -> Outcome {
-        if self.blocking().next().is_some() || !self.removed.is_empty() {
-            Outcome::Failed
-        } else if self.unknown.is_empty() {
-            Outcome::Done
-        } else {
-            Outcome::Unknown
-        }
+        let is_blocked = self.blocking().next().is_some() || !self.removed.is_empty();
+        Outcome::of(is_blocked, !self.unknown.is_empty())
     }
 }
 
 impl Extension {
-    /// Returns what counts of an extension; nothing if it has no bundle yet.
+    /// Returns the relevant data of an extension; nothing if it has no bundle yet.
     fn of(name: &str, revisions: &[ClusterObjectSet]) -> Option<Self> {
         let (bundle, supports) = strictest(counting(name, revisions))?;
         let states = states(revisions);
@@ -119,11 +104,7 @@ impl Extension {
 }
 
 /// Reads the cluster and says what is in the way.
-pub(crate) async fn run(
-    args: ClusterCheckArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: ClusterCheckArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = args.on.connect(global).await?;
     let found = match find(&args, &cluster).await {
         Ok(found) => found,
@@ -142,16 +123,15 @@ pub(crate) async fn run(
 
 async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Findings> {
     let state = cluster.state().await?;
-    let kubernetes = state.kubernetes().context(
-        "the API server does not say its version, and with it what comes next: kubectl version",
+    let kubernetes = state.environment.kube_version.as_ref().context(
+        "the version of the API server is unknown, so the next one is too: kubectl version",
     )?;
     let kubernetes = kubernetes.minor;
     let (version, is_openshift) = version(cluster).await?;
     let current = version.as_deref().map(release).transpose()?;
     let target = match (args.to, current) {
         (Some(to), Some(current)) if to <= current => {
-            let text = format!("--to {to}: the cluster is {current} already");
-            return Err(UsageError(text).into());
+            return usage(format!("--to {to}: the cluster is {current} already"));
         }
         (to, current) => to.or(current.map(MinorRelease::next)),
     };
@@ -178,8 +158,7 @@ async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Find
 /// Returns the minor version of Kubernetes that is gone to. A release that the controller is told may
 /// be older than what runs: what the present Kubernetes lacks counts all the same.
 fn next_kubernetes(current: u64, target: Option<MinorRelease>, is_openshift: bool) -> u64 {
-    let of_target = target.map(MinorRelease::kubernetes_minor);
-    match of_target {
+    match target.map(MinorRelease::kubernetes_minor) {
         Some(minor) if is_openshift => minor,
         Some(minor) => minor.max(current + 1),
         None => current + 1,
@@ -198,16 +177,12 @@ pub(crate) async fn platform(cluster: &Cluster) -> Option<MinorRelease> {
     })
 }
 
-/// Says on the way to a bundle if it will hold the next update of this platform: what the catalog says
-/// of the one that a snapshot leads to.
+/// Warns if the bundle that a snapshot leads to will hold the next update of this platform,
+/// according to its catalog.
 pub(crate) fn warn_of_closing(platform: Option<MinorRelease>, snapshot: &ExtensionSnapshot) {
     let Some(current) = platform else { return };
-    let (question, options) = (&snapshot.question, &snapshot.options);
     let catalogs = snapshot.catalogs();
-    let environment = question.environment(&catalogs, options, &snapshot.environment);
-    let Ok(selected) = question.resolve(&catalogs, &environment, options).result else {
-        return;
-    };
+    let Ok(selected) = snapshot.resolve(&catalogs).result else { return };
     let properties = selected.bundle.properties.iter();
     let max = max_declared(properties.map(|it| (it.kind.as_str(), it.value.as_str())));
     if let Some(warning) = closing(current, &selected.bundle.name, max) {
@@ -253,8 +228,8 @@ fn version_in(found: &serde_json::Value) -> anyhow::Result<String> {
 fn declared(state: &ClusterState) -> Option<String> {
     let settings = state.controller();
     let inferred = || {
-        let version = state.kubernetes().filter(|_| settings.infer_platform_version)?;
-        MinorRelease::of_kubernetes(version)
+        let version = state.environment.kube_version.as_ref();
+        MinorRelease::of_kubernetes(version.filter(|_| settings.infer_platform_version)?)
     };
     let release = settings.platform_version.or_else(inferred);
     release.map(|release| release.to_string())
@@ -262,9 +237,7 @@ fn declared(state: &ClusterState) -> Option<String> {
 
 /// Looks for what lifts the holds.
 async fn lift(cluster: &Cluster, found: &mut Findings) {
-    let Some((_, target)) = found.platform else {
-        return;
-    };
+    let Some((_, target)) = found.platform else { return };
     for extension in &mut found.extensions {
         if extension.allows(target) {
             continue;
@@ -275,11 +248,10 @@ async fn lift(cluster: &Cluster, found: &mut Findings) {
                 let (question, options) = (&snapshot.question, &snapshot.options);
                 let catalogs = snapshot.catalogs();
                 let environment = question.environment(&catalogs, options, &snapshot.environment);
-                let lift = question.lift(&catalogs, &environment, *options, target);
-                extension.lift = Some(lift);
+                extension.lift = Some(question.lift(&catalogs, &environment, *options, target));
             }
             Err(error) => found.unknown.push(Unknown {
-                what: format!("what lifts the hold of {name}"),
+                what: format!("how to release the hold of {name}"),
                 why: one_line(&error),
                 hint: Some(format!("kubectl olm why {name}")),
             }),
@@ -289,15 +261,12 @@ async fn lift(cluster: &Cluster, found: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     // plugin.md U57
     #[test]
     fn a_told_release_that_is_older_than_what_runs_hides_no_removed_version() {
-        let told = "4.11".parse().ok();
-        assert_eq!(next_kubernetes(36, told, false), 37);
+        assert_eq!(next_kubernetes(36, "4.11".parse().ok(), false), 37);
         assert_eq!(next_kubernetes(31, "4.20".parse().ok(), false), 33);
         assert_eq!(next_kubernetes(31, "4.19".parse().ok(), true), 32);
         assert_eq!(next_kubernetes(36, None, false), 37);
@@ -306,8 +275,7 @@ mod tests {
     // plugin.md U57
     #[test]
     fn a_cluster_version_without_a_version_is_not_taken_for_plain_kubernetes() {
-        let error = version_in(&json!({"status": {"history": []}})).unwrap_err();
-        let said = error.to_string();
+        let said = version_in(&json!({"status": {"history": []}})).unwrap_err().to_string();
         assert!(said.starts_with("ClusterVersion version names no version"), "{said}");
         let desired = json!({"status": {"desired": {"version": "4.19.3"}}});
         assert_eq!(version_in(&desired).unwrap(), "4.19.3");

@@ -1,16 +1,11 @@
 //! The findings in words, and as a document.
 
-use std::io::Write;
-
 use olm_core::extension::Lift;
 use olm_core::gate::MaxVersion;
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::apis::{Origin, Removed};
+use super::apis::RemovedApi;
 use super::{Extension, Findings};
-use crate::document::Unknown;
-use crate::output::{Table, notice};
+use crate::prelude::*;
 
 /// Writes the verdict and what is in the way; what else there is to know goes to standard error.
 pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -46,12 +41,11 @@ fn headline(found: &Findings) -> String {
         );
     };
     let blocking = found.blocking().count();
-    let all = found.extensions.len();
-    let extensions = if all == 1 { "extension" } else { "extensions" };
+    let all = counted(found.extensions.len(), "extension");
     let verb = if blocking == 1 { "blocks" } else { "block" };
     match blocking {
-        0 => format!("cluster {version} -> {target}: none of {all} {extensions} blocks it"),
-        _ => format!("cluster {version} -> {target}: {blocking} of {all} {extensions} {verb} it"),
+        0 => format!("cluster {version} -> {target}: none of {all} blocks it"),
+        _ => format!("cluster {version} -> {target}: {blocking} of {all} {verb} it"),
     }
 }
 
@@ -64,11 +58,9 @@ fn table(found: &Findings) -> Table {
     table
 }
 
-/// Returns what lifts a hold, and how.
+/// Returns the change that releases a hold, and the command for it.
 fn lifted(one: &Extension) -> (String, String) {
-    let Some(lift) = &one.lift else {
-        return ("not known".to_owned(), "-".to_owned());
-    };
+    let Some(lift) = &one.lift else { return ("not known".to_owned(), "-".to_owned()) };
     let command = lift.command(&one.name);
     match lift {
         Lift::Version { version, supports, .. } => (
@@ -82,7 +74,7 @@ fn lifted(one: &Extension) -> (String, String) {
     }
 }
 
-/// Returns what an extension supports as it is.
+/// Returns the newest platform version that an extension supports.
 fn limit(one: &Extension) -> String {
     match &one.supports {
         Ok(supports) => supports.to_string(),
@@ -90,7 +82,7 @@ fn limit(one: &Extension) -> String {
     }
 }
 
-/// Returns what an extension supports once its hold is lifted.
+/// Returns the newest platform version that an extension supports once its hold is released.
 fn limit_afterwards(one: &Extension) -> String {
     match &one.lift {
         Some(Lift::Version { version, supports, .. }) => format!("{version} {supports}"),
@@ -98,25 +90,20 @@ fn limit_afterwards(one: &Extension) -> String {
     }
 }
 
-fn sentence(removed: &Removed) -> String {
-    let by = match &removed.by {
-        Origin::Extension(name) => format!("extension {name}"),
-        Origin::Manager(name) => format!("{name}, on the cluster,"),
+fn sentence(removed: &RemovedApi) -> String {
+    let RemovedApi { extension, manager, api_version, kind, objects, removed_in } = removed;
+    let by = match extension {
+        Some(name) => format!("extension {name}"),
+        None => format!("{}, on the cluster,", manager.as_deref().unwrap_or_default()),
     };
+    let objects = counted(*objects, "object");
     format!(
-        "{by} applies {} of {} ({}), which Kubernetes 1.{} does not serve",
-        removed.kind,
-        removed.api_version,
-        if removed.objects == 1 {
-            "1 object".to_owned()
-        } else {
-            format!("{} objects", removed.objects)
-        },
-        removed.since
+        "{by} applies {kind} of {api_version} ({objects}), which Kubernetes {removed_in} does \
+         not serve"
     )
 }
 
-/// Whether a cluster may be updated, and how to lift blockers: `kubectl olm cluster check`.
+/// Whether a cluster may be updated, and how to remove blockers: `kubectl olm cluster check`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Verdict {
@@ -134,7 +121,7 @@ pub(crate) struct Verdict {
     after: Option<After>,
     /// Objects in API versions that the next Kubernetes no longer serves.
     removed_apis: Vec<RemovedApi>,
-    /// What could not be read.
+    /// Data that could not be read.
     unknown: Vec<Unknown>,
 }
 
@@ -154,18 +141,18 @@ struct Judged {
     error: Option<String>,
     /// Whether it blocks the update.
     in_the_way: bool,
-    /// What lifts that.
+    /// The change that releases the block.
     lift: Option<Lifted>,
 }
 
-/// What lifts a hold.
+/// A change that releases a hold.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Lifted {
     /// Nearest version that does; null if none does or it is not known.
     version: Option<String>,
     /// Newest OpenShift release that this version supports.
     supports: Option<String>,
-    /// What to type; null if it is applied automatically.
+    /// The command to run; null if the change is applied automatically.
     command: Option<String>,
     /// The same in words.
     text: String,
@@ -181,41 +168,8 @@ struct After {
     in_the_way: Vec<String>,
 }
 
-/// Objects of one kind in an API version that is gone.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct RemovedApi {
-    /// The extension whose revision holds them.
-    extension: Option<String>,
-    /// The field manager that applies them on the cluster.
-    manager: Option<String>,
-    /// Their API version.
-    api_version: String,
-    /// Their kind.
-    kind: String,
-    /// How many there are.
-    #[schemars(range(min = 1))]
-    objects: usize,
-    /// The first Kubernetes without.
-    removed_in: String,
-}
-
 /// Returns the answer for programs.
 pub(super) fn document(found: &Findings) -> Verdict {
-    let removed = found.removed.iter().map(|removed| {
-        let (extension, manager) = match &removed.by {
-            Origin::Extension(name) => (Some(name.clone()), None),
-            Origin::Manager(name) => (None, Some(name.clone())),
-        };
-        RemovedApi {
-            extension,
-            manager,
-            api_version: removed.api_version.clone(),
-            kind: removed.kind.clone(),
-            objects: removed.objects,
-            removed_in: format!("1.{}", removed.since),
-        }
-    });
     let platform = found.platform.as_ref();
     Verdict {
         cluster: platform.map(|(version, _)| version.clone()),
@@ -227,7 +181,7 @@ pub(super) fn document(found: &Findings) -> Verdict {
             target: after.to_string(),
             in_the_way: blocking.iter().map(|one| one.name.clone()).collect(),
         }),
-        removed_apis: removed.collect(),
+        removed_apis: found.removed.clone(),
         unknown: found.unknown.clone(),
     }
 }
@@ -267,7 +221,6 @@ mod tests {
     use olm_core::gate::MinorRelease;
 
     use super::*;
-    use crate::document::Document as _;
 
     fn one(name: &str, supports: Result<&str, &str>, lift: Option<Lift>) -> Extension {
         let release = |text: &str| MaxVersion::Supports(text.parse().unwrap());
@@ -297,12 +250,13 @@ mod tests {
                 one("odd", Err("invalid type bool"), None),
                 one("quay", Ok("4.18"), Some(lift)),
             ],
-            removed: vec![Removed {
-                by: Origin::Extension("argo".to_owned()),
+            removed: vec![RemovedApi {
+                extension: Some("argo".to_owned()),
+                manager: None,
                 api_version: "flowcontrol.apiserver.k8s.io/v1beta3".to_owned(),
                 kind: "FlowSchema".to_owned(),
-                since: 32,
                 objects: 2,
+                removed_in: "1.32".to_owned(),
             }],
             unknown: vec![Unknown {
                 what: "objects of revision odd-1".to_owned(),

@@ -1,15 +1,15 @@
-//! What may follow on a command line.
+//! Candidates for the next word of a command line.
 
 use clap::builder::PossibleValue;
 use clap::{Arg, Command};
 
-/// What may follow: words that are known, whether a file may, and the names of a cluster.
+/// The candidates for the next word: fixed words, files, and names from a cluster.
 #[derive(Debug, Default)]
 pub(super) struct After {
     pub(super) candidates: Vec<String>,
     pub(super) files: bool,
     pub(super) names: Vec<Names>,
-    /// What stands before each name, and how it begins.
+    /// The prefix of each name, and the beginning of the name.
     pub(super) prefix: String,
     pub(super) begin: String,
     /// The first name of the line, whose versions are meant.
@@ -25,6 +25,7 @@ pub(super) enum Names {
     Packages,
     Versions,
     Catalogs,
+    Subscriptions,
 }
 
 impl Names {
@@ -49,13 +50,14 @@ impl Names {
             | ("render", "target")
             | ("rbac" | "images", "targets") => &[Self::Extensions, Self::Packages],
             ("why", "words") => &[Self::Extensions],
+            (_, "subscriptions") => &[Self::Subscriptions],
             (_, "name" | "names") if arg.is_positional() => &[Self::Extensions],
             _ => &[],
         }
     }
 }
 
-/// Returns what may stand in the place of the last word.
+/// Returns the candidates for the last word.
 pub(super) fn after(command: &Command, words: &[String]) -> After {
     let (last, before) = match words.split_last() {
         Some((last, before)) => (last.as_str(), before),
@@ -88,7 +90,8 @@ pub(super) fn after(command: &Command, words: &[String]) -> After {
     if last.starts_with('-') {
         let flags = command.get_arguments().filter(|flag| !flag.is_hide_set());
         let flags = flags.filter_map(|flag| Some(format!("--{}", flag.get_long()?)));
-        return After { candidates: matching(flags, last), ..After::default() };
+        let candidates = flags.filter(|flag| flag.starts_with(last)).collect();
+        return After { candidates, ..After::default() };
     }
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     let verbs: Vec<_> = verbs
@@ -138,10 +141,6 @@ fn values(command: &Command, flag: &Arg, prefix: &str, begin: &str) -> After {
     After { candidates, files, names, prefix, begin, subject: None }
 }
 
-fn matching(all: impl Iterator<Item = String>, begin: &str) -> Vec<String> {
-    all.filter(|one| one.starts_with(begin)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -185,6 +184,7 @@ mod tests {
     #[case::catalog(&["install", "lamp", "--catalog="], &[Names::Catalogs])]
     #[case::removed(&["catalog", "remove", ""], &[Names::Catalogs])]
     #[case::new(&["catalog", "add", ""], &[])]
+    #[case::subscription(&["migrate", "from-classic", ""], &[Names::Subscriptions])]
     #[case::namespace(&["install", "lamp", "-n", ""], &[Names::Namespaces])]
     #[case::context(&["status", "--context", ""], &[Names::Contexts])]
     fn which_names_are_asked_for(#[case] line: &[&str], #[case] expected: &[Names]) {

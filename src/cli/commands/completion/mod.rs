@@ -6,16 +6,13 @@
 mod candidates;
 mod names;
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use anyhow::bail;
-use clap::{Args, CommandFactory as _};
+use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::commands::Cli;
-use crate::output::{self, Outcome, UsageError};
+use crate::prelude::*;
 
 /// Name of the program that kubectl asks.
 const NAME: &str = "kubectl_complete-olm";
@@ -40,7 +37,7 @@ pub(crate) struct CompleteArgs {
 }
 
 /// Prints a script for a shell, or writes the program that kubectl asks.
-pub(crate) fn run(args: &CompletionArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: &CompletionArgs, out: &mut dyn Write) -> Ended {
     match args.shell {
         Some(shell) => {
             // Written at once: the generator does not survive a pipe that is closed early.
@@ -49,14 +46,13 @@ pub(crate) fn run(args: &CompletionArgs, out: &mut dyn Write) -> anyhow::Result<
             out.write_all(&script)?;
         }
         None if args.install => {
-            let path = env::var_os("PATH").unwrap_or_default();
-            let file = install(env::split_paths(&path))?;
+            let file = install(env::split_paths(&env::var_os("PATH").unwrap_or_default()))?;
             output::notice(&format!("note: {} is written", file.display()));
         }
         None => {
-            let text =
-                "name a shell (bash, zsh, fish, powershell, elvish), or --install for kubectl";
-            return Err(UsageError(text.to_owned()).into());
+            return usage(
+                "name a shell (bash, zsh, fish, powershell, elvish), or --install for kubectl",
+            );
         }
     }
     Ok(Outcome::Done)
@@ -64,7 +60,7 @@ pub(crate) fn run(args: &CompletionArgs, out: &mut dyn Write) -> anyhow::Result<
 
 /// Prints what may follow, in the words of the library kubectl completes with: one candidate a line,
 /// then a colon and the number of what else to do.
-pub(crate) async fn complete(args: &CompleteArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub(crate) async fn complete(args: &CompleteArgs, out: &mut dyn Write) -> Ended {
     let mut command = Cli::command();
     command.build();
     let after = candidates::after(&command, &args.words);
@@ -116,8 +112,7 @@ mod tests {
         let file = install([absent.clone(), good.clone()].into_iter()).unwrap();
         assert_eq!(file, good.join(NAME));
         assert_eq!(fs::read_to_string(&file).unwrap(), SCRIPT);
-        let error = install([absent].into_iter()).unwrap_err();
-        assert_eq!(error.to_string(), "PATH names no folder");
+        assert_eq!(install([absent].into_iter()).unwrap_err().to_string(), "PATH names no folder");
     }
 
     #[test]
@@ -126,8 +121,7 @@ mod tests {
             let args = CompletionArgs { shell: Some(shell), install: false };
             let mut out = Vec::new();
             run(&args, &mut out).unwrap();
-            let text = String::from_utf8(out).unwrap();
-            assert!(text.contains("from-classic"), "{shell}");
+            assert!(String::from_utf8(out).unwrap().contains("from-classic"), "{shell}");
         }
     }
 }

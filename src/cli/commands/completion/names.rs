@@ -1,19 +1,14 @@
 //! Names that a cluster knows, for completion: it prints them, or nothing.
 
-use std::time::Duration;
+use std::fmt::Debug;
 
-use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams};
-use kube::config::Kubeconfig;
-use kube::{Client, ResourceExt};
+use kube::{Resource, ResourceExt};
 use olm_core::catalog::Summary;
-use olm_core::extension::ValidExtension;
+use olm_core::classic::GROUP;
 
 use super::candidates::{After, Names};
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::verb::OnCluster;
+use crate::prelude::*;
 
 /// For so long a shell is kept waiting.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -51,17 +46,18 @@ impl Names {
         after: &After,
     ) -> anyhow::Result<Vec<String>> {
         if self == Self::Contexts {
-            let read = match &global.kubeconfig {
-                Some(path) => Kubeconfig::read_from(path),
-                None => Kubeconfig::read(),
-            };
-            return Ok(read?.contexts.into_iter().map(|context| context.name).collect());
+            return Ok(global
+                .read_kubeconfig()?
+                .contexts
+                .into_iter()
+                .map(|context| context.name)
+                .collect());
         }
         let cluster = on.connect(global).await?;
         let client = cluster.own_client();
         Ok(match self {
             Self::Contexts => Vec::new(),
-            Self::Namespaces => namespaces(client).await?,
+            Self::Namespaces => listed(Api::<Namespace>::all(client.clone())).await?,
             Self::Extensions => {
                 let extensions = cluster.extensions().await?;
                 extensions.iter().map(ResourceExt::name_any).collect()
@@ -76,12 +72,19 @@ impl Names {
                 names.map(str::to_owned).collect()
             }
             Self::Versions => versions(&cluster, after).await?,
+            Self::Subscriptions => {
+                let kind = GroupVersionKind::gvk(GROUP, "v1alpha1", "Subscription");
+                let kind = ApiResource::from_gvk(&kind);
+                listed(Api::<DynamicObject>::all_with(client.clone(), &kind)).await?
+            }
         })
     }
 }
 
-async fn namespaces(client: &Client) -> anyhow::Result<Vec<String>> {
-    let api = Api::<Namespace>::all(client.clone());
+async fn listed<K>(api: Api<K>) -> anyhow::Result<Vec<String>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
     let listed = api.list_metadata(&ListParams::default()).await?;
     Ok(listed.items.iter().map(ResourceExt::name_any).collect())
 }
@@ -90,8 +93,7 @@ async fn namespaces(client: &Client) -> anyhow::Result<Vec<String>> {
 async fn versions(cluster: &Cluster, after: &After) -> anyhow::Result<Vec<String>> {
     let subject = after.subject.as_deref().context("versions of what")?;
     let extension = cluster.find_extension(subject).await?;
-    let valid = extension.as_ref().and_then(ValidExtension::of);
-    let package = valid.map_or(subject, |valid| valid.filter.package_name.as_str());
+    let package = extension.as_ref().and_then(ClusterExtension::package).unwrap_or(subject);
     let (packages, _) = cluster.packages().await?;
     let mut found = Vec::new();
     for (catalog, _) in packages.iter().filter(|(_, head)| head["name"] == package) {

@@ -7,14 +7,8 @@
 //!
 //! Source: plugin.md 1.3.
 
-use anyhow::{Context as _, bail};
-use kube::api::{Api, DeleteParams, Preconditions};
-use kube::{Client, ResourceExt as _};
-use olm_api::{ClusterExtension, keys::policy};
-use serde_json::{Value, json};
-
 use crate::changes::{self, ATTEMPTS};
-use crate::output::{notice, one_line};
+use crate::prelude::*;
 
 /// Deletes the extension that was shown; `decision` is what becomes of its data, if that was decided.
 pub(super) async fn delete(
@@ -23,11 +17,8 @@ pub(super) async fn delete(
     decision: Option<&str>,
     params: DeleteParams,
 ) -> anyhow::Result<()> {
-    let Some(decision) = decision else {
-        return plainly(client, extension, params).await;
-    };
-    let change = annotated(&json!(decision));
-    let decided = changes::merge(client, extension, change).await?;
+    let Some(decision) = decision else { return plainly(client, extension, params).await };
+    let decided = changes::merge(client, extension, annotated(&json!(decision))).await?;
     let deleted = as_decided(client, decided, decision, params).await;
     if deleted.is_err()
         && let Err(error) = take_back(client, extension, decision).await
@@ -70,9 +61,7 @@ async fn as_decided(
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             deleted => return deleted.map(drop).with_context(|| failing(&name)),
         }
-        let Some(now) = found(&api, &name, uid.as_ref()).await? else {
-            return Ok(());
-        };
+        let Some(now) = found(&api, &name, uid.as_ref()).await? else { return Ok(()) };
         if stands(&now).is_none_or(|word| word != decision) {
             break;
         }
@@ -89,14 +78,11 @@ async fn take_back(
 ) -> anyhow::Result<()> {
     let api = Api::<ClusterExtension>::all(client.clone());
     let now = found(&api, &before.name_any(), before.uid().as_ref()).await?;
-    let Some(now) = now.filter(|now| is_left_behind(before, now, decision)) else {
-        return Ok(());
-    };
-    let change = annotated(&json!(stands(before)));
-    changes::merge(client, &now, change).await.map(drop)
+    let Some(now) = now.filter(|now| is_left_behind(before, now, decision)) else { return Ok(()) };
+    changes::merge(client, &now, annotated(&json!(stands(before)))).await.map(drop)
 }
 
-/// Says whether the decision is on an extension only because of a deletion that did not begin.
+/// Returns whether the annotation is on an extension only because of a deletion that did not begin.
 fn is_left_behind(before: &ClusterExtension, now: &ClusterExtension, decision: &str) -> bool {
     let is_going = |it: &ClusterExtension| it.metadata.deletion_timestamp.is_some();
     let begun = is_going(now) && !is_going(before);
@@ -214,8 +200,7 @@ mod tests {
                     let body = serde_json::from_slice(&bytes).unwrap_or_default();
                     let (code, answer) = server.answer(&parts.method, &body);
                     let answer = Body::from(answer.to_string().into_bytes());
-                    let response = Response::builder().status(code).body(answer).unwrap();
-                    Ok::<_, Infallible>(response)
+                    Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
                 }
             });
             Client::new(service, "default")

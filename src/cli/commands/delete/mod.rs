@@ -2,31 +2,18 @@
 
 mod deletion;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
-
-use anyhow::Context as _;
-use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::PartialObjectMeta;
-use kube::{Client, ResourceExt as _};
-use olm_api::conditions::types;
-use olm_api::{ClusterExtension, keys::policy};
 use olm_core::resolve::ProviderOrigin;
-use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
-use serde_json::json;
 
+use super::crd_migrate;
 use super::rbac::made::{self, account_of, shared_with};
-use crate::changes;
-use crate::cluster::Cluster;
-use crate::connection::{DryRun, Global};
+use crate::connection::DryRun;
 use crate::limit::patiently;
-use crate::managed::{Managed, failure};
-use crate::output::{Outcome, notice, one_line};
-use crate::verb::{Confirm, OnCluster, Wait};
+use crate::output::first;
+use crate::prelude::*;
 use crate::waiting::{self, Look};
 
 /// Objects that are counted of a CRD; beyond it is said that there are more.
@@ -53,8 +40,8 @@ pub(crate) struct DeleteArgs {
     /// First delete the extensions that depend on it, and theirs
     #[arg(long, conflicts_with_all = ["orphan", "no_wait"])]
     cascade: bool,
-    /// Then delete its service account, and the roles and bindings that `rbac` and `install` made for
-    /// it, unless another extension has the same account
+    /// Also delete its service account, and the roles and bindings that `rbac` and `install`
+    /// created for it, unless another extension has the same account
     #[arg(long, conflicts_with_all = ["orphan", "no_wait"])]
     with_account: bool,
     #[command(flatten)]
@@ -64,7 +51,7 @@ pub(crate) struct DeleteArgs {
 }
 
 impl DeleteArgs {
-    /// Returns what was decided about users' data, as annotation `uninstall` says it.
+    /// Returns the decision about users' data, as the value of annotation `uninstall`.
     fn decision(&self) -> Option<&'static str> {
         match (self.retain_crds, self.delete_data) {
             (true, _) => Some("RetainCRDs"),
@@ -78,24 +65,21 @@ impl DeleteArgs {
     }
 }
 
-/// What users made of one CRD.
+/// The custom resources of one CRD.
 struct Data {
     crd: String,
-    /// Names by namespace; empty for cluster-scoped objects.
-    objects: Result<BTreeMap<String, BTreeSet<String>>, String>,
-    more: bool,
+    /// Their names, and whether there are more; or why that is not known.
+    objects: Result<(Names, bool), String>,
 }
 
+/// Names by namespace, which is empty for cluster-scoped objects.
+type Names = BTreeMap<String, BTreeSet<String>>;
+
 /// Shows what would go, asks, deletes and waits.
-pub(crate) async fn run(
-    args: DeleteArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let rehearsal = args.confirm.rehearsal;
-    let (global, out) = (&rehearsal.of(global), &mut rehearsal.written(out));
+pub(crate) async fn run(args: DeleteArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
     let cluster = OnCluster::default().connect(global).await?;
-    if args.retain_crds || args.delete_data {
+    if args.decision().is_some() {
         cluster.heeds(policy::UNINSTALL).await?;
     }
     let going = going(&cluster, &args).await?;
@@ -113,9 +97,8 @@ pub(crate) async fn run(
         in_the_way |= data.iter().any(|data| !data.is_empty());
         extensions.push((extension, rights));
     }
-    let decided = args.retain_crds || args.delete_data || args.orphan;
-    if in_the_way && !decided {
-        writeln!(out, "nothing is deleted: there are objects of its CRDs, or may be")?;
+    if in_the_way && args.decision().is_none() && !args.orphan {
+        writeln!(out, "nothing is deleted: objects of its CRDs exist or may exist")?;
         notice(&format!(
             "hint: kubectl olm delete {name} --retain-crds keeps them, --delete-data deletes them",
             name = args.names.join(" ")
@@ -133,9 +116,7 @@ pub(crate) async fn run(
         [only] => format!("Delete extension {only}?"),
         several => format!("Delete extensions {}?", several.join(", ")),
     };
-    if !args.confirm.agreed(&question, "--yes does it, --dry-run shows it")? {
-        return Ok(Outcome::Failed);
-    }
+    args.confirm.agreed(&question, "--yes confirms it, --dry-run shows it")?;
     let client = cluster.own_client();
     let api = Api::<ClusterExtension>::all(client.clone());
     for (extension, rights) in &extensions {
@@ -153,11 +134,10 @@ pub(crate) async fn run(
             for one in rights {
                 let deleted = made::delete(client, one).await;
                 deleted.with_context(|| format!("deleting {}", one.text()))?;
-                let (resource, metadata) = (&one.resource, &one.object.metadata);
-                let ApiResource { api_version, kind, .. } = resource;
-                out.object(
-                    &json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}),
-                )?;
+                let ApiResource { api_version, kind, .. } = &one.resource;
+                let metadata = &one.object.metadata;
+                let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+                out.object(&object)?;
                 writeln!(out, "{} deleted", one.named())?;
             }
             continue;
@@ -175,7 +155,7 @@ async fn going(cluster: &Cluster, args: &DeleteArgs) -> anyhow::Result<Vec<Strin
     for name in &args.names {
         if args.cascade {
             let found = dependents_first(cluster, name, &mut order, &mut seen).await;
-            found.with_context(|| format!("what depends on {name} is not known"))?;
+            found.with_context(|| format!("the extensions that depend on {name} are not known"))?;
         } else if seen.insert(name.clone()) {
             order.push(name.clone());
         }
@@ -212,7 +192,10 @@ async fn show_dependents(
     let dependents = match cluster.dependents(&extension.name_any()).await {
         Ok(dependents) => dependents,
         Err(error) => {
-            notice(&format!("note: what depends on it is not known: {}", one_line(&error)));
+            notice(&format!(
+                "note: the extensions that depend on it are not known: {}",
+                one_line(&error)
+            ));
             return Ok(());
         }
     };
@@ -226,9 +209,9 @@ async fn show_dependents(
     Ok(())
 }
 
-/// Returns the roles and bindings that `rbac` and `install` made for the account of an extension, and
-/// with that the account; nothing where another extension has it too, and nothing that is kept by a
-/// manager. Without deleting them it is enough to know what the caller may list.
+/// Returns the roles and bindings that `rbac` and `install` made for the account of an extension,
+/// and with that the account; nothing where another extension has it too, and nothing that is kept
+/// by a manager. Without deleting them it is enough to know what the caller may list.
 async fn rights(
     cluster: &Cluster,
     extension: &ClusterExtension,
@@ -236,9 +219,7 @@ async fn rights(
 ) -> anyhow::Result<Vec<Managed>> {
     let (client, name) = (cluster.own_client(), extension.name_any());
     let found = async {
-        let Some(account) = account_of(extension) else {
-            return Ok(Vec::new());
-        };
+        let Some(account) = account_of(extension) else { return Ok(Vec::new()) };
         if let Some(other) = shared_with(&cluster.extensions().await?, &account, &name) {
             if with_account {
                 notice(&format!("note: {account} is the account of {other} too: it stays"));
@@ -261,7 +242,7 @@ async fn rights(
     let stays = |one: &Managed| {
         let keeper = changes::kept_by(&one.object).filter(|_| with_account);
         if let Some(keeper) = keeper {
-            notice(&format!("note: {} is kept by {keeper}: it stays", one.named()));
+            notice(&format!("note: {} is managed by {keeper}: it stays", one.named()));
         }
         keeper.is_some()
     };
@@ -280,15 +261,15 @@ fn commands(objects: &[Managed]) -> Vec<String> {
         let place = one.object.namespace().unwrap_or_else(|| home.clone());
         words.entry(place).or_default().push(word);
     }
-    let commands = words.iter();
-    let commands =
-        commands.map(|(place, words)| format!("kubectl delete -n {place} {}", words.join(" ")));
-    commands.collect()
+    let command = |(place, words): (&String, &Vec<String>)| {
+        format!("kubectl delete -n {place} {}", words.join(" "))
+    };
+    words.iter().map(command).collect()
 }
 
 impl Data {
     fn is_empty(&self) -> bool {
-        self.objects.as_ref().is_ok_and(BTreeMap::is_empty)
+        self.objects.as_ref().is_ok_and(|(names, _)| names.is_empty())
     }
 }
 
@@ -302,18 +283,11 @@ async fn users_data(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::
     let crds = listed.context("listing CustomResourceDefinitions")?.items;
     let mut data = Vec::new();
     for crd in crds.iter().filter(|crd| is_controlled(crd.owner_references(), &owners)) {
-        let counted = objects_of(client, crd, &owners).await;
-        let (objects, more) = match counted {
-            Ok((objects, more)) => (Ok(objects), more),
-            Err(error) => (Err(failure(&error)), false),
-        };
-        let crd = crd.name_any();
-        data.push(Data { crd, objects, more });
+        let objects = objects_of(client, crd, &owners).await.map_err(|error| failure(&error));
+        data.push(Data { crd: crd.name_any(), objects });
     }
     Ok(data)
 }
-
-type Names = BTreeMap<String, BTreeSet<String>>;
 
 async fn objects_of(
     client: &Client,
@@ -324,13 +298,7 @@ async fn objects_of(
     let Some(version) = versions.find(|version| version.served) else {
         return Ok((Names::new(), false));
     };
-    let resource = ApiResource {
-        group: crd.spec.group.clone(),
-        version: version.name.clone(),
-        api_version: format!("{}/{}", crd.spec.group, version.name),
-        kind: crd.spec.names.kind.clone(),
-        plural: crd.spec.names.plural.clone(),
-    };
+    let resource = crd_migrate::resource(crd, &version.name);
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
     let found = api.list_metadata(&ListParams::default().limit(MOST)).await?;
     let more = found.metadata.continue_.is_some_and(|token| !token.is_empty());
@@ -339,33 +307,25 @@ async fn objects_of(
         !is_controlled(object.owner_references(), owners)
     };
     for object in found.items.into_iter().filter(theirs) {
-        let namespace = object.namespace().unwrap_or_default();
-        names.entry(namespace).or_default().insert(object.name_any());
+        names.entry(object.namespace().unwrap_or_default()).or_default().insert(object.name_any());
     }
     Ok((names, more))
 }
 
-fn is_controlled(
-    references: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference],
-    owners: &BTreeSet<String>,
-) -> bool {
-    let mut references = references.iter();
-    references.any(|owner| owner.controller == Some(true) && owners.contains(&owner.uid))
+fn is_controlled(references: &[OwnerReference], owners: &BTreeSet<String>) -> bool {
+    references.iter().any(|owner| owner.controller == Some(true) && owners.contains(&owner.uid))
 }
 
 fn show(extension: &ClusterExtension, data: &[Data], out: &mut dyn Write) -> anyhow::Result<()> {
-    let status = extension.status.as_ref();
-    let installed = status.and_then(|status| status.install.as_ref());
-    let bundle = installed.map_or("nothing installed", |it| it.bundle.name.as_str());
+    let bundle = extension.installed().map_or("nothing installed", |it| it.name.as_str());
     writeln!(out, "{}: {bundle}", extension.name_any())?;
-    for Data { crd, objects, more } in data {
+    for Data { crd, objects } in data {
         match objects {
-            Ok(names) if names.is_empty() => writeln!(out, "  {crd}: no objects")?,
-            Ok(names) => {
+            Ok((names, _)) if names.is_empty() => writeln!(out, "  {crd}: no objects")?,
+            Ok((names, more)) => {
                 let count: usize = names.values().map(BTreeSet::len).sum();
                 let more = if *more { "more than " } else { "" };
-                let objects = if count == 1 { "object" } else { "objects" };
-                writeln!(out, "  {crd}: {more}{count} {objects}")?;
+                writeln!(out, "  {crd}: {more}{}", counted(count, "object"))?;
                 for (namespace, names) in names {
                     writeln!(out, "    {}", in_namespace(namespace, names))?;
                 }
@@ -378,24 +338,16 @@ fn show(extension: &ClusterExtension, data: &[Data], out: &mut dyn Write) -> any
 
 /// The first names in a namespace, and how many there are besides.
 fn in_namespace(namespace: &str, names: &BTreeSet<String>) -> String {
-    let first: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
-    let first = first.join(", ");
-    let more = match names.len().saturating_sub(NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names: Vec<_> = names.iter().cloned().collect();
+    let names = first(&names, NAMES);
     match namespace {
-        "" => format!("{first}{more}"),
-        namespace => format!("{namespace}: {first}{more}"),
+        "" => names,
+        namespace => format!("{namespace}: {names}"),
     }
 }
 
-fn ready(extension: &ClusterExtension) -> Option<&Condition> {
-    find(&extension.status.as_ref()?.conditions, types::READY)
-}
-
 fn message(extension: &ClusterExtension) -> &str {
-    ready(extension).map_or("", |ready| ready.message.as_str())
+    extension.condition(types::READY).map_or("", |ready| ready.message.as_str())
 }
 
 /// Waits until it is gone, and tells what it waits for.
@@ -404,7 +356,7 @@ async fn wait(
     extension: &ClusterExtension,
     args: &DeleteArgs,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let (name, uid) = (extension.name_any(), &extension.metadata.uid);
     // For a while, the old text does not count as the result of the annotation.
     let before = args.decision().map(|_| message(extension).to_owned());
@@ -422,7 +374,8 @@ async fn wait(
             writeln!(out, "{name}: {message}")?;
             return Ok(Look::Ended(Outcome::Failed));
         }
-        let uninstalling = ready(&found).is_some_and(|ready| ready.reason == "Uninstalling");
+        let ready = found.condition(types::READY);
+        let uninstalling = ready.is_some_and(|ready| ready.reason == "Uninstalling");
         Ok(Look::Going(uninstalling.then(|| message.to_owned())))
     })
     .await

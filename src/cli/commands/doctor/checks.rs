@@ -1,25 +1,19 @@
 //! The checks: what the answers mean, and the way out.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::ResourceExt as _;
-use olm_api::conditions::types;
 use olm_api::keys::{label, name};
-use olm_api::{AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_core::extension::holds::advice;
 use olm_core::guard::{Policy, in_force};
 use olm_core::settings::{ControllerSettings, KEY};
-use olm_core::status::{find, is_true};
-use serde_json::Value;
 
 use super::facts::{self, Facts, Refusal};
-use super::{Level, Row};
+use super::{Row, about};
+use crate::prelude::*;
 
 /// Clocks further apart make leases and certificates fail.
 const SKEW: SignedDuration = SignedDuration::from_secs(30);
@@ -51,39 +45,39 @@ pub(super) fn all(facts: &Facts) -> Vec<Row> {
 
 /// Runs the checks of some subjects.
 pub(super) fn some(facts: &Facts, subjects: &[&str]) -> Vec<Row> {
-    CHECKS
-        .into_iter()
-        .filter(|(subject, _)| subjects.contains(subject))
-        .flat_map(|(subject, check)| match check(facts) {
-            Ok(rows) => rows,
-            Err(refusal) => vec![not_known(subject, &refusal)],
-        })
-        .collect()
+    let wanted = CHECKS.into_iter().filter(|(subject, _)| subjects.contains(subject));
+    wanted.flat_map(|(subject, check)| about(subject, or_not_known(check(facts)))).collect()
 }
 
-pub(super) fn not_known(subject: &'static str, refusal: &Refusal) -> Row {
+/// Returns the findings, or one that says that they are not known.
+pub(super) fn or_not_known(found: Result<Vec<Row>, Refusal>) -> Vec<Row> {
+    found.unwrap_or_else(|refusal| vec![not_known(refusal)])
+}
+
+pub(super) fn not_known(refusal: Refusal) -> Row {
     match refusal {
-        Refusal::Absent => Row::new(Level::Unknown, subject, "the kind is not served"),
-        Refusal::Failed(why) => Row::new(Level::Unknown, subject, why)
-            .hint("have ClusterRoles operator-controller-clusterextension-viewer-role and view bound to you"),
+        Refusal::Absent => Row::unknown("the kind is not served", ""),
+        Refusal::Failed(why) => Row::unknown(
+            why,
+            "ask for ClusterRoles operator-controller-clusterextension-viewer-role and view",
+        ),
     }
 }
 
-/// Returns the findings, or one row that says all is well.
-fn or_ok(rows: Vec<Row>, subject: &'static str, well: String) -> Vec<Row> {
-    if rows.is_empty() { vec![Row::new(Level::Ok, subject, well)] } else { rows }
+/// Returns the findings, or one that says all is well.
+fn or_ok(found: Vec<Row>, well: impl Into<String>) -> Vec<Row> {
+    if found.is_empty() { vec![Row::ok(well)] } else { found }
 }
 
 fn api(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    const SUBJECT: &str = "api";
     let version = facts.one(facts::VERSION)?["gitVersion"].as_str();
     let text = format!("Kubernetes {}", version.unwrap_or("of an unknown version"));
-    let mut rows = vec![Row::new(Level::Ok, SUBJECT, text)];
+    let mut rows = vec![Row::ok(text)];
     let skew = facts.server_time.map(|server| facts.now.duration_since(server).abs());
     if let Some(skew) = skew.filter(|skew| *skew > SKEW) {
         let text = format!("the clocks of this machine and of the API server differ by {skew:#}");
-        let hint = "set the clock; with wrong ones leases and certificates fail";
-        rows.push(Row::new(Level::Warning, SUBJECT, text).hint(hint));
+        let hint = "set the clock: leases and certificates fail if clocks differ";
+        rows.push(Row::warning(text, hint));
     }
     Ok(rows)
 }
@@ -92,16 +86,15 @@ fn kinds(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     kinds_of(facts, &[facts::CATALOGS, facts::EXTENSIONS, facts::REVISIONS])
 }
 
-/// Says whether the kinds that are named are served as they have to be.
+/// Checks whether the given kinds are served as required.
 pub(super) fn kinds_of(facts: &Facts, wanted: &[&str]) -> Result<Vec<Row>, Refusal> {
-    const SUBJECT: &str = "kinds";
     let mut rows = Vec::new();
     for kind in wanted {
         let crd = match facts.one(&facts::crd(kind)) {
             Ok(crd) => crd,
             Err(Refusal::Absent) => {
                 let text = format!("CRD {} does not exist", facts::crd(kind));
-                rows.push(Row::new(Level::Problem, SUBJECT, text).hint(INSTALL));
+                rows.push(Row::problem(text, INSTALL));
                 continue;
             }
             Err(refusal) => return Err(refusal),
@@ -114,26 +107,24 @@ pub(super) fn kinds_of(facts: &Facts, wanted: &[&str]) -> Result<Vec<Row>, Refus
             .iter()
             .any(|it| it["type"] == "Established" && it["status"] == "True");
         if !served || !established {
-            let text = format!("CRD {} does not serve v1", facts::crd(kind));
-            rows.push(Row::new(Level::Problem, SUBJECT, text).hint(INSTALL));
+            rows.push(Row::problem(format!("CRD {} does not serve v1", facts::crd(kind)), INSTALL));
         }
         let stored = list(&crd["status"]["storedVersions"]);
         let others: Vec<_> =
             stored.iter().filter_map(Value::as_str).filter(|it| *it != "v1").collect();
         if !others.is_empty() {
             let text = format!("CRD {} still stores {}", facts::crd(kind), others.join(", "));
-            rows.push(Row::new(Level::Warning, SUBJECT, text));
+            rows.push(Row::warning(text, ""));
         }
     }
-    Ok(or_ok(rows, SUBJECT, format!("{} serve v1", wanted.join(", "))))
+    Ok(or_ok(rows, format!("{} serve v1", wanted.join(", "))))
 }
 
 fn controller(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    const SUBJECT: &str = "controller";
     let deployments: Vec<Deployment> = facts.items(facts::DEPLOYMENTS)?;
     if deployments.is_empty() {
         let text = "no Deployment has label app.kubernetes.io/part-of=olm";
-        return Ok(vec![Row::new(Level::Warning, SUBJECT, text).hint(INSTALL)]);
+        return Ok(vec![Row::warning(text, INSTALL)]);
     }
     let mut rows = Vec::new();
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -143,22 +134,17 @@ fn controller(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         let status = deployment.status.as_ref();
         let ready = status.and_then(|status| status.ready_replicas).unwrap_or(0);
         let text = format!("{namespace}/{name}: {ready} of {wanted} replicas are ready");
-        let level = match ready {
-            _ if ready >= wanted && ready > 0 => Level::Ok,
-            0 => Level::Problem,
-            _ => Level::Warning,
-        };
-        let mut row = Row::new(level, SUBJECT, text);
-        if level != Level::Ok {
-            row = row.hint(format!("kubectl describe pods --namespace {namespace}"));
-        }
-        rows.push(row);
+        let hint = format!("kubectl describe pods --namespace {namespace}");
+        rows.push(match ready {
+            _ if ready >= wanted && ready > 0 => Row::ok(text),
+            0 => Row::problem(text, hint),
+            _ => Row::warning(text, hint),
+        });
         names.entry(name).or_default().push(namespace);
     }
     for (name, namespaces) in names.iter().filter(|(_, namespaces)| namespaces.len() > 1) {
         let text = format!("Deployment {name} is in namespaces {}", namespaces.join(", "));
-        let hint = "one of them should go, or both act on the same objects";
-        rows.push(Row::new(Level::Problem, SUBJECT, text).hint(hint));
+        rows.push(Row::problem(text, "delete one of them: both act on the same objects"));
     }
     Ok(rows)
 }
@@ -170,17 +156,14 @@ fn controller_rights(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         let missing = asked["missing"].as_array().into_iter().flatten();
         let missing: Vec<_> = missing.filter_map(Value::as_str).collect();
         if missing.is_empty() {
-            let text = format!("service account {account} has every right it needs");
-            return Row::new(Level::Ok, facts::RIGHTS, text);
+            return Row::ok(format!("service account {account} has every right it needs"));
         }
-        let text = format!("service account {account} lacks {}", missing.join("; "));
-        Row::new(Level::Problem, facts::RIGHTS, text).hint(INSTALL)
+        Row::problem(format!("service account {account} lacks {}", missing.join("; ")), INSTALL)
     });
     Ok(rows.collect())
 }
 
 fn settings(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    const SUBJECT: &str = "settings";
     let mut rows = Vec::new();
     for published in facts.items::<Value>(facts::CONFIG)? {
         let namespace = published["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -191,17 +174,17 @@ fn settings(facts: &Facts) -> Result<Vec<Row>, Refusal> {
                 "use the plugin of the controller's version; this is {}",
                 env!("CARGO_PKG_VERSION")
             );
-            rows.push(Row::new(Level::Warning, SUBJECT, text).hint(hint));
+            rows.push(Row::warning(text, hint));
             continue;
         };
         let (theirs, ours) = (settings.version.as_str(), env!("CARGO_PKG_VERSION"));
         if theirs == ours {
-            rows.push(Row::new(Level::Ok, SUBJECT, format!("{namespace}: controller {theirs}")));
+            rows.push(Row::ok(format!("{namespace}: controller {theirs}")));
         } else {
             let text = format!(
-                "{namespace}: controller {theirs}, the plugin is {ours}: answers are those of {ours}"
+                "{namespace}: controller {theirs}, the plugin is {ours}: the plugin decides as {ours}"
             );
-            rows.push(Row::new(Level::Warning, SUBJECT, text).hint("use the same version"));
+            rows.push(Row::warning(text, "use the same version"));
         }
     }
     if rows.is_empty() {
@@ -209,20 +192,18 @@ fn settings(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             "no ConfigMap {}: the plugin assumes a controller without flags",
             name::CONTROLLER_CONFIG
         );
-        rows.push(Row::new(Level::Warning, SUBJECT, text));
+        rows.push(Row::warning(text, ""));
     }
     Ok(rows)
 }
 
 fn leases(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    const SUBJECT: &str = "leases";
     let now = facts.server_time.unwrap_or(facts.now);
     let mut rows = Vec::new();
     for lease in facts::LEASES {
         let found: Vec<Lease> = facts.items(lease)?;
         if found.is_empty() {
-            let text = format!("{lease}: nobody has led yet");
-            rows.push(Row::new(Level::Warning, SUBJECT, text));
+            rows.push(Row::warning(format!("{lease}: no process has held it yet"), ""));
         }
         for held in found {
             let spec = held.spec.unwrap_or_default();
@@ -233,13 +214,13 @@ fn leases(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             let place = held.metadata.namespace.unwrap_or_default();
             let row = match ends {
                 Some(ends) if !holder.is_empty() && ends > now => {
-                    Row::new(Level::Ok, SUBJECT, format!("{lease}: {holder} leads in {place}"))
+                    Row::ok(format!("{lease}: {holder} leads in {place}"))
                 }
                 _ => {
                     let since = renewed.unwrap_or(Timestamp::UNIX_EPOCH);
-                    let text = format!("{lease}: nobody leads in {place} since {since:.0}");
-                    let hint = "see the controller's pods and their logs";
-                    Row::new(Level::Problem, SUBJECT, text).hint(hint)
+                    let text =
+                        format!("{lease}: no process has held it in {place} since {since:.0}");
+                    Row::problem(text, "see the controller's pods and their logs")
                 }
             };
             rows.push(row);
@@ -249,7 +230,6 @@ fn leases(facts: &Facts) -> Result<Vec<Row>, Refusal> {
 }
 
 fn policies(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    const SUBJECT: &str = "policies";
     let found: Vec<ValidatingAdmissionPolicy> = facts.items(facts::POLICIES)?;
     let bindings: Vec<ValidatingAdmissionPolicyBinding> = facts.items(facts::BINDINGS)?;
     let rows = POLICIES
@@ -260,14 +240,12 @@ fn policies(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         })
         .map(|policy| {
             let text = format!("admission policy {} is not in force", policy.name());
-            Row::new(Level::Problem, SUBJECT, text).hint(policy.without_it())
+            Row::problem(text, policy.without_it())
         });
-    let well = "the policies on service accounts and approvals are in force";
-    Ok(or_ok(rows.collect(), SUBJECT, well.to_owned()))
+    Ok(or_ok(rows.collect(), "the policies on service accounts and approvals are in force"))
 }
 
 fn catalogs(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    const SUBJECT: &str = "catalogs";
     let catalogs: Vec<ClusterCatalog> = facts.items(facts::CATALOGS)?;
     let mut rows = Vec::new();
     for catalog in &catalogs {
@@ -275,71 +253,56 @@ fn catalogs(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             continue;
         }
         let name = catalog.name_any();
-        let conditions = catalog.status.as_ref().map(|status| status.conditions.as_slice());
-        let conditions = conditions.unwrap_or_default();
-        let progressing = find(conditions, types::PROGRESSING);
+        let progressing = catalog.condition(types::PROGRESSING);
         let message = progressing.map_or("it has no status yet", |it| it.message.as_str());
         let failing =
             progressing.is_some_and(|it| it.reason == "Retrying" || it.reason == "Blocked");
-        if !is_true(conditions, types::SERVING) {
-            rows.push(Row::new(
-                Level::Problem,
-                SUBJECT,
-                format!("{name} is not served: {message}"),
-            ));
+        let serving = catalog.condition(types::SERVING);
+        if serving.is_none_or(|serving| serving.status != status::TRUE) {
+            rows.push(Row::problem(format!("{name} is not served: {message}"), ""));
         } else if failing {
-            rows.push(Row::new(
-                Level::Warning,
-                SUBJECT,
-                format!("{name} is not updated: {message}"),
-            ));
+            rows.push(Row::warning(format!("{name} is not updated: {message}"), ""));
         }
         let silent = facts.answers.get(facts::SERVERS).and_then(|it| it.as_ref().ok());
         if let Some(why) = silent.and_then(|silent| silent[&name].as_str()) {
             let text = format!("the server of {name} does not answer: {why}");
             let hint = "kubectl get pods --all-namespaces -l app.kubernetes.io/part-of=olm";
-            rows.push(Row::new(Level::Problem, SUBJECT, text).hint(hint));
+            rows.push(Row::problem(text, hint));
         }
     }
-    Ok(or_ok(rows, SUBJECT, format!("served: {}", catalogs.len())))
+    Ok(or_ok(rows, format!("served: {}", catalogs.len())))
 }
 
 fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    const SUBJECT: &str = "extensions";
     let extensions: Vec<ClusterExtension> = facts.items(facts::EXTENSIONS)?;
     let mut rows = Vec::new();
     for extension in &extensions {
         let name = extension.name_any();
-        let conditions = extension.status.as_ref().map(|status| status.conditions.as_slice());
-        let conditions = conditions.unwrap_or_default();
         if extension.metadata.deletion_timestamp.is_some() {
-            let why = find(conditions, types::PROGRESSING).map(|it| it.message.as_str());
+            let why = extension.condition(types::PROGRESSING).map(|it| it.message.as_str());
             let text = format!("{name} is being deleted: {}", why.unwrap_or_default());
-            let hint = advice(extension).join(", ");
-            rows.push(Row::new(Level::Warning, SUBJECT, text).hint(hint));
+            rows.push(Row::warning(text, advice(extension).join(", ")));
             continue;
         }
-        match find(conditions, types::READY) {
+        match extension.condition(types::READY) {
             Some(ready) if ready.status == "True" => {}
             Some(ready) => {
                 let text = format!("{name} is not ready: {}: {}", ready.reason, ready.message);
-                let hint = advice(extension).join(", ");
-                rows.push(Row::new(Level::Problem, SUBJECT, text).hint(hint));
+                rows.push(Row::problem(text, advice(extension).join(", ")));
             }
             None => {
                 let text = format!(
                     "{name} has no condition {}: no controller of this kind acts on it",
                     types::READY
                 );
-                rows.push(Row::new(Level::Warning, SUBJECT, text));
+                rows.push(Row::warning(text, ""));
             }
         }
     }
-    Ok(or_ok(rows, SUBJECT, format!("ready: {}", extensions.len())))
+    Ok(or_ok(rows, format!("ready: {}", extensions.len())))
 }
 
 fn leftovers(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    const SUBJECT: &str = "leftovers";
     let extensions: Vec<ClusterExtension> = facts.items(facts::EXTENSIONS)?;
     let names: BTreeSet<_> = extensions.iter().map(ClusterExtension::name_any).collect();
     let revisions: Vec<ClusterObjectSet> = facts.items(facts::REVISIONS)?;
@@ -351,19 +314,18 @@ fn leftovers(facts: &Facts) -> Result<Vec<Row>, Refusal> {
                 "ClusterObjectSet {} is of extension {owner}, which does not exist",
                 revision.name_any()
             );
-            let hint =
-                "create the extension again to take it over, or delete it with what it installed";
-            rows.push(Row::new(Level::Warning, SUBJECT, text).hint(hint));
+            let hint = "create the extension again to take it over, or delete it with its objects";
+            rows.push(Row::warning(text, hint));
         }
     }
     match facts.items::<Value>(facts::OLDER_REVISIONS) {
         Ok(older) if !older.is_empty() => {
             let text =
                 format!("{} ClusterExtensionRevisions of an older upstream exist", older.len());
-            rows.push(Row::new(Level::Warning, SUBJECT, text));
+            rows.push(Row::warning(text, ""));
         }
         Ok(_) | Err(Refusal::Absent) => {}
         Err(refusal) => return Err(refusal),
     }
-    Ok(or_ok(rows, SUBJECT, "none".to_owned()))
+    Ok(or_ok(rows, "none"))
 }

@@ -3,23 +3,16 @@
 //! Secrets are never read. User information in URLs and the bookkeeping of the API server are left
 //! out.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use anyhow::Context as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use kube::Client;
-use serde_json::{Value, json};
 
 use super::Diagnosis;
 use super::facts::{self, Facts, Refusal};
-use crate::document::Document as _;
-use crate::output::{self, one_line};
+use crate::prelude::*;
 
 /// Longest part of a log, from its end.
 const LOG_BYTES: usize = 4 << 20;
-/// Where the name of the extension stands in each list that is cut down to the named ones.
+/// The fields with the name of the extension in lists that are filtered by it.
 const NAMED: [(&str, &str); 2] = [
     (facts::EXTENSIONS, "/metadata/name"),
     (facts::REVISIONS, "/metadata/labels/olm.operatorframework.io~1owner-name"),
@@ -79,8 +72,7 @@ async fn logs(client: &Client, pod: &Value) -> Vec<(String, anyhow::Result<Strin
             let request = http::Request::get(path).body(Vec::new())?;
             anyhow::Ok(client.request_text(request).await?)
         };
-        let file = format!("logs/{namespace}/{name}{suffix}.log");
-        logs.push((file, log.await));
+        logs.push((format!("logs/{namespace}/{name}{suffix}.log"), log.await));
     }
     logs
 }
@@ -159,8 +151,7 @@ mod tests {
     fn every_field_of_the_archive_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dump.tar.gz");
-        let files = BTreeMap::from([("doctor.json".to_owned(), b"{}".to_vec())]);
-        pack(&path, &files).unwrap();
+        pack(&path, &BTreeMap::from([("doctor.json".to_owned(), b"{}".to_vec())])).unwrap();
         let packed = std::fs::read(&path).unwrap();
         let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(packed.as_slice()));
         for entry in archive.entries().unwrap() {

@@ -1,26 +1,14 @@
-//! What the API server says, by the name of the question; a refusal is an answer too.
+//! Answers of the API server by the name of the question; a refusal is an answer too.
 
-use std::collections::BTreeMap;
-
-use futures::stream::{self, StreamExt as _};
-use jiff::Timestamp;
 use jiff::fmt::rfc2822;
-use kube::{Client, ResourceExt as _};
-use olm_api::ClusterCatalog;
 use olm_api::keys::name;
-use olm_cluster::reviews;
+use olm_cluster::{join_bounded, reviews};
 use olm_core::rbac::{Permissions, lines};
 use olm_core::revision::Account;
 use olm_core::rights::Half;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use crate::cluster::answers;
-use crate::managed::failure;
-use crate::output::one_line;
-
-/// Questions under way at the same time.
-const AT_ONCE: usize = 8;
+use crate::prelude::*;
 
 pub(super) const VERSION: &str = "version";
 pub(super) const CATALOGS: &str = "clustercatalogs";
@@ -35,7 +23,7 @@ pub(super) const SERVERS: &str = "catalog-servers";
 pub(super) const CONFIG: &str = "configmaps";
 pub(super) const LEASES: [&str; 2] = [name::LEASE_OPERATOR_CONTROLLER, name::LEASE_CATALOGD];
 pub(super) const POLICIES: &str = "validatingadmissionpolicies";
-/// What the accounts of the controllers may not do.
+/// The rights that the accounts of the controllers lack.
 pub(super) const RIGHTS: &str = "controller-rights";
 pub(super) const BINDINGS: &str = "validatingadmissionpolicybindings";
 
@@ -57,7 +45,7 @@ fn events(kind: &str) -> String {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// What was asked for does not exist.
+    /// The requested object does not exist.
     Absent,
     /// The caller may not know, or the API server did not answer.
     Failed(String),
@@ -67,7 +55,7 @@ pub(super) enum Refusal {
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) answers: BTreeMap<String, Result<Value, Refusal>>,
-    /// When it was read, by the clock of this machine.
+    /// The time of the reads, by the clock of this machine.
     pub(super) now: Timestamp,
     /// The clock of the API server at that time.
     pub(super) server_time: Option<Timestamp>,
@@ -76,10 +64,8 @@ pub(super) struct Facts {
 /// Every question: its name and its path.
 fn questions() -> BTreeMap<String, String> {
     let ours = |kind: &str| (kind.to_owned(), format!("{OLM}/{kind}"));
-    let labelled = |kind: &str, group: &str| {
-        let path = format!("{group}/{kind}?{PART_OF_OLM}");
-        (kind.to_owned(), path)
-    };
+    let labelled =
+        |kind: &str, group: &str| (kind.to_owned(), format!("{group}/{kind}?{PART_OF_OLM}"));
     let admission = "/apis/admissionregistration.k8s.io/v1";
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let mut questions = BTreeMap::from([
@@ -122,8 +108,7 @@ impl Facts {
             .into_iter()
             .map(async |(name, path)| (name, get(client, &path).await))
             .collect();
-        let mut answers: BTreeMap<_, _> =
-            stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+        let mut answers: BTreeMap<_, _> = join_bounded(asked).await.into_iter().collect();
         answers.insert(VERSION.to_owned(), version);
         let mut facts = Self { answers, now: Timestamp::now(), server_time };
         let servers = facts.servers(client).await;
@@ -139,8 +124,7 @@ impl Facts {
     async fn pods(&self, client: &Client) -> Result<Value, Refusal> {
         let mut all = Vec::new();
         for namespace in self.namespaces()? {
-            let path = format!("/api/v1/namespaces/{namespace}/pods");
-            let mut listed = get(client, &path).await?;
+            let mut listed = get(client, &format!("/api/v1/namespaces/{namespace}/pods")).await?;
             if let Some(items) = listed["items"].as_array_mut() {
                 all.append(items);
             }
@@ -149,13 +133,10 @@ impl Facts {
     }
 
     /// Namespaces with a Deployment of a controller.
-    fn namespaces(&self) -> Result<Vec<String>, Refusal> {
+    fn namespaces(&self) -> Result<BTreeSet<String>, Refusal> {
         let deployments: Vec<Value> = self.items(DEPLOYMENTS)?;
         let named = deployments.iter().filter_map(|it| it["metadata"]["namespace"].as_str());
-        let mut namespaces: Vec<_> = named.map(str::to_owned).collect();
-        namespaces.sort();
-        namespaces.dedup();
-        Ok(namespaces)
+        Ok(named.map(str::to_owned).collect())
     }
 
     /// Asks what the accounts of the controllers lack of what they need.
@@ -167,15 +148,7 @@ impl Facts {
         }
         let mut all = Vec::new();
         for (account, needed) in needed {
-            let needed: Vec<_> = needed.iter().collect();
-            let mut missing = Permissions::default();
-            for (answer, (namespace, right)) in
-                reviews(client, &account, &needed).await.into_iter().zip(needed)
-            {
-                if !answer.map_err(refusal)? {
-                    missing.insert(namespace, right.clone());
-                }
-            }
+            let missing = lacking(client, &account, &needed).await.map_err(refusal)?;
             all.push(json!({"account": account.to_string(), "missing": lines(&missing)}));
         }
         Ok(json!({ "items": all }))
@@ -197,10 +170,8 @@ impl Facts {
             let why = answers(client, catalog).await?.err()?;
             Some((catalog.name_any(), Value::from(why)))
         });
-        // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
-        let asked: Vec<_> = asked.collect();
-        let silent = stream::iter(asked).buffered(AT_ONCE).filter_map(std::future::ready);
-        Ok(Value::Object(silent.collect().await))
+        let silent = join_bounded(asked.collect()).await;
+        Ok(Value::Object(silent.into_iter().flatten().collect()))
     }
 
     /// Returns the objects of a list.
@@ -241,14 +212,26 @@ fn needs(deployment: &Value) -> (Account, Permissions) {
     (account, needed)
 }
 
+/// Returns which of the rights that an account needs it does not have.
+pub(super) async fn lacking(
+    client: &Client,
+    account: &Account,
+    needed: &Permissions,
+) -> kube::Result<Permissions> {
+    let needed: Vec<_> = needed.iter().collect();
+    let answers = reviews(client, account, &needed).await;
+    let mut missing = Permissions::default();
+    for (answer, (namespace, right)) in answers.into_iter().zip(needed) {
+        if !answer? {
+            missing.insert(namespace, right.clone());
+        }
+    }
+    Ok(missing)
+}
+
 /// Asks for a path; the value as the API server has it.
 pub(super) async fn get(client: &Client, path: &str) -> Result<Value, Refusal> {
-    let request = http::Request::get(path).body(Vec::new());
-    let request = request.map_err(|error| Refusal::Failed(error.to_string()))?;
-    match client.request::<Value>(request).await {
-        Ok(value) => Ok(value),
-        Err(error) => Err(refusal(error)),
-    }
+    olm_cluster::get(client, path).await.map_err(refusal)
 }
 
 pub(super) fn refusal(error: kube::Error) -> Refusal {

@@ -9,18 +9,8 @@ mod facts;
 mod releases;
 mod takeover;
 
-use std::io::Write;
-use std::path::PathBuf;
-
-use clap::Args;
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::document::Document as _;
 use crate::managed::{kinds, of_extensions};
-use crate::output::{self, Format, Outcome, Table, formats};
+use crate::prelude::*;
 use facts::Facts;
 
 /// Flags of `doctor`.
@@ -45,7 +35,7 @@ pub(crate) struct FromUpstreamArgs {
     output: Format,
 }
 
-/// How well something is.
+/// The severity of a finding.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, Serialize, JsonSchema,
 )]
@@ -58,41 +48,55 @@ enum Level {
     Problem,
 }
 
-/// Whether a cluster is fit for extensions: `kubectl olm doctor`.
+/// The state of a cluster for extensions: `kubectl olm doctor`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Diagnosis {
-    /// What was checked.
+    /// The checks.
     rows: Vec<Row>,
 }
 
-/// What was found about one subject.
+/// The result for one subject.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct Row {
     level: Level,
     /// `controller`, `catalogs` and so on.
     subject: &'static str,
-    /// What was found.
+    /// The result.
     text: String,
     /// The way out; empty where nothing is to be done.
     hint: String,
 }
 
 impl Row {
-    fn new(level: Level, subject: &'static str, text: impl Into<String>) -> Self {
-        Self { level, subject, text: text.into(), hint: String::new() }
+    /// Makes a row whose subject is not named yet.
+    fn new(level: Level, text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { level, subject: "", text: text.into(), hint: hint.into() }
     }
 
-    fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: hint.into(), ..self }
+    fn ok(text: impl Into<String>) -> Self {
+        Self::new(Level::Ok, text, "")
+    }
+
+    fn warning(text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Level::Warning, text, hint)
+    }
+
+    fn unknown(text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Level::Unknown, text, hint)
+    }
+
+    fn problem(text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Level::Problem, text, hint)
     }
 }
 
+/// Returns the rows of what was found about a subject.
+fn about(subject: &'static str, found: impl IntoIterator<Item = Row>) -> impl Iterator<Item = Row> {
+    found.into_iter().map(move |row| Row { subject, ..row })
+}
+
 /// Prints a row for each check; exit code 1 with a problem, else 3 with something not known.
-pub(crate) async fn run(
-    args: DoctorArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: DoctorArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let client = Cluster::client(global).await?;
     let facts = Facts::read(&client).await;
     let answer = Diagnosis { rows: checks::all(&facts) };
@@ -108,16 +112,17 @@ pub(crate) async fn from_upstream(
     args: &FromUpstreamArgs,
     global: &Global,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let client = Cluster::client(global).await?;
     let facts = Facts::read(&client).await;
     let (managed, unread) = of_extensions(&client, &kinds(&client).await?, None).await;
     let mut rows = takeover::rows(&client, &facts, &managed).await;
-    rows.extend(unread.into_iter().map(|what| Row::new(Level::Unknown, "objects", what)));
+    let unread = unread.into_iter().map(|what| Row::unknown(what, ""));
+    rows.extend(about("objects", unread));
     print(&Diagnosis { rows }, args.output, out)
 }
 
-fn print(answer: &Diagnosis, format: Format, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+fn print(answer: &Diagnosis, format: Format, out: &mut dyn Write) -> Ended {
     match format {
         Format::Table => table(&answer.rows).write(out)?,
         format => answer.write(format, out)?,

@@ -1,19 +1,15 @@
 //! The releases of upstream's Helm applier, read as the caller.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ListParams};
-use kube::{Client, ResourceExt as _};
 use olm_core::helm::{self, HelmError, Index, Release};
 
 use super::facts::{Refusal, refusal};
-use crate::managed::failure;
+use crate::prelude::*;
 
 /// The index Secrets of all releases.
 pub(super) struct Releases(Vec<Secret>);
 
-/// What Helm left of an extension.
+/// Remains of Helm's objects for an extension.
 pub(super) enum Left {
     Nothing,
     /// No release was rolled out.
@@ -42,9 +38,7 @@ impl Releases {
         if indexes.is_empty() {
             return Ok(Left::Nothing);
         }
-        let Some(index) = helm::current(indexes) else {
-            return Ok(Left::Failed);
-        };
+        let Some(index) = helm::current(indexes) else { return Ok(Left::Failed) };
         let api = Api::<Secret>::namespaced(client.clone(), &namespace);
         let mut others = Vec::with_capacity(index.others.len());
         for other in &index.others {

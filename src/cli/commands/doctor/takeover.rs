@@ -1,38 +1,28 @@
-//! Whether a cluster of upstream can be taken over: what stands in the way, what has to be deleted,
-//! and what would change of each extension. Everything is read, with dry runs at most.
+//! Checks whether a cluster of upstream can be taken over: obstacles, objects to delete, and the
+//! changes of each extension. It only reads, and uses dry runs.
 //!
 //! Source: deploying.md 7.2, 7.5.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::Api;
-use kube::{Client, ResourceExt as _};
-use olm_api::keys::{annotation, label, policy};
-use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_cluster::reviews;
+use olm_api::keys::{annotation, label};
+use olm_cluster::join_bounded;
 use olm_core::extension::ValidExtension;
 use olm_core::helm::Release;
 use olm_core::rbac::{Permission, Permissions, lines};
-use olm_core::revision::{Account, BundleRecord, Desired};
-use serde_json::Value;
+use olm_core::revision::{Account, Desired};
 
-use super::facts::{self, Facts, Refusal, get};
+use super::facts::{self, Facts, Refusal, get, lacking};
 use super::releases::{Left, Releases};
-use super::{Level, Row, checks};
+use super::{Level, Row, about, checks};
 use crate::changes::{self, keeper};
-use crate::managed::Managed;
-use crate::output::one_line;
+use crate::prelude::*;
 use crate::puller::puller;
 
-/// Questions under way at the same time.
-const AT_ONCE: usize = 8;
-/// What is done to every object of an extension.
+/// The verbs that the controller needs on every object of an extension.
 const VERBS: [&str; 3] = ["get", "patch", "delete"];
-/// What keeps upstream on OpenShift.
+/// The operator that manages upstream on OpenShift.
 const OPERATOR: &str = "cluster-olm-operator";
-/// What upstream leaves that works against us: kind, path and name.
+/// Objects of upstream that conflict with ours: kind, path and name.
 const IN_THE_WAY: [(&str, &str, &str); 4] = [
     (
         "mutatingwebhookconfiguration",
@@ -60,19 +50,19 @@ const IN_THE_WAY: [(&str, &str, &str); 4] = [
 pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<Row> {
     let mut rows = checks::some(facts, &["api"]);
     let openshift = openshift(client).await;
-    rows.extend(upstream(facts, openshift.as_ref()));
+    rows.extend(about("upstream", upstream(facts, openshift.as_ref())));
     rows.extend(kinds_and_policies(facts));
     let leases = checks::some(facts, &["leases"]).into_iter();
     // Whoever holds them is about to go.
     rows.extend(leases.map(|row| Row { level: row.level.min(Level::Warning), ..row }));
-    rows.extend(left(client).await);
-    rows.extend(openshift);
+    rows.extend(about("leftovers", left(client).await));
+    rows.extend(about("openshift", openshift));
     rows.extend(checks::some(facts, &["catalogs"]));
-    rows.extend(extensions(client, facts, managed).await);
+    rows.extend(about("extensions", extensions(client, facts, managed).await));
     rows
 }
 
-/// Says what is left of upstream that has to be deleted.
+/// Returns the objects of upstream that have to be deleted.
 async fn left(client: &Client) -> Vec<Row> {
     let mut rows = Vec::new();
     for (kind, path, name) in IN_THE_WAY {
@@ -80,27 +70,24 @@ async fn left(client: &Client) -> Vec<Row> {
         rows.extend(match found {
             Ok(_) => {
                 let text = format!("{kind} {name} has to be deleted");
-                let hint = format!("kubectl delete {kind} {name}");
-                Some(Row::new(Level::Warning, "leftovers", text).hint(hint))
+                Some(Row::warning(text, format!("kubectl delete {kind} {name}")))
             }
             Err(Refusal::Absent) => None,
-            Err(Refusal::Failed(why)) => Some(Row::new(Level::Unknown, "leftovers", why)),
+            Err(Refusal::Failed(why)) => Some(Row::unknown(why, "")),
         });
     }
     rows
 }
 
-/// Says which upstream runs, how, and who keeps it that way. What is said of the operator of
-/// OpenShift decides whether its Deployments are still kept.
+/// Reports the running version of upstream, its mode, and its manager. The finding about
+/// OpenShift's operator determines whether its Deployments are still managed.
 fn upstream(facts: &Facts, openshift: Option<&Row>) -> Vec<Row> {
-    const SUBJECT: &str = "upstream";
     let deployments = match facts.items::<Value>(facts::DEPLOYMENTS) {
         Ok(found) if found.is_empty() => {
-            let text = "no Deployment of it runs here";
-            return vec![Row::new(Level::Warning, SUBJECT, text)];
+            return vec![Row::warning("no Deployment of it runs here", "")];
         }
         Ok(found) => found,
-        Err(refusal) => return vec![checks::not_known(SUBJECT, &refusal)],
+        Err(refusal) => return vec![checks::not_known(refusal)],
     };
     let rows = deployments.iter().map(|one| {
         let metadata = &one["metadata"];
@@ -112,68 +99,63 @@ fn upstream(facts: &Facts, openshift: Option<&Row>) -> Vec<Row> {
         let image = text(&container["image"]);
         // Upstream has no such flag.
         if args.iter().any(|arg| arg.starts_with("--components=")) {
-            let what = format!("{namespace}/{name} is olm-controller, and stays");
-            return Row::new(Level::Ok, SUBJECT, what);
+            return Row::ok(format!("{namespace}/{name} is olm-controller, and stays"));
         }
         let what = format!("{namespace}/{name}: {image} {}", args.join(" "));
         let managers = metadata["managedFields"].as_array().into_iter().flatten();
         let managers = managers.filter_map(|entry| entry["manager"].as_str());
         let left_alone = openshift.is_some_and(|row| row.level == Level::Warning);
-        match keeper(managers).filter(|keeper| !(left_alone && keeper.starts_with(OPERATOR))) {
-            Some(keeper) => {
-                let hint = "stop it first, or it puts its own Deployments back over ours";
-                let what = format!("{what}, kept by {keeper}");
-                Row::new(Level::Problem, SUBJECT, what).hint(hint)
-            }
-            None => Row::new(Level::Ok, SUBJECT, what)
-                .hint(format!("to delete: kubectl delete deployment {name} -n {namespace}")),
+        let keeper = keeper(managers);
+        if let Some(keeper) = keeper.filter(|it| !(left_alone && it.starts_with(OPERATOR))) {
+            let hint = "stop it first: otherwise it restores its own Deployments";
+            Row::problem(format!("{what}, managed by {keeper}"), hint)
+        } else {
+            let hint = format!("to delete: kubectl delete deployment {name} -n {namespace}");
+            Row { hint, ..Row::ok(what) }
         }
     });
     rows.collect()
 }
 
 fn kinds_and_policies(facts: &Facts) -> Vec<Row> {
-    let mut rows = match checks::kinds_of(facts, &[facts::CATALOGS, facts::EXTENSIONS]) {
-        Ok(rows) => rows,
-        Err(refusal) => vec![checks::not_known("kinds", &refusal)],
-    };
+    let kinds = checks::kinds_of(facts, &[facts::CATALOGS, facts::EXTENSIONS]);
+    let mut rows: Vec<_> = about("kinds", checks::or_not_known(kinds)).collect();
     if facts.one(facts::POLICIES) == Err(Refusal::Absent) {
-        let text =
-            "ValidatingAdmissionPolicies are not served: nothing would say who may name an account";
-        rows.push(Row::new(Level::Problem, "policies", text).hint("Kubernetes 1.33 or newer"));
+        let text = "ValidatingAdmissionPolicies are not served: nothing would restrict who may name an account";
+        rows.extend(about("policies", [Row::problem(text, "Kubernetes 1.33 or later")]));
     }
     rows
 }
 
-/// Says whether the operator of OpenShift would put upstream back; a warning says that it is stopped,
-/// and what that costs (deploying.md 7.4).
+/// Checks whether the operator of OpenShift would restore upstream; warns if it is stopped, with
+/// the consequences (deploying.md 7.4).
 async fn openshift(client: &Client) -> Option<Row> {
-    const SUBJECT: &str = "openshift";
     let operator = format!("/apis/apps/v1/namespaces/openshift-{OPERATOR}/deployments/{OPERATOR}");
     let olm = get(client, "/apis/operator.openshift.io/v1alpha1/olms/cluster").await;
     Some(match olm {
         Ok(olm) if olm["spec"]["managementState"] == "Unmanaged" => {
             let text = "OLM cluster is Unmanaged: the next update of the cluster waits for it";
-            Row::new(Level::Warning, SUBJECT, text).hint("set Managed before any update")
+            Row::warning(text, "set Managed before any update")
         }
         Ok(_) => match get(client, &operator).await {
             Ok(operator) if operator["spec"]["replicas"] == 0 => {
-                let text = format!("{OPERATOR} is scaled to 0: no minor update of the cluster");
-                let hint = "take its entry out of ClusterVersion spec.overrides before any update";
-                Row::new(Level::Warning, SUBJECT, text).hint(hint)
+                let text =
+                    format!("{OPERATOR} is scaled to 0: it blocks minor updates of the cluster");
+                let hint = "remove its entry from ClusterVersion spec.overrides before any update";
+                Row::warning(text, hint)
             }
             _ => {
-                let text = format!("{OPERATOR} is in charge, and would put its Deployments back");
+                let text = format!("{OPERATOR} is active, and would restore its Deployments");
                 let hint = "kubectl patch olm cluster --type merge -p '{\"spec\":{\"managementState\":\"Unmanaged\"}}'";
-                Row::new(Level::Problem, SUBJECT, text).hint(hint)
+                Row::problem(text, hint)
             }
         },
         Err(Refusal::Absent) => return None,
-        Err(refusal) => checks::not_known(SUBJECT, &refusal),
+        Err(refusal) => checks::not_known(refusal),
     })
 }
 
-/// What the answers about all extensions share.
+/// The data that the checks of all extensions share.
 struct Asked<'a> {
     client: &'a Client,
     managed: &'a [Managed],
@@ -185,13 +167,13 @@ struct Asked<'a> {
 async fn extensions(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<Row> {
     let all = match facts.items::<ClusterExtension>(facts::EXTENSIONS) {
         Ok(all) => all,
-        Err(refusal) => return vec![checks::not_known("extensions", &refusal)],
+        Err(refusal) => return vec![checks::not_known(refusal)],
     };
     let mut rows = Vec::new();
     let mut refused = |refusal: Refusal| {
         // Upstream may never have had the kind.
         if refusal != Refusal::Absent {
-            rows.push(checks::not_known("extensions", &refusal));
+            rows.push(checks::not_known(refusal));
         }
     };
     let revisions = facts.items(facts::REVISIONS).map_err(&mut refused);
@@ -206,22 +188,13 @@ async fn extensions(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<
     for extension in &all {
         let name = extension.name_any();
         let said = asked.extension(extension).await.into_iter();
-        rows.extend(said.map(|(level, text, hint)| {
-            Row::new(level, "extensions", format!("{name}: {text}")).hint(hint)
-        }));
+        rows.extend(said.map(|one| Row { text: format!("{name}: {}", one.text), ..one }));
     }
     rows
 }
 
-/// How well something about an extension is, what it is, and the way out.
-type Said = (Level, String, String);
-
-fn problem(text: impl Into<String>, hint: impl Into<String>) -> Said {
-    (Level::Problem, text.into(), hint.into())
-}
-
 impl Asked<'_> {
-    async fn extension(&self, extension: &ClusterExtension) -> Vec<Said> {
+    async fn extension(&self, extension: &ClusterExtension) -> Vec<Row> {
         let (name, uid) = (extension.name_any(), extension.uid().unwrap_or_default());
         let mut said = Vec::new();
         let account = self.account(extension, &mut said).await;
@@ -232,11 +205,19 @@ impl Asked<'_> {
         let revisions: Vec<&ClusterObjectSet> = revisions.collect();
         let image = match revisions.iter().max_by_key(|set| set.spec.revision) {
             Some(newest) => {
-                let text = "ClusterObjectSets, taken over as they are";
-                said.push((Level::Ok, text.to_owned(), String::new()));
+                said.push(Row::ok("ClusterObjectSets, taken over as they are"));
                 Some(BundleRecord::of(newest).image)
             }
-            None => self.release(extension, account.as_ref(), &mut said).await,
+            None => match self.release(extension, account.as_ref()).await {
+                Ok(desired) => {
+                    said.push(self.would_change(&desired).await);
+                    desired.annotations.get(annotation::BUNDLE_REFERENCE).cloned()
+                }
+                Err(instead) => {
+                    said.push(instead);
+                    None
+                }
+            },
         };
         said.extend(self.older_hold(&uid));
         let owners = revisions.iter().filter_map(|set| set.uid());
@@ -250,8 +231,8 @@ impl Asked<'_> {
         said
     }
 
-    /// Says which revisions of an earlier upstream hold an extension.
-    fn older_hold(&self, uid: &str) -> Option<Said> {
+    /// Reports revisions of an earlier upstream release that block an extension.
+    fn older_hold(&self, uid: &str) -> Option<Row> {
         let owned = |one: &&Value| {
             let mut owners = one["metadata"]["ownerReferences"].as_array().into_iter().flatten();
             owners.any(|owner| owner["uid"] == uid)
@@ -264,17 +245,17 @@ impl Asked<'_> {
             "kubectl delete clusterextensionrevisions {names} --cascade=orphan, and annotate it with {}=all",
             policy::ADOPT
         );
-        (!names.is_empty()).then(|| problem(text, hint))
+        (!names.is_empty()).then(|| Row::problem(text, hint))
     }
 
     /// Returns the account, if it is named and there.
-    async fn account(&self, extension: &ClusterExtension, said: &mut Vec<Said>) -> Option<Account> {
+    async fn account(&self, extension: &ClusterExtension, said: &mut Vec<Row>) -> Option<Account> {
         let name = extension.name_any();
         let spec = extension.spec.as_ref()?;
         let named = spec.service_account.as_ref().and_then(|it| it.name.clone());
         let Some(named) = named.filter(|named| !named.is_empty()) else {
-            said.push(problem(
-                "names no service account, and would be maintained no longer",
+            said.push(Row::problem(
+                "names no service account, and would no longer be maintained",
                 format!("kubectl olm rbac {name} --service-account {name}-installer --apply, then name it; or component default-account"),
             ));
             return None;
@@ -284,59 +265,42 @@ impl Asked<'_> {
         match api.get_opt(&account.name).await {
             Ok(Some(_)) => Some(account),
             Ok(None) => {
-                let hint = format!("kubectl olm rbac {name} --apply");
-                said.push(problem(format!("service account {account} does not exist"), hint));
+                let text = format!("service account {account} does not exist");
+                said.push(Row::problem(text, format!("kubectl olm rbac {name} --apply")));
                 None
             }
             Err(error) => {
-                let why = crate::managed::failure(&error);
-                said.push((Level::Unknown, why, String::new()));
+                said.push(Row::unknown(failure(&error), ""));
                 None
             }
         }
     }
 
-    /// Says what Helm left, and what a takeover would change of it; returns the bundle image.
+    /// Returns the revision that what Helm left would become, or what is said instead.
     async fn release(
         &self,
         extension: &ClusterExtension,
         account: Option<&Account>,
-        said: &mut Vec<Said>,
-    ) -> Option<String> {
+    ) -> Result<Desired, Row> {
         let Ok(releases) = &self.releases else {
-            let text = "whether Helm installed it may not be read";
-            said.push((Level::Unknown, text.into(), "list Secrets".into()));
-            return None;
+            return Err(Row::unknown("you may not read whether Helm installed it", "list Secrets"));
         };
-        let release = match releases.of(self.client, &extension.name_any()).await {
-            Ok(Left::Release(release)) => release,
-            Ok(Left::Nothing) => {
-                said.push((Level::Ok, "nothing is installed".into(), String::new()));
-                return None;
+        match releases.of(self.client, &extension.name_any()).await {
+            Ok(Left::Release(release)) => {
+                desired(*release, extension, account).map_err(|why| Row::problem(why, ""))
             }
+            Ok(Left::Nothing) => Err(Row::ok("nothing is installed")),
             Ok(Left::Failed) => {
-                let text = "its only release failed: what it left is adopted, and installed again";
-                said.push((Level::Warning, text.into(), String::new()));
-                return None;
+                let text = "its only release failed: its objects are adopted, and installed again";
+                Err(Row::warning(text, ""))
             }
             Err(why) => {
-                said.push(problem(why, "upstream cannot read it either: uninstall it there"));
-                return None;
+                Err(Row::problem(why, "upstream cannot read it either: uninstall it there"))
             }
-        };
-        let desired = match desired(*release, extension, account) {
-            Ok(desired) => desired,
-            Err(why) => {
-                said.push(problem(why, ""));
-                return None;
-            }
-        };
-        let image = desired.annotations.get(annotation::BUNDLE_REFERENCE).cloned();
-        said.push(self.would_change(&desired).await);
-        image
+        }
     }
 
-    async fn would_change(&self, desired: &Desired) -> Said {
+    async fn would_change(&self, desired: &Desired) -> Row {
         let objects = desired.phases.iter().flat_map(|phase| &phase.objects);
         let tried = objects.map(|object| async move {
             let live = changes::live(self.client, object).await;
@@ -347,7 +311,7 @@ impl Asked<'_> {
             };
             (object.identity(), paths)
         });
-        let tried: Vec<_> = stream::iter(tried).buffered(AT_ONCE).collect().await;
+        let tried = join_bounded(tried.collect()).await;
         let (count, mut changed) = (tried.len(), Vec::new());
         for (object, tried) in tried {
             match tried {
@@ -359,22 +323,21 @@ impl Asked<'_> {
                     }
                 }
                 Err(why) => {
-                    let text = format!("what would change of {object} is not known: {why}");
-                    return (Level::Unknown, text, String::new());
+                    let text = format!("the changes of {object} are not known: {why}");
+                    return Row::unknown(text, "");
                 }
             }
         }
         if changed.is_empty() {
-            let text = format!("release of Helm with {count} objects; would change nothing");
-            return (Level::Ok, text, String::new());
+            return Row::ok(format!("release of Helm with {count} objects; would change nothing"));
         }
         let text =
-            format!("differs from its release, and would be put back: {}", changed.join(", "));
-        (Level::Warning, text, String::new())
+            format!("differs from its release, and would be restored: {}", changed.join(", "));
+        Row::warning(text, "")
     }
 
-    /// Says what the account may not do to what is installed.
-    async fn lacking(&self, name: &str, account: &Account, own: &[&Managed]) -> Option<Said> {
+    /// Returns the rights on the installed objects that the account lacks.
+    async fn lacking(&self, name: &str, account: &Account, own: &[&Managed]) -> Option<Row> {
         let mut needed = Permissions::default();
         for one in own {
             let namespace = one.object.namespace().unwrap_or_default();
@@ -385,30 +348,22 @@ impl Asked<'_> {
                 needed.insert(&namespace, right);
             }
         }
-        let needed: Vec<_> = needed.iter().collect();
-        let answers = reviews(self.client, account, &needed).await.into_iter();
-        let mut missing = Permissions::default();
-        for (answer, (namespace, right)) in answers.zip(needed) {
-            match answer {
-                Ok(true) => {}
-                Ok(false) => missing.insert(namespace, right.clone()),
-                Err(error) => {
-                    return Some((Level::Unknown, crate::managed::failure(&error), String::new()));
-                }
-            }
-        }
+        let missing = match lacking(self.client, account, &needed).await {
+            Ok(missing) => missing,
+            Err(error) => return Some(Row::unknown(failure(&error), "")),
+        };
         let lacks = || format!("service account {account} lacks {}", lines(&missing).join("; "));
         let hint = format!("kubectl olm rbac {name} --apply");
-        (!missing.is_empty()).then(|| problem(lacks(), hint))
+        (!missing.is_empty()).then(|| Row::problem(lacks(), hint))
     }
 }
 
-/// Says which of an extension's objects neither it nor a revision of it controls.
-fn foreign(own: &[&Managed], owners: &BTreeSet<String>) -> Vec<Said> {
+/// Reports objects of an extension that are controlled neither by it nor by one of its revisions.
+fn foreign(own: &[&Managed], owners: &BTreeSet<String>) -> Vec<Row> {
     let controlled = own.iter().filter_map(|one| {
         let (_, owner) = one.controller().filter(|(uid, _)| !owners.contains(*uid))?;
         let text = format!("{} is controlled by {owner}", one.text());
-        Some(problem(text, "give it back to the extension, or delete it there"))
+        Some(Row::problem(text, "give it back to the extension, or delete it there"))
     });
     controlled.collect()
 }
@@ -422,24 +377,22 @@ fn desired(
     let nobody = || Account { namespace: String::new(), name: String::new() };
     let valid = ValidExtension::of(extension).ok_or("its spec names no package")?;
     let account = account.cloned().unwrap_or_else(nobody);
-    release.desired(valid, &account).map_err(|error| olm_core::error::Chain(&error).to_string())
+    release.desired(valid, &account).map_err(|error| Chain(&error).to_string())
 }
 
-/// Says if an image cannot be had.
-async fn unreachable(image: &str) -> Option<Said> {
+/// Reports an image that cannot be pulled.
+async fn unreachable(image: &str) -> Option<Row> {
     let asked = async {
         let image = image.parse()?;
         anyhow::Ok(puller()?.probe(&image).await?)
     };
     let why = asked.await.err()?;
-    let text = format!("its bundle image {image} cannot be had from here: {}", one_line(&why));
-    Some((Level::Warning, text, "--auth-file, or a mirror".into()))
+    let text = format!("its bundle image {image} cannot be pulled from here: {}", one_line(&why));
+    Some(Row::warning(text, "--auth-file, or a mirror"))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -455,8 +408,8 @@ mod tests {
         let facts = Facts { answers, now: jiff::Timestamp::UNIX_EPOCH, server_time: None };
         let delete = "to delete: kubectl delete deployment manager -n theirs";
         let want = [
-            Row::new(Level::Ok, "upstream", "theirs/manager: i:1 --leader-elect").hint(delete),
-            Row::new(Level::Ok, "upstream", "ours/manager is olm-controller, and stays"),
+            Row { hint: delete.to_owned(), ..Row::ok("theirs/manager: i:1 --leader-elect") },
+            Row::ok("ours/manager is olm-controller, and stays"),
         ];
         assert_eq!(upstream(&facts, None), want);
     }

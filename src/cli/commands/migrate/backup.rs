@@ -3,13 +3,10 @@
 //! document, and the last one counts.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
 use olm_core::classic::takeover::remembered;
-use olm_core::object::Object;
-use olm_core::yaml;
-use serde_json::{Value, json};
+
+use crate::prelude::*;
 
 /// Marks a document as ours, and its form.
 const FORM: &str = "olm-classic-backup/1";
@@ -22,7 +19,7 @@ pub(super) struct Backup {
     entries: Vec<Entry>,
 }
 
-/// What is kept of one Subscription.
+/// The backup of one Subscription.
 #[derive(Debug, Clone)]
 pub(super) struct Entry(Value);
 
@@ -56,15 +53,9 @@ impl Entry {
     }
 
     /// Returns namespace and name of the Subscription.
-    pub(super) fn key(&self) -> (&str, &str) {
-        let text = |key: &str| self.0[key].as_str().unwrap_or_default();
+    pub(super) fn key(&self) -> (String, String) {
+        let text = |key: &str| self.0[key].as_str().unwrap_or_default().to_owned();
         (text("namespace"), text("subscription"))
-    }
-
-    /// Returns the same, on its own.
-    pub(super) fn owned_key(&self) -> (String, String) {
-        let (namespace, name) = self.key();
-        (namespace.to_owned(), name.to_owned())
     }
 
     /// Returns the name of the extension.
@@ -90,7 +81,7 @@ impl Entry {
             .context("the backup lacks a Subscription or its ClusterServiceVersion")
     }
 
-    /// Returns what ran: names, labels and owners.
+    /// Returns the running objects: names, labels and owners.
     pub(super) fn running(&self) -> Vec<Object> {
         self.list("running")
     }
@@ -113,7 +104,7 @@ impl Backup {
         };
         for document in documents {
             if document["form"] != FORM {
-                bail!("{shown} is there already, and not a backup: --backup names another file");
+                bail!("{shown} already exists and is not a backup: --backup names another file");
             }
             if document["cluster"] != cluster {
                 bail!("{shown} is the backup of another cluster: --backup names another file");
@@ -187,14 +178,13 @@ mod tests {
     fn what_is_in_the_file_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("backup.yaml");
-        let mut backup = Backup::open(&path, "here").unwrap();
-        backup.add([entry("here", "lamp")]).unwrap();
+        Backup::open(&path, "here").unwrap().add([entry("here", "lamp")]).unwrap();
         let mut backup = Backup::open(&path, "here").unwrap();
         backup.add([entry("here", "bulb"), entry("here", "lamp")]).unwrap();
         let backup = Backup::open(&path, "here").unwrap();
         assert_eq!(backup.entries.len(), 3);
         let last: Vec<_> = backup.last().into_iter().map(Entry::key).collect();
-        assert_eq!(last, [("light", "bulb"), ("light", "lamp")]);
+        assert_eq!(last, ["bulb", "lamp"].map(|name| ("light".to_owned(), name.to_owned())));
         let (subscription, csv) = backup.last()[0].moved().unwrap();
         assert_eq!((subscription.name(), csv.name()), ("bulb", "lamp.v1.0.0"));
         assert_eq!(subscription.pointer("/metadata/managedFields"), None);
@@ -210,6 +200,6 @@ mod tests {
         assert!(error.ends_with("is the backup of another cluster: --backup names another file"));
         std::fs::write(&path, "kind: ConfigMap\n").unwrap();
         let error = Backup::open(&path, "here").unwrap_err().to_string();
-        assert!(error.ends_with("and not a backup: --backup names another file"), "{error}");
+        assert!(error.ends_with("and is not a backup: --backup names another file"), "{error}");
     }
 }

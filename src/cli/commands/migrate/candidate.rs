@@ -1,58 +1,49 @@
-//! What a Subscription needs to be moved: its objects, the checks and what is written.
-
-use std::collections::BTreeSet;
+//! The data for moving a Subscription: its objects, the checks and the objects to write.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kube::{Client, ResourceExt as _};
-use olm_api::ClusterExtension;
-use olm_api::keys::policy;
 use olm_core::classic::takeover::{
-    Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, uid,
+    Check, Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, uid,
 };
 use olm_core::classic::{Classic, GROUP, Migration};
 use olm_core::extension::{Policy, ValidExtension};
 use olm_core::helm;
-use olm_core::object::Object;
 use olm_core::rbac::{Account, BundleObjects, Options, manifests};
-use serde_json::{Value, json};
 
 use super::backup::{Backup, Entry};
 use super::objects;
 use crate::bundle_source::load_bundle_source;
-use crate::changes;
-use crate::cluster::Cluster;
 use crate::commands::render::Rendering;
-use crate::output::one_line;
-use crate::target::{Installation, chosen};
+use crate::prelude::*;
+use crate::target::Installation;
 
 /// A Subscription that is to be moved.
 pub(super) struct Candidate {
     pub(super) subscription: Object,
     pub(super) verdict: Verdict,
     pub(super) failed: Vec<Failed>,
-    /// What a person should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
     pub(super) progress: Progress,
-    /// What is, or has to be, in the backup.
+    /// The entry of the backup.
     pub(super) entry: Option<Entry>,
-    /// Whether it is there already.
+    /// Whether the entry exists already.
     pub(super) is_kept: bool,
     pub(super) plan: Option<Plan>,
 }
 
-/// What is written to move it.
+/// The objects that are written to move it.
 pub(super) struct Plan {
     /// The account and its rights.
     pub(super) rights: Vec<Object>,
-    /// What runs, as the content of the first revision.
+    /// The running objects, as the content of the first revision.
     pub(super) stored: Vec<Object>,
     pub(super) extension: Object,
     pub(super) follow: Option<Object>,
     pub(super) version: String,
 }
 
-/// What the candidates of a run share.
+/// The data that the candidates of a run share.
 pub(super) struct World<'a> {
     pub(super) cluster: &'a Cluster,
     /// Every object of Classic: as the backup has it, else as it is.
@@ -82,7 +73,7 @@ impl<'a> World<'a> {
         let subscriptions = live.iter().filter(|it| it.kind() == "Subscription");
         let there: BTreeSet<_> = subscriptions.map(key).collect();
         // While a Subscription is there, nothing of Classic is changed: what was kept is outdated.
-        let kept = backup.last().into_iter().filter(|entry| !there.contains(&entry.owned_key()));
+        let kept = backup.last().into_iter().filter(|entry| !there.contains(&entry.key()));
         let mut objects: Vec<Object> = kept.flat_map(Entry::objects).collect();
         for object in live {
             let same = |known: &Object| known.kind() == object.kind() && key(known) == key(&object);
@@ -138,7 +129,7 @@ impl<'a> World<'a> {
         let mut subscriptions = self.objects.iter().filter(|it| it.kind() == "Subscription");
         let subscription = subscriptions.find(|it| key(it) == *wanted);
         let subscription = subscription.ok_or_else(|| anyhow::anyhow!("it is gone"))?;
-        let kept = backup.last().into_iter().find(|it| it.key() == (&wanted.0, &wanted.1));
+        let kept = backup.last().into_iter().find(|it| it.key() == *wanted);
         let kept = kept.filter(|_| !self.live.contains(wanted)).cloned();
         let mut found = Candidate {
             subscription: subscription.clone(),
@@ -201,7 +192,7 @@ impl<'a> World<'a> {
         self.migrations.iter().find(|it| it.subscription == key(subscription))
     }
 
-    /// Returns what of the remembered objects is still there.
+    /// Returns the objects of the backup that still exist.
     async fn still(&self, remembered: &[Object]) -> anyhow::Result<Vec<Object>> {
         let mut found = Vec::new();
         for object in remembered {
@@ -220,10 +211,9 @@ impl<'a> World<'a> {
             }
         };
         let extension = self.migration(facts.subscription).map(|it| it.extension.name());
-        let installed = self.extensions.iter().any(|it| {
-            let status = it.status.as_ref().and_then(|status| status.install.as_ref());
-            it.metadata.name.as_deref() == extension && status.is_some()
-        });
+        let mut extensions = self.extensions.iter();
+        let installed = extensions
+            .any(|it| it.metadata.name.as_deref() == extension && it.installed().is_some());
         let extended = !subscribed && csv == Csv::Gone && installed;
         Ok(Progress { subscribed, csv, extended })
     }
@@ -231,24 +221,24 @@ impl<'a> World<'a> {
     /// Adds what has the place of the extension.
     fn occupied(&self, found: &mut Candidate) {
         let Some(migration) = self.migration(&found.subscription) else {
-            let text = "it cannot be an extension, or another Subscription of its package is one";
+            let text = "it cannot be converted, or another Subscription for its package is";
             let name = found.subscription.name();
             let hint = format!("kubectl olm migrate from-classic {name} --report names the field");
-            return found.failed.push(Failed::conflict("package", text, hint));
+            return found.failed.push(Failed::conflict(Check::Package, text, hint));
         };
-        let (wanted, package) = (migration.extension.name(), package(&migration.extension));
+        let wanted = migration.extension.name();
+        let package = migration.extension.text_at("/spec/source/catalog/packageName");
         for extension in &self.extensions {
             let name = extension.metadata.name.as_deref().unwrap_or_default();
-            let ours = ValidExtension::of(extension)
-                .is_some_and(|valid| valid.filter.package_name == package);
+            let ours = extension.package() == Some(package);
             // One that this move has made.
             if name == wanted && ours && found.is_kept {
                 continue;
             }
             if name == wanted || ours {
-                let text = format!("extension {name} is there already");
+                let text = format!("extension {name} already exists");
                 let hint = format!("kubectl olm status {name}");
-                found.failed.push(Failed::conflict("extension", text, hint));
+                found.failed.push(Failed::conflict(Check::Extension, text, hint));
             }
         }
     }
@@ -259,7 +249,7 @@ impl<'a> World<'a> {
             Ok(plan) => {
                 if let Err(error) = changes::rehearse(self.client(), &plan.rights).await {
                     let hint = "have an administrator run this";
-                    found.failed.push(Failed::new("rights", one_line(&error), hint));
+                    found.failed.push(Failed::new(Check::Rights, one_line(&error), hint));
                 }
                 found.plan = Some(plan);
             }
@@ -274,12 +264,12 @@ impl<'a> World<'a> {
                     if let Some(path) = path {
                         let text = format!("{called} cannot be kept as it is: {path} would change");
                         let hint = "report this: no operator is moved with a restart";
-                        found.failed.push(Failed::new("objects", text, hint));
+                        found.failed.push(Failed::new(Check::Objects, text, hint));
                     }
                 }
                 Err(why) => {
                     let hint = "have an administrator run this";
-                    found.failed.push(Failed::new("rights", format!("{called}: {why}"), hint));
+                    found.failed.push(Failed::new(Check::Rights, format!("{called}: {why}"), hint));
                 }
             }
         }
@@ -292,43 +282,37 @@ impl<'a> World<'a> {
         running: &[Object],
     ) -> Result<Plan, Failed> {
         let Some(migration) = self.migration(&found.subscription) else {
-            return Err(Failed::conflict("package", "it is not converted", "see above"));
+            return Err(Failed::conflict(Check::Package, "it is not converted", "see above"));
         };
-        let broken = |why: String| Failed::new("bundle", why, "it cannot be an extension yet");
+        let broken = |why: String| Failed::new(Check::Bundle, why, "it cannot be converted yet");
+        let failed = |error: anyhow::Error| broken(one_line(&error));
         if !migration.is_decided {
-            return Err(broken("the namespaces that it watches are not known".to_owned()));
+            return Err(broken("the watched namespaces are unknown".to_owned()));
         }
         let extension = migration.extension.clone();
         let typed: ClusterExtension = serde_json::from_value(extension.clone().into_value())
             .map_err(|error| broken(error.to_string()))?;
         let valid = ValidExtension::of(&typed);
-        let valid = valid.ok_or_else(|| broken("it names no package".to_owned()))?;
+        let valid = valid.ok_or_else(|| broken("it has no package name".to_owned()))?;
         let missing =
-            |why: String| Failed::new("catalog", why, self.catalog_hint(&found.subscription));
+            |why: String| Failed::new(Check::Catalog, why, self.catalog_hint(&found.subscription));
         let offered = self.cluster.offers(valid.filter.clone()).await;
+        let offered = offered.and_then(|offered| chosen(&offered));
         let offered = offered.map_err(|error| missing(one_line(&error)))?;
-        let offered = chosen(&offered).map_err(|error| missing(one_line(&error)))?;
         if offered.name != csv.name() {
-            let text =
-                format!("catalog {} has {}, not {}", offered.catalog, offered.name, csv.name());
-            return Err(missing(text));
+            let (catalog, name) = (&offered.catalog, &offered.name);
+            return Err(missing(format!("catalog {catalog} has {name}, not {}", csv.name())));
         }
-        let bundle = load_bundle_source(&offered.image).await;
-        let bundle = bundle.map_err(|error| broken(one_line(&error)))?;
+        let bundle = load_bundle_source(&offered.image).await.map_err(failed)?;
         let namespace = valid.spec.namespace.as_str();
         let kept = running.iter().filter(|it| it.group() != GROUP && !is_certificate(it));
         let kept: Vec<Object> = kept.map(content).collect();
-        let account = extension.pointer("/spec/serviceAccount/name").and_then(Value::as_str);
-        let account = Account {
-            namespace: namespace.to_owned(),
-            name: account.unwrap_or_default().to_owned(),
-        };
-        let settings = self.cluster.settings().await;
-        let settings = &settings.map_err(|error| broken(one_line(&error)))?.controller;
+        let name = extension.text_at("/spec/serviceAccount/name").to_owned();
+        let account = Account { namespace: namespace.to_owned(), name };
+        let settings = &self.cluster.settings().await.map_err(failed)?.controller;
         let policy = Policy::of(typed.annotations(), settings.defaults());
         let additions = policy.map_err(|error| broken(error.to_string()))?.additions;
-        let proxies = self.cluster.proxies(&additions).await;
-        let proxies = proxies.map_err(|error| broken(one_line(&error)))?;
+        let proxies = self.cluster.proxies(&additions).await.map_err(failed)?;
         let rendering = Rendering::default().of_extension(&Installation {
             name: extension.name().to_owned(),
             namespace: namespace.to_owned(),
@@ -338,9 +322,8 @@ impl<'a> World<'a> {
             additions,
             installed: None,
         });
-        let rendering = rendering.with_proxies(proxies);
-        let rendered = rendering.installed(&bundle, namespace);
-        let rendered = rendered.map_err(|error| broken(one_line(&error)))?;
+        let rendering = rendering.with_proxies(proxies).with_copies(Some(self.cluster)).await;
+        let rendered = rendering.and_then(|it| it.installed(&bundle, namespace)).map_err(failed)?;
         let name = offered.name.as_str();
         let both = [&rendered, &kept].map(|objects| BundleObjects { name, objects });
         let options = Options { stable: self.follow, ..Options::default() };
@@ -351,7 +334,8 @@ impl<'a> World<'a> {
         let properties = bundle.csv.annotations.get(olm_api::keys::annotation::PROPERTIES);
         let properties = properties.map(String::as_str);
         let stored = helm::secrets(extension.name(), &offered.record, properties, &kept);
-        let stored = stored.ok_or_else(|| broken("what runs is too large to store".to_owned()))?;
+        let stored = stored
+            .ok_or_else(|| broken("the running objects are too large to store".to_owned()))?;
         Ok(Plan {
             rights,
             stored: stored.iter().filter_map(|it| secret(it, &self.namespace)).collect(),
@@ -361,23 +345,21 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Returns how to get the catalog of a Subscription.
+    /// Returns the hint for adding the catalog of a Subscription.
     fn catalog_hint(&self, subscription: &Object) -> String {
-        let text = |object: &Object, path: &str| {
-            let found = object.pointer(path).and_then(Value::as_str);
-            found.unwrap_or_default().to_owned()
-        };
-        let source = text(subscription, "/spec/source");
-        let sources = self.objects.iter().filter(|it| it.kind() == "CatalogSource");
-        let image = { sources }.find(|it| it.name() == source).map(|it| text(it, "/spec/image"));
-        match image.filter(|image| !image.is_empty()) {
-            Some(image) => format!("kubectl olm catalog add {source} {image}"),
-            None => "kubectl olm catalog build makes an image with it, catalog add serves that"
-                .to_owned(),
+        let source = subscription.text_at("/spec/source");
+        let mut sources = self.objects.iter().filter(|it| it.kind() == "CatalogSource");
+        let found = sources.find(|it| it.name() == source);
+        match found.map_or("", |found| found.text_at("/spec/image")) {
+            "" => {
+                "kubectl olm catalog build builds an image of it, catalog add serves it".to_owned()
+            }
+            image => format!("kubectl olm catalog add {source} {image}"),
         }
     }
 
-    /// Says what stays as Classic made it until the next version.
+    /// Lists the differences between the running objects and the rendered ones, which stay until
+    /// the next version.
     async fn differences(
         &self,
         csv: &Object,
@@ -387,9 +369,7 @@ impl<'a> World<'a> {
         let mut notes = Vec::new();
         for object in rendered.iter().filter(|it| it.kind() == "Deployment") {
             let same = |it: &&Object| it.identity() == object.identity();
-            let Some(live) = running.iter().find(same) else {
-                continue;
-            };
+            let Some(live) = running.iter().find(same) else { continue };
             let found = changes::would_change(self.client(), object, live).await;
             let paths = found.unwrap_or_default();
             let mut paths: Vec<_> =
@@ -403,16 +383,11 @@ impl<'a> World<'a> {
         let until = csv.pointer("/status/certsRotateAt").and_then(Value::as_str);
         if let Some(until) = until {
             notes.push(format!(
-                "its certificate is that of Classic, and nobody renews it: install another version before {until}"
+                "its certificate was issued by OLM Classic and is not renewed: install another version before {until}"
             ));
         }
         notes
     }
-}
-
-fn package(extension: &Object) -> &str {
-    let package = extension.pointer("/spec/source/catalog/packageName");
-    package.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns an extension that takes over what runs: the controller asks for it where it may adopt.

@@ -1,27 +1,14 @@
 //! `kubectl olm migrate from-classic --apply`: the verdicts, the backup and the steps.
 
-use std::io::Write;
-use std::path::PathBuf;
-
-use anyhow::Context as _;
-use kube::Client;
-use kube::api::DeleteParams;
-use olm_api::ClusterExtension;
 use olm_core::classic::takeover::{Step, Verdict, steps};
-use olm_core::object::Object;
-use serde_json::json;
 
 use super::backup::{Backup, Entry};
 use super::candidate::{Candidate, Plan, World};
 use super::objects;
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::graph::plain;
-use crate::output::{Outcome, Written, notice};
-use crate::verb::{Confirm, Wait};
-use crate::{changes, waiting};
+use crate::output::Written;
+use crate::prelude::*;
 
-/// What is moved, and how.
+/// The Subscriptions to move, and the options.
 pub(crate) struct Moving {
     /// Names of Subscriptions; all of them without names.
     pub(crate) names: Vec<String>,
@@ -31,9 +18,9 @@ pub(crate) struct Moving {
     pub(crate) backup: PathBuf,
     /// Whether extensions follow their channels afterwards.
     pub(crate) follow: bool,
-    /// Whether it is asked before.
+    /// The confirmation.
     pub(crate) confirm: Confirm,
-    /// How long is waited.
+    /// The wait.
     pub(crate) wait: Wait,
 }
 
@@ -45,7 +32,7 @@ impl Moving {
         objects: Vec<Object>,
         global: &Global,
         out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    ) -> Ended {
         let (client, out) = (cluster.own_client(), &mut self.confirm.rehearsal.written(out));
         let mut backup = Backup::open(&self.backup, &objects::cluster_id(client).await?)?;
         let wanted = (self.names.as_slice(), self.namespace.as_deref(), self.follow);
@@ -74,9 +61,7 @@ impl Moving {
         }
         if due > 0 {
             let question = format!("Move {due} of {}?", keys.len());
-            if !self.confirm.agreed(&question, "--yes does it, --dry-run shows it")? {
-                return Ok(Outcome::Failed);
-            }
+            self.confirm.agreed(&question, "--yes confirms it, --dry-run shows it")?;
             let unkept = candidates.iter().filter(|it| !it.is_kept && it.verdict == Verdict::Ready);
             let entries: Vec<Entry> = unkept.filter_map(|it| it.entry.clone()).collect();
             backup.add(entries)?;
@@ -109,10 +94,8 @@ impl Moving {
         candidate: &Candidate,
         global: &Global,
         out: &mut Written<'_>,
-    ) -> anyhow::Result<Outcome> {
-        let Some(entry) = &candidate.entry else {
-            return Ok(Outcome::Done);
-        };
+    ) -> Ended {
+        let Some(entry) = &candidate.entry else { return Ok(Outcome::Done) };
         let (subscription, csv) = entry.moved()?;
         for step in steps(candidate.progress) {
             match (step, &candidate.plan) {
@@ -150,7 +133,7 @@ impl Moving {
         plan: &Plan,
         global: &Global,
         out: &mut Written<'_>,
-    ) -> anyhow::Result<Outcome> {
+    ) -> Ended {
         changes::apply(client, std::slice::from_ref(&plan.extension), out).await?;
         let name = plan.extension.name();
         let live = objects::live(client, &plan.extension).await?;
@@ -169,10 +152,7 @@ impl Moving {
         written.status = None;
         if self.wait.is_wanted(global) {
             let version = Some(plan.version.as_str());
-            let waited = waiting::ready(client, &written, version, self.wait.timeout, out).await?;
-            if waited != Outcome::Done {
-                return Ok(waited);
-            }
+            return waiting::ready(client, &written, version, self.wait.timeout, out).await;
         }
         Ok(Outcome::Done)
     }
@@ -202,9 +182,7 @@ async fn prepare(
     candidate: &Candidate,
     out: &mut Written<'_>,
 ) -> anyhow::Result<()> {
-    let Some(plan) = &candidate.plan else {
-        return Ok(());
-    };
+    let Some(plan) = &candidate.plan else { return Ok(()) };
     changes::apply(client, &plan.rights, out).await?;
     changes::apply(client, &plan.stored, out).await
 }
@@ -229,9 +207,7 @@ async fn clean_up(
     (subscription, csv): (&Object, &Object),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let name = entry.extension();
-    let extension = objects::named(olm_api::API_VERSION, "ClusterExtension", "", name);
-    let extension = extension.context("an extension is an object")?;
+    let extension = objects::extension(entry.extension());
     if let Some(extension) = objects::live(client, &extension).await? {
         objects::give_certificates(client, csv, &extension).await?;
     }

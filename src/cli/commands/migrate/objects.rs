@@ -1,29 +1,20 @@
 //! Reading and changing the objects that OLM Classic has installed.
 
-use std::time::Duration;
-
-use anyhow::{Context as _, bail};
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
-    Preconditions,
-};
-use kube::{Client, ResourceExt as _};
 use olm_api::keys::label::CLASSIC_OWNER;
 use olm_core::classic::takeover::{
     Csv, belongs, certificates, crds, dismiss, hide, hold, is_copy, is_for, is_going, own, readers,
     release, selects_by, uid,
 };
 use olm_core::classic::{GROUP, KINDS};
-use olm_core::object::Object;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::changes::{self, ATTEMPTS};
-use crate::managed::failure;
+use crate::prelude::*;
+use crate::workloads::objects as whole;
 
-/// How often it is asked whether something is gone.
+/// The interval of checks whether an object is gone.
 const LOOK: Duration = Duration::from_millis(500);
-/// How often objects are released that Classic had begun to write.
+/// The most rounds of releasing objects that Classic writes at the same time.
 const ROUNDS: usize = 5;
 
 /// Kinds in the namespace of an operator that Classic makes.
@@ -55,10 +46,22 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
 }
 
 /// Returns an object that is only named.
-pub(super) fn named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Object> {
+pub(super) fn named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Object {
     let namespace = Some(namespace).filter(|it| !it.is_empty());
-    Object::from_value(json!({"apiVersion": api_version, "kind": kind,
-        "metadata": {"name": name, "namespace": namespace}}))
+    let metadata = json!({"name": name, "namespace": namespace});
+    let members =
+        [("apiVersion", json!(api_version)), ("kind", json!(kind)), ("metadata", metadata)];
+    Object(members.map(|(key, value)| (key.to_owned(), value)).into_iter().collect())
+}
+
+/// Returns the extension of a name.
+pub(super) fn extension(name: &str) -> Object {
+    named(olm_api::API_VERSION, "ClusterExtension", "", name)
+}
+
+/// Returns the CRD of a name.
+pub(super) fn crd(name: &str) -> Object {
+    named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
 }
 
 /// Lists the objects of a kind, whole; a kind that is not served has none.
@@ -78,13 +81,7 @@ async fn list(
         Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
         Err(error) => bail!("{} could not be read: {}", resource.plural, failure(&error)),
     };
-    let whole = |object: DynamicObject| {
-        let mut value = serde_json::to_value(object).ok()?;
-        value["apiVersion"] = json!(api_version);
-        value["kind"] = json!(kind);
-        Object::from_value(value)
-    };
-    Ok(found.into_iter().filter_map(whole).collect())
+    Ok(whole(found, &resource))
 }
 
 /// Lists the objects of Classic of a kind in a namespace.
@@ -130,26 +127,19 @@ pub(super) async fn running(
     plans: &[&Object],
 ) -> anyhow::Result<Vec<Object>> {
     let mut found = owned(client, csv).await?;
-    let crds = crds(csv);
-    let crds = crds
-        .iter()
-        .filter_map(|name| named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name));
     let (place, names) = readers(csv);
     for name in names {
         let wanted = named("rbac.authorization.k8s.io/v1", "RoleBinding", place, &name);
-        if let Some(wanted) = wanted {
-            let binding = live(client, &wanted).await?;
-            found.extend(binding.filter(|it| is_for(it, csv.namespace()) && !is_going(it)));
-        }
+        let binding = live(client, &wanted).await?;
+        found.extend(binding.filter(|it| is_for(it, csv.namespace()) && !is_going(it)));
     }
+    let crds = crds(csv).into_iter().map(|name| crd(&name));
     let steps = plans.iter().flat_map(|plan| made(plan, csv));
     for wanted in crds.chain(steps).collect::<Vec<_>>() {
         let mut object = live(client, &wanted).await?;
         if object.is_none() && !wanted.namespace().is_empty() {
             let everywhere = named(wanted.api_version(), wanted.kind(), "", wanted.name());
-            if let Some(wanted) = everywhere {
-                object = live(client, &wanted).await.unwrap_or_default();
-            }
+            object = live(client, &everywhere).await.unwrap_or_default();
         }
         let new = |object: &Object| found.iter().all(|it| it.identity() != object.identity());
         let object = object.filter(|object| !is_going(object)).filter(new);
@@ -158,9 +148,8 @@ pub(super) async fn running(
     Ok(found)
 }
 
-/// Returns what an InstallPlan names as made for a CSV.
+/// Returns the objects that an InstallPlan created for a CSV.
 fn made(plan: &Object, csv: &Object) -> Vec<Object> {
-    let steps = plan.pointer("/status/plan").and_then(Value::as_array);
     let of_csv = |step: &&Value| step["resolving"] == json!(csv.name());
     let object = |step: &Value| {
         let resource = &step["resource"];
@@ -175,9 +164,9 @@ fn made(plan: &Object, csv: &Object) -> Vec<Object> {
         if group == GROUP || matches!(kind, "CustomResourceDefinition" | "BundleSecret") {
             return None;
         }
-        named(&api_version, kind, csv.namespace(), text("name"))
+        Some(named(&api_version, kind, csv.namespace(), text("name")))
     };
-    steps.into_iter().flatten().filter(of_csv).filter_map(object).collect()
+    plan.list_at("/status/plan").filter(of_csv).filter_map(object).collect()
 }
 
 /// Deletes an object if it is the one that was seen; one that is gone, or another one, stays.
@@ -205,12 +194,8 @@ pub(super) async fn change(
     change: impl Fn(&Object) -> Option<Value>,
 ) -> anyhow::Result<bool> {
     for _ in 0..ATTEMPTS {
-        let Some(found) = live(client, object).await? else {
-            return Ok(false);
-        };
-        let Some(patch) = change(&found) else {
-            return Ok(false);
-        };
+        let Some(found) = live(client, object).await? else { return Ok(false) };
+        let Some(patch) = change(&found) else { return Ok(false) };
         let api = changes::api(client, object);
         match api.patch(object.name(), &changes::params(), &Patch::Merge(&patch)).await {
             Ok(_) => return Ok(true),
@@ -246,13 +231,9 @@ pub(super) async fn hold_csv(client: &Client, csv: &Object) -> anyhow::Result<()
             }),
             ..DeleteParams::orphan()
         };
-        match changes::api(client, csv).delete(csv.name(), &params).await {
-            Ok(_) => return Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-            Err(error) => {
-                return Err(error).with_context(|| format!("deleting {}", changes::named(csv)));
-            }
+        // One that is gone, or was written meanwhile, is looked at again.
+        if delete(client, csv, params).await? {
+            return Ok(());
         }
     }
     bail!("{} was modified concurrently; rerun the command", csv.identity().text())
@@ -283,7 +264,7 @@ pub(super) async fn release_all(
     }
     let names: Vec<_> = objects.iter().map(changes::named).collect();
     bail!(
-        "Classic keeps taking back what {} installed: {}; rerun the command",
+        "Classic keeps taking back objects of {}: {}; rerun the command",
         csv.name(),
         names.join(", ")
     )
@@ -306,7 +287,7 @@ pub(super) async fn gone(client: &Client, object: &Object, timeout: u64) -> anyh
             return Ok(());
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
-            bail!("timed out after {timeout} s: {} is still there", object.identity().text());
+            bail!("timed out after {timeout} s: {} still exists", object.identity().text());
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -320,14 +301,14 @@ pub(super) async fn give_certificates(
     extension: &Object,
 ) -> anyhow::Result<()> {
     for name in certificates(csv) {
-        if let Some(secret) = named("v1", "Secret", csv.namespace(), &name) {
-            change(client, &secret, |live| own(live, extension)).await?;
-        }
+        let secret = named("v1", "Secret", csv.namespace(), &name);
+        change(client, &secret, |live| own(live, extension)).await?;
     }
     Ok(())
 }
 
-/// Says whether one of these webhooks is asked by a label of Classic, which goes with the group.
+/// Returns whether one of these webhooks selects namespaces by a label of Classic, which is removed
+/// with the group.
 pub(super) async fn are_selected_by(
     client: &Client,
     group: &Object,
@@ -341,7 +322,7 @@ pub(super) async fn are_selected_by(
     Ok(false)
 }
 
-/// Says whether something besides a Subscription and its CSV needs the group of their namespace.
+/// Returns whether something besides a Subscription and its CSV needs the group of their namespace.
 pub(super) async fn shares_group(
     client: &Client,
     namespace: &str,

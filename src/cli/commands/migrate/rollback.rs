@@ -1,31 +1,19 @@
 //! `kubectl olm migrate rollback`: Classic gets its objects back, and what runs stays.
 
-use std::io::Write;
-use std::path::PathBuf;
-
-use anyhow::Context as _;
-use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PostParams};
+use kube::api::PostParams;
 use olm_api::keys::label;
 use olm_core::classic::takeover::{again, give_back, is_going, uid};
 use olm_core::helm;
-use olm_core::object::Object;
-use serde_json::{Value, json};
 
 use super::backup::{Backup, Entry};
 use super::objects;
-use crate::changes;
-use crate::connection::Global;
-use crate::output::{Outcome, notice};
-use crate::verb::{Confirm, OnCluster, Wait};
+use crate::prelude::*;
 
 /// Arguments of `migrate rollback`.
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
     /// The backup that `migrate from-classic --apply` wrote
-    #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     on: OnCluster,
@@ -36,48 +24,38 @@ pub(crate) struct RollbackArgs {
 }
 
 /// Detaches the extensions of a backup, and puts the objects of Classic back.
-pub(crate) async fn run(
-    args: RollbackArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write) -> Ended {
     anyhow::ensure!(args.file.exists(), "{}: there is no such file", args.file.display());
     let global = &args.confirm.rehearsal.of(global);
     let cluster = args.on.connect(global).await?;
     let client = cluster.own_client();
     let backup = Backup::open(&args.file, &objects::cluster_id(client).await?)?;
     let entries: Vec<&Entry> = backup.last().into_iter().rev().collect();
-    anyhow::ensure!(!entries.is_empty(), "{}: nothing is in it", args.file.display());
-    if !is_served(client).await? {
-        notice("error: OLM Classic is not there: its kinds are not served");
+    anyhow::ensure!(!entries.is_empty(), "{}: the file has no entries", args.file.display());
+    let crd = objects::crd("clusterserviceversions.operators.coreos.com");
+    if objects::live(client, &crd).await?.is_none() {
+        notice("error: OLM Classic is not installed: its kinds are not served");
         return Ok(Outcome::Failed);
     }
     for entry in &entries {
         let (namespace, name) = entry.key();
         let extension = entry.extension();
-        writeln!(out, "{namespace}/{name}: back from extension {extension}, what runs stays")?;
+        writeln!(
+            out,
+            "{namespace}/{name}: back from extension {extension}, the running objects stay"
+        )?;
     }
     if global.dry_run.is_some() {
         return Ok(Outcome::Done);
     }
     let question = format!("Give {} back to OLM Classic?", entries.len());
-    if !args.confirm.agreed(&question, "--yes does it, --dry-run shows it")? {
-        return Ok(Outcome::Failed);
-    }
+    args.confirm.agreed(&question, "--yes confirms it, --dry-run shows it")?;
     let namespace = cluster.system_namespace().await?;
     for entry in entries {
         detach(client, entry, &namespace, args.wait.timeout, out).await?;
         restore(client, entry, args.wait.timeout, out).await?;
     }
     Ok(Outcome::Done)
-}
-
-/// Says whether the kinds of Classic are there.
-async fn is_served(client: &Client) -> anyhow::Result<bool> {
-    let crd = "clusterserviceversions.operators.coreos.com";
-    let crd = objects::named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", crd);
-    let crd = crd.context("a CRD is an object")?;
-    Ok(objects::live(client, &crd).await?.is_some())
 }
 
 /// Deletes an extension, and waits until what it installed is nobody's.
@@ -89,9 +67,7 @@ async fn detach(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let name = entry.extension();
-    let named = objects::named(olm_api::API_VERSION, "ClusterExtension", "", name);
-    let named = named.context("an extension is an object")?;
-    if let Some(extension) = objects::live(client, &named).await? {
+    if let Some(extension) = objects::live(client, &objects::extension(name)).await? {
         objects::delete(client, &extension, DeleteParams::orphan()).await?;
         objects::gone(client, &extension, timeout).await?;
         writeln!(out, "{} deleted", changes::named(&extension))?;
@@ -101,7 +77,7 @@ async fn detach(
     let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
     let params = ListParams::default().labels(&labels);
     let deleted = secrets.delete_collection(&DeleteParams::background(), &params).await;
-    deleted.context("deleting what was handed over")?;
+    deleted.context("deleting the stored objects")?;
     Ok(())
 }
 
@@ -150,11 +126,9 @@ async fn create(client: &Client, kept: &Object, out: &mut dyn Write) -> anyhow::
     if let Some(status) = kept.pointer("/status").filter(|it| **it != Value::Null) {
         // Classic goes by it: without one it would install again.
         let patch = Patch::Merge(json!({"status": status}));
-        let written = api.patch_status(kept.name(), &changes::params(), &patch).await;
-        match written {
-            Ok(_) => {}
+        match api.patch_status(kept.name(), &changes::params(), &patch).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => return Err(error).with_context(|| format!("status of {called}")),
+            written => drop(written.with_context(|| format!("status of {called}"))?),
         }
     }
     writeln!(out, "{called} created")?;

@@ -1,42 +1,34 @@
-//! What a plan is made from, read from the cluster, its catalogs and the registry.
+//! The input of a plan, read from the cluster, its catalogs and the registry.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
-use jiff::Timestamp;
-use kube::{Client, ResourceExt as _};
 use olm_api::keys::annotation;
-use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_cluster::{crds, leaving, reviews};
 use olm_core::bundle::Bundle;
-use olm_core::error::Chain;
 use olm_core::extension::holds::{Judgement, RbacPreflight, definitions};
 use olm_core::extension::{
     Course, Extras, Policy, Rendering, RevisionSource, StepRights, ValidExtension, desired,
     going_back, issued_again, recorded_issuer, said,
 };
-use olm_core::object::Object;
 use olm_core::plan::{Before, Crds, Plan, Proposed};
 use olm_core::rbac::{Held, Permissions, trimming};
 use olm_core::render::{
     CertificateProvider, CertificateRequest, CertificateSource, Served, certificate_needs,
-    choose_certificates,
+    choose_certificates, secret_object,
 };
 use olm_core::resolve::{Knowledge, ServedKinds};
 use olm_core::revision::{
-    Account, BundleRecord, Desired, Origin, Phase, compare as changed, is_of_classic, phases,
-    states,
+    Account, Desired, Origin, Phase, compare as changed, is_of_classic, phases,
 };
 use olm_core::rights::OPENSHIFT;
 use olm_core::status::Note;
 
 use crate::bundle_source::load_image;
-use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
+use crate::cluster::ClusterState;
 use crate::commands::cluster_check::platform;
 use crate::commands::crd_check::unread;
 use crate::commands::rbac::live::{Question, compare};
-use crate::output::{Outcome, notice, one_line};
+use crate::prelude::*;
 use crate::target::{pinned, warn_of_deprecation};
 
 /// Why there is no plan.
@@ -52,9 +44,9 @@ impl From<anyhow::Error> for Missing {
 }
 
 impl Missing {
-    /// What a registry or a cluster did not tell.
-    fn unknown(error: &anyhow::Error) -> Self {
-        Self { outcome: Outcome::Unknown, why: one_line(error) }
+    /// An error of a registry or a cluster.
+    fn unknown(error: anyhow::Error) -> Self {
+        Self { outcome: Outcome::Unknown, ..error.into() }
     }
 }
 
@@ -62,12 +54,12 @@ impl Missing {
 struct Renderer<'a> {
     extension: ValidExtension<'a>,
     state: &'a ClusterState,
-    /// Who issued its certificates before.
+    /// The previous issuer of its certificates.
     recorded: Option<CertificateSource>,
     served: Served,
-    /// What is added.
+    /// The additions.
     extras: Extras,
-    /// What was taken instead of what could not be read.
+    /// Notes about replacements for data that could not be read.
     notes: Vec<String>,
 }
 
@@ -75,7 +67,7 @@ struct Renderer<'a> {
 const UNCHANGED: &str = "what runs is as OLM Classic made it: these changes are made with the next \
                          version";
 
-/// What a bundle becomes.
+/// The rendered objects of a bundle.
 struct Content {
     phases: Vec<Phase>,
     requests: Vec<CertificateRequest>,
@@ -112,13 +104,19 @@ pub(crate) async fn make(
     let state = cluster.state().await?;
     let account = state.controller().accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
-    let renderer = Renderer::new(valid, state, &snapshot, &revisions);
-    let mut renderer = renderer.map_err(|error| Missing::unknown(&error))?;
-    renderer.notes.extend(deprecations);
-    let proxies = cluster.proxies(&renderer.extras.additions).await;
-    renderer.extras.proxy = proxies.map_err(|error| Missing::unknown(&error))?;
+    let served = issuers(&snapshot.environment.served).map_err(Missing::unknown)?;
+    let additions = snapshot.question.policy.additions.clone();
+    let proxy = cluster.proxies(&additions).await.map_err(Missing::unknown)?;
+    let mut renderer = Renderer {
+        extension: valid,
+        state,
+        recorded: recorded_issuer(&revisions),
+        served,
+        extras: Extras { additions, proxy },
+        notes: deprecations,
+    };
     let loaded = load_image(&course.target.image).await;
-    let (bundle, digest) = loaded.map_err(|error| Missing::unknown(&error))?;
+    let (bundle, digest) = loaded.map_err(Missing::unknown)?;
     let content = renderer.content(&bundle, &course.target)?;
     let source = RevisionSource {
         bundle: &course.target,
@@ -169,7 +167,7 @@ pub(crate) async fn back(
     let policy = policy.map_err(anyhow::Error::from)?;
     let account = settings.accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
-    let phases = cluster.content(set).await.map_err(|error| Missing::unknown(&error))?;
+    let phases = cluster.content(set).await.map_err(Missing::unknown)?;
     let course = Course {
         target: BundleRecord::of(set),
         catalog: Origin::of(set).catalog,
@@ -188,8 +186,7 @@ pub(crate) async fn back(
     let before = match states(&revisions).installed {
         None => None,
         Some(installed) => {
-            let held = cluster.content(installed).await;
-            let held = held.map_err(|error| Missing::unknown(&error))?;
+            let held = cluster.content(installed).await.map_err(Missing::unknown)?;
             Some(Before::of(installed, held))
         }
     };
@@ -233,7 +230,11 @@ impl Step<'_> {
             let phases = cluster.content(set).await.unwrap_or_default();
             present.extend(phases.into_iter().flat_map(|phase| phase.objects));
         }
-        let rights = StepRights::of(extension, self.desired, self.requests, &present);
+        let pull_secrets = cluster.copied(extension.pull_secrets()).await;
+        let copies = pull_secrets.iter().map(|name| secret_object(name, &extension.spec.namespace));
+        let secrets = self.requests.iter().map(CertificateRequest::secret_object);
+        let secrets = secrets.chain(copies).collect();
+        let rights = StepRights::of(extension, self.desired, secrets, &present);
         let newest = revisions.last();
         let observed = newest.and_then(|set| set.status.as_ref());
         let observed = observed.iter().flat_map(|status| &status.observed_phases);
@@ -262,23 +263,6 @@ impl Step<'_> {
 }
 
 impl<'a> Renderer<'a> {
-    fn new(
-        extension: ValidExtension<'a>,
-        state: &'a ClusterState,
-        snapshot: &ExtensionSnapshot,
-        revisions: &[ClusterObjectSet],
-    ) -> anyhow::Result<Self> {
-        let additions = &snapshot.question.policy.additions;
-        Ok(Self {
-            extension,
-            state,
-            recorded: recorded_issuer(revisions),
-            served: issuers(&snapshot.environment.served)?,
-            extras: Extras { additions: additions.clone(), ..Extras::default() },
-            notes: Vec::new(),
-        })
-    }
-
     /// Renders a bundle as the controller does.
     fn content(&self, bundle: &Bundle, target: &BundleRecord) -> anyhow::Result<Content> {
         let namespace = &self.extension.spec.namespace;
@@ -299,7 +283,7 @@ impl<'a> Renderer<'a> {
         Ok(Content { phases: phases(rendered.objects)?, requests: rendered.certificate_requests })
     }
 
-    /// Reads what is installed; where that is not possible, what its bundle becomes now.
+    /// Reads the installed objects; where that is not possible, what its bundle becomes now.
     async fn before(
         &mut self,
         cluster: &Cluster,
@@ -310,14 +294,14 @@ impl<'a> Renderer<'a> {
             Err(error) => {
                 let bundle = BundleRecord::of(set);
                 let note = format!(
-                    "compared with what {} becomes now, its content cannot be read: {}",
+                    "compared with a new rendering of {}, because its content cannot be read: {}",
                     bundle.name,
                     one_line(&error)
                 );
                 notice(&format!("note: {note}"));
                 self.notes.push(note);
                 let loaded = load_image(&pinned(&bundle, set)?).await;
-                let (loaded, _) = loaded.map_err(|error| Missing::unknown(&error))?;
+                let (loaded, _) = loaded.map_err(Missing::unknown)?;
                 self.content(&loaded, &bundle)?.phases
             }
         };
@@ -325,8 +309,8 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// Returns what there is on the cluster to issue certificates. That it is not known must not pass for
-/// that there is nothing: the plan would be another one than the controller's.
+/// Returns the available issuers of certificates on the cluster. Unknown must not be treated as
+/// none: the plan would differ from the controller's.
 fn issuers(served: &Knowledge<Arc<ServedKinds>>) -> anyhow::Result<Served> {
     let unknown = |what: &str| {
         format!(
@@ -339,7 +323,7 @@ fn issuers(served: &Knowledge<Arc<ServedKinds>>) -> anyhow::Result<Served> {
     };
     let has = |group: &str, kind: Option<&str>| {
         if served.unreadable_groups.contains(group) {
-            bail!(unknown(&format!("what the API server serves of {group}")));
+            bail!(unknown(&format!("the kinds of {group} that the API server serves")));
         }
         let mut kinds = served.kinds.iter();
         Ok(kinds.any(|one| one.group == group && kind.is_none_or(|kind| one.kind == kind)))

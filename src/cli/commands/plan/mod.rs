@@ -5,24 +5,11 @@
 mod gather;
 mod text;
 
-use std::io::Write;
-use std::path::PathBuf;
+use olm_core::revision::Account;
 
-use anyhow::{Context as _, bail};
-use clap::Args;
-use kube::ResourceExt as _;
-use olm_api::ClusterExtension;
-use olm_core::extension::ValidExtension;
-use olm_core::plan::Plan;
-use olm_core::yaml;
-use serde_json::json;
-
-use crate::cluster::Cluster;
-use crate::connection::Global;
-use crate::document::Document as _;
-use crate::output::{Format, Outcome, UsageError, formats, notice};
-use crate::target::Target;
-use crate::verb::{InNamespace, OnCluster};
+use crate::commands::install::{installer, manifest};
+use crate::prelude::*;
+use crate::target::filter;
 use crate::web;
 pub(crate) use gather::{Missing, back, make};
 pub(crate) use text::{page, short, write as show};
@@ -39,7 +26,8 @@ pub(crate) struct PlanArgs {
     /// Plan for this version, or range of versions
     #[arg(long, value_name = "RANGE")]
     to: Option<String>,
-    /// Of a package: the service account of the new extension; by default the one that `install` makes
+    /// For a package: the service account of the new extension; by default the one that `install`
+    /// creates
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     service_account: Option<String>,
     #[command(flatten)]
@@ -55,18 +43,11 @@ pub(crate) struct PlanArgs {
 }
 
 /// Makes the plan and prints it.
-pub(crate) async fn run(
-    args: PlanArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = args.on.connect(global).await?;
     let of = match (&args.file, &args.name) {
         (Some(file), _) => read(file)?.into(),
-        (None, name) => {
-            let name = name.as_deref().unwrap_or_default();
-            args.find(name, &cluster).await?
-        }
+        (None, name) => args.find(name.as_deref().unwrap_or_default(), &cluster).await?,
     };
     let to = args.to.as_deref().or(of.to.as_deref());
     let mut plan = match make(&cluster, &of.extension, to).await {
@@ -86,15 +67,17 @@ pub(crate) async fn run(
             }
         }
     }
-    Ok(outcome(&plan))
+    // Held or without effect is no; not known and nothing else in the way is not known.
+    let is_no = plan.is_empty() || !plan.held_by.is_empty();
+    Ok(Outcome::of(is_no, !plan.unknown.is_empty()))
 }
 
-/// What a plan is made of.
+/// The input of a plan.
 struct Of {
     extension: ClusterExtension,
     /// The versions that were asked for with it.
     to: Option<String>,
-    /// Whether its account is still to be made.
+    /// Whether its account does not exist yet.
     account_comes: bool,
 }
 
@@ -116,19 +99,16 @@ impl PlanArgs {
             },
             Target::Package(wanted) => (wanted, false),
             Target::Bundle(place) => {
-                let text = format!("{place} is a bundle: a plan is of an extension or a package");
-                return Err(UsageError(text).into());
+                return usage(format!(
+                    "{place} is a bundle: a plan is of an extension or a package"
+                ));
             }
         };
-        let (package, range) = match wanted.split_once('@') {
-            Some((package, range)) => (package, Some(range)),
-            None => (wanted.as_str(), None),
-        };
-        let has_it = |found: &ClusterExtension| {
-            ValidExtension::of(found).is_some_and(|valid| valid.filter.package_name == package)
-        };
+        let filter = filter(&wanted);
+        let package = &filter.package_name;
+        let has_it = |found: &ClusterExtension| found.package() == Some(package.as_str());
         if let Some(found) = cluster.extensions().await?.into_iter().find(has_it) {
-            return Ok(Of { to: range.map(str::to_owned), ..found.into() });
+            return Ok(Of { to: filter.version, ..found.into() });
         }
         let namespace = match self.place.require() {
             Err(_) if is_word => bail!(
@@ -137,21 +117,11 @@ impl PlanArgs {
             ),
             namespace => namespace?,
         };
-        let account = self.service_account.clone();
-        let extension = json!({
-            "apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
-            "metadata": {"name": package},
-            "spec": {
-                "namespace": namespace,
-                "serviceAccount": {
-                    "name": account.unwrap_or_else(|| format!("{package}-installer")),
-                },
-                "source": {
-                    "sourceType": "Catalog",
-                    "catalog": {"packageName": package, "version": range},
-                },
-            },
-        });
+        let account = Account {
+            namespace: namespace.to_owned(),
+            name: self.service_account.clone().unwrap_or_else(|| installer(package)),
+        };
+        let extension = manifest(package, &account, &filter);
         Ok(Of {
             extension: serde_json::from_value(extension)?,
             to: None,
@@ -161,24 +131,15 @@ impl PlanArgs {
 }
 
 impl Missing {
-    /// Says why there is no plan.
+    /// Prints why there is no plan.
     pub(crate) fn say(&self, extension: &str) -> Outcome {
         notice(&format!("error: {extension}: {}", self.why));
         if self.outcome == Outcome::Failed {
-            notice(&format!("hint: kubectl olm why {extension} says what leads where"));
+            notice(&format!(
+                "hint: kubectl olm why {extension} explains which versions can be reached"
+            ));
         }
         self.outcome
-    }
-}
-
-/// Held or without effect is no; not known and nothing else in the way is not known.
-fn outcome(plan: &Plan) -> Outcome {
-    if plan.is_empty() || !plan.held_by.is_empty() {
-        Outcome::Failed
-    } else if plan.unknown.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Unknown
     }
 }
 

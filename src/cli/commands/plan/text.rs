@@ -1,9 +1,10 @@
 //! A plan for people.
 
-use std::io::{self, Write};
+use std::io;
 
 use olm_core::plan::{Action, CrdVerdict, Difference, ObjectChange, Plan};
-use serde_json::{Value, json};
+
+use crate::prelude::*;
 
 /// Digits of a digest that are shown.
 const DIGITS: usize = 12;
@@ -24,8 +25,7 @@ pub(crate) fn write(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
             row(out, if index == 0 { label } else { "" }, line)?;
         }
         if let left @ 1.. = lines.len().saturating_sub(LINES) {
-            let text = format!("and {left} more, all of them with -o yaml");
-            row(out, "", &text)?;
+            row(out, "", &format!("and {left} more, all of them with -o yaml"))?;
         }
     }
     Ok(())
@@ -41,7 +41,7 @@ pub(crate) fn page(plan: &Plan) -> Value {
     json!({"plan": plan, "headline": headline(plan), "rows": rows(plan)})
 }
 
-/// Says from where to where the plan leads.
+/// Returns the present and the next version.
 fn headline(plan: &Plan) -> String {
     let from = plan.from.as_ref().map_or("nothing", |from| &from.version);
     let forced = if plan.forced { " (no edge of the catalog leads there)" } else { "" };
@@ -52,7 +52,7 @@ fn headline(plan: &Plan) -> String {
     format!("{bundle} {from} -> {version}{forced}{catalog}, plan {digits}")
 }
 
-/// Says what changes and what holds it, as lines behind labels.
+/// Returns the changes and the holds, as lines with labels.
 fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
     let count =
         |action: Action| plan.objects.iter().filter(|object| object.action == action).count();
@@ -85,8 +85,7 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
         plan.rollback.iter().flat_map(verdict).collect()
     };
     rows.push(("rollback", back));
-    let unknown = plan.unknown.iter();
-    rows.extend(unknown.map(|it| (it.what, vec![format!("not known: {}", it.why)])));
+    rows.extend(plan.unknown.iter().map(|it| (it.what, vec![format!("not known: {}", it.why)])));
     if let Some(said) = &plan.controller {
         let mut lines = vec![format!("{}: {}", said.reason, said.message)];
         lines.extend(said.differs.as_ref().map(ToString::to_string));
@@ -101,7 +100,7 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
 }
 
 fn verdict(crd: &CrdVerdict) -> Vec<String> {
-    let waived = crd.waived.iter().map(|text| format!("{text} (let pass)"));
+    let waived = crd.waived.iter().map(|text| format!("{text} (allowed)"));
     crd.findings.iter().cloned().chain(waived).map(|text| format!("{}: {text}", crd.name)).collect()
 }
 
@@ -142,12 +141,11 @@ pub(super) fn write_fields(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use olm_api::UpdateStatus;
     use olm_api::conditions::Reason;
-    use olm_api::{ClusterExtension, UpdateStatus};
     use olm_core::crd_safety::Rules;
     use olm_core::extension::holds::Judgement;
     use olm_core::extension::{Course, Policy, RevisionSource, ValidExtension, desired};
-    use olm_core::object::Object;
     use olm_core::plan::{Before, Proposed};
     use olm_core::resolve::UpdatePolicy;
     use olm_core::revision::{Account, BundleRecord, Change, phases};
@@ -239,7 +237,6 @@ mod tests {
         ] {
             assert!(!page.contains(never), "{never}");
         }
-        let body = page.split_once("<body>").unwrap().1;
-        insta::assert_snapshot!("page", body);
+        insta::assert_snapshot!("page", page.split_once("<body>").unwrap().1);
     }
 }

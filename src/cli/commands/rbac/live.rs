@@ -1,45 +1,39 @@
-//! What an account holds on a cluster, compared with what it needs.
+//! The rights of an account on a cluster, compared with the required ones.
 //!
 //! Read as the caller: Roles and bindings, which tell by which binding there is too much. What
 //! seems to be missing is asked for again, so that other authorizers count.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use anyhow::Context as _;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::api::{Api, ListParams};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use olm_cluster::reviews;
-use olm_core::error::Chain;
 use olm_core::rbac::{
     Account, Grant, Held, Missing, Permission, Permissions, RbacObjects, has_wildcard_name,
 };
-use serde::de::DeserializeOwned;
 
-use crate::output::notice;
+use crate::prelude::*;
 
 /// Most rights that are asked for one by one.
 const MOST: usize = 200;
 /// The label of what the API server itself gives every account.
 const BOOTSTRAPPING: &str = "kubernetes.io/bootstrapping";
 
-/// What an account lacks, and what it has too much.
+/// The missing and the excessive rights of an account.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) missing: Permissions,
     /// By binding.
     pub(crate) excess: Vec<(Grant, Permissions)>,
-    /// What could not be evaluated.
+    /// Errors of the evaluation.
     pub(crate) errors: BTreeSet<String>,
     pub(crate) wildcard_name: bool,
     /// Whether the account exists.
     pub(crate) account_exists: bool,
 }
 
-/// What is to be found out.
+/// The question about an account.
 pub(crate) struct Question<'a> {
-    /// What an account lacks that holds this much.
+    /// Computes the missing rights from the rights of the account.
     pub(crate) missing: &'a (dyn Fn(&Held<'_>) -> Missing + Sync),
     pub(crate) account: &'a Account,
     /// Everything that generated roles grant for the bundles.
@@ -62,9 +56,7 @@ pub(crate) async fn compare(client: &Client, asked: &Question<'_>) -> anyhow::Re
     findings.missing = confirmed(client, asked.account, &lacking).await;
     for grant in grants {
         let is_default = grant.namespace.is_empty() && defaults.contains(&grant.name);
-        let Some(rights) = grant.rights.as_ref().filter(|_| !is_default) else {
-            continue;
-        };
+        let Some(rights) = grant.rights.as_ref().filter(|_| !is_default) else { continue };
         let excess = rights.missing(asked.granted);
         if !excess.is_empty() {
             findings.excess.push((grant, excess));
@@ -85,13 +77,21 @@ pub(crate) async fn strong(
 /// Reads roles and bindings; also returns the names of the bindings that every cluster has.
 async fn read(client: &Client) -> anyhow::Result<(RbacObjects, BTreeSet<String>)> {
     let mut cluster = RbacObjects::default();
-    cluster.add_roles(list::<Role>(client).await?);
-    cluster.add_cluster_roles(list::<ClusterRole>(client).await?);
-    cluster.add_bindings(list::<RoleBinding>(client).await?);
+    for role in list::<Role>(client).await? {
+        cluster.add_role(role.metadata, role.rules);
+    }
+    for role in list::<ClusterRole>(client).await? {
+        cluster.add_role(role.metadata, role.rules);
+    }
+    for binding in list::<RoleBinding>(client).await? {
+        cluster.add_binding(binding.metadata, &binding.role_ref, binding.subjects);
+    }
     let bindings = list::<ClusterRoleBinding>(client).await?;
     let given = |binding: &&ClusterRoleBinding| binding.labels().contains_key(BOOTSTRAPPING);
     let defaults = bindings.iter().filter(given).map(ResourceExt::name_any).collect();
-    cluster.add_cluster_bindings(bindings);
+    for binding in bindings {
+        cluster.add_binding(binding.metadata, &binding.role_ref, binding.subjects);
+    }
     Ok((cluster, defaults))
 }
 
@@ -113,7 +113,7 @@ where
     Ok(listed.items)
 }
 
-/// Returns what the account lacks by RBAC.
+/// Returns the rights that the account lacks according to RBAC.
 fn lacking(
     asked: &Question<'_>,
     cluster: &RbacObjects,
@@ -121,8 +121,7 @@ fn lacking(
     errors: &mut BTreeSet<String>,
 ) -> Permissions {
     let judge = |roles: &BTreeMap<_, _>| (asked.missing)(&Held { rights: held, roles });
-    let unread = judge(&BTreeMap::new()).unread_roles.into_iter();
-    let read = unread.map(|role| {
+    let read = judge(&BTreeMap::new()).unread_roles.into_iter().map(|role| {
         let rules = cluster.rules(&role).map(<[_]>::to_vec);
         (role, rules)
     });
@@ -131,7 +130,8 @@ fn lacking(
     found.rights.reduced()
 }
 
-/// Returns what of some rights no authorizer gives the account, as far as the caller may ask.
+/// Returns the rights that no authorizer grants to the account, as far as the caller may check
+/// this.
 async fn confirmed(client: &Client, account: &Account, lacking: &Permissions) -> Permissions {
     let all: Vec<(&str, &Permission)> = lacking.iter().collect();
     let answers = reviews(client, account, &all[..all.len().min(MOST)]).await;

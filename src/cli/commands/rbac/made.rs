@@ -1,18 +1,15 @@
 //! Roles and bindings that `rbac` and `install` made for an account, found by label and name.
 
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Preconditions};
 use kube::core::GroupVersionKind;
-use kube::{Client, ResourceExt as _};
-use olm_api::ClusterExtension;
-use olm_core::object::Object;
-use olm_core::rbac::{Account, MANAGED_BY, gives_stable_rights, rbac_prefix};
+use olm_core::rbac::{Account, MANAGED_BY, rbac_prefix};
 
-use crate::managed::{self, Managed};
+use crate::managed;
+use crate::prelude::*;
 
 /// Bindings first: who deletes them in this order leaves none that leads nowhere.
 const KINDS: [&str; 4] = ["ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role"];
 
-/// Returns what was made for an account.
+/// Returns the objects that were created for an account.
 pub(crate) async fn made(client: &Client, account: &Account) -> kube::Result<Vec<Managed>> {
     let prefix = rbac_prefix(account);
     let selector = format!("app.kubernetes.io/managed-by={MANAGED_BY}");
@@ -33,18 +30,10 @@ pub(crate) async fn itself(client: &Client, account: &Account) -> kube::Result<O
     let kind = GroupVersionKind::gvk("", "v1", "ServiceAccount");
     let resource = ApiResource::from_gvk(&kind);
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), &account.namespace, &resource);
-    let found = api.get_metadata_opt(&account.name).await?;
-    Ok(found.map(|object| Managed { resource, object }))
+    Ok(api.get_metadata_opt(&account.name).await?.map(|object| Managed { resource, object }))
 }
 
-/// Says whether an account was given rights that stay the same between versions; not where that
-/// cannot be read.
-pub(super) async fn is_stable(client: &Client, account: &Account) -> bool {
-    let made = made(client, account).await.unwrap_or_default();
-    made.iter().any(|one| gives_stable_rights(&one.object.name_any()))
-}
-
-/// Returns what of it is none of these objects.
+/// Returns the created objects that are not among these.
 pub(super) async fn besides(
     client: &Client,
     account: &Account,
@@ -65,8 +54,7 @@ pub(crate) async fn delete(client: &Client, made: &Managed) -> kube::Result<()> 
     let mut params = DeleteParams::background();
     params.preconditions =
         Some(Preconditions { uid: made.object.metadata.uid.clone(), resource_version: None });
-    let name = made.object.name_any();
-    match made.api(client).delete(&name, &params).await {
+    match made.api(client).delete(&made.object.name_any(), &params).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         answer => answer.map(drop),
     }

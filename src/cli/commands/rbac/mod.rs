@@ -1,63 +1,50 @@
 //! `kubectl olm rbac`: a service account with exactly the rights that bundles need, and what a live
 //! one lacks or has too much.
 //!
-//! What is printed is ready for `kubectl apply -f -`. It contains no Namespace: the user owns it, and
-//! it must exist, as must every other namespace in which the bundles have objects.
+//! What is printed is ready for `kubectl apply -f -`. It contains no Namespace: the user owns it,
+//! and it must exist, as must every other namespace in which the bundles have objects.
 //!
 //! Source: plugin.md 1.4, applying.md 5.
 
 pub(crate) mod live;
 pub(crate) mod made;
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::Write;
 
-use anyhow::{Context as _, bail};
-use clap::Args;
 use k8s_openapi::api::rbac;
-use kube::Client;
 use olm_api::keys::name;
-use olm_core::error::quote;
-use olm_core::object::Object;
 use olm_core::rbac::{
     Account, BundleObjects, Held, Missing, Options, Permissions, PolicyRule, Subject,
-    impersonate_manifests, lines, manifests, missing, missing_manifests, required, use_manifests,
+    gives_stable_rights, impersonate_manifests, lines, manifests, missing, missing_manifests,
+    required, use_manifests,
 };
 use olm_core::revision::NotNamespaced;
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::Value;
 
-use crate::changes;
-use crate::cluster::Cluster;
 use crate::commands::render::{Rendering, print};
-use crate::connection::Global;
-use crate::document::Document as _;
-use crate::managed::Managed;
-use crate::output::{Format, Hinted, Outcome, UsageError, notice, one_line};
-use crate::target::{Loaded, Lookup, load};
-use crate::verb::{Confirm, InNamespace};
+use crate::prelude::*;
+use crate::target::Loaded;
 use live::{Findings, Question, compare};
 
 /// Flags of `rbac`.
 #[derive(Debug, Args)]
 pub(crate) struct RbacArgs {
     /// Directories of unpacked bundles, references of bundle images, packages, or an extension; the
-    /// account can install each bundle, upgrade among them and remove them. A word is an extension
-    /// of the cluster, else a package; dir:, image:, package: and extension: say which is meant
+    /// account can install each bundle, upgrade among them and remove them. A plain name is an
+    /// extension of the cluster, else a package; prefixes dir:, image:, package: and extension:
+    /// select one
     #[arg(value_name = "BUNDLE_DIR|IMAGE|PACKAGE[@RANGE]|EXTENSION", required = true)]
     targets: Vec<String>,
-    /// Name of the service account; that of the extension where one is named
+    /// Name of the service account; by default that of the extension
     #[arg(long, value_name = "NAME")]
     service_account: Option<String>,
-    /// What is done instead of printing the account.
+    /// Modes other than printing the account.
     #[command(flatten)]
     mode: Mode,
-    /// Of an extension: also the rights for the bundle it would move to within this range
+    /// For an extension: add the rights for the bundle that it would get within this range
     #[arg(long, value_name = "RANGE")]
     for_upgrade_to: Option<String>,
-    /// With --apply, of an extension: delete what was made for its account and is not applied
+    /// With --apply, for an extension: delete roles and bindings that were created for its account
+    /// and are not applied
     #[arg(long, requires = "apply")]
     prune: bool,
     #[command(flatten)]
@@ -72,8 +59,8 @@ pub(crate) struct RbacArgs {
     /// Also let the users of this group name the account in a ClusterExtension; repeatable
     #[arg(long, value_name = "NAME")]
     for_group: Vec<String>,
-    /// Also let the controller act as the account, where it may not act as any (component
-    /// narrow-impersonation); another controller account than that of the manifests may be named
+    /// Also let the controller act as the account, as component narrow-impersonation
+    /// requires; the value names another controller account than that of the manifests
     #[arg(
         long,
         value_name = "NAMESPACE/NAME",
@@ -83,15 +70,15 @@ pub(crate) struct RbacArgs {
         value_parser = controller
     )]
     controller_role: Option<Account>,
-    /// What is granted.
+    /// The rights to grant.
     #[command(flatten)]
     grants: GrantArgs,
-    /// How the bundles are rendered.
+    /// The options of rendering.
     #[command(flatten)]
     rendering: Rendering,
 }
 
-/// What is done with the rights.
+/// The mode of the command.
 #[derive(Debug, Clone, Copy, Args)]
 #[group(multiple = false)]
 #[expect(clippy::struct_excessive_bools, reason = "flags that exclude each other")]
@@ -110,18 +97,18 @@ struct Mode {
     apply: bool,
 }
 
-/// What is granted besides or instead.
+/// Flags about the rights to grant.
 #[derive(Debug, Args)]
 struct GrantArgs {
-    /// Add `list` and `watch` on whole resources: one watch a kind instead of one an object
+    /// Add `list` and `watch` on whole resources: one watch per kind instead of one per object
     #[arg(long)]
     with_watch: bool,
-    /// Grant what stays the same between versions: roles, bindings and objects of the namespace
-    /// without names; an account that has such rights keeps them
+    /// Grant rights that stay the same between versions, without names for roles, bindings and
+    /// objects of the namespace; an account that has such rights keeps them
     #[arg(long)]
     stable: bool,
-    /// Grant `escalate` and `bind` instead of the rules of the bundles' roles: shorter, far
-    /// stronger
+    /// Grant `escalate` and `bind` instead of the rules of the bundles' roles: fewer rules,
+    /// but far more powerful
     #[arg(long)]
     use_bind_escalate: bool,
 }
@@ -147,48 +134,31 @@ struct Subjects {
 
 impl Subjects {
     fn bundles(&self) -> Vec<BundleObjects<'_>> {
-        self.rendered.iter().map(Rendered::objects).collect()
-    }
-}
-
-impl Rendered {
-    fn objects(&self) -> BundleObjects<'_> {
-        BundleObjects { name: &self.name, objects: &self.objects }
-    }
-}
-
-impl RbacArgs {
-    fn output(&self) -> Option<Format> {
-        self.confirm.rehearsal.output
+        let bundles = self.rendered.iter();
+        bundles.map(|it| BundleObjects { name: &it.name, objects: &it.objects }).collect()
     }
 }
 
 /// Computes the rights, and does with them what is asked for.
-pub(crate) async fn run(
-    args: RbacArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: RbacArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let global = &args.confirm.rehearsal.of(global);
     if args.confirm.yes && !args.mode.apply {
-        return Err(UsageError("--yes goes with --apply".to_owned()).into());
+        return usage("--yes goes with --apply");
     }
     let targets: Vec<_> = args.targets.iter().map(|text| args.lookup.target(text)).collect();
     let bundles_alone = !targets.iter().any(|it| args.lookup.asks_cluster(it));
     if bundles_alone {
         // Whatever is wrong with the flags is said before anything is pulled.
         account(&args, None)?;
-        let Mode { diff, .. } = args.mode;
-        if diff || args.for_upgrade_to.is_some() {
-            let text = "--diff and --for-upgrade-to take an extension";
-            return Err(UsageError(text.to_owned()).into());
+        if args.mode.diff || args.for_upgrade_to.is_some() {
+            return usage("--diff and --for-upgrade-to need an extension");
         }
     }
     let Mode { check, missing, apply, .. } = args.mode;
     let cluster = if bundles_alone && !(check || missing || apply) {
         None
     } else {
-        Some(args.lookup.cluster(global).await?)
+        Some(args.lookup.on.connect(global).await?)
     };
     let people = people(&args)?;
     let upgrade = args.for_upgrade_to.as_deref();
@@ -198,9 +168,12 @@ pub(crate) async fn run(
         Some(extension) => args.rendering.of_extension(extension),
         None => args.rendering.of_new(cluster.as_ref(), None).await?,
     };
+    let rendering = rendering.with_copies(cluster.as_ref()).await?;
     let mut subjects = subjects(&args, loaded, &rendering)?;
     if let (Some(cluster), false) = (&cluster, subjects.stable) {
-        subjects.stable = made::is_stable(cluster.own_client(), &subjects.account).await;
+        // What cannot be read has none.
+        let made = made::made(cluster.own_client(), &subjects.account).await.unwrap_or_default();
+        subjects.stable = made.iter().any(|one| gives_stable_rights(&one.object.name_any()));
     }
     match &cluster {
         Some(cluster) if check || missing => look(&args, cluster, &subjects, out).await,
@@ -216,7 +189,7 @@ pub(crate) async fn run(
                 };
                 return write(cluster.own_client(), &objects, &surplus, args.confirm, out).await;
             }
-            let output = args.output().unwrap_or(Format::Yaml);
+            let output = args.confirm.rehearsal.output.unwrap_or(Format::Yaml);
             if output == Format::Yaml {
                 out.write_all(header(&subjects.rendered, &subjects.account).as_bytes())?;
             }
@@ -226,7 +199,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Returns what was made for the account of an extension and is none of these objects.
+/// Returns the objects that were created for the account of an extension and are not among these.
 async fn surplus(
     cluster: &Cluster,
     account: &Account,
@@ -234,9 +207,9 @@ async fn surplus(
     objects: &[Object],
 ) -> anyhow::Result<Vec<Managed>> {
     let Some(name) = extension else {
-        let text =
-            "--prune takes an extension: what else an account is for is not known of bundles";
-        return Err(UsageError(text.to_owned()).into());
+        return usage(
+            "--prune needs an extension: it is unknown what else the account of a bundle is used for",
+        );
     };
     if let Some(other) = made::shared_with(&cluster.extensions().await?, account, name) {
         bail!(
@@ -255,7 +228,7 @@ async fn write(
     surplus: &[Managed],
     confirm: Confirm,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let out = &mut confirm.rehearsal.written(out);
     if !confirm.yes {
         for object in objects {
@@ -270,9 +243,7 @@ async fn write(
         let _ = write!(question, ", and delete {}", surplus.len());
     }
     question.push('?');
-    if !confirm.agreed(&question, "--yes does it, without --apply it is printed")? {
-        return Ok(Outcome::Failed);
-    }
+    confirm.agreed(&question, "--yes confirms it, without --apply it is printed")?;
     changes::apply(client, objects, out).await?;
     for one in surplus {
         let deleted = made::delete(client, one).await;
@@ -294,8 +265,7 @@ fn account(args: &RbacArgs, loaded: Option<&Loaded>) -> anyhow::Result<Account> 
         return Ok(Account { namespace, name });
     }
     let Some(extension) = extension else {
-        let text = "a service account is required: --service-account NAME";
-        return Err(UsageError(text.to_owned()).into());
+        return usage("a service account is required: --service-account NAME");
     };
     match &extension.account {
         Some(account) if account.namespace == namespace => Ok(account.clone()),
@@ -358,11 +328,10 @@ async fn look(
     cluster: &Cluster,
     subjects: &Subjects,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let account = &subjects.account;
     let bundles = subjects.bundles();
-    let needed = required(&bundles, &account.namespace, &options(&args.grants, subjects))?;
-    let granted = needed.all();
+    let granted = required(&bundles, &account.namespace, &options(&args.grants, subjects))?.all();
     let compared = async {
         let unserved = cluster.state().await?.unserved();
         // What leaves with an upgrade is among them: the installed bundle is one of an extension's.
@@ -373,24 +342,23 @@ async fn look(
         let question = Question { missing: &each, account, granted: &granted };
         compare(cluster.own_client(), &question).await
     };
-    let found = match compared.await {
-        Ok(found) => found,
-        Err(error) => {
-            return Err(Hinted::unknown(
-                format!("what {account} may do is not known: {}", one_line(&error)),
-                "it takes the right to list roles, clusterroles and their bindings",
-            ));
-        }
-    };
+    let found = compared.await.map_err(|error| {
+        let text = format!("the rights of {account} are not known: {}", one_line(&error));
+        Hinted::unknown(
+            text,
+            "this requires the right to list roles, clusterroles and their bindings",
+        )
+    })?;
     for error in &found.errors {
-        notice(&format!("note: what is missing may not be all: {error}"));
+        notice(&format!("note: more rights may be missing: {error}"));
     }
     if found.wildcard_name {
         notice(
-            "hint: a rule of its has resourceNames [\"*\"], which RBAC takes for an object of the \
-             name *: leave resourceNames out where every object is meant",
+            "hint: one of its rules has resourceNames [\"*\"], which RBAC reads as an object \
+             named *: omit resourceNames to match every object",
         );
     }
+    let output = args.confirm.rehearsal.output;
     if args.mode.missing {
         let mut objects = missing_manifests(account, &found.missing);
         if !found.account_exists {
@@ -401,19 +369,16 @@ async fn look(
             notice(&format!("service account {account} lacks nothing"));
             return Ok(Outcome::Done);
         }
-        print(objects, args.output().unwrap_or(Format::Yaml), out)?;
+        print(objects, output.unwrap_or(Format::Yaml), out)?;
         return Ok(Outcome::Done);
     }
-    if args.output() == Some(Format::Json) {
+    if output == Some(Format::Json) {
         document(account, &found).write(Format::Json, out)?;
     } else {
         table(subjects, &found, out)?;
     }
-    Ok(if found.missing.is_empty() && found.account_exists {
-        Outcome::Done
-    } else {
-        Outcome::Failed
-    })
+    let is_enough = found.missing.is_empty() && found.account_exists;
+    Ok(if is_enough { Outcome::Done } else { Outcome::Failed })
 }
 
 /// Which rights an account lacks, and which it has too many of: `kubectl olm rbac --check`.
@@ -424,9 +389,9 @@ pub(crate) struct Checked {
     account: String,
     /// Whether it is there.
     account_exists: bool,
-    /// What it lacks.
+    /// The missing rights.
     missing: Vec<Place>,
-    /// What it has besides, by what gives it that.
+    /// The excessive rights, by the binding that grants them.
     excess: Vec<Excess>,
     /// Why more may be missing or given than is known.
     unknown: BTreeSet<String>,
@@ -452,7 +417,7 @@ struct Excess {
     rules: Vec<Place>,
 }
 
-/// What gives rights to an account.
+/// A binding of an account.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Binding {
     /// Namespace of the `RoleBinding`; empty for a `ClusterRoleBinding`.
@@ -509,12 +474,12 @@ fn table(subjects: &Subjects, found: &Findings, out: &mut dyn Write) -> anyhow::
         rows("excess", rights, &format!(" by {binding} ({})", grant.role.name))?;
     }
     if !found.excess.is_empty() {
-        notice(&format!("warning: {account} may do more than the bundles take"));
+        notice(&format!("warning: {account} has more rights than the bundles need"));
     } else if found.missing.is_empty() && found.account_exists {
         let which = if subjects.stable {
             "has exactly the stable rights of the bundles"
         } else {
-            "has exactly the rights that the bundles take"
+            "has exactly the rights that the bundles need"
         };
         writeln!(out, "{account} {which}")?;
     }
@@ -541,14 +506,14 @@ fn sentence(rule: &PolicyRule) -> String {
 }
 
 /// Compares what the bundles take with what the installed one takes.
-fn diff(args: &RbacArgs, subjects: &Subjects, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+fn diff(args: &RbacArgs, subjects: &Subjects, out: &mut dyn Write) -> Ended {
     let Some(installed) = &subjects.installed else {
         bail!("nothing is installed that the rights could be compared with");
     };
     let (now, next): (Vec<_>, Vec<_>) =
         subjects.bundles().into_iter().partition(|bundle| bundle.name == installed);
     if next.is_empty() {
-        notice(&format!("{installed} is what the extension is to have"));
+        notice(&format!("{installed} is the bundle to install; there is no difference"));
         return Ok(Outcome::Done);
     }
     let all = |bundles: &[BundleObjects<'_>]| {
@@ -579,12 +544,11 @@ fn controller(text: &str) -> Result<Account, NotNamespaced> {
 
 /// Returns the users and groups that get the right to name the service account. There is one Role
 /// for all and a binding for each: applying a second output lets somebody else in and nobody out.
-fn people(args: &RbacArgs) -> Result<Vec<Subject>, UsageError> {
+fn people(args: &RbacArgs) -> anyhow::Result<Vec<Subject>> {
     let users = args.for_user.iter().cloned().map(Subject::User);
     let groups = args.for_group.iter().cloned().map(Subject::Group);
     if args.for_user.iter().chain(&args.for_group).any(String::is_empty) {
-        let text = "--for-user and --for-group take a name";
-        return Err(UsageError(text.to_owned()));
+        return usage("--for-user and --for-group need a name");
     }
     Ok(users.chain(groups).collect())
 }

@@ -1,40 +1,32 @@
 //! All about one extension.
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::ResourceExt as _;
-use kube::api::{Api, ListParams};
-use olm_api::conditions::{status, types};
 use olm_api::keys::label;
-use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::extension::holds::advice;
-use olm_core::revision::{BundleRecord, Origin, is_of_classic, states};
-use olm_core::status::find;
+use olm_core::revision::{Origin, is_of_classic};
 
-use super::columns::{deprecated, held_by, package, ready, support, update};
-use super::document::{Happened, Status, document};
-use crate::cluster::Cluster;
+use super::columns::{deprecated, held_by, ready, support, update};
+use super::document::{Status, document};
 use crate::commands::catalog;
 use crate::commands::history::state;
-use crate::document::Unknown;
-use crate::graph::plain;
-use crate::managed::failure;
+use crate::document::Happened;
 use crate::offers::Listed;
-use crate::output::{KeyValues, one_line};
+use crate::output::KeyValues;
+use crate::prelude::*;
 use crate::workloads::causes;
 
 /// Events that are shown.
 const EVENTS: usize = 5;
 
-/// What is shown of a single extension besides.
+/// Further data that is shown for a single extension.
 pub(super) struct Details {
     pub(super) revisions: Vec<ClusterObjectSet>,
-    /// The catalog that what is installed came from, or why it is not known.
+    /// The catalog of the installed bundle, or why it is not known.
     pub(super) catalog: Result<Option<Listed>, String>,
     /// The kinds it installed, or why they are not known.
     pub(super) provides: Result<Vec<String>, String>,
-    /// What keeps its workloads from being ready where it is not, or why that is not known.
+    /// The reasons why its workloads are not ready, or why these are unknown.
     pub(super) causes: Result<Vec<String>, String>,
     /// The latest, the oldest of them first; or why they are not known.
     pub(super) events: Result<Vec<Event>, String>,
@@ -52,20 +44,15 @@ impl Details {
         let params = ListParams::default().fields(&about);
         // Where those about cluster-scoped objects are.
         let api = Api::<Event>::namespaced(cluster.own_client().clone(), "default");
-        let events = match api.list(&params).await {
-            Ok(listed) => {
-                let mut events = listed.items;
-                events.sort_by_key(when);
-                Ok(events.split_off(events.len().saturating_sub(EVENTS)))
-            }
-            Err(error) => Err(failure(&error)),
-        };
+        let events = api.list(&params).await.map_err(|error| failure(&error)).map(|listed| {
+            let mut events = listed.items;
+            events.sort_by_key(when);
+            events.split_off(events.len().saturating_sub(EVENTS))
+        });
         let params = ListParams::default().labels(&format!("{}={name}", label::OWNER_NAME));
         let api = Api::<CustomResourceDefinition>::all(cluster.own_client().clone());
-        let provides = match api.list(&params).await {
-            Ok(listed) => Ok(listed.items.iter().map(kind).collect()),
-            Err(error) => Err(failure(&error)),
-        };
+        let provides = api.list(&params).await.map_err(|error| failure(&error));
+        let provides = provides.map(|listed| listed.items.iter().map(kind).collect());
         let revisions = cluster.revisions(name).await?;
         let origin = states(&revisions).installed.map(Origin::of);
         let catalog = match Cluster::catalogs(cluster.own_client()).await {
@@ -92,26 +79,13 @@ impl Details {
             message: event.message.clone(),
             count: times(event),
         };
-        let mut unknown = |what: &str, why: &String| document.unknown.push(Unknown::new(what, why));
-        let Some(row) = document.extensions.first_mut() else {
-            return;
-        };
-        match &self.catalog {
-            Ok(catalog) => row.catalog.clone_from(catalog),
-            Err(why) => unknown("catalog", why),
-        }
-        match &self.provides {
-            Ok(kinds) => row.provides = Some(kinds.clone()),
-            Err(why) => unknown("provided kinds", why),
-        }
-        match &self.causes {
-            Ok(causes) => row.causes.clone_from(causes),
-            Err(why) => unknown("causes", why),
-        }
-        match &self.events {
-            Ok(events) => row.events = Some(events.iter().map(event).collect()),
-            Err(why) => unknown("events", why),
-        }
+        let Some(row) = document.extensions.first_mut() else { return };
+        let unknown = &mut document.unknown;
+        row.catalog = known(&self.catalog, "catalog", unknown).cloned().flatten();
+        row.provides = known(&self.provides, "provided kinds", unknown).cloned();
+        row.causes = known(&self.causes, "causes", unknown).cloned().unwrap_or_default();
+        let events = known(&self.events, "events", unknown);
+        row.events = events.map(|events| events.iter().map(event).collect());
     }
 
     fn event_lines(&self) -> Vec<String> {
@@ -142,6 +116,15 @@ pub(crate) async fn detailed(
     Ok(document)
 }
 
+/// Returns the value; on an error, notes why it is unknown.
+fn known<'a, T>(
+    found: &'a Result<T, String>,
+    what: &str,
+    unknown: &mut Vec<Unknown>,
+) -> Option<&'a T> {
+    found.as_ref().map_err(|why| unknown.push(Unknown::new(what, why))).ok()
+}
+
 fn not_known(why: &str) -> Vec<String> {
     vec![format!("not known: {why}")]
 }
@@ -154,7 +137,7 @@ fn kind(crd: &CustomResourceDefinition) -> String {
     format!("{kind}.{group} {}", served.join(", "))
 }
 
-/// When an Event was last seen.
+/// Returns when an Event was last seen.
 fn when(event: &Event) -> Timestamp {
     let series = event.series.as_ref();
     let series = series.and_then(|series| series.last_observed_time.as_ref());
@@ -171,38 +154,33 @@ fn times(event: &Event) -> i32 {
 pub(super) fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValues {
     let mut sheet = KeyValues::default();
     sheet.line("Extension", extension.name_any());
-    sheet.line("Package", package(extension).to_owned());
-    let seen = extension.status.as_ref();
-    let install = seen.and_then(|status| status.install.as_ref());
-    let install =
-        install.map(|install| format!("{} ({})", install.bundle.version, install.bundle.name));
-    sheet.line("Installed", install.unwrap_or_else(|| "nothing".to_owned()));
+    sheet.line("Package", cell(extension.package()));
+    let installed = extension.installed().map(|it| format!("{} ({})", it.version, it.name));
+    sheet.line("Installed", installed.unwrap_or_else(|| "nothing".to_owned()));
     if let Some(spec) = &extension.spec {
         sheet.line("Namespace", spec.namespace.clone());
         let account = spec.service_account.as_ref();
         sheet.lines("Account", account.and_then(|account| account.name.clone()));
     }
-    let condition = |type_| seen.and_then(|status| find(&status.conditions, type_));
-    let reason = ready(extension);
+    let (condition, reason) = (extension.condition(types::READY), ready(extension));
     sheet.line(
         "Ready",
-        match condition(types::READY) {
+        match condition {
             Some(found) => format!("{reason}, since {}", found.last_transition_time.0),
             None => reason.to_owned(),
         },
     );
-    let not_ready = condition(types::READY).filter(|ready| ready.status != status::TRUE);
+    let not_ready = condition.filter(|ready| ready.status != status::TRUE);
     sheet.lines("Why", not_ready.map(|ready| ready.message.clone()));
     sheet.lines("Cause", details.causes.clone().unwrap_or_else(|why| not_known(&why)));
     sheet.lines(
         "Update",
         update(extension).map(|update| {
-            let version = update.version.as_ref().unwrap_or(&update.newest);
             let from = match update.catalog.as_str() {
                 "" => String::new(),
                 catalog => format!(" from catalog {catalog}"),
             };
-            format!("{version}{from}, {}: {}", update.reason, update.message)
+            format!("{}{from}, {}: {}", update.version(), update.reason, update.message)
         }),
     );
     let deprecated = deprecated(extension).unwrap_or_default();
@@ -218,16 +196,14 @@ pub(super) fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValue
             format!("{} {version} {}", set.name_any(), state(set))
         }),
     );
-    let moved = details.revisions.last().filter(|set| is_of_classic(set));
-    let moved = moved.map(|_| {
+    let moved = details.revisions.last().filter(|set| is_of_classic(set)).map(|_| {
         let name = extension.name_any();
         format!(
-            "as OLM Classic made it; kubectl olm plan {name} --diff: what the next version changes"
+            "as OLM Classic made it; changes of the next version: kubectl olm plan {name} --diff"
         )
     });
     sheet.lines("Content", moved);
-    let provides = details.provides.clone();
-    sheet.lines("Provides", provides.unwrap_or_else(|why| not_known(&why)));
+    sheet.lines("Provides", details.provides.clone().unwrap_or_else(|why| not_known(&why)));
     sheet.lines("Events", details.event_lines());
     sheet
 }

@@ -1,4 +1,4 @@
-//! `kubectl olm status`: what is installed, whether it is well, what could be newer and what holds it.
+//! `kubectl olm status`: the installed bundles, their state, and the updates that are available or held.
 //!
 //! Source: plugin.md 1.4.
 
@@ -7,26 +7,15 @@ mod details;
 mod document;
 mod watch;
 
-use std::collections::BTreeSet;
-use std::io::Write;
-
-use anyhow::Context as _;
-use clap::Args;
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{Api, ListParams, ObjectList};
-use kube::{Client, ResourceExt as _};
-use olm_api::ClusterExtension;
+use kube::api::ObjectList;
 use olm_api::keys::{annotation, label};
 
 pub(crate) use details::detailed;
 pub(crate) use document::{Status, document};
 
 use crate::commands::tree;
-use crate::connection::Global;
-use crate::document::Document as _;
-use crate::output::{self, Format, Outcome, formats};
-use crate::verb::{InNamespace, OnCluster};
+use crate::prelude::*;
 use columns::{ready, table};
 use details::{Details, sheet};
 use watch::{is_in, watch};
@@ -57,11 +46,7 @@ pub(crate) struct StatusArgs {
 }
 
 /// Prints a row for each extension, or a sheet about one.
-pub(crate) async fn run(
-    args: StatusArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(args: StatusArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = OnCluster::default().connect(global).await?;
     let mut extensions = if args.names.is_empty() {
         list(cluster.own_client(), &args).await?.items
@@ -111,7 +96,7 @@ pub(crate) async fn run(
         _ if extensions.is_empty() => {
             let all = args.selector.is_none() && args.watching.is_none() && namespace.is_none();
             output::notice(if all {
-                "no ClusterExtensions: kubectl olm install makes one"
+                "no ClusterExtensions: kubectl olm install creates one"
             } else {
                 "no ClusterExtension matches"
             });
@@ -127,8 +112,7 @@ async fn list(client: &Client, args: &StatusArgs) -> anyhow::Result<ObjectList<C
     let mut params = ListParams::default();
     params.label_selector.clone_from(&args.selector);
     let api = Api::<ClusterExtension>::all(client.clone());
-    let listed = api.list(&params).await;
-    listed.context("listing ClusterExtensions")
+    api.list(&params).await.context("listing ClusterExtensions")
 }
 
 /// Returns the extensions whose operators watch a namespace, by what their Deployments are told.
@@ -151,8 +135,6 @@ async fn watching(client: &Client, namespace: &str) -> anyhow::Result<BTreeSet<S
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Event;
-    use olm_api::ClusterObjectSet;
-    use serde_json::{Value, json};
 
     use super::*;
 
@@ -204,9 +186,33 @@ mod tests {
     #[test]
     fn a_row_says_what_is_installed_and_what_holds_it() {
         let mut out = Vec::new();
-        let now = "2026-03-01T00:00:00Z".parse().unwrap();
-        table(&all(), now).write(&mut out).unwrap();
+        table(&all(), "2026-03-01T00:00:00Z".parse().unwrap()).write(&mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    }
+
+    // applying.md 1.3
+    #[test]
+    fn a_sheet_says_what_was_superseded_and_why() {
+        let why = "quay.v2 supersedes the rollout of quay.v1, because Object Deployment.apps/v1 \
+                   ns/quay: pod quay-1: image r/quay:1 of container c cannot be pulled: not found";
+        let ready = condition(
+            "Ready",
+            "False",
+            "RollingOut",
+            &format!("Revision 2 is rolling out.\n{why}"),
+        );
+        let moves = json!({"metadata": {"name": "moves"}, "status": {"conditions": [ready]}});
+        let details = Details {
+            revisions: Vec::new(),
+            catalog: Ok(None),
+            provides: Ok(Vec::new()),
+            causes: Ok(Vec::new()),
+            events: Ok(Vec::new()),
+        };
+        let mut out = Vec::new();
+        sheet(&extension(&moves), &details).write(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(why), "{text}");
     }
 
     #[test]

@@ -1,19 +1,12 @@
 //! A row for each change.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-
-use anyhow::Context as _;
 use futures::StreamExt as _;
-use kube::api::{Api, WatchEvent, WatchParams};
-use kube::{Client, ResourceExt as _};
-use olm_api::ClusterExtension;
+use kube::api::{WatchEvent, WatchParams};
 
 use super::columns::{HEADERS, cells};
 use super::document::document;
 use super::{StatusArgs, list, watching};
-use crate::document::Document as _;
-use crate::output::{Format, Outcome};
+use crate::prelude::*;
 
 /// Prints a row for each extension, and another one whenever it changes.
 pub(super) async fn watch(
@@ -21,7 +14,7 @@ pub(super) async fn watch(
     args: &StatusArgs,
     namespace: Option<&str>,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> Ended {
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut told = Told::default();
     loop {
@@ -58,7 +51,7 @@ pub(super) async fn watch(
     }
 }
 
-/// Says whether an extension is among those that are asked for.
+/// Returns whether an extension is among those that are asked for.
 async fn shown(
     client: &Client,
     extension: &ClusterExtension,
@@ -68,14 +61,12 @@ async fn shown(
     if !args.names.is_empty() && !args.names.contains(&name) {
         return Ok(false);
     }
-    let Some(namespace) = &args.watching else {
-        return Ok(true);
-    };
+    let Some(namespace) = &args.watching else { return Ok(true) };
     // An upgrade may change what it watches.
     Ok(watching(client, namespace).await?.contains(&name))
 }
 
-/// Says whether an extension installs into the namespace that is asked for.
+/// Returns whether an extension installs into the namespace that is asked for.
 pub(super) fn is_in(extension: &ClusterExtension, namespace: Option<&str>) -> bool {
     let of = extension.spec.as_ref().map(|spec| spec.namespace.as_str());
     namespace.is_none_or(|namespace| of == Some(namespace))
@@ -138,8 +129,6 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

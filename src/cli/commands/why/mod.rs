@@ -6,29 +6,18 @@
 
 mod text;
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
 
-use anyhow::Context as _;
-use clap::Args;
-use jiff::Timestamp;
-use olm_api::{CatalogFilter, ClusterExtension};
-use olm_core::explain::{Headline, Report, explain_target};
+use olm_core::explain::{Headline, Report, explain};
 use olm_core::extension::{self, Question, said};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
-use olm_core::revision::BundleRecord;
 use olm_core::status::{Note, Said};
-use olm_core::yaml;
-use serde_json::Value;
 
-use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::commands::plan;
 use crate::commands::resolve::Policy;
-use crate::connection::Global;
-use crate::document::Document as _;
 use crate::environment::{EnvironmentFlags, resolving};
-use crate::output::{self, Format, Outcome, Styles, UsageError, formats};
-use crate::target::Lookup;
+use crate::output::Styles;
+use crate::prelude::*;
 
 /// Flags of `why`.
 #[derive(Debug, Args)]
@@ -37,7 +26,7 @@ use crate::target::Lookup;
                       kubectl olm why -f FILE --from PATH [--installed NAME@VERSION] [VERSION]")]
 pub(crate) struct WhyArgs {
     /// Name of a ClusterExtension of the cluster, unless `--package` or `-f` is given; then the
-    /// version, or the bundle, to say more about
+    /// version, or the bundle, to explain in detail
     #[arg(value_name = "NAME|VERSION", num_args = 0..=2)]
     words: Vec<String>,
     /// Name of the package, instead of a ClusterExtension
@@ -75,53 +64,42 @@ struct Inquiry {
     extension: Option<String>,
     question: Question,
     environment: Environment,
-    /// How the controller resolves it.
+    /// The options with which the controller resolves it.
     options: Options,
-    /// What was assumed because it could not be read.
+    /// Assumptions for settings that could not be read.
     assumed: Vec<String>,
-    /// What the controller says of it.
+    /// The status that the controller reported.
     said: Option<Said>,
-    /// What holds the bundle that is chosen all the same.
+    /// The holds of the chosen bundle.
     holds: Vec<Headline>,
     version: Option<String>,
 }
 
 /// Explains one resolution.
-pub(crate) async fn run(
-    mut args: WhyArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+pub(crate) async fn run(mut args: WhyArgs, global: &Global, out: &mut dyn Write) -> Ended {
     if args.package.is_none() && args.file.is_none() {
-        return on_cluster(args, global, out).await;
+        return Box::pin(on_cluster(args, global, out)).await;
     }
     let version = args.take_words(1)?.pop();
     if !args.lookup.is_offline() {
-        let text = "--from is required with --package and with -f".to_owned();
-        return Err(UsageError(text).into());
+        return usage("--from is required with --package and with -f");
     }
     let manifest = args.file.as_deref().map(read_manifest).transpose()?;
     let mut inquiry = Inquiry::offline(&args, manifest.unwrap_or_default())?;
     inquiry.version = version;
-    let catalogs = args.lookup.read().await;
-    let given = args.lookup.catalogs.iter();
-    let given = given.map(|flag| catalogs.catalog(&flag.name, &flag.place, flag.priority));
+    let (catalogs, flags) = (args.lookup.read().await, args.lookup.catalogs.iter());
+    let given = flags.map(|flag| catalogs.catalog(&flag.name, &flag.place, flag.priority));
     let given: Vec<_> = given.collect();
     inquiry.answer(&args, &given, out)
 }
 
 /// Explains an extension of a cluster.
-async fn on_cluster(
-    mut args: WhyArgs,
-    global: &Global,
-    out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+async fn on_cluster(mut args: WhyArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let mut words = args.take_words(2)?.into_iter();
-    let name = words.next().ok_or_else(|| {
-        let text = "what to explain: a NAME, or --package or -f with --from";
-        UsageError(text.to_owned())
-    })?;
-    let cluster = args.lookup.cluster(global).await?;
+    let Some(name) = words.next() else {
+        return usage("give a NAME, or --package or -f with --from");
+    };
+    let cluster = args.lookup.on.connect(global).await?;
     let extension = cluster.extension(&name).await?;
     let snapshot = cluster.snapshot_of(&extension).await?;
     let catalogs = snapshot.catalogs();
@@ -155,10 +133,9 @@ pub(crate) async fn of_extension(name: &str, cluster: &Cluster) -> anyhow::Resul
 
 impl WhyArgs {
     /// Takes the positional arguments, or fails if there are too many.
-    fn take_words(&mut self, most: usize) -> Result<Vec<String>, UsageError> {
+    fn take_words(&mut self, most: usize) -> anyhow::Result<Vec<String>> {
         if self.words.len() > most {
-            let text = "with --package and with -f only a VERSION may follow";
-            return Err(UsageError(text.to_owned()));
+            return usage("with --package and with -f only a VERSION may follow");
         }
         Ok(std::mem::take(&mut self.words))
     }
@@ -190,7 +167,6 @@ impl Inquiry {
         cluster: &Cluster,
         snapshot: &ExtensionSnapshot,
     ) -> anyhow::Result<Self> {
-        let assumed = cluster.state().await?.assumed();
         let answer = cluster.answer(extension, snapshot).await.ok();
         Ok(Self {
             extension: extension.metadata.name.clone(),
@@ -198,7 +174,7 @@ impl Inquiry {
             options: snapshot.options,
             question: snapshot.question.clone(),
             environment: snapshot.environment.clone(),
-            assumed: assumed.into_iter().map(str::to_owned).collect(),
+            assumed: cluster.state().await?.settings.assumed.iter().cloned().collect(),
             holds: Vec::new(),
             version: None,
         })
@@ -218,14 +194,7 @@ impl Inquiry {
                 .and_then(|spec| spec.source.catalog)
                 .context("the ClusterExtension names no package")?,
         };
-        let mut question = Question {
-            filter,
-            policy,
-            installed: None,
-            came_from: None,
-            rolling: None,
-            now: Timestamp::now(),
-        };
+        let mut question = Question::new(filter, policy, Timestamp::now());
         args.change(&mut question);
         let mut environment = resolving(&args.environment.read()?, &question.filter.package_name);
         if let Some(name) = &manifest.metadata.name {
@@ -252,9 +221,7 @@ impl Inquiry {
         let question = &self.question;
         let environment = question.environment(catalogs, &self.options, &self.environment);
         let resolution = question.resolve(catalogs, &environment, &self.options);
-        let Ok(selected) = &resolution.result else {
-            return Ok(Vec::new());
-        };
+        let Ok(selected) = &resolution.result else { return Ok(Vec::new()) };
         let package = &question.filter.package_name;
         let target = BundleRecord::selected(selected, package, self.options.release_support);
         let installed = question.installed.as_ref();
@@ -280,20 +247,13 @@ impl Inquiry {
                 let notes = notes.filter(|note| Some(note.reason) != stands);
                 holds.extend(notes.map(headline));
             }
-            Err(missing) => {
-                output::notice(&format!("note: what holds it is not known: {}", missing.why));
-            }
+            Err(missing) => notice(&format!("note: the holds are not known: {}", missing.why)),
         }
         Ok(holds)
     }
 
     /// Explains a resolution and prints the report.
-    fn answer(
-        &self,
-        args: &WhyArgs,
-        catalogs: &[Catalog<'_>],
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Outcome> {
+    fn answer(&self, args: &WhyArgs, catalogs: &[Catalog<'_>], out: &mut dyn Write) -> Ended {
         self.explained(catalogs, |report| {
             if let format @ (Format::Json | Format::Yaml) = args.output {
                 report.write(format, out)?;
@@ -311,12 +271,11 @@ impl Inquiry {
         catalogs: &[Catalog<'_>],
         told: impl FnOnce(&Report<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
+        let (question, options) = (&self.question, &self.options);
         let version = self.version.as_deref();
-        let question = &self.question;
-        let options = &self.options;
         let environment = question.environment(catalogs, options, &self.environment);
         let request = question.deciding_request(catalogs, &environment, options);
-        let mut report = explain_target(&request, catalogs, &environment, options, version);
+        let mut report = explain(&request, catalogs, &environment, options, version);
         report.assumed = self.assumed.iter().map(String::as_str).collect();
         report.controller.clone_from(&self.said);
         report.holds.clone_from(&self.holds);
@@ -332,11 +291,9 @@ fn read_manifest(path: &Path) -> anyhow::Result<ClusterExtension> {
     let documents = yaml::to_json(&text).with_context(|| format!("reading {shown}"))?;
     let mut extensions =
         documents.into_iter().filter(|document| document["kind"] == "ClusterExtension");
-    let found = extensions.next();
-    let found = found.with_context(|| format!("{shown} holds no ClusterExtension"))?;
+    let found = extensions.next().with_context(|| format!("{shown} holds no ClusterExtension"))?;
     if extensions.next().is_some() {
-        let text = format!("{shown} holds more than one ClusterExtension");
-        return Err(UsageError(text).into());
+        return usage(format!("{shown} holds more than one ClusterExtension"));
     }
     serde_json::from_value(found).with_context(|| format!("reading {shown}"))
 }

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use olm_core::error::quote;
 use olm_core::explain::{
     BundleReport, BundleVerdict, CatalogSummary, Finding, Report, Stage, Target, TargetBundle,
 };
 
-use crate::output::{Paint, Painted, Styles, Table, folded};
+use crate::output::{Paint, Painted, Styles, folded};
+use crate::prelude::*;
 
 /// The most consecutive bundles with the same reasons that are shown without `--all`.
 const SHORT: usize = 3;
@@ -66,7 +66,7 @@ impl View {
             let (name, version) = (installed.name, installed.version);
             lines.push(("Installed", format!("{name} (version {version})")));
         }
-        lines.push(("Asked for", asked(report)));
+        lines.push(("Requested", asked(report)));
         for (key, value) in lines.drain(..) {
             answer_line(&mut text, key, &value);
         }
@@ -87,8 +87,7 @@ impl View {
         for (key, value) in lines {
             answer_line(&mut text, key, &value);
         }
-        let differs = report.controller.as_ref();
-        if let Some(differs) = differs.and_then(|said| said.differs.as_ref()) {
+        if let Some(differs) = report.controller.as_ref().and_then(|said| said.differs.as_ref()) {
             say(&mut text, 0, &differs.to_string());
         }
         for warning in report.selected.iter().flat_map(|it| &it.warnings) {
@@ -97,13 +96,12 @@ impl View {
         text.into_text()
     }
 
-    /// Returns what is known about one version.
+    /// Returns the section about one version.
     fn target(&self, report: &Report<'_>, target: &Target<'_>) -> String {
         let mut text = Painted::new(self.styles);
         let version = target.version;
         if target.found.is_empty() {
-            let title = format!("{version} is in none of the consulted catalogs");
-            text.line(Paint::Strong, &title);
+            text.line(Paint::Strong, &format!("{version} is in none of the consulted catalogs"));
             if !target.nearest.is_empty() {
                 say(&mut text, 4, &format!("  nearest: {}", target.nearest.join(", ")));
             }
@@ -123,11 +121,11 @@ impl View {
             say(&mut text, 2, &way(path, &target.refused, report.request.version));
         }
         if target.ways.is_empty() && !target.selected {
-            say(&mut text, 0, "Nothing that a ClusterExtension can ask for leads to it now");
+            say(&mut text, 0, "No setting of a ClusterExtension selects it now");
         }
         for change in &target.ways {
             let steps = match (change.forced, change.steps) {
-                (true, _) => "at once, although no edge leads there".to_owned(),
+                (true, _) => "at once, although no update path leads to it".to_owned(),
                 (false, 1) => "at once".to_owned(),
                 (false, steps) => format!("in {steps} updates"),
             };
@@ -171,8 +169,7 @@ impl View {
         let lines = String::from_utf8(bytes)?;
         let mut text = Painted::new(self.styles);
         for (number, line) in lines.lines().enumerate() {
-            let row = number.checked_sub(1).and_then(|row| verdicts.get(row));
-            match row {
+            match number.checked_sub(1).and_then(|row| verdicts.get(row)) {
                 Some(BundleVerdict::Selected) => text.line(Paint::Good, line),
                 Some(BundleVerdict::Excluded) => text.line(Paint::Faint, line),
                 Some(BundleVerdict::Candidate) | None => {
@@ -203,20 +200,18 @@ impl View {
         }
         let mut text = self.painted(&table, &[])?;
         for catalog in report.catalogs.iter().filter(|it| it.error.is_some()) {
-            let error = catalog.error.as_deref().unwrap_or_default();
-            text.line(Paint::Bad, error);
+            text.line(Paint::Bad, catalog.error.as_deref().unwrap_or_default());
         }
         Ok(text.into_text())
     }
 
-    /// Returns what can be done, unless it was said before.
+    /// Returns the suggestions that the headline does not contain.
     fn hints(&self, report: &Report<'_>) -> Option<String> {
         let said = report.headline().map(|headline| headline.text).unwrap_or_default();
-        let hints = report.hints.iter().filter(|hint| !said.contains(&hint.text));
-        let mut hints = hints.peekable();
+        let mut hints = report.hints.iter().filter(|hint| !said.contains(&hint.text)).peekable();
         hints.peek()?;
         let mut text = Painted::new(self.styles);
-        text.line(Paint::Strong, "What may help:");
+        text.line(Paint::Strong, "Suggestions:");
         for hint in hints {
             say(&mut text, 2, &format!("- {}", hint.text));
         }
@@ -224,7 +219,7 @@ impl View {
     }
 }
 
-/// Returns how many bundles from the first on have the same reasons and nothing special about them.
+/// Returns the number of leading bundles with the same reasons and nothing special.
 fn run(report: &Report<'_>, bundles: &[BundleReport<'_>]) -> usize {
     let unreachable =
         |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
@@ -237,9 +232,7 @@ fn run(report: &Report<'_>, bundles: &[BundleReport<'_>]) -> usize {
         let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
         bundle.verdict == BundleVerdict::Selected || wanted || is_installed(bundle)
     };
-    let Some(first) = bundles.first().filter(|first| !stands_out(first)) else {
-        return 1;
-    };
+    let Some(first) = bundles.first().filter(|first| !stands_out(first)) else { return 1 };
     let fate_of_first = fate(first);
     let alike = |bundle: &&BundleReport<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
     bundles.iter().take_while(alike).count()
@@ -276,7 +269,7 @@ fn asked(report: &Report<'_>) -> String {
 fn answered(report: &Report<'_>) -> String {
     let Some(selected) = &report.selected else {
         let stays = report.request.installed.is_some();
-        let stays = if stays { "; what is installed stays" } else { "" };
+        let stays = if stays { "; the installed bundle stays" } else { "" };
         return format!("none{stays}");
     };
     let (bundle, catalog) = (selected.bundle, selected.catalog);
@@ -291,13 +284,13 @@ fn answered(report: &Report<'_>) -> String {
 fn way(path: &[String], refused: &[String], range: Option<&str>) -> String {
     let mark = |version: &String| {
         let refused = refused.contains(version);
-        let mark = if refused { " (refused)" } else { "" };
+        let mark = if refused { " (excluded)" } else { "" };
         format!("{version}{mark}")
     };
     let steps: Vec<_> = path.iter().map(mark).collect();
     let mut text = format!("Update path: {}", steps.join(" -> "));
     if let (false, Some(range)) = (refused.is_empty(), range) {
-        let _ = write!(text, "; version {} refuses what is marked", quote(range));
+        let _ = write!(text, "; version {} excludes the marked versions", quote(range));
     }
     text
 }

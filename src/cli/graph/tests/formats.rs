@@ -1,27 +1,17 @@
 //! Every format, for catalogs with every feature.
 
 use insta::assert_snapshot;
+use rstest::rstest;
 
 use super::*;
 
-#[test]
-fn tree_of_everything() {
-    assert_snapshot!(tree(&teapot(), &FROM_1_0_0));
-}
-
-#[test]
-fn mermaid_of_everything() {
-    assert_snapshot!(graph(&teapot(), &FROM_1_0_0).draw(Format::Mermaid));
-}
-
-#[test]
-fn svg_of_everything() {
-    assert_snapshot!(graph(&teapot(), &FROM_1_0_0).draw(Format::Svg));
-}
-
-#[test]
-fn html_of_everything() {
-    assert_snapshot!(graph(&teapot(), &FROM_1_0_0).draw(Format::Html));
+#[rstest]
+#[case("tree", Format::Tree)]
+#[case("mermaid", Format::Mermaid)]
+#[case("svg", Format::Svg)]
+#[case("html", Format::Html)]
+fn everything(#[case] name: &str, #[case] format: Format) {
+    assert_snapshot!(format!("{name}_of_everything"), graph(&teapot(), &FROM_1_0_0).draw(format));
 }
 
 // resolution.md 6.3, R058

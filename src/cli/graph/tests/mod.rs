@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use olm_core::catalog::{Blob, Content};
-use olm_core::resolve::{Installed, UpdatePolicy};
+use olm_core::resolve::{Catalog, Environment, Installed, Request, UpdatePolicy};
 
 const FORMATS: [Format; 4] = [Format::Tree, Format::Mermaid, Format::Svg, Format::Html];
 

@@ -148,8 +148,7 @@ fn two_heads_a_cycle_and_an_entry_that_replaces_itself_are_drawn() {
 
 #[test]
 fn bundles_in_no_channel_have_a_place_of_their_own() {
-    let blobs = bundles(&["1.0.0", "1.1.0"]);
-    assert_snapshot!(tree(&blobs, &Question::default()), @"
+    assert_snapshot!(tree(&bundles(&["1.0.0", "1.1.0"]), &Question::default()), @"
     teapot
       installed: nothing
       next: teapot.v1.1.0

@@ -1,16 +1,13 @@
 //! `kubectl olm browse` over HTTP, offline: who is let in, every page, and what hostile text becomes.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use olm_test::plugin::checked;
+use super::{TESTS, asked, kubeconfig, olm, program};
 
-const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 const SHOP: &str = "shop=browse/shop.yaml";
 const HOSTILE: &str = "hostile=browse/hostile.yaml";
 
@@ -39,16 +36,11 @@ impl Answer {
     }
 }
 
-fn browse(arguments: &[&str]) -> Page {
-    start(&mut Command::new(env!("CARGO_BIN_EXE_kubectl-olm")), arguments)
-}
-
-fn start(command: &mut Command, arguments: &[&str]) -> Page {
-    let command = command.current_dir(TESTS).arg("browse").args(arguments);
+/// Starts `browse`.
+fn start(command: &mut Command) -> Page {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut url = String::new();
-    let stdout = child.stdout.as_mut().unwrap();
-    BufReader::new(stdout).read_line(&mut url).unwrap();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
     let rest = url.trim().strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
     Page { child, host: host.to_owned(), base: format!("/{}", path.trim_end_matches('/')) }
@@ -129,8 +121,7 @@ fn attributes(tag: &str) -> Element {
     while !rest.trim().is_empty() {
         let (key, value) = rest.split_once("=\"").unwrap_or_else(|| panic!("{tag}"));
         let (value, after) = value.split_once('"').unwrap();
-        let twice = found.insert(key.trim().to_owned(), value.replace("&#38;", "&"));
-        assert_eq!(twice, None, "{tag}");
+        assert_eq!(found.insert(key.trim().to_owned(), value.replace("&#38;", "&")), None, "{tag}");
         rest = after;
     }
     (name.to_owned(), found)
@@ -151,8 +142,7 @@ fn crawl(page: &Page) -> BTreeMap<String, String> {
             continue;
         }
         assert_eq!(answer.0, 200, "{path}");
-        let media_type = answer.1["content-type"].clone();
-        if !media_type.starts_with("text/html") {
+        if !answer.1["content-type"].starts_with("text/html") {
             seen.insert(path, String::new());
             continue;
         }
@@ -184,8 +174,7 @@ fn inside(page: &Page, from: &str, link: &str, element: &Element) -> Option<Stri
     }
     let (name, with) = element;
     assert_eq!(name, "a", "{link}");
-    let schemes = ["http://", "https://", "mailto:"];
-    assert!(schemes.iter().any(|it| link.starts_with(it)), "{link}");
+    assert!(["http://", "https://", "mailto:"].iter().any(|it| link.starts_with(it)), "{link}");
     assert_eq!(with["rel"], "noreferrer noopener", "{link}");
     None
 }
@@ -193,7 +182,7 @@ fn inside(page: &Page, from: &str, link: &str, element: &Element) -> Option<Stri
 /// Serves catalogs named on the command line.
 fn offline(catalogs: &[&str]) -> Page {
     let flags = catalogs.iter().flat_map(|it| ["--from", it]);
-    browse(&flags.collect::<Vec<_>>())
+    start(&mut program(["browse"].into_iter().chain(flags)))
 }
 
 // plugin.md U76, U80
@@ -291,8 +280,7 @@ fn the_opening_code_works_once() {
     std::fs::write(&browser, script).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&browser, mode).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
-    let page = start(command.env("BROWSER", &browser), &["--open", "--from", SHOP]);
+    let page = start(program(["browse", "--open", "--from", SHOP]).env("BROWSER", &browser));
     let deadline = Instant::now() + Duration::from_secs(30);
     while !told.exists() {
         assert!(Instant::now() < deadline, "the browser was not started");
@@ -309,14 +297,8 @@ fn the_opening_code_works_once() {
 
 #[test]
 fn it_listens_on_loopback_only() {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["browse", "--address", "0.0.0.0", "--from", SHOP])
-        .output()
-        .map(checked)
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(text, "error: browse listens on loopback only\n");
+    let (code, _, text) = olm(&["browse", "--address", "0.0.0.0", "--from", SHOP]);
+    assert_eq!((code, text.as_str()), (2, "error: browse listens on loopback only\n"));
 }
 
 // plugin.md U7
@@ -325,14 +307,8 @@ fn no_cluster_is_asked_where_catalogs_are_named() {
     let cluster = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     cluster.set_nonblocking(true).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("config");
-    let server = format!("http://{}", cluster.local_addr().unwrap());
-    let text = serde_json::json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
-        "clusters": [{"name": "a", "cluster": {"server": server}}],
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
-    std::fs::write(&config, text.to_string()).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
-    let page = start(command.env("KUBECONFIG", config), &["--from", SHOP]);
+    let config = kubeconfig(folder.path(), cluster.local_addr().unwrap());
+    let page = start(program(["browse", "--from", SHOP]).env("KUBECONFIG", config));
     crawl(&page);
     let asked = cluster.accept().map_err(|error| error.kind());
     assert_eq!(asked.err(), Some(std::io::ErrorKind::WouldBlock));
@@ -379,23 +355,12 @@ fn hostile_text_is_shown_as_text() {
 #[test]
 fn pages_show_what_the_verbs_print_and_what_is_not_known() {
     let page = offline(&[SHOP, "away=browse/none.yaml"]);
-    let verb = |arguments: &[&str]| -> serde_json::Value {
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-            .args(arguments)
-            .args(["--from", SHOP, "-o", "json"])
-            .current_dir(TESTS)
-            .output()
-            .map(checked)
-            .unwrap();
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
-    let found = verb(&["search", "queues"]);
-    assert_eq!(found["packages"][0]["version"], "3.2.4");
+    assert_eq!(document(&["search", "queues", "--from", SHOP])["packages"][0]["version"], "3.2.4");
     let text = page.page("/packages?q=queues&catalog=");
     assert!(text.contains(">Courier</a>") && text.contains(">3.2.4</span>"), "{text}");
     assert!(!text.contains("Lantern"), "{text}");
     assert!(text.contains("Not known: packages of catalog away"), "{text}");
-    let shown = verb(&["show", "cistern-operator", "--no-pull"]);
+    let shown = document(&["show", "cistern-operator", "--no-pull", "--from", SHOP]);
     let text = page.page("/package/shop/cistern-operator");
     for bundle in shown["bundles"].as_array().unwrap() {
         let version = bundle["version"].as_str().unwrap();
@@ -403,7 +368,7 @@ fn pages_show_what_the_verbs_print_and_what_is_not_known() {
     }
     assert!(text.contains("Channel legacy gets no fixes any more; move to stable."));
     assert!(text.contains("package lantern-operator &#62;=2.0.0 &#60;4.0.0"), "{text}");
-    let lint = verb_of_lint();
+    let lint = document(&["catalog", "lint", "browse/shop.yaml"]);
     let text = page.page("/catalog/shop");
     let counts = &lint["counts"];
     let want = format!(
@@ -466,15 +431,7 @@ fn packages_are_listed_by_category_and_by_what_can_be_installed() {
     let text = page.page("/package/shop/orchard?q=o&deprecated=hide");
     assert!(text.contains("/packages?q=o&#38;deprecated=hide\">Packages</a>"), "{text}");
 
-    let search = |arguments: &[&str]| -> serde_json::Value {
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-            .args(["search", "-o", "json", "--from", &flag])
-            .args(arguments)
-            .output()
-            .map(checked)
-            .unwrap();
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
+    let search = |arguments: &[&str]| document(&[&["search", "--from", &flag], arguments].concat());
     let found = search(&["anvil"])["packages"][0].take();
     assert_eq!(found["installable"], false);
     assert!(found["reasons"][0].as_str().unwrap().contains("anvil"), "{found}");
@@ -518,10 +475,7 @@ fn findings_of_a_catalog_that_is_served() {
         let line = r#"{"schema":"olm.package","name":"Tea Pot","defaultChannel":"none"}"#;
         for stream in server.incoming() {
             let mut stream = stream.unwrap();
-            let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
-            let asked = head.next().unwrap().unwrap();
-            assert_eq!(asked, "GET /catalogs/shop/api/v1/all HTTP/1.1");
-            while !head.next().unwrap().unwrap().is_empty() {}
+            assert_eq!(asked(&stream), "GET /catalogs/shop/api/v1/all HTTP/1.1");
             let length = line.len();
             let answer = format!(
                 "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{line}"
@@ -542,8 +496,7 @@ fn the_install_command_names_the_catalog_where_others_have_the_package() {
         let rest = text.split_once("kubectl olm install ").unwrap().1;
         rest.split_once("</pre>").unwrap().0.to_owned()
     };
-    let alone = command(&offline(&[SHOP]));
-    assert_eq!(alone, "cistern-operator -n NAMESPACE");
+    assert_eq!(command(&offline(&[SHOP])), "cistern-operator -n NAMESPACE");
     let text = offline(&[SHOP]).page("/package/shop/cistern-operator?channel=legacy");
     assert!(text.contains("cistern-operator -n NAMESPACE --channel legacy</pre>"), "{text}");
     assert!(text.contains("<span class=\"number\">1.5.0</span>"), "{text}");
@@ -554,13 +507,8 @@ fn the_install_command_names_the_catalog_where_others_have_the_package() {
 // plugin.md U27
 #[test]
 fn show_says_what_a_catalog_knows_without_pulling() {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["show", "cistern-operator", "--no-pull", "--from", SHOP])
-        .current_dir(TESTS)
-        .output()
-        .map(checked)
-        .unwrap();
-    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
+    let (_, text, _) = olm(&["show", "cistern-operator", "--no-pull", "--from", SHOP]);
+    insta::assert_snapshot!(text, @r"
     Package   cistern-operator
     Name      Cistern
     Provider  Aqueduct Labs
@@ -578,15 +526,10 @@ fn show_says_what_a_catalog_knows_without_pulling() {
     ");
 }
 
-/// Returns what `catalog lint` prints of the shop.
-fn verb_of_lint() -> serde_json::Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["catalog", "lint", "browse/shop.yaml", "-o", "json"])
-        .current_dir(TESTS)
-        .output()
-        .map(checked)
-        .unwrap();
-    serde_json::from_slice(&output.stdout).unwrap()
+/// Returns the document that a verb prints.
+fn document(arguments: &[&str]) -> serde_json::Value {
+    let (_, text, _) = olm(&[arguments, &["-o", "json"]].concat());
+    serde_json::from_str(&text).unwrap()
 }
 
 /// Markup is inserted without escaping in one place.

@@ -1,24 +1,14 @@
 //! `kubectl olm crd check` as a user runs it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
 use std::fs;
-use std::process::Command;
 
-use olm_test::plugin::checked;
 use serde_json::{Value, json};
+
+use super::olm;
 
 /// Runs the program and returns exit code, stdout and stderr.
 fn check(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["crd", "check"])
-        .args(arguments)
-        .output()
-        .map(checked)
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().unwrap();
-    (code, text(output.stdout), text(output.stderr))
+    olm(&[&["crd", "check"], arguments].concat())
 }
 
 fn crd(name: &str, field: &Value) -> Value {
@@ -131,7 +121,7 @@ fn what_cannot_be_compared_is_named() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (code, _, error) = check(&[&path("bundle"), "cluster"]);
     assert_eq!(code, 2);
-    assert!(error.contains("`cluster` can only stand first"), "{error}");
+    assert!(error.contains("`cluster` can only be the first"), "{error}");
     let empty = path("empty.yaml");
     fs::write(&empty, "kind: Pot\n").unwrap();
     let (code, _, error) = check(&[&path("old.yaml"), &empty]);

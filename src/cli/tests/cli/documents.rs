@@ -1,22 +1,12 @@
 //! Documents for programs: what they begin with, and that they are what their schemas say.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
-use std::process::Command;
-
-use olm_test::plugin::checked;
 use rstest::rstest;
 use serde_json::Value;
 
+use super::{outcome, program};
+
 fn olm(arguments: &str) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(arguments.split(' '))
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
-        .env("KUBECONFIG", "/nonexistent")
-        .output()
-        .map(checked)
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    outcome(&mut program(arguments.split(' '))).1
 }
 
 // plugin.md U10
@@ -24,6 +14,7 @@ fn olm(arguments: &str) -> String {
 #[case("search --from shop=browse/shop.yaml", "olm.search")]
 #[case("catalog lint catalog", "olm.lint")]
 #[case("catalog diff catalog browse/shop.yaml", "olm.diff")]
+#[case("graph teapot --from graph/teapot.yaml", "olm.graph")]
 #[case("bundle images dir:../../core/testdata/bundle/sample", "olm.images")]
 fn a_document_begins_with_its_schema_and_is_the_same_on_two_runs(
     #[case] verb: &str,
@@ -37,8 +28,7 @@ fn a_document_begins_with_its_schema_and_is_the_same_on_two_runs(
     });
     let begin = format!("{{\n  \"schema\": \"{schema}\",\n  \"schemaVersion\": 1,\n");
     assert!(json.starts_with(&begin), "{json}");
-    let begin = format!("schema: {schema}\nschemaVersion: 1\n");
-    assert!(yaml.starts_with(&begin), "{yaml}");
+    assert!(yaml.starts_with(&format!("schema: {schema}\nschemaVersion: 1\n")), "{yaml}");
     let read: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(olm_core::yaml::to_json(&yaml).unwrap(), [read]);
 }
@@ -50,8 +40,7 @@ fn a_package_that_is_found_has_its_priority_and_channels() {
     let found: Value = serde_json::from_str(&found).unwrap();
     let package = &found["packages"][0];
     assert_eq!(package["priority"], 3);
-    let channels = serde_json::json!(["stable", "candidate", "legacy"]);
-    assert_eq!(package["channels"], channels);
+    assert_eq!(package["channels"], serde_json::json!(["stable", "candidate", "legacy"]));
     let names = olm("search cistern --from shop=browse/shop.yaml -o name");
     assert!(names.lines().any(|name| name == "cistern-operator"), "{names}");
 }
@@ -77,9 +66,25 @@ fn packages_are_found_by_kind_keyword_and_catalog(#[case] words: &str, #[case] f
 fn every_version_and_every_channel_are_shown_when_asked_for() {
     let text = olm("search cistern --from shop=browse/shop.yaml --versions --channels");
     assert!(text.contains("VERSIONS "), "{text}");
-    let versions = "2.0.0-rc.1,1.8.0,1.7.1,1.7.0,1.6.0,1.5.0";
-    assert!(text.contains(versions), "{text}");
+    assert!(text.contains("2.0.0-rc.1,1.8.0,1.7.1,1.7.0,1.6.0,1.5.0"), "{text}");
     assert!(text.contains("stable,candidate,legacy"), "{text}");
+}
+
+// plugin.md 1.4, U56
+#[test]
+fn images_of_a_bundle_are_listed_and_make_a_configuration() {
+    let images =
+        |format| olm(&format!("bundle images dir:../../core/testdata/bundle/sample -o {format}"));
+    let names = images("name");
+    assert!(!names.is_empty());
+    let answer: Value = serde_json::from_str(&images("json")).unwrap();
+    let listed = answer["images"].as_array().unwrap();
+    let listed: Vec<_> = listed.iter().map(|image| image["image"].as_str().unwrap()).collect();
+    assert_eq!(listed, names.lines().collect::<Vec<_>>());
+    let set = images("imageset");
+    assert!(set.contains("apiVersion: mirror.openshift.io/v2alpha1\n"), "{set}");
+    assert!(set.contains("kind: ImageSetConfiguration\n"), "{set}");
+    assert!(listed.iter().all(|image| set.contains(&format!("- name: {image}\n"))), "{set}");
 }
 
 // plugin.md U10
@@ -89,8 +94,7 @@ fn each_document_has_one_schema_with_its_title() {
     let names: std::collections::BTreeSet<_> = schemas.iter().map(|(name, _)| *name).collect();
     assert_eq!(names.len(), schemas.len());
     for (name, text) in schemas {
-        let begin = format!("{{\n  \"title\": \"{name}\",\n");
-        assert!(text.starts_with(&begin), "{text}");
+        assert!(text.starts_with(&format!("{{\n  \"title\": \"{name}\",\n")), "{text}");
         let schema: Value = serde_json::from_str(&text).unwrap();
         assert!(schema["description"].is_string(), "{name}");
         jsonschema::validator_for(&schema).unwrap();

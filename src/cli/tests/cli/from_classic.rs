@@ -1,8 +1,6 @@
 //! `kubectl olm migrate from-classic` as a user runs it, on files.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
-use std::process::Command;
+use super::olm;
 
 const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/testdata/classic/fleet.yaml");
 
@@ -12,31 +10,23 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
 }
 
 fn run_on(file: &str, arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["migrate", "from-classic", "-f", file])
-        .args(arguments)
-        .env("KUBECONFIG", "/nonexistent")
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().unwrap();
-    (code, text(output.stdout), text(output.stderr))
+    olm(&[&["migrate", "from-classic", "-f", file], arguments].concat())
 }
 
 // plugin.md U73, U75
 #[test]
 fn the_stream_ends_with_the_steps() {
     let (code, text, errors) = run(&["teapot"]);
-    assert_eq!(code, 1, "an override is not carried: {errors}");
+    assert_eq!(code, 1, "an override is not converted: {errors}");
     let comments: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
     insta::assert_snapshot!(comments.join("\n"), @r"
-    # not carried: OperatorCondition pots/teapot-blue overrides: go with the CSV: set them again on the OperatorCondition of the extension
+    # not converted: OperatorCondition pots/teapot-blue overrides: are deleted with the CSV: set them again on the OperatorCondition of the extension
     # 1. Apply the catalogs above and wait: kubectl wait --for=condition=Serving clustercatalog pots
-    # 2. Give the account exactly the rights it takes: kubectl olm rbac package:teapot@1.0.0 -n pots --service-account teapot-installer --apply
-    # 3. Stop the operator of Classic; CRDs and their objects stay: kubectl delete subscription.operators.coreos.com -n pots teapot && kubectl delete clusterserviceversion -n pots teapot-blue. Where a CRD has a conversion webhook, check first that its versions have the same schema, and set conversion strategy None; else stop here
+    # 2. Give the account exactly the rights it needs: kubectl olm rbac package:teapot@1.0.0 -n pots --service-account teapot-installer --apply
+    # 3. Stop the operator of Classic; CRDs and their objects stay: kubectl delete subscription.operators.coreos.com -n pots teapot && kubectl delete clusterserviceversion -n pots teapot-blue. Where a CRD has a conversion webhook, check first that its versions have the same schema, and set conversion strategy None; otherwise stop here
     # 4. Apply extension teapot, which takes the CRDs over, give its account the rights that its annotations need (kubectl olm rbac teapot --apply), and wait: kubectl wait --for=condition=Ready clusterextension teapot
-    # 5. Apply what kubectl olm migrate from-classic --follow printed before the first step: updates continue
-    # 6. The way back: kubectl olm delete NAME --retain-crds, and apply the Subscription again
+    # 5. Apply the output of kubectl olm migrate from-classic --follow from before the first step, so that updates continue
+    # 6. To go back: kubectl olm delete NAME --retain-crds, and apply the Subscription again
     ");
     assert_eq!(run(&["teapot"]).1, text);
     let (_, follow, _) = run(&["teapot", "--follow"]);
@@ -62,20 +52,20 @@ fn a_file_without_subscriptions_is_no_answer() {
     let (code, text, errors) = run_on(file.path().to_str().unwrap(), &[]);
     assert_eq!((code, text.as_str()), (1, ""));
     assert_eq!(errors, "error: no Subscriptions found\n");
+    let group = "{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, \
+                 metadata: {name: g, namespace: a}}";
+    std::fs::write(file.path(), group).unwrap();
+    let (code, text, errors) = run_on(file.path().to_str().unwrap(), &["--report"]);
+    assert_eq!((code, errors.as_str()), (0, "note: no Subscriptions found\n"));
+    assert!(text.contains("no Subscription in its namespace is converted"), "{text}");
 }
 
 // plugin.md 3
 #[test]
 fn moving_is_asked_for_in_one_way() {
     let run = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-            .arg("migrate")
-            .args(arguments)
-            .env("KUBECONFIG", "/nonexistent")
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        (output.status.code().unwrap(), text)
+        let (code, _, errors) = olm(&[&["migrate"], arguments].concat());
+        (code, errors)
     };
     for (arguments, want) in [
         (&["from-classic", "--apply"][..], "--apply moves named Subscriptions, or --all of them"),

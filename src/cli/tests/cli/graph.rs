@@ -1,63 +1,32 @@
 //! Tests of `graph` with the built program: exit code, stdout, stderr.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
-use std::process::Command;
-
 use insta::assert_snapshot;
 
-const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+use super::{TESTS, transcript};
 
-/// Runs `graph` in the directory of these tests and prints how it ended.
-fn graph(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .arg("graph")
-        .args(arguments)
-        .current_dir(TESTS)
-        .output()
-        .unwrap();
-    format!(
-        "exit {}\n--- stdout\n{}--- stderr\n{}",
-        output.status.code().unwrap(),
-        String::from_utf8(output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+/// Runs `graph` with these arguments, and prints how it ended.
+fn graph(arguments: &str) -> String {
+    transcript(["graph"].into_iter().chain(arguments.split(' ')), "")
 }
 
 /// Arguments of the picture in the README.
-const PICTURE: [&str; 8] = [
-    "teapot",
-    "--from",
-    "graph/teapot.yaml",
-    "--installed",
-    "teapot.v1.0.1@1.0.1",
-    "--classic",
-    "--output",
-    "svg",
-];
+const PICTURE: &str = "teapot --from graph/teapot.yaml --installed teapot.v1.0.1@1.0.1 --classic \
+                       --output svg";
 
 #[test]
 fn the_picture_of_the_readme_is_what_the_command_draws() {
-    let drawn = graph(&PICTURE);
+    let drawn = graph(PICTURE);
     let kept = std::fs::read_to_string(format!("{TESTS}/graph/teapot.svg")).unwrap();
     assert!(
         drawn == format!("exit 0\n--- stdout\n{kept}--- stderr\n"),
-        "src/cli/tests/graph/teapot.svg differs: in src/cli/tests, run `kubectl olm graph {} \
-         > graph/teapot.svg`",
-        PICTURE.join(" ")
+        "src/cli/tests/graph/teapot.svg differs: in src/cli/tests, run `kubectl olm graph {PICTURE} \
+         > graph/teapot.svg`"
     );
 }
 
 #[test]
 fn the_terminal_shows_rows() {
-    let answer = graph(&[
-        "teapot",
-        "--from",
-        "graph/teapot.yaml",
-        "--installed",
-        "teapot.v1.0.1/1.0.1",
-        "--classic",
-    ]);
+    let answer = graph("teapot --from graph/teapot.yaml --installed teapot.v1.0.1/1.0.1 --classic");
     assert_snapshot!(answer, @"
     exit 0
     --- stdout
@@ -93,17 +62,10 @@ fn the_terminal_shows_rows() {
 
 #[test]
 fn a_package_of_several_catalogs_is_drawn_from_the_first_in_priority() {
-    let answer = graph(&[
-        "teapot",
-        "--from",
-        "red=graph/teapot.yaml",
-        "--from",
-        "blue=graph/teapot.yaml,priority=1",
-        "--channel",
-        "candidate",
-        "-o",
-        "mermaid",
-    ]);
+    let answer = graph(
+        "teapot --from red=graph/teapot.yaml --from blue=graph/teapot.yaml,priority=1 --channel \
+         candidate -o mermaid",
+    );
     assert_snapshot!(answer, @r#"
     exit 0
     --- stdout
@@ -129,8 +91,7 @@ fn a_package_of_several_catalogs_is_drawn_from_the_first_in_priority() {
 
 #[test]
 fn a_package_that_no_catalog_has_fails() {
-    let answer = graph(&["kettle", "--from", "graph/teapot.yaml"]);
-    assert_snapshot!(answer, @r#"
+    assert_snapshot!(graph("kettle --from graph/teapot.yaml"), @r#"
     exit 1
     --- stdout
     --- stderr
@@ -140,6 +101,6 @@ fn a_package_that_no_catalog_has_fails() {
 
 #[test]
 fn an_installed_bundle_takes_a_catalog() {
-    let answer = graph(&["teapot", "--installed", "teapot.v1.0.1@1.0.1"]);
+    let answer = graph("teapot --installed teapot.v1.0.1@1.0.1");
     assert!(answer.starts_with("exit 2\n"), "{answer}");
 }

@@ -1,29 +1,16 @@
 //! `kubectl olm catalog` as an author of catalogs runs it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use olm_test::plugin::checked;
 use serde_json::Value;
+
+use super::{outcome, program};
 
 /// Runs the program in a folder and returns exit code, stdout and stderr.
 fn catalog(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .current_dir(folder)
-        .arg("catalog")
-        .args(arguments)
-        // A cluster that somebody works with is not asked.
-        .env("KUBECONFIG", "/nonexistent")
-        .output()
-        .map(checked)
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().unwrap();
-    (code, text(output.stdout), text(output.stderr))
+    outcome(program(["catalog"]).args(arguments).current_dir(folder))
 }
 
 fn bundle(version: &str, image: &str) -> String {
@@ -104,8 +91,7 @@ fn the_same_catalog_gives_the_same_image() {
     let build = |arguments: &[&str]| {
         let (code, text, errors) = catalog(root, &[&["build"], arguments].concat());
         assert_eq!(code, 0, "{errors}");
-        let digest = text.split('@').nth(1).unwrap();
-        digest.split(' ').next().unwrap().to_owned()
+        text.split('@').nth(1).unwrap().split(' ').next().unwrap().to_owned()
     };
     let one = build(&["catalog", "--oci", "one"]);
     assert_eq!(one, build(&["catalog", "--oci", "two"]));
@@ -184,8 +170,7 @@ fn what_is_no_catalog_is_neither_examined_nor_built() {
         assert_eq!((code, errors.as_str()), (1, want), "{arguments:?}");
     }
     let (code, _, errors) = catalog(root, &["render", "empty.json"]);
-    let want = "nothing to print: no document has a schema\n";
-    assert_eq!((code, errors.as_str()), (1, want));
+    assert_eq!((code, errors.as_str()), (1, "nothing to print: no document has a schema\n"));
     write(&root.join("catalog"), &[("1.0.0", "1")]);
     assert_eq!(catalog(root, &["build", "catalog", "--oci", "out"]).0, 0);
     let (code, _, errors) = catalog(root, &["lint", "./out"]);

@@ -1,45 +1,19 @@
 //! `kubectl olm bundle render` as a user runs it: exit code, stdout, stderr.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::{bundle, olm};
 
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/testdata/bundle/sample")
 }
 
-fn olm(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kubectl-olm")).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
 /// Runs `bundle render` on a bundle and returns exit code, stdout and stderr.
 fn render(bundle: &Path, flags: &[&str]) -> (i32, String, String) {
-    let arguments: Vec<&str> =
-        ["bundle", "render", bundle.to_str().unwrap()].iter().chain(flags).copied().collect();
-    let output = olm(&arguments);
-    let code = output.status.code().unwrap();
-    (code, text(&output.stdout), text(&output.stderr))
-}
-
-/// Writes a bundle whose ClusterServiceVersion has this spec.
-fn bundle(spec: &str) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let root = directory.path();
-    fs::create_dir(root.join("manifests")).unwrap();
-    fs::create_dir(root.join("metadata")).unwrap();
-    let annotations = "annotations: {operators.operatorframework.io.bundle.package.v1: pot}";
-    fs::write(root.join("metadata/annotations.yaml"), annotations).unwrap();
-    let csv = format!("kind: ClusterServiceVersion\nmetadata: {{name: pot.v1}}\nspec: {spec}\n");
-    fs::write(root.join("manifests/csv.yaml"), csv).unwrap();
-    directory
+    olm(&[&["bundle", "render", bundle.to_str().unwrap()], flags].concat())
 }
 
 #[test]
@@ -62,9 +36,11 @@ fn yaml_and_json_hold_the_same_objects() {
 // rendering.md section 2, 3.3
 #[test]
 fn what_is_not_supported_is_refused_with_its_text() {
-    let all = "installModes: [{type: AllNamespaces, supported: true}]";
-    let hooked = bundle(&format!("{{{all}, webhookdefinitions: [{{generateName: w}}]}}"));
-    let own = bundle("{installModes: [{type: OwnNamespace, supported: true}]}");
+    let mode = |name: &str| json!([{"type": name, "supported": true}]);
+    let hooked = json!({"installModes": mode("AllNamespaces"),
+        "webhookdefinitions": [{"generateName": "w"}]});
+    let hooked = bundle(&hooked, &[]);
+    let own = bundle(&json!({"installModes": mode("OwnNamespace")}), &[]);
     let (hooked, own) = (hooked.path(), own.path());
     let cases: [(&Path, &[&str], &str); 5] = [
         (
@@ -144,10 +120,13 @@ fn wrong_usage_exits_with_two() {
 // rendering.md 4.11: what the controller adds at run time is mentioned, not invented
 #[test]
 fn the_certificate_of_the_controller_is_announced() {
+    let template = json!({"spec": {"containers": [{"name": "c"}]}});
     let hooked = bundle(
-        "{installModes: [{type: AllNamespaces, supported: true}], install: {spec: {deployments: \
-          [{name: pot, spec: {template: {spec: {containers: [{name: c}]}}}}]}}, webhookdefinitions: [{type: ValidatingAdmissionWebhook, generateName: \
-          v.example.com, deploymentName: pot}]}",
+        &json!({"installModes": [{"type": "AllNamespaces", "supported": true}],
+            "install": {"spec": {"deployments": [{"name": "pot", "spec": {"template": template}}]}},
+            "webhookdefinitions": [{"type": "ValidatingAdmissionWebhook",
+                "generateName": "v.example.com", "deploymentName": "pot"}]}),
+        &[],
     );
     let flags = ["-n", "ops", "--webhook-certificates", "self-signed"];
     let (code, out, notices) = render(hooked.path(), &flags);

@@ -1,40 +1,22 @@
 //! Tests of `resolve` and `range` with the built program: exit code, stdout, stderr.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write as _;
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 
 use insta::assert_snapshot;
 
-/// Runs the program in the directory of these tests and prints how it ended.
-fn olm(arguments: &[&str], stdin: &str) -> String {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(arguments)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(stdin.as_bytes()).unwrap();
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    format!(
-        "exit {}\n--- stdout\n{}--- stderr\n{}",
-        output.status.code().unwrap(),
-        String::from_utf8(output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+use super::{asked, program, transcript};
+
+/// Runs `resolve` for a package, and prints how it ended.
+fn resolve(arguments: &str) -> String {
+    transcript(["resolve", "--package"].into_iter().chain(arguments.split(' ')), "")
 }
 
 #[test]
-fn resolve_prints_a_table() {
-    let answer = olm(&["resolve", "--package", "kettle", "--from", "catalog"], "");
-    assert_snapshot!(answer, @r##"
+fn resolve_prints_a_table_or_what_is_wrong() {
+    assert_snapshot!(resolve("kettle --from catalog"), @r##"
     exit 0
     --- stdout
     BUNDLE         VERSION  CATALOG  IMAGE
@@ -43,29 +25,27 @@ fn resolve_prints_a_table() {
     note: needs olm.gvk.required {"group":"water.test","kind":"Tap","version":"v1"}
     note: needs minKubeVersion "1.25.0"
     "##);
+    let answer = resolve("kettle --from catalog --installed kettle.v1.0.0@1.0.0 --version 1.2.0");
+    assert_snapshot!(answer, @r##"
+    exit 1
+    --- stdout
+    --- stderr
+    error: error upgrading from currently installed version "1.0.0": no bundles found for package "kettle" matching version "1.2.0"
+    hint: bundles excluded: 2 VersionOutOfRange, 1 NotSuccessor
+    "##);
+    assert_snapshot!(resolve("kettle --from nowhere"), @r##"
+    exit 1
+    --- stdout
+    --- stderr
+    error: error walking catalogs: error getting package "kettle" from catalog "nowhere": error retrieving cache for catalog "nowhere": nowhere: No such file or directory (os error 2)
+    "##);
 }
 
 #[test]
 fn resolve_prints_json_with_the_request() {
-    let answer = olm(
-        &[
-            "resolve",
-            "--package",
-            "kettle",
-            "--from",
-            "red=catalog/kettle/catalog.yaml,priority=-5",
-            "--channel",
-            "stable",
-            "--installed",
-            "kettle.v1.0.0@1.0.0",
-            "--policy",
-            "CatalogProvided",
-            "--version",
-            "1.x",
-            "-o",
-            "json",
-        ],
-        "",
+    let answer = resolve(
+        "kettle --from red=catalog/kettle/catalog.yaml,priority=-5 --channel stable --installed \
+         kettle.v1.0.0@1.0.0 --policy CatalogProvided --version 1.x -o json",
     );
     assert_snapshot!(answer, @r##"
     exit 0
@@ -114,42 +94,6 @@ fn resolve_prints_json_with_the_request() {
     "##);
 }
 
-#[test]
-fn resolve_fails_with_the_error_text_and_a_hint() {
-    let answer = olm(
-        &[
-            "resolve",
-            "--package",
-            "kettle",
-            "--from",
-            "catalog",
-            "--installed",
-            "kettle.v1.0.0@1.0.0",
-            "--version",
-            "1.2.0",
-        ],
-        "",
-    );
-    assert_snapshot!(answer, @r##"
-    exit 1
-    --- stdout
-    --- stderr
-    error: error upgrading from currently installed version "1.0.0": no bundles found for package "kettle" matching version "1.2.0"
-    hint: bundles excluded: 2 VersionOutOfRange, 1 NotSuccessor
-    "##);
-}
-
-#[test]
-fn resolve_names_a_catalog_that_cannot_be_read() {
-    let answer = olm(&["resolve", "--package", "kettle", "--from", "nowhere"], "");
-    assert_snapshot!(answer, @r##"
-    exit 1
-    --- stdout
-    --- stderr
-    error: error walking catalogs: error getting package "kettle" from catalog "nowhere": error retrieving cache for catalog "nowhere": nowhere: No such file or directory (os error 2)
-    "##);
-}
-
 /// Unknown members are not echoed, a wrong line does not stop the rest, the order is kept.
 #[test]
 fn resolve_answers_every_request_on_its_line() {
@@ -159,7 +103,7 @@ fn resolve_answers_every_request_on_its_line() {
 
 {"catalogs":[{"name":"c","dir":"catalog"}],"package":"pot","channels":["a","b"]}
 "#;
-    assert_snapshot!(olm(&["resolve", "--requests", "-"], requests), @r##"
+    assert_snapshot!(transcript(["resolve", "--requests", "-"], requests), @r##"
     exit 1
     --- stdout
     {"bundle":"kettle.v1.1.0","catalogs":[{"dir":"catalog","name":"c"}],"constraints":[{"type":"olm.gvk.required","value":{"group":"water.test","kind":"Tap","version":"v1"}},{"type":"minKubeVersion","value":"1.25.0"}],"hasDeprecation":true,"package":"kettle","resolvedVersion":"1.1.0"}
@@ -168,12 +112,8 @@ fn resolve_answers_every_request_on_its_line() {
     {"catalogs":[{"dir":"catalog","name":"c"}],"channels":["a","b"],"error":"no bundles found for package \"pot\" in channels [a b]","package":"pot"}
     --- stderr
     "##);
-}
-
-#[test]
-fn good_requests_end_well_whatever_the_answers_are() {
     let request = r#"{"catalogs":[],"package":"pot"}"#;
-    assert_snapshot!(olm(&["resolve", "--requests", "-"], request), @r##"
+    assert_snapshot!(transcript(["resolve", "--requests", "-"], request), @r##"
     exit 0
     --- stdout
     {"catalogs":[],"error":"no bundles found for package \"pot\"","package":"pot"}
@@ -187,20 +127,13 @@ fn serve_once(body: &'static str) -> (String, thread::JoinHandle<String>) {
     let url = format!("http://{}/catalogs/red", listener.local_addr().unwrap());
     let served = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut asked = String::new();
-        reader.read_line(&mut asked).unwrap();
-        let mut header = String::new();
-        while reader.read_line(&mut header).unwrap() > 2 {
-            header.clear();
-        }
+        let asked = asked(&stream);
         let length = body.len();
         write!(
             stream,
             "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
         )
         .unwrap();
-        let _ = reader.read_to_end(&mut Vec::new());
         asked
     });
     (url, served)
@@ -212,8 +145,8 @@ fn resolve_asks_a_catalog_server() {
         r#"{"schema":"olm.bundle","package":"kettle","name":"kettle.v3","image":"i","properties":[{"type":"olm.package","value":{"packageName":"kettle","version":"3.0.0"}}]}
 "#,
     );
-    let answer = olm(&["resolve", "--package", "kettle", "--from", &url], "");
-    assert_eq!(served.join().unwrap(), "GET /catalogs/red/api/v1/all HTTP/1.1\r\n");
+    let answer = resolve(&format!("kettle --from {url}"));
+    assert_eq!(served.join().unwrap(), "GET /catalogs/red/api/v1/all HTTP/1.1");
     assert_snapshot!(answer, @r##"
     exit 0
     --- stdout
@@ -224,8 +157,8 @@ fn resolve_asks_a_catalog_server() {
 }
 
 #[test]
-fn range_prints_a_table() {
-    assert_snapshot!(olm(&["range", ">=1.0.0 <2.0.0", "1.5.0", "2.0.0-rc.1"], ""), @r##"
+fn range_answers_in_both_languages_or_refuses() {
+    assert_snapshot!(transcript(["range", ">=1.0.0 <2.0.0", "1.5.0", "2.0.0-rc.1"], ""), @r##"
     exit 0
     --- stdout
     VERSION     INSIDE
@@ -233,15 +166,9 @@ fn range_prints_a_table() {
     2.0.0-rc.1  no
     --- stderr
     "##);
-}
-
-#[test]
-fn range_speaks_both_languages() {
-    let answer = olm(
-        &["range", "--grammar", "skip-range", ">=1.0.0 <2.0.0", "2.0.0-rc.1", "-o", "json"],
-        "",
-    );
-    assert_snapshot!(answer, @r##"
+    let arguments =
+        ["range", "--grammar", "skip-range", ">=1.0.0 <2.0.0", "2.0.0-rc.1", "-o", "json"];
+    assert_snapshot!(transcript(arguments, ""), @r##"
     exit 0
     --- stdout
     [
@@ -254,11 +181,7 @@ fn range_speaks_both_languages() {
     ]
     --- stderr
     "##);
-}
-
-#[test]
-fn range_refuses_what_is_no_range() {
-    assert_snapshot!(olm(&["range", "== 1.0.0", "1.0.0"], ""), @r##"
+    assert_snapshot!(transcript(["range", "== 1.0.0", "1.0.0"], ""), @r##"
     exit 1
     --- stdout
     --- stderr
@@ -273,7 +196,7 @@ fn range_answers_every_request_on_its_line() {
 {"grammar":"go","range":"1","version":"1.0.0"}
 {"range":"1","version":"1.0"}
 "#;
-    assert_snapshot!(olm(&["range", "--requests", "-"], requests), @r##"
+    assert_snapshot!(transcript(["range", "--requests", "-"], requests), @r##"
     exit 1
     --- stdout
     {"got":true,"grammar":"masterminds","range":"~1.2","version":"1.2.9"}
@@ -287,33 +210,25 @@ fn range_answers_every_request_on_its_line() {
 #[test]
 fn wrong_usage_ends_with_2() {
     for arguments in [&["resolve"][..], &["range", "1.x"], &["range", "--requests", "-", "1.x"]] {
-        assert!(olm(arguments, "").starts_with("exit 2\n--- stdout\n--- stderr\nerror: "));
+        assert!(
+            transcript(arguments.iter().copied(), "")
+                .starts_with("exit 2\n--- stdout\n--- stderr\nerror: ")
+        );
     }
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["range", "--requests", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let mut input = child.stdin.take().unwrap();
-    // The program may have ended before its second input.
-    let _ = input.write_all(br#"{"range":"1","version":"1.0.0"}"#);
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["completion", "bash"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    for arguments in [&["range", "--requests", "-"][..], &["completion", "bash"]] {
+        let mut command = program(arguments.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let mut input = child.stdin.take().unwrap();
+        // The program may have ended before its second input.
+        let _ = input.write_all(br#"{"range":"1","version":"1.0.0"}"#);
+        drop(input);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    }
 }

@@ -1,28 +1,20 @@
 //! `kubectl olm bundle show` and `kubectl olm bundle lint` as a user runs them.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use olm_test::plugin::checked;
 use serde_json::{Value, json};
+
+use super::{olm, outcome, program};
 
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/testdata/bundle/sample")
 }
 
-/// Runs the program and returns exit code, stdout and stderr.
-fn olm(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(arguments)
-        .output()
-        .map(checked)
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().unwrap();
-    (code, text(output.stdout), text(output.stderr))
+/// Examines a bundle; returns exit code and findings.
+fn lint(bundle: &Path) -> (i32, Value) {
+    let (code, json, _) = olm(&["bundle", "lint", bundle.to_str().unwrap(), "-o", "json"]);
+    (code, serde_json::from_str(&json).unwrap())
 }
 
 // catalogs.md 5.5
@@ -34,14 +26,9 @@ fn images_that_need_a_signature_of_gnupg_are_refused_before_any_request() {
     fs::write(&policy, format!("{{\"default\": [{rule}]}}")).unwrap();
     let image = "127.0.0.1:1/team/pot:v1";
     for arguments in [&["show", image][..], &["resolve", "--package=pot", "--from", image]] {
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-            .args(arguments)
-            .env("CONTAINERS_POLICY_JSON", &policy)
-            .output()
-            .map(checked)
-            .unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success(), "{text}");
+        let mut show = program(arguments.iter().copied());
+        let (code, _, text) = outcome(show.env("CONTAINERS_POLICY_JSON", &policy));
+        assert_ne!(code, 0, "{text}");
         let refused = format!("the policy for docker://{image} requires \"signedBy\"");
         assert!(text.contains(&refused), "{text}");
     }
@@ -57,25 +44,12 @@ fn a_file_with_credentials_that_a_flag_names_has_to_be_there() {
     assert!(text.starts_with(missing), "{text}");
 }
 
-/// Writes a bundle with this spec and these other manifests.
+/// Writes a bundle that depends on another package.
 fn bundle(spec: &Value, others: &[Value]) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let root = directory.path();
-    fs::create_dir(root.join("manifests")).unwrap();
-    fs::create_dir(root.join("metadata")).unwrap();
-    let package = json!({"operators.operatorframework.io.bundle.package.v1": "pot"});
-    let annotations = json!({"annotations": package}).to_string();
-    fs::write(root.join("metadata/annotations.yaml"), annotations).unwrap();
+    let directory = super::bundle(spec, others);
     let dependencies =
         "dependencies: [{type: olm.package, value: {packageName: lid, version: '>1.0.0'}}]";
-    fs::write(root.join("metadata/dependencies.yaml"), dependencies).unwrap();
-    let csv = json!({"kind": "ClusterServiceVersion", "metadata": {"name": "pot.v1.0.0"},
-        "spec": spec});
-    fs::write(root.join("manifests/csv.yaml"), csv.to_string()).unwrap();
-    for (index, other) in others.iter().enumerate() {
-        let name = format!("manifests/other-{index}.yaml");
-        fs::write(root.join(name), other.to_string()).unwrap();
-    }
+    fs::write(directory.path().join("metadata/dependencies.yaml"), dependencies).unwrap();
     directory
 }
 
@@ -137,15 +111,10 @@ fn show_prints_the_schema_alone_and_within_everything() {
 #[test]
 fn a_directory_that_is_called_like_a_package_is_the_directory() {
     let sample = sample();
-    let shown = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .args(["show", "sample"])
-        .current_dir(sample.parent().unwrap())
-        .output()
-        .unwrap();
-    let notes = String::from_utf8(shown.stderr).unwrap();
-    assert!(shown.status.success(), "{notes}");
+    let (code, _, notes) =
+        outcome(program(["show", "sample"]).current_dir(sample.parent().unwrap()));
     let note = "note: \"sample\" is the directory ./sample; the package is package:sample\n";
-    assert_eq!(notes, note);
+    assert_eq!((code, notes.as_str()), (0, note));
 }
 
 /// Writes a catalog of one package whose image is at a registry that is not there.
@@ -182,7 +151,8 @@ fn what_a_catalog_says_is_shown_when_the_image_cannot_be_pulled() {
     Deprecated  Pots are over.
                   Take a pan.
     Channels    stable (default): head 1.0.0, entries: 1
-    Bundles     1.0.0 in stable; deprecated: It leaks
+    Bundles     1.0.0 in stable; deprecated: It
+                  leaks
     ");
     let (code, json, _) = olm(&["show", "pot", "-o", "json", "--from", &shop]);
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -191,6 +161,12 @@ fn what_a_catalog_says_is_shown_when_the_image_cannot_be_pulled() {
     let (code, text, notices) = olm(&["show", "pot", "--schema", "--from", &shop]);
     assert_eq!((code, text.as_str()), (3, ""));
     assert!(notices.contains("\nerror: configuration not known: "), "{notices}");
+    let (_, text, _) = olm(&["graph", "pot", "--from", &shop]);
+    assert!(text.contains("\n  deprecated: Pots are over.\n    Take a pan.\n"), "{text}");
+    let (_, json, _) = olm(&["search", "-o", "json", "--from", &shop]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let deprecated = &json["packages"][0]["deprecated"];
+    assert_eq!(deprecated[0]["message"], "Pots are over.\n  Take a pan.\n");
     // Nothing but errors is said.
     let quiet = olm(&["show", "pot", "-q", "--from", &shop]);
     assert_eq!((quiet.0, quiet.2.as_str()), (0, ""));
@@ -221,8 +197,7 @@ fn the_example_that_show_prints_renders() {
     let (_, whole, _) = olm(&["show", path, "-o", "json", "-n", "kitchen"]);
     let whole: Value = serde_json::from_str(&whole).unwrap();
     let config = directory.path().join("config.json");
-    let inline = whole["example"]["spec"]["config"]["inline"].to_string();
-    fs::write(&config, inline).unwrap();
+    fs::write(&config, whole["example"]["spec"]["config"]["inline"].to_string()).unwrap();
     let config = config.to_str().unwrap();
     let (code, out, notices) =
         olm(&["bundle", "render", path, "-n", "kitchen", "--config", config]);
@@ -237,10 +212,8 @@ fn lint_of_a_sound_bundle_says_what_it_needs() {
     let (code, text, notices) = olm(&["bundle", "lint", path]);
     assert_eq!((code, notices.as_str()), (0, ""), "{text}");
     insta::assert_snapshot!(text);
-    let (code, json, _) = olm(&["bundle", "lint", path, "-o", "json"]);
-    assert_eq!(code, 0);
-    let report: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(report["findings"], json!([]));
+    let (code, report) = lint(directory.path());
+    assert_eq!((code, &report["findings"]), (0, &json!([])));
     let description = &report["description"];
     assert_eq!(description["minKubeVersion"], "1.28.0");
     assert_eq!(description["watchNamespace"], "required");
@@ -259,17 +232,9 @@ fn lint_reports_every_finding_and_fails() {
         "install": {"spec": {"deployments": [{"name": "A"}, {"name": "d"}, {"name": "d"}]}},
     });
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}});
-    let directory = bundle(&spec, &[job]);
-    let path = directory.path().to_str().unwrap();
-    let (code, json, _) = olm(&["bundle", "lint", path, "-o", "json"]);
+    let (code, report) = lint(bundle(&spec, &[job]).path());
     assert_eq!(code, 1);
-    let report: Value = serde_json::from_str(&json).unwrap();
-    let findings: Vec<&str> = report["findings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|finding| finding.as_str().unwrap())
-        .collect();
+    let findings = report["findings"].as_array().unwrap();
     let starts = [
         "unsupported bundle: bundle must support at least one of",
         "cluster service version contains duplicate strategy deployment spec 'd'",
@@ -278,7 +243,7 @@ fn lint_reports_every_finding_and_fails() {
     ];
     assert_eq!(findings.len(), starts.len(), "{findings:?}");
     for (finding, start) in findings.iter().zip(starts) {
-        assert!(finding.starts_with(start), "{finding}");
+        assert!(finding.as_str().unwrap().starts_with(start), "{finding}");
     }
 }
 
@@ -294,11 +259,8 @@ fn lint_says_what_catalogs_and_api_servers_refuse() {
     });
     let budget = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
         "metadata": {"name": "pot"}});
-    let directory = bundle(&spec, &[budget]);
-    let path = directory.path().to_str().unwrap();
-    let (code, json, _) = olm(&["bundle", "lint", path, "-o", "json"]);
+    let (code, report) = lint(bundle(&spec, &[budget]).path());
     assert_eq!(code, 1);
-    let report: Value = serde_json::from_str(&json).unwrap();
     let findings = report["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 3, "{findings:?}");
     for want in ["policy/v1beta1", "sideEffects", "v1.1.1-57"] {
@@ -329,9 +291,7 @@ fn lint_finds_what_validators_cannot() {
 #[test]
 fn a_bundle_of_a_catalog_needs_a_catalog() {
     assert_eq!(olm(&["bundle", "render", "-n", "ops"]).0, 2);
-    let catalog = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/catalog");
-    let catalog = catalog.to_str().unwrap();
-    let arguments = ["bundle", "render", "-n", "ops", "nothing@1", "--from", catalog];
+    let arguments = ["bundle", "render", "-n", "ops", "nothing@1", "--from", "catalog"];
     let (code, _, notices) = olm(&arguments);
     assert_eq!(code, 1);
     assert!(notices.contains("nothing"), "{notices}");

@@ -1,14 +1,14 @@
 //! Text of others on a terminal (plugin.md U12): conditions, Events, refusals and catalogs that try to
 //! command it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+
+use super::{kubeconfig, outcome, program};
 
 /// Clears the screen, sets the title, and does so in one character.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\u{1}\u{8}";
@@ -70,8 +70,7 @@ fn served(mut connection: TcpStream) {
         if asked.read_line(&mut line).unwrap_or(0) <= 2 {
             break;
         }
-        let line = line.to_ascii_lowercase();
-        if let Some(told) = line.strip_prefix("content-length:") {
+        if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = told.trim().parse().unwrap();
         }
     }
@@ -91,27 +90,20 @@ fn served(mut connection: TcpStream) {
 /// Starts the API server, and returns a kubeconfig for it; it ends with the tests.
 fn cluster(folder: &tempfile::TempDir) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = format!("http://{}", listener.local_addr().unwrap());
+    let server = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for connection in listener.incoming() {
             std::thread::spawn(move || served(connection.unwrap()));
         }
     });
-    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {}}]});
-    let path = folder.path().join("config");
-    fs::write(&path, config.to_string()).unwrap();
-    path.to_str().unwrap().to_owned()
+    kubeconfig(folder.path(), server)
 }
 
 fn olm(kubeconfig: &str, arguments: &[&str]) -> (String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
-    command.args(arguments).env("KUBECONFIG", kubeconfig).env("HOME", "/nonexistent");
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (text(output.stdout), text(output.stderr))
+    let mut command = program(arguments.iter().copied());
+    command.env("KUBECONFIG", kubeconfig).env("HOME", "/nonexistent").stdin(Stdio::null());
+    let (_, out, errors) = outcome(&mut command);
+    (out, errors)
 }
 
 fn commands(text: &str) -> Vec<char> {

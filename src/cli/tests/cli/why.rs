@@ -1,31 +1,17 @@
 //! Tests of `why` with the built program: one snapshot for each instructive situation.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
-use std::process::Command;
-
 use insta::assert_snapshot;
-use olm_test::plugin::checked;
 use rstest::rstest;
 use serde_json::Value;
+
+use super::olm;
 
 const RED: &[&str] = &["--package", "teapot", "--from", "red=why/red.yaml"];
 const BLUE: &[&str] = &["--from", "blue=why/blue.yaml"];
 
 /// Runs the program in the directory of these tests and returns exit code, stdout and stderr.
 fn why(arguments: &[&[&str]]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
-        .arg("why")
-        .args(arguments.concat())
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
-        .output()
-        .map(checked)
-        .unwrap();
-    (
-        output.status.code().unwrap(),
-        String::from_utf8(output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    olm(&[&["why"], &arguments.concat()[..]].concat())
 }
 
 const FROM_FIRST: &[&str] = &["--installed", "teapot.v1.0.0@1.0.0"];

@@ -4,6 +4,7 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::shell::Shell;
+use crate::offers::Listed;
 
 /// The document of `catalog list`.
 #[derive(Template, Deserialize)]
@@ -11,17 +12,7 @@ use super::shell::Shell;
 pub(in crate::web) struct Catalogs {
     #[serde(skip)]
     pub(in crate::web) shell: Shell,
-    catalogs: Vec<Catalog>,
-}
-
-#[derive(Deserialize)]
-struct Catalog {
-    name: String,
-    serving: String,
-    image: Option<String>,
-    priority: i64,
-    findings: Option<String>,
-    digest: Option<String>,
+    catalogs: Vec<Listed>,
 }
 
 /// The document of `catalog lint`.
@@ -52,14 +43,14 @@ struct Finding {
 const MOST: usize = 200;
 
 impl Findings {
-    /// Returns what is shown of the errors and warnings, the errors first, and how many more there are.
+    /// Returns the shown errors and warnings, errors first, and the number of further ones.
     fn serious(&self) -> (Vec<&Finding>, Option<usize>) {
         let of =
             |severity: &'static str| self.list.iter().filter(move |it| it.severity == severity);
         first(of("error").chain(of("warning")).collect())
     }
 
-    /// Returns what is shown of the notes, and how many more there are.
+    /// Returns the shown notes, and the number of further ones.
     fn notes(&self) -> (Vec<&Finding>, Option<usize>) {
         let is_note = |it: &&Finding| !["error", "warning"].contains(&it.severity.as_str());
         first(self.list.iter().filter(is_note).collect())

@@ -5,7 +5,8 @@ use olm_api::conditions::{Reason, types};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::shell::{FIRST, Shell, Unknown};
+use super::shell::{FIRST, Shell};
+use crate::document::{ExtensionRow, Happened, Ready, RevisionRow, Tree, Unknown};
 
 /// The document of `status`.
 #[derive(Template, Deserialize)]
@@ -13,63 +14,13 @@ use super::shell::{FIRST, Shell, Unknown};
 pub(in crate::web) struct Installed {
     #[serde(skip)]
     pub(in crate::web) shell: Shell,
-    extensions: Vec<Extension>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Extension {
-    name: String,
-    package: Option<String>,
-    namespace: Option<String>,
-    service_account: Option<String>,
-    installed: Option<InstalledBundle>,
-    ready: Ready,
-    update: Option<Update>,
-    held_by: Vec<String>,
-    #[serde(rename = "do")]
-    todo: Vec<String>,
-    revisions: Option<Vec<Revision>>,
-    /// The catalog that it came from; only of a single one, as what follows.
-    catalog: Option<Origin>,
-    provides: Option<Vec<String>>,
-    events: Option<Vec<Happened>>,
-}
-
-#[derive(Deserialize)]
-struct Origin {
-    name: String,
-}
-
-/// An Event.
-#[derive(Deserialize)]
-struct Happened {
-    last: String,
-    #[serde(rename = "type")]
-    type_: Option<String>,
-    reason: Option<String>,
-    message: Option<String>,
-    count: i32,
+    extensions: Vec<ExtensionRow>,
 }
 
 impl Happened {
     fn is_warning(&self) -> bool {
         self.type_.as_deref() == Some("Warning")
     }
-}
-
-#[derive(Deserialize)]
-struct InstalledBundle {
-    name: String,
-    version: String,
-}
-
-#[derive(Deserialize)]
-struct Ready {
-    status: Option<String>,
-    reason: Option<String>,
-    message: Option<String>,
-    since: Option<String>,
 }
 
 impl Ready {
@@ -95,26 +46,6 @@ impl Ready {
     }
 }
 
-#[derive(Deserialize)]
-struct Update {
-    version: Option<String>,
-    newest: String,
-    catalog: String,
-    reason: String,
-    message: String,
-}
-
-impl Update {
-    fn version(&self) -> &str {
-        self.version.as_ref().unwrap_or(&self.newest)
-    }
-}
-
-#[derive(Deserialize)]
-struct Revision {
-    name: String,
-}
-
 /// An extension: the documents of `status NAME` and `why NAME`, its conditions, the strongest rights of
 /// its account and the extension itself as YAML.
 #[derive(Template, Deserialize)]
@@ -122,7 +53,7 @@ struct Revision {
 pub(in crate::web) struct ExtensionPage {
     #[serde(skip)]
     pub(in crate::web) shell: Shell,
-    status: Extension,
+    status: ExtensionRow,
     why: Option<Why>,
     #[serde(default)]
     conditions: Vec<Condition>,
@@ -144,21 +75,19 @@ struct Condition {
 }
 
 impl ExtensionPage {
-    /// Returns what of it is deprecated, and the message of each.
+    /// Returns its deprecations with their messages.
     fn deprecations(&self) -> Vec<(&'static str, &str)> {
         let named = [
             (types::PACKAGE_DEPRECATED, "The package"),
             (types::CHANNEL_DEPRECATED, "A channel that it follows"),
             (types::BUNDLE_DEPRECATED, "The installed version"),
         ];
-        let mut found = Vec::new();
-        for (type_, what) in named {
-            let is_meant = |it: &&Condition| it.type_ == type_ && it.status == "True";
-            found.extend(
-                self.conditions.iter().find(is_meant).map(|it| (what, it.message.as_str())),
-            );
-        }
-        found
+        let found = named.into_iter().filter_map(|(type_, what)| {
+            let found =
+                self.conditions.iter().find(|it| it.type_ == type_ && it.status == "True")?;
+            Some((what, found.message.as_str()))
+        });
+        found.collect()
     }
 }
 
@@ -273,7 +202,7 @@ struct Field {
 }
 
 impl Field {
-    /// Returns what goes and what comes.
+    /// Returns the old and the new value.
     fn values(&self) -> Vec<(&'static str, String)> {
         let both = [("-", &self.from), ("+", &self.to)].into_iter();
         let there = both.filter(|(_, value)| !value.is_null());
@@ -281,45 +210,10 @@ impl Field {
     }
 }
 
-/// What `status -o tree` shows.
-#[derive(Deserialize)]
-struct Tree {
-    revisions: Vec<TreeRevision>,
-    unknown: Vec<Unknown>,
-}
-
-#[derive(Deserialize)]
-struct TreeRevision {
-    name: String,
-    version: String,
-    rolling: bool,
-    objects: Vec<Leaf>,
-}
-
-#[derive(Deserialize)]
-struct Leaf {
-    phase: String,
-    what: String,
-    health: String,
-    drift: String,
-}
-
 /// The document of `history`.
 #[derive(Deserialize)]
 struct History {
-    revisions: Vec<Past>,
-}
-
-#[derive(Deserialize)]
-struct Past {
-    revision: i64,
-    version: String,
-    state: String,
-    since: String,
-    digest: Option<String>,
-    catalog: Option<String>,
-    by: Option<String>,
-    note: Option<String>,
+    revisions: Vec<RevisionRow>,
 }
 
 #[cfg(test)]
@@ -361,7 +255,8 @@ mod tests {
         };
         let page = page(json!({
             "status": {"ready": {"status": "True"}, "package": "lamp-operator",
-                "catalog": {"name": "lamps"}, "serviceAccount": "lamp-installer",
+                "catalog": {"name": "lamps", "serving": "True", "priority": 0},
+                "serviceAccount": "lamp-installer",
                 "events": [{"last": "2026-01-01T00:00:00Z", "type": "Warning", "reason": "Held",
                     "message": "2.0.0 is held", "count": 3}]},
             "conditions": [condition("Deprecated", "x"), condition("BundleDeprecated", "flickers")],

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use askama::Template;
+use olm_core::catalog::{BundleSummary, ChannelSummary};
 use olm_core::error::shell_word;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::super::markup::{Markup, host};
-use super::shell::{FIRST, Shell, Unknown};
+use super::shell::{FIRST, Shell};
+use crate::document::{Package, Unknown};
 use crate::graph::segment;
 
 /// The document of `search`, and what was asked.
@@ -29,7 +30,7 @@ pub(in crate::web) struct Packages {
 /// Packages of a page of the list.
 const PAGE: usize = 60;
 
-/// What packages are listed by.
+/// The filter of packages.
 #[derive(Default)]
 pub(in crate::web) struct Wanted {
     pub(in crate::web) q: String,
@@ -89,22 +90,6 @@ impl Wanted {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Package {
-    reasons: Vec<String>,
-    categories: Option<Vec<String>>,
-    deprecated: Option<Vec<IgnoredAny>>,
-    name: String,
-    catalog: String,
-    version: Option<String>,
-    display_name: Option<String>,
-    provider: Option<String>,
-    description: String,
-    icon: Option<String>,
-    installed_as: Vec<String>,
-}
-
 impl Packages {
     fn kept(&self) -> impl Iterator<Item = &Package> {
         self.found.iter().filter(|it| self.wanted.keeps(it))
@@ -135,12 +120,12 @@ impl Packages {
         before.into_iter().chain(after).collect()
     }
 
-    /// Says whether the catalog of a package is worth telling.
+    /// Returns whether to show the catalog of a package.
     fn has_several_catalogs(&self) -> bool {
         self.catalogs.len() > 1
     }
 
-    /// Returns what may be chosen: label, name, choice, choices.
+    /// Returns the selectable fields: label, name, choice, choices.
     fn choices(&self) -> [(&str, &str, &str, BTreeSet<&str>); 2] {
         let Wanted { catalog, category, .. } = &self.wanted;
         let catalogs = self.found.iter().map(|it| &it.catalog);
@@ -163,7 +148,7 @@ impl Package {
         self.display_name.as_ref().unwrap_or(&self.name)
     }
 
-    /// Returns what stands in place of an icon.
+    /// Returns the replacement for an icon.
     fn letter(&self) -> char {
         letter(self.title())
     }
@@ -212,8 +197,8 @@ struct Summary {
     links: Vec<Link>,
     categories: Vec<String>,
     deprecated: Option<String>,
-    channels: Vec<Channel>,
-    bundles: Vec<Bundle>,
+    channels: Vec<ChannelSummary>,
+    bundles: Vec<BundleSummary>,
 }
 
 #[derive(Deserialize)]
@@ -229,55 +214,6 @@ impl Link {
     }
 }
 
-#[derive(Deserialize)]
-struct Channel {
-    name: String,
-    default: bool,
-    head: Option<String>,
-    entries: usize,
-    deprecated: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Bundle {
-    name: String,
-    version: Option<String>,
-    image: String,
-    channels: Vec<String>,
-    deprecated: Option<String>,
-    min_kube_version: Option<String>,
-    max_open_shift_version: Option<String>,
-    install_modes: Vec<String>,
-    needs: Vec<String>,
-    kinds: Vec<Kind>,
-    suggested_namespace: Option<String>,
-    related_images: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Kind {
-    #[serde(rename = "kind")]
-    identity: String,
-    display_name: Option<String>,
-    description: Option<String>,
-}
-
-impl Kind {
-    /// Returns its name, else its kind without group and version.
-    fn title(&self) -> &str {
-        let kind = self.identity.rsplit('=').next().unwrap_or_default();
-        self.display_name.as_deref().unwrap_or(kind)
-    }
-}
-
-impl Bundle {
-    fn version(&self) -> &str {
-        self.version.as_ref().unwrap_or(&self.name)
-    }
-}
-
 impl Summary {
     fn title(&self) -> &str {
         self.display_name.as_ref().unwrap_or(&self.package)
@@ -288,13 +224,13 @@ impl Summary {
     }
 
     /// Returns the bundle that the default channel leads to, else the highest.
-    fn newest(&self) -> Option<&Bundle> {
+    fn newest(&self) -> Option<&BundleSummary> {
         let head = self.channels.iter().find(|it| it.default).and_then(|it| it.head.as_deref());
         self.bundles.iter().find(|it| Some(it.version()) == head).or_else(|| self.bundles.first())
     }
 
     /// Returns the versions that are shown at once, and the others.
-    fn versions(&self) -> (&[Bundle], &[Bundle]) {
+    fn versions(&self) -> (&[BundleSummary], &[BundleSummary]) {
         self.bundles.split_at(self.bundles.len().min(FIRST))
     }
 }
@@ -306,13 +242,13 @@ impl PackagePage {
 
     /// Returns the bundle that this page describes: the one that `install` chooses, as far as that is
     /// known.
-    fn described(&self) -> Option<&Bundle> {
+    fn described(&self) -> Option<&BundleSummary> {
         let mut bundles = self.package.bundles.iter();
         bundles.find(|it| Some(&it.name) == self.chosen.as_ref()).or_else(|| self.package.newest())
     }
 
     /// Returns the default channel where it leads to another version than `install` chooses.
-    fn other_default(&self) -> Option<&Channel> {
+    fn other_default(&self) -> Option<&ChannelSummary> {
         let bundle =
             self.described().filter(|_| self.chosen.is_some() && self.channel.is_none())?;
         let mut channels = self.package.channels.iter();
@@ -329,8 +265,7 @@ impl PackagePage {
         let namespace = self.described().and_then(|it| it.suggested_namespace.as_deref());
         let namespace = namespace.map_or_else(|| "NAMESPACE".to_owned(), shell_word);
         let mut command = format!("kubectl olm install {} -n {namespace}", shell_word(&target));
-        let flags = [("--channel", &self.channel), ("--catalog", &self.selector)];
-        for (flag, value) in flags {
+        for (flag, value) in [("--channel", &self.channel), ("--catalog", &self.selector)] {
             if let Some(value) = value {
                 command = format!("{command} {flag} {}", shell_word(value));
             }
@@ -369,7 +304,7 @@ pub(in crate::web) struct BundlePage {
 }
 
 impl BundlePage {
-    fn bundle(&self) -> &Bundle {
+    fn bundle(&self) -> &BundleSummary {
         &self.package.bundles[self.at]
     }
 }
@@ -383,7 +318,7 @@ mod tests {
     fn packages(count: usize, catalogs: &[&str], query: &[(&str, &str)]) -> Packages {
         let package = |at: usize| {
             json!({"reasons": [], "name": format!("p{at:03}"), "catalog": "c", "version": "1.0.0",
-                "description": "", "installedAs": []})
+                "priority": 0, "defaultChannel": "", "description": "", "installedAs": []})
         };
         let found: Vec<_> = (0..count).map(package).collect();
         let document = json!({"packages": found, "catalogs": catalogs, "unknown": []});

@@ -1,15 +1,14 @@
-//! What every page has, and the pages that have nothing else.
+//! The common part of pages, and the pages without other content.
 
 use askama::Template;
-use serde::Deserialize;
 
 /// Versions of a package that are shown at once.
 pub(super) const FIRST: usize = 15;
 
-/// What every page has.
+/// The common part of pages.
 #[derive(Debug, Clone, Default)]
 pub(in crate::web) struct Shell {
-    /// What the addresses of all pages begin with.
+    /// The prefix of the addresses of all pages.
     pub(in crate::web) base: String,
     /// Whose answers these are.
     pub(in crate::web) of: String,
@@ -19,17 +18,10 @@ pub(in crate::web) struct Shell {
     pub(in crate::web) offline: bool,
     /// Which part of the site it is.
     pub(in crate::web) part: &'static str,
-    /// What packages are listed by, as the end of an address.
+    /// The filter of packages, as the query of an address.
     pub(in crate::web) query: String,
     /// Whether the page is read again every few seconds.
     pub(in crate::web) watch: bool,
-}
-
-/// What could not be read.
-#[derive(Debug, Clone, Deserialize)]
-pub(in crate::web) struct Unknown {
-    pub(in crate::web) what: String,
-    pub(in crate::web) why: String,
 }
 
 /// Something that went wrong, or is not there.

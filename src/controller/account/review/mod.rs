@@ -1,4 +1,4 @@
-//! What an account may do, as the API server answers.
+//! The rights of an account, according to the API server.
 //!
 //! The rules of an account come from `SelfSubjectRulesReview`s, asked as the account: one for each
 //! namespace, and one for a namespace that cannot exist, in which nothing but cluster-wide rules
@@ -45,15 +45,15 @@ pub struct Reviews {
     accounts: Accounts,
 }
 
-/// What the API server said about an account.
+/// The known rights of an account.
 #[derive(Default)]
 pub struct Known {
-    /// Where it was asked for.
+    /// The namespaces that were queried.
     places: BTreeSet<String>,
     rights: Permissions,
     roles: BTreeMap<RoleKey, Option<Vec<PolicyRule>>>,
     errors: BTreeSet<String>,
-    /// Whether there may be rights that were not told.
+    /// Whether the list of rights may be incomplete.
     incomplete: bool,
 }
 
@@ -87,7 +87,7 @@ impl Known {
 }
 
 impl Reviews {
-    /// Returns what asks with the controller's own client, and on top of it as accounts.
+    /// Returns reviews with the controller's own client, which also impersonates accounts.
     pub fn new(client: Client) -> Self {
         Self { accounts: Accounts::new(client.clone()), client }
     }
@@ -150,7 +150,8 @@ impl Reviews {
         judgement
     }
 
-    /// Returns what the account holds in some namespaces (empty: cluster-wide), besides what is known.
+    /// Returns the rights of the account in these namespaces (empty: cluster-wide), in addition to
+    /// the known ones.
     async fn rules(
         &self,
         account: &Account,
@@ -165,10 +166,9 @@ impl Reviews {
         }
     }
 
-    /// Says of each right whether the account has it; `None` where that cannot be known.
+    /// Returns for each right whether the account has it; `None` if that is unknown.
     async fn ask(&self, account: &Account, rights: &[(&str, &Permission)]) -> Vec<Option<bool>> {
-        let answers = reviews(&self.client, account, rights).await.into_iter();
-        let known = answers.map(|answer| {
+        let known = reviews(&self.client, account, rights).await.into_iter().map(|answer| {
             answer.inspect_err(|error| {
                 let error = message(error);
                 tracing::warn!(error, "whether an account has a right is not known");
@@ -194,7 +194,7 @@ impl Reviews {
     }
 }
 
-/// Returns what the user of a client holds in some namespaces, as far as the API server tells.
+/// Returns the rights of a client's user in these namespaces, as far as the API server lists them.
 pub async fn held(client: &Client, namespaces: impl Iterator<Item = &str>) -> Permissions {
     told(client, Known::default(), namespaces).await.rights
 }
@@ -204,7 +204,11 @@ async fn told(client: &Client, mut known: Known, namespaces: impl Iterator<Item 
     let new = places.into_iter().filter(|place| !known.places.contains(*place));
     let asked: Vec<_> = new
         .map(|namespace| {
-            let review = rules_in(if namespace.is_empty() { NOWHERE } else { namespace });
+            let place = if namespace.is_empty() { NOWHERE } else { namespace };
+            let review = SelfSubjectRulesReview {
+                spec: SelfSubjectRulesReviewSpec { namespace: Some(place.to_owned()) },
+                ..SelfSubjectRulesReview::default()
+            };
             let api = Api::<SelfSubjectRulesReview>::all(client.clone());
             async move { (namespace, api.create(&PostParams::default(), &review).await) }
         })
@@ -222,13 +226,6 @@ async fn told(client: &Client, mut known: Known, namespaces: impl Iterator<Item 
         }
     }
     known
-}
-
-fn rules_in(namespace: &str) -> SelfSubjectRulesReview {
-    SelfSubjectRulesReview {
-        spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) },
-        ..SelfSubjectRulesReview::default()
-    }
 }
 
 #[cfg(test)]

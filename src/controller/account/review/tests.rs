@@ -1,4 +1,4 @@
-//! How answers of the API server are judged.
+//! Tests for the evaluation of the API server's answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -19,7 +19,7 @@ const ZSTD_LEVEL: i32 = 3;
 /// Bytes compressed at once.
 const CHUNK_BYTES: u64 = 256 * 1024;
 
-/// Where forms are kept.
+/// The place of forms.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) folder: PathBuf,
@@ -30,14 +30,8 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Form {
     begun: AtomicBool,
-    made: OnceLock<(NamedTempFile, u64)>,
-}
-
-impl Form {
-    /// Returns the file and its length, if it was made.
-    pub(super) fn made(&self) -> Option<&(NamedTempFile, u64)> {
-        self.made.get()
-    }
+    /// The file and its length.
+    pub(super) made: OnceLock<(NamedTempFile, u64)>,
 }
 
 impl Content {
@@ -45,9 +39,7 @@ impl Content {
     ///
     /// One that cannot be made is missing for good: it is compressed anew for each answer.
     pub fn compress(&self, encoding: Encoding) {
-        let Some(form) = self.form(encoding) else {
-            return;
-        };
+        let Some(form) = self.form(encoding) else { return };
         if form.begun.swap(true, Ordering::Relaxed) {
             return;
         }

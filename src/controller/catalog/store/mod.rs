@@ -6,37 +6,41 @@
 //!                                      /<sha256 of the reference>/catalog.jsonl index.json
 //! ```
 //!
-//! No name from an image or a cluster becomes a path. A folder is written in `tmp`, synced, moved
-//! into place and only then pointed at, so that a crash leaves either the old content or the new.
-//! Readers hold open files; removing a folder never cuts them off. No lock is held while content
-//! is read, parsed or written.
+//! No name from an image or a cluster becomes a path. A folder is written in `tmp`, moved into place
+//! and only then pointed at and served. Nobody waits until the disk has it; the one before it is
+//! removed afterwards, so that a crash leaves either the old content or the new. Readers hold open
+//! files; removing a folder never cuts them off. No lock is held while content is read, parsed or
+//! written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::mem;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use jiff::Timestamp;
+use kube::ResourceExt as _;
+use olm_api::ClusterCatalog;
 use olm_core::catalog;
-use olm_core::catalog::diff::{PackageDiff, diff};
 use olm_core::catalog::lint::{Linter, Tally};
 use olm_core::catalog::read::Meta;
-use olm_image::Room;
+use olm_image::digest::{Algorithm, Hasher};
 use olm_image::reference::pinned;
-use sha2::{Digest as _, Sha256};
+use olm_image::{Digest, Room};
 use tempfile::TempDir;
 
 pub use super::disk::{Blob, StoreError};
-use super::disk::{INDEX, LINES, WRITING, hex, sync_folder};
-use super::index::{BlobIndex, Record};
+use super::disk::{INDEX, LINES, WRITING};
+use super::index::{BlobIndex, BlobRef, Record};
 pub use super::origin::{Origin, whole_seconds};
 use super::writer::Writer;
+use crate::by_key::ByKey;
 
+mod compare;
 mod forms;
 
 use forms::{Form, Place};
@@ -56,7 +60,7 @@ const READ_AHEAD: usize = 2;
 pub struct Store {
     root: PathBuf,
     place: Arc<Place>,
-    contents: RwLock<BTreeMap<String, Arc<Content>>>,
+    contents: ByKey<Arc<Content>>,
     /// Held while folders are moved, never while content is written.
     moving: Mutex<()>,
 }
@@ -76,28 +80,6 @@ pub struct Content {
 pub struct Staged {
     content: Arc<Content>,
     folder: TempDir,
-}
-
-impl Staged {
-    /// Returns what the content changes in packages of what is served. Blocks.
-    ///
-    /// # Errors
-    ///
-    /// If one of the two cannot be read from the disk.
-    pub fn changes(&self, served: &Content) -> io::Result<Vec<PackageDiff>> {
-        let (old, new) = (served.index(), self.content.index());
-        let names: BTreeSet<&str> = old.packages().chain(new.packages()).collect();
-        let mut changes = Vec::new();
-        for name in names {
-            let (old, new) = (served.package_blobs(name)?, self.content.package_blobs(name)?);
-            if old != new {
-                let parse =
-                    |blobs: &[Meta]| catalog::Content::from_blobs(blobs.iter().map(Into::into));
-                changes.extend(diff(&parse(&old), &parse(&new)));
-            }
-        }
-        Ok(changes)
-    }
 }
 
 /// A form in which content can be had.
@@ -133,7 +115,7 @@ impl Content {
         self.record.dropped
     }
 
-    /// Returns what is wrong with the content, if it was examined.
+    /// Returns the findings about the content, if it was examined.
     pub fn findings(&self) -> Option<&Tally> {
         self.record.findings.as_ref()
     }
@@ -147,7 +129,7 @@ impl Content {
     pub fn len(&self, encoding: Encoding) -> Option<u64> {
         match self.form(encoding) {
             None => Some(self.record.index.bytes()),
-            Some(form) => form.made().map(|(_, len)| *len),
+            Some(form) => form.made.get().map(|(_, len)| *len),
         }
     }
 
@@ -163,25 +145,27 @@ impl Content {
     pub fn read(&self, encoding: Encoding, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let file = match self.form(encoding) {
             None => &self.lines,
-            Some(form) => form.made().ok_or(io::ErrorKind::NotFound)?.0.as_file(),
+            Some(form) => form.made.get().ok_or(io::ErrorKind::NotFound)?.0.as_file(),
         };
         let mut bytes = vec![0; len];
         file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
 
-    /// Reads the blobs that belong to a package, in catalog order: those whose `package` it is, and
+    /// Reads what belongs to a package, one blob after the other: those whose `package` it is, and
     /// `olm.package` blobs whose `name` it is. Blocks.
-    pub fn package_blobs(&self, package: &str) -> io::Result<Vec<Meta>> {
-        let index = &self.record.index;
-        index
-            .of_package(package)
-            .map(|blob| {
-                let bytes = self.read(Encoding::Identity, blob.offset, blob.len as usize)?;
-                let json = String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
-                Ok(index.meta(&blob, json))
-            })
-            .collect()
+    pub fn package(&self, package: &str) -> io::Result<catalog::Content> {
+        let mut parts = catalog::Parts::default();
+        for blob in self.record.index.of_package(package) {
+            parts.add(&(&self.meta(&blob)?).into());
+        }
+        Ok(parts.content())
+    }
+
+    fn meta(&self, blob: &BlobRef) -> io::Result<Meta> {
+        let bytes = self.read(Encoding::Identity, blob.offset, blob.len as usize)?;
+        let json = String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+        Ok(self.record.index.meta(blob, json))
     }
 
     fn open(folder: &Path, place: &Arc<Place>) -> io::Result<Self> {
@@ -190,27 +174,22 @@ impl Content {
         if lines.metadata()?.len() != record.index.bytes() {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(Self {
-            record,
-            lines,
-            place: Arc::clone(place),
-            gzip: Form::default(),
-            zstd: Form::default(),
-        })
+        let (place, gzip, zstd) = (Arc::clone(place), Form::default(), Form::default());
+        Ok(Self { record, lines, place, gzip, zstd })
     }
 
-    /// Says whether the lines are those that were written.
+    /// Returns whether the lines are unchanged since they were written.
     fn verify(&self) -> io::Result<bool> {
-        let mut hash = Sha256::new();
+        let mut hasher = Hasher::new(Algorithm::Sha256);
         let mut buffer = vec![0; 1 << 20];
         let mut file = &self.lines;
         loop {
             match file.read(&mut buffer)? {
                 0 => break,
-                read => hash.update(&buffer[..read]),
+                read => hasher.update(&buffer[..read]),
             }
         }
-        Ok(hex(&hash.finalize()) == self.record.sha256)
+        Ok(hasher.finish().hex() == self.record.sha256)
     }
 }
 
@@ -228,16 +207,14 @@ impl Store {
         let store = Self {
             root: root.to_owned(),
             place: Arc::new(Place { folder: temporary, room: limit }),
-            contents: RwLock::default(),
+            contents: ByKey::default(),
             moving: Mutex::default(),
         };
         let entries =
             fs::read_dir(root).map_err(StoreError::disk("error reading the catalog cache"))?;
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| is_key(name)) else {
-                continue;
-            };
+            let Some(name) = name.to_str().filter(|name| is_key(name)) else { continue };
             match restore(&entry.path(), name, &store.place) {
                 Ok(content) => store.swap(Arc::new(content)),
                 Err(error) => {
@@ -251,12 +228,21 @@ impl Store {
 
     /// Returns the content of a catalog, or nothing if it has none.
     pub fn content(&self, catalog: &str) -> Option<Arc<Content>> {
-        self.contents.read().unwrap_or_else(PoisonError::into_inner).get(catalog).cloned()
+        self.contents.get(catalog)
+    }
+
+    /// Returns the content of this very object, not of an older one of the same name.
+    pub fn content_of(&self, catalog: &ClusterCatalog) -> Option<Arc<Content>> {
+        let uid = catalog.metadata.uid.as_deref().unwrap_or_default();
+        let content = self.content(&catalog.name_any())?;
+        (content.origin().uid == uid).then_some(content)
     }
 
     /// Returns the names of all catalogs that have content.
     pub fn catalogs(&self) -> Vec<String> {
-        self.contents.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        let mut names = self.contents.keys();
+        names.sort();
+        names
     }
 
     /// Stores blobs as the content of `origin.catalog` and replaces what was there. Blocks. What is
@@ -270,10 +256,8 @@ impl Store {
         metas: impl IntoIterator<Item = Result<Meta, E>, IntoIter: Send>,
     ) -> Result<Arc<Content>, StoreError> {
         let (file, line) = ("", 0);
-        let metas = metas.into_iter();
-        let blobs = metas.map(|meta| meta.map(|meta| Blob { file, line, meta }));
-        let staged = self.fill(origin, blobs, None)?;
-        self.place(staged)
+        let blobs = metas.into_iter().map(|meta| meta.map(|meta| Blob { file, line, meta }));
+        self.place(self.fill(origin, blobs, None)?).inspect(|content| self.settle(content))
     }
 
     /// Writes blobs to the disk as content that is not served yet, and examines them. Blocks.
@@ -291,9 +275,8 @@ impl Store {
         blobs: impl IntoIterator<Item = Result<Blob<'b>, E>> + Send,
         linter: Option<Linter>,
     ) -> Result<Staged, StoreError> {
-        let folder = tempfile::Builder::new()
-            .tempdir_in(self.root.join(TEMPORARY))
-            .map_err(StoreError::disk(WRITING))?;
+        let folder = tempfile::tempdir_in(self.root.join(TEMPORARY));
+        let folder = folder.map_err(StoreError::disk(WRITING))?;
         let writing = self.place.room.enter().map_err(StoreError::disk(WRITING))?;
         let mut writer =
             Writer::create(folder.path(), writing, linter).map_err(StoreError::disk(WRITING))?;
@@ -327,17 +310,42 @@ impl Store {
         Ok(Staged { content: Arc::new(content), folder })
     }
 
-    /// Serves what was staged, in place of what was there. Blocks.
+    /// Serves what was staged, in place of what was there, until [`Self::settle`] beside it. Blocks.
     pub fn place(&self, staged: Staged) -> Result<Arc<Content>, StoreError> {
         let Staged { content, folder } = staged;
-        {
-            let _moving = self.moving();
-            self.install(folder.path(), content.origin())
-                .map_err(StoreError::disk("error replacing catalog content"))?;
-            self.swap(Arc::clone(&content));
-            self.remove_others(content.origin());
-        }
+        let _moving = self.moving();
+        self.install(folder.path(), content.origin())
+            .map_err(StoreError::disk("error replacing catalog content"))?;
+        self.swap(Arc::clone(&content));
         Ok(content)
+    }
+
+    /// Waits until the disk has what was placed, and removes what was there before. Blocks.
+    ///
+    /// If it cannot, both stay until the next start.
+    pub fn settle(&self, content: &Arc<Content>) {
+        if let Err(error) = self.try_settle(content) {
+            let catalog = &content.origin().catalog;
+            tracing::warn!(catalog, %error, "catalog content may not survive a loss of power");
+        }
+    }
+
+    fn try_settle(&self, content: &Arc<Content>) -> io::Result<()> {
+        // Most of it, while others move folders.
+        content.lines.sync_all()?;
+        let _moving = self.moving();
+        let origin = content.origin();
+        let served = self.content(&origin.catalog);
+        if served.is_none_or(|served| !Arc::ptr_eq(&served, content)) {
+            return Ok(());
+        }
+        let home = self.root.join(key(&origin.catalog));
+        let folder = home.join(key(&origin.reference));
+        for path in [&folder.join(INDEX), &folder, &home.join(CURRENT), &home, &self.root] {
+            File::open(path)?.sync_all()?;
+        }
+        self.remove_others(origin);
+        Ok(())
     }
 
     /// Removes the content of a catalog; it is served until this returns. Blocks.
@@ -348,7 +356,7 @@ impl Store {
         {
             let _moving = self.moving();
             self.retire(&home).map_err(StoreError::disk("error removing catalog content"))?;
-            self.contents.write().unwrap_or_else(PoisonError::into_inner).remove(catalog);
+            self.contents.put(catalog, None);
         }
         self.empty_temporary(&key(catalog));
         Ok(())
@@ -359,10 +367,7 @@ impl Store {
     }
 
     fn swap(&self, content: Arc<Content>) {
-        self.contents
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(content.origin().catalog.clone(), content);
+        self.contents.put(&content.record.origin.catalog.clone(), Some(content));
     }
 
     /// Moves a complete folder into place and points at it.
@@ -375,10 +380,8 @@ impl Store {
         fs::rename(folder, &target)?;
         let pointer = tempfile::NamedTempFile::new_in(self.root.join(TEMPORARY))?;
         pointer.as_file().write_all(name.as_bytes())?;
-        pointer.as_file().sync_all()?;
         pointer.persist(home.join(CURRENT))?;
-        sync_folder(&home)?;
-        sync_folder(&self.root)
+        Ok(())
     }
 
     /// Moves a folder out of the way, into the one for what is not complete.
@@ -396,9 +399,7 @@ impl Store {
 
     /// Removes what was moved out of the way; what cannot be removed stays until the next start.
     fn empty_temporary(&self, name: &str) {
-        let Ok(entries) = fs::read_dir(self.root.join(TEMPORARY)) else {
-            return;
-        };
+        let Ok(entries) = fs::read_dir(self.root.join(TEMPORARY)) else { return };
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with(name) {
                 discard(&entry.path());
@@ -410,9 +411,7 @@ impl Store {
     fn remove_others(&self, origin: &Origin) {
         let name = key(&origin.reference);
         self.empty_temporary(&name);
-        let Ok(entries) = fs::read_dir(self.root.join(key(&origin.catalog))) else {
-            return;
-        };
+        let Ok(entries) = fs::read_dir(self.root.join(key(&origin.catalog))) else { return };
         for entry in entries.flatten() {
             let other = entry.file_name();
             if other != *name && other != CURRENT {
@@ -422,30 +421,32 @@ impl Store {
     }
 }
 
-/// Opens and verifies what `current` points at below the folder of one catalog.
+/// Opens and verifies what `current` points at below the folder of one catalog, or what was there
+/// before if the disk does not have all of it.
 fn restore(home: &Path, name: &str, place: &Arc<Place>) -> io::Result<Content> {
-    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-    let current = fs::read_to_string(home.join(CURRENT))?;
-    if !is_key(&current) {
-        return Err(invalid());
-    }
-    let content = Content::open(&home.join(&current), place)?;
-    let origin = content.origin();
-    if key(&origin.catalog) != name || key(&origin.reference) != current || !content.verify()? {
-        return Err(invalid());
-    }
-    for entry in fs::read_dir(home)?.flatten() {
-        let other = entry.file_name();
-        if other != *current && other != CURRENT {
-            remove(&entry.path())?;
-        }
+    let current = fs::read_to_string(home.join(CURRENT)).unwrap_or_default();
+    let folders = fs::read_dir(home)?.flatten().map(|entry| entry.file_name());
+    let mut folders: Vec<_> = folders.filter(|name| name != CURRENT).collect();
+    folders.sort_by_key(|name| **name != *current);
+    let open = |folder: &OsString| -> io::Result<Content> {
+        let content = Content::open(&home.join(folder), place)?;
+        let origin = content.origin();
+        let named = key(&origin.catalog) == name && **folder == *key(&origin.reference);
+        let verified = named && content.verify()?;
+        verified.then_some(content).ok_or(io::ErrorKind::InvalidData.into())
+    };
+    let none = Err(io::ErrorKind::NotFound.into());
+    let content = folders.iter().fold(none, |found, folder| found.or_else(|_| open(folder)))?;
+    let kept = key(&content.origin().reference);
+    for other in folders.iter().filter(|name| **name != *kept) {
+        discard(&home.join(other));
     }
     Ok(content)
 }
 
 /// Returns the path component that stands for a name: never the name itself.
 fn key(name: &str) -> String {
-    hex(&Sha256::digest(name.as_bytes()))
+    Digest::sha256(name.as_bytes()).hex().to_owned()
 }
 
 fn is_key(name: &str) -> bool {

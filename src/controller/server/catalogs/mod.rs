@@ -10,7 +10,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use http::header::{
     ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
     HOST, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, USER_AGENT, VARY,
@@ -19,7 +19,7 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 
 use super::body::{self, Part};
-use super::negotiate::{self, Asked, Validators, Verdict};
+use super::negotiate::{self, Asked, Validators};
 use super::path::{self, Endpoint, Target};
 use crate::catalog::index::BlobRef;
 use crate::catalog::store::{Content, Encoding, Store};
@@ -29,12 +29,12 @@ use crate::telemetry::Metrics;
 const MIN_COMPRESSED_BYTES: u64 = 1024;
 const JSON_LINES: &str = "application/jsonl";
 
-/// What the endpoints need.
+/// The state of the endpoints.
 #[derive(Debug, Clone)]
 pub struct Catalogs {
-    /// Where contents are.
+    /// The store of contents.
     pub store: Arc<Store>,
-    /// Where requests are counted.
+    /// The metrics of requests.
     pub metrics: Metrics,
     /// Whether `/metas` is served.
     pub metas: bool,
@@ -114,7 +114,7 @@ fn found(catalogs: &Catalogs, target: &Target, request: &Request) -> Result<Answ
     })
 }
 
-/// What is going to be sent.
+/// The answer to a request.
 enum Answer {
     /// `/all`: like a static file.
     All(Arc<Content>),
@@ -137,9 +137,8 @@ impl Answer {
             modified: self.content().origin().unpacked,
         };
         let mut response = match negotiate::check(request, &validators) {
-            Verdict::NotModified => empty(StatusCode::NOT_MODIFIED),
-            Verdict::PreconditionFailed => empty(StatusCode::PRECONDITION_FAILED),
-            Verdict::Proceed => self.body(request, &validators, head),
+            Some(status) => status.into_response(),
+            None => self.body(request, &validators, head),
         };
         let headers = response.headers_mut();
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -194,8 +193,7 @@ fn all(
 
 /// Answers with one range, as it is.
 fn partial(content: &Arc<Content>, range: &Range<u64>, len: u64, head: bool) -> Response {
-    let part =
-        Part { encoding: Encoding::Identity, offset: range.start, len: range.end - range.start };
+    let part = Part::of(range);
     let total = part.len;
     let body = if head { Body::empty() } else { body::stream(Arc::clone(content), vec![part]) };
     let mut response = Response::new(body);
@@ -243,16 +241,8 @@ fn filtered(
         }
     }
     let total = spans.iter().map(|span| span.end - span.start).sum();
-    let encoding =
-        if head { Encoding::Identity } else { worth(negotiate::encoding(request), total) };
-    let parts = spans
-        .into_iter()
-        .map(|span| Part {
-            encoding: Encoding::Identity,
-            offset: span.start,
-            len: span.end - span.start,
-        })
-        .collect();
+    let encoding = chosen(request, head, total);
+    let parts = spans.iter().map(Part::of).collect();
     lines(encoding, head, || match encoding {
         _ if total == 0 => Body::empty(),
         Encoding::Identity => body::stream(Arc::clone(content), parts),
@@ -262,11 +252,10 @@ fn filtered(
 
 /// Returns the encoding of an answer of `len` bytes that exists in every encoding.
 fn chosen(request: &HeaderMap, head: bool, len: u64) -> Encoding {
-    if head { Encoding::Identity } else { worth(negotiate::encoding(request), len) }
-}
-
-fn worth(encoding: Encoding, len: u64) -> Encoding {
-    if len < MIN_COMPRESSED_BYTES { Encoding::Identity } else { encoding }
+    if head || len < MIN_COMPRESSED_BYTES {
+        return Encoding::Identity;
+    }
+    negotiate::encoding(request)
 }
 
 fn lines(encoding: Encoding, head: bool, body: impl FnOnce() -> Body) -> Response {
@@ -288,24 +277,16 @@ fn page_not_found() -> Response {
 
 fn moved(clean: &str, query: Option<&str>) -> Response {
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    let mut response = empty(StatusCode::MOVED_PERMANENTLY);
+    let mut response = StatusCode::MOVED_PERMANENTLY.into_response();
     set(response.headers_mut(), LOCATION, &format!("{clean}{query}"));
     response
 }
 
-fn empty(status: StatusCode) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
-    response
-}
-
 fn failure(status: StatusCode, text: impl Into<Body>) -> Response {
-    let mut response = Response::new(text.into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    let headers =
+        [(CONTENT_TYPE, "text/plain; charset=utf-8"), (X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    let body: Body = text.into();
+    (status, headers, body).into_response()
 }
 
 /// Sets a header whose value was built here; one that HTTP cannot carry is left out.

@@ -44,14 +44,8 @@ pub struct Constraint {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Demand {
     /// A package in some version.
-    Package {
-        /// Name of the package.
-        package: String,
-        /// The range as written.
-        text: String,
-        /// The range, parsed.
-        range: SkipRange,
-    },
+    /// `text` is the range as written.
+    Package { package: String, text: String, range: SkipRange },
     /// A kind that is served.
     Kind(GroupVersionKind),
     /// A CEL rule about the properties of something installed.

@@ -118,9 +118,7 @@ fn constraint(json: &str, depth: usize) -> Result<Constraint> {
 
 fn children(json: &str, depth: usize) -> Result<Vec<Constraint>> {
     let mut members = members(json, &["constraints"])?;
-    let Some(list) = members.remove("constraints") else {
-        return Ok(Vec::new());
-    };
+    let Some(list) = members.remove("constraints") else { return Ok(Vec::new()) };
     let list: Vec<&RawValue> = serde_json::from_str(list.get())
         .map_err(|_| wrong("field \"constraints\" is not a list"))?;
     let child = |json: &&RawValue| constraint(json.get(), depth);
@@ -140,9 +138,7 @@ fn members<'a>(json: &'a str, known: &[&str]) -> Result<Members<'a>> {
 
 /// Takes a text out of an object; an absent one is empty.
 fn text(members: &mut Members<'_>, name: &str) -> Result<String> {
-    let Some(value) = members.remove(name) else {
-        return Ok(String::new());
-    };
+    let Some(value) = members.remove(name) else { return Ok(String::new()) };
     serde_json::from_str(value.get())
         .map_err(|_| wrong(format_args!("field {} is not a string", quote(name))))
 }

@@ -85,9 +85,7 @@ impl Rule {
 
     /// Says whether the properties of a bundle satisfy the rule; one that fails is not satisfied.
     pub fn matches(&self, facts: &Facts) -> bool {
-        let Some(program) = &self.program else {
-            return false;
-        };
+        let Some(program) = &self.program else { return false };
         if cost::of(&program.expression, facts.extent) > MAX_STEPS {
             return false;
         }

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixture::{rows, text};
 
 fn property(kind: &str, value: impl Display) -> Property {
     Property { kind: kind.to_owned(), value: value.to_string() }
@@ -26,33 +27,11 @@ fn error(value: impl Display) -> String {
 }
 
 // resolution.md 5.1
-#[rstest]
-#[case::unknown_member(json!({"failureMessage": "x", "unknown": {}}), "unknown field \"unknown\"")]
-#[case::name_of_the_documentation(
-    json!({"package": {"name": "blue", "versionRange": "1.0.0"}}),
-    "unknown field \"name\""
-)]
-#[case::unknown_member_of_a_kind(json!({"gvk": {"grp": "a"}}), "unknown field \"grp\"")]
-#[case::unknown_member_of_a_rule(json!({"cel": {"rules": ""}}), "unknown field \"rules\"")]
-#[case::unknown_member_of_a_compound(json!({"all": {"items": []}}), "unknown field \"items\"")]
-#[case::unknown_member_below(
-    json!({"all": {"constraints": [{"any": {"constraints": [{"gvk": {}, "x": 1}]}}]}}),
-    "unknown field \"x\""
-)]
-#[case::unknown_member_of_one_that_does_not_count(
-    json!({"gvk": {}, "not": {"x": 1}}),
-    "unknown field \"x\""
-)]
-#[case::case_of_letters(json!({"GVK": {}}), "unknown field \"GVK\"")]
-#[case::nothing_asked(json!({"failureMessage": "x"}), "constraint is empty")]
-#[case::null_is_absent(json!({"gvk": null}), "constraint is empty")]
-#[case::no_object(json!([]), "not a JSON object")]
-#[case::message_is_no_text(json!({"failureMessage": 1, "gvk": {}}), "field \"failureMessage\" is not a string")]
-#[case::children_are_no_list(json!({"all": {"constraints": {}}}), "field \"constraints\" is not a list")]
-#[case::no_range(json!({"package": {"packageName": "blue"}}), "versionRange is missing")]
-#[case::not_bool(json!({"cel": {"rule": "size(properties)"}}), "cel expressions must have type Bool")]
-fn malformed_constraints(#[case] value: Value, #[case] want: &str) {
-    assert_eq!(error(value), want);
+#[test]
+fn malformed_constraints() {
+    for row in rows(include_str!("../../testdata/catalog/malformed_constraints.yaml")) {
+        assert_eq!(error(&row["constraint"]), row["want"], "{row}");
+    }
 }
 
 // resolution.md 5.1
@@ -142,45 +121,12 @@ fn facts() -> Facts {
 }
 
 // resolution.md 5.5
-#[rstest]
-#[case("true", true)]
-#[case("properties.exists(p, p.type == \"certified\")", true)]
-#[case("properties.exists(p, p.type == 'certified') && properties.exists(p, p.type == 'x')", false)]
-#[case(
-    "properties.exists(p, p.type == 'olm.package' && p.value.packageName == 'blue' && \
-     (semver_compare(p.value.version, '1.0.1') >= 0))",
-    true
-)]
-#[case::prefix_and_short_versions(
-    "properties.exists(p, has(p.type) && p.type == 'olm.package' && semver_compare(p.value.version, '1.2.0') == 0)",
-    true
-)]
-#[case::a_version_that_is_none("semver_compare('x', '1.0.0') == 0", false)]
-#[case::whole_maps(
-    "properties.exists(p, p.type == 'olm.gvk' && p.value == {'group': 'g', 'version': 'v1', 'kind': 'K'})",
-    true
-)]
-#[case::numbers_are_doubles(
-    "properties.exists(p, p.type == 'olm.package' && p.value.size == 3)",
-    true
-)]
-#[case::numbers_are_ordered(
-    "properties.exists(p, p.type == 'olm.package' && p.value.size < 3.5)",
-    true
-)]
-#[case::missing_key("properties.all(p, p.value.nosuch == 'x')", false)]
-#[case::broken_value_leaves_an_empty_map(
-    "properties.exists(p, !has(p.type)) && size(properties) == 5",
-    true
-)]
-#[case::nested_loops("properties.exists(p, p.type == 'list' && p.value.exists(v, v == 'b'))", true)]
-#[case::exists_one("properties.filter(p, has(p.type)).exists_one(p, p.type == 'list')", true)]
-#[case::map("'certified' in properties.filter(p, has(p.type)).map(p, p.type)", true)]
-#[case::pattern("properties.exists(p, p.type.matches('^olm[.]g'))", true)]
-#[case::conditional("size(properties) > 3 ? properties.exists(p, p.type == 'list') : false", true)]
-#[case::a_result_that_turns_out_to_be_none("bool('nonsense')", false)]
-fn rules(#[case] rule: &str, #[case] want: bool) {
-    assert_eq!(Rule::compile(rule).unwrap().matches(&facts()), want, "{rule}");
+#[test]
+fn rules() {
+    for row in rows(include_str!("../../testdata/catalog/rules.yaml")) {
+        let rule = text(&row, "rule");
+        assert_eq!(row["want"], Rule::compile(rule).unwrap().matches(&facts()), "{rule}");
+    }
 }
 
 // resolution.md 5.5

@@ -8,28 +8,25 @@ use super::package::{BundleBlob, ChannelBlob};
 use super::{Linter, MAX_NAME, Origin, Pinned, Rule, Severity, property as properties};
 use crate::bundle::is_subdomain;
 use crate::catalog::fields::Fields;
-use crate::catalog::model::{Channel, Deprecations, schema};
+use crate::catalog::model::{Channel, Deprecations, SkipRangeText, schema};
 use crate::catalog::read::Meta;
 use crate::error::{Chain, quote};
 
-/// What begins the names of the schemas of OLM.
+/// Prefix of the names of OLM's schemas.
 const RESERVED: &str = "olm.";
-/// What begins the names of the schemas of opm's templates.
+/// Prefix of the names of the schemas of opm's templates.
 const TEMPLATE: &str = "olm.template.";
 /// Largest icon that a page shows, in bytes.
 const MAX_ICON_BYTES: usize = 1024 * 1024;
 /// Longest value of a label.
 const MAX_LABEL: usize = 63;
-/// What is kept of a bundle for the rules about its package, in bytes, about.
+/// Approximate number of bytes that are kept of a bundle for the rules about its package.
 const BUNDLE_BYTES: usize = 256;
 /// Most letters that differ between a schema and the one that was meant.
 const NEAR: usize = 3;
 
 impl Linter {
-    pub(super) fn without_schema(&mut self, origin: &Origin, meta: &Meta) {
-        let Ok(fields) = Fields::of(&meta.json) else {
-            return;
-        };
+    pub(super) fn without_schema(&mut self, origin: &Origin, fields: &Fields<'_>) {
         let has = |name| fields.raw(name).is_some();
         if has("packageName") && has("channels") {
             let hint = "kubectl olm catalog render --graph-from-csv of its bundles";
@@ -60,10 +57,7 @@ impl Linter {
         }
     }
 
-    pub(super) fn package(&mut self, origin: Origin, meta: &Meta) {
-        let Ok(fields) = Fields::of(&meta.json) else {
-            return;
-        };
+    pub(super) fn package(&mut self, origin: Origin, meta: &Meta, fields: &Fields<'_>) {
         let name = &meta.name;
         if name.is_empty() {
             self.error(&origin, Rule::PackageName, "/name", "name is missing");
@@ -79,8 +73,8 @@ impl Linter {
             self.error(&origin, Rule::PackageName, "/name", text);
         }
         self.long_for_a_label(&origin, Rule::PackageName);
-        self.icon(&origin, &fields);
-        self.properties(&origin, &fields);
+        self.icon(&origin, fields);
+        self.properties(&origin, fields);
         let default = fields.text("defaultChannel");
         match &default {
             Ok(text) if text.is_empty() => {
@@ -98,28 +92,23 @@ impl Linter {
     }
 
     fn icon(&mut self, origin: &Origin, fields: &Fields<'_>) {
-        let Some(raw) = fields.raw("icon") else {
-            return;
-        };
+        let Some(raw) = fields.raw("icon") else { return };
         let icon = Fields::of(raw);
         let texts = icon.and_then(|icon| Ok((icon.text("base64data")?, icon.text("mediatype")?)));
         let (data, media_type) = match texts {
             Ok(texts) => texts,
             Err(error) => {
-                let text = format!("icon: {}", Chain(&error));
-                self.error(origin, Rule::Icon, "/icon", text);
+                self.error(origin, Rule::Icon, "/icon", format!("icon: {}", Chain(&error)));
                 return;
             }
         };
         if data.is_empty() || media_type.is_empty() {
-            let text = "icon needs base64data and mediatype";
-            self.error(origin, Rule::Icon, "/icon", text);
+            self.error(origin, Rule::Icon, "/icon", "icon needs base64data and mediatype");
             return;
         }
         let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
         let Ok(image) = STANDARD.decode(data) else {
-            let text = "icon is not base64";
-            self.error(origin, Rule::Icon, "/icon/base64data", text);
+            self.error(origin, Rule::Icon, "/icon/base64data", "icon is not base64");
             return;
         };
         if let Some(found) = media_type_of(&image).filter(|found| *found != media_type) {
@@ -133,14 +122,11 @@ impl Linter {
         }
     }
 
-    pub(super) fn channel(&mut self, origin: Origin, meta: &Meta) {
-        let Ok(fields) = Fields::of(&meta.json) else {
-            return;
-        };
+    pub(super) fn channel(&mut self, origin: Origin, meta: &Meta, fields: &Fields<'_>) {
         if self.lacks_name(&origin, Rule::Channel, meta) {
             return;
         }
-        let channel = match Channel::from_fields(&fields) {
+        let channel = match Channel::from_fields(fields) {
             Ok(channel) => channel,
             Err(error) => return self.wrong_type(&origin, &error),
         };
@@ -152,12 +138,11 @@ impl Linter {
             self.warning(&origin, Rule::Channel, "/name", text);
         }
         self.long_for_a_label(&origin, Rule::Channel);
-        self.properties(&origin, &fields);
+        self.properties(&origin, fields);
         for (i, entry) in channel.entries.iter().enumerate() {
             let at = |field: &str| format!("/entries/{i}{field}");
             if entry.name.is_empty() {
-                let text = format!("entry {i} has no name");
-                self.error(&origin, Rule::Entry, at(""), text);
+                self.error(&origin, Rule::Entry, at(""), format!("entry {i} has no name"));
             }
             if let Some(j) = entry.skips.iter().position(String::is_empty) {
                 let text = format!("entry {}: skips[{j}] is empty", quote(&entry.name));
@@ -167,20 +152,21 @@ impl Linter {
                 let text = format!("entry {} replaces itself", quote(&entry.name));
                 self.error(&origin, Rule::Entry, at("/replaces"), text);
             }
-            let range = entry.skip_range.as_ref();
-            match range.map(|range| (quote(&range.text), &range.range)) {
-                Some((text, Err(error))) => {
+            let Some(SkipRangeText { text, range }) = &entry.skip_range else { continue };
+            let (text, at) = (quote(text), at("/skipRange"));
+            match range {
+                Err(error) => {
                     let cause = Chain(error);
                     let text = format!(
                         "skipRange {text} cannot be read: {cause}; the edge does not exist"
                     );
-                    self.error(&origin, Rule::SkipRange, at("/skipRange"), text);
+                    self.error(&origin, Rule::SkipRange, at, text);
                 }
-                Some((text, Ok(range))) if range.is_empty() => {
+                Ok(range) if range.is_empty() => {
                     let text = format!("skipRange {text} contains no version");
-                    self.warning(&origin, Rule::SkipRange, at("/skipRange"), text);
+                    self.warning(&origin, Rule::SkipRange, at, text);
                 }
-                Some((_, Ok(_))) | None => {}
+                Ok(_) => {}
             }
         }
         let names = channel
@@ -197,9 +183,7 @@ impl Linter {
     }
 
     pub(super) fn bundle(&mut self, origin: Origin, meta: &Meta) {
-        let Ok((fields, properties)) = Fields::with(&meta.json, "properties") else {
-            return;
-        };
+        let Ok((fields, properties)) = Fields::with(&meta.json, "properties") else { return };
         if self.lacks_name(&origin, Rule::Bundle, meta) {
             return;
         }
@@ -267,7 +251,7 @@ impl Linter {
                 (Severity::Error, fault.to_owned())
             }
             Ok(Pinned::Tag) => {
-                let fault = "is a tag: what it names may change";
+                let fault = "is a tag, which can change";
                 (Severity::Note, fault.to_owned())
             }
             Err(cause) => {
@@ -276,25 +260,19 @@ impl Linter {
             }
         };
         if self.looks_for(severity) {
-            let text = format!("{} {fault}", quote(image));
-            self.report(origin, rule, severity, at(), text);
+            self.report(origin, rule, severity, at(), format!("{} {fault}", quote(image)));
         }
     }
 
-    pub(super) fn deprecations(&mut self, origin: Origin, meta: &Meta) {
-        let Ok(fields) = Fields::of(&meta.json) else {
-            return;
-        };
+    pub(super) fn deprecations(&mut self, origin: Origin, meta: &Meta, fields: &Fields<'_>) {
         if !meta.name.is_empty() {
-            let text = "a blob of this schema has no name";
-            self.error(&origin, Rule::Deprecations, "/name", text);
+            self.error(&origin, Rule::Deprecations, "/name", "a blob of this schema has no name");
         }
         if meta.package.is_empty() {
-            let text = "package is missing";
-            self.error(&origin, Rule::Deprecations, "/package", text);
+            self.error(&origin, Rule::Deprecations, "/package", "package is missing");
             return;
         }
-        match Deprecations::from_fields(&fields) {
+        match Deprecations::from_fields(fields) {
             Ok(found) if self.keeps(&origin, meta.json.len()) => {
                 let package = self.packages.entry(meta.package.clone()).or_default();
                 package.deprecations.push((origin, found));
@@ -318,8 +296,7 @@ impl Linter {
         let members = [("name", &meta.name), ("package", &meta.package)];
         let missing = members.iter().find(|(_, text)| text.is_empty());
         if let Some((member, _)) = missing {
-            let text = format!("{member} is missing");
-            self.error(origin, rule, format!("/{member}"), text);
+            self.error(origin, rule, format!("/{member}"), format!("{member} is missing"));
             self.unread = true;
         }
         missing.is_some()

@@ -60,7 +60,7 @@ fn doubts(demand: &Demand, texts: &mut Vec<String>) {
         Demand::Kind(kind) => {
             if kind.kind.starts_with(|c: char| c.is_lowercase()) {
                 let kind = quote(&kind.kind);
-                texts.push(format!("kind {kind} begins with a small letter"));
+                texts.push(format!("kind {kind} begins with a lowercase letter"));
             }
             return;
         }

@@ -20,10 +20,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::fields::FieldError;
+use super::fields::{FieldError, Fields};
 use super::model::schema;
-use super::read::{Document, Meta, Position, ReadError, Reason};
-use crate::error::{Chain, quote};
+use super::read::{Document, Meta, PackageSizes, Position, ReadError, Reason};
+use crate::error::{Chain, first_of, quote};
 use package::Package;
 
 pub use place::locate;
@@ -111,7 +111,7 @@ pub struct Finding {
     pub name: String,
     /// What is wrong.
     pub text: String,
-    /// The way out, where it is known.
+    /// What to do, if that is known.
     pub hint: Option<String>,
     /// What is wrong within the document, as a JSON pointer.
     #[serde(skip)]
@@ -168,14 +168,21 @@ pub fn lint<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
     image: ImageCheck,
 ) -> Result<(Vec<Finding>, usize), ReadError> {
-    let mut linter = Linter::new(image);
+    let (mut linter, mut sizes) = (Linter::new(image), PackageSizes::default());
     let mut read = Vec::new();
     for document in super::read::documents(files.clone())? {
         linter.add(&document);
-        if let Ok(Meta { schema, package, name, .. }) = &document.meta {
+        if let Ok(meta) = &document.meta {
+            let Meta { schema, package, name, .. } = meta;
             let origin = linter.origin(document.path, document.position.line);
             let [schema, package, name] = [schema, package, name].map(Clone::clone);
-            read.push(Origin { schema, package, name, ..origin });
+            let origin = Origin { schema, package, name, ..origin };
+            if !meta.schema.is_empty()
+                && let Err(large) = sizes.add(meta)
+            {
+                linter.error(&origin, Rule::Package, "", large.to_string());
+            }
+            read.push(origin);
         }
     }
     let names = linter.files.clone();
@@ -346,8 +353,7 @@ impl Linter {
 
     /// Adds that a member does not have the type its schema gives it.
     fn wrong_type(&mut self, origin: &Origin, error: &FieldError) {
-        let text = Chain(error).to_string();
-        self.error(origin, Rule::Meta, pointer_to(error), text);
+        self.error(origin, Rule::Meta, pointer_to(error), Chain(error).to_string());
     }
 
     /// Returns `FILE:LINE` of a blob.
@@ -365,26 +371,23 @@ impl Linter {
             return self.not_content(origin, &cause, None);
         }
         self.unread = true;
-        let (rule, text) = match &error.reason {
-            Reason::NotAnObject => (
-                Rule::Document,
-                "a document must be an object, not a list or a single value".to_owned(),
-            ),
+        let nowhere = String::new();
+        let (rule, pointer, text) = match &error.reason {
+            Reason::NotAnObject => {
+                let text = "a document must be an object, not a list or a single value";
+                (Rule::Document, nowhere, text.to_owned())
+            }
             Reason::DuplicateKeys { first, second, .. } => {
-                (Rule::Key, format!("keys {} and {} are the same", quote(first), quote(second)))
+                let text = format!("keys {} and {} are the same", quote(first), quote(second));
+                (Rule::Key, format!("/{}", escaped(second)), text)
             }
             Reason::NotAString { field, .. } => {
-                (Rule::Meta, format!("{} must be text", quote(field)))
+                (Rule::Meta, format!("/{field}"), format!("{} must be text", quote(field)))
             }
-            Reason::Yaml(_) | Reason::Json(_) | Reason::Separator => {
-                (Rule::Yaml, error.reason.to_string())
+            fault @ (Reason::Yaml(_) | Reason::Json(_) | Reason::Separator) => {
+                (Rule::Yaml, nowhere, fault.to_string())
             }
-            other => (Rule::File, other.to_string()),
-        };
-        let pointer = match &error.reason {
-            Reason::NotAString { field, .. } => format!("/{field}"),
-            Reason::DuplicateKeys { second, .. } => format!("/{}", escaped(second)),
-            _ => String::new(),
+            other => (Rule::File, nowhere, other.to_string()),
         };
         let finding = self.error(origin, rule, pointer, text);
         if let Reason::NotAString { field, scalar: true } = &error.reason {
@@ -402,12 +405,16 @@ impl Linter {
     }
 
     fn blob(&mut self, origin: Origin, meta: &Meta) {
+        // What is read of a bundle, which is large, is read in one walk.
+        if meta.schema == schema::BUNDLE {
+            return self.bundle(origin, meta);
+        }
+        let Ok(fields) = Fields::of(&meta.json) else { return };
         match meta.schema.as_str() {
-            "" => self.without_schema(&origin, meta),
-            schema::PACKAGE => self.package(origin, meta),
-            schema::CHANNEL => self.channel(origin, meta),
-            schema::BUNDLE => self.bundle(origin, meta),
-            schema::DEPRECATIONS => self.deprecations(origin, meta),
+            "" => self.without_schema(&origin, &fields),
+            schema::PACKAGE => self.package(origin, meta, &fields),
+            schema::CHANNEL => self.channel(origin, meta, &fields),
+            schema::DEPRECATIONS => self.deprecations(origin, meta, &fields),
             other => self.other_schema(&origin, other),
         }
     }
@@ -451,13 +458,7 @@ fn escaped(key: &str) -> String {
 
 /// Joins names as a message lists them, at most ten.
 fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    const MOST: usize = 10;
-    let names: Vec<_> = names.into_iter().collect();
-    let text = names[..names.len().min(MOST)].join(", ");
-    match names.len().checked_sub(MOST).filter(|more| *more > 0) {
-        Some(more) => format!("{text} and {more} more"),
-        None => text,
-    }
+    first_of(names, 10)
 }
 
 #[cfg(test)]

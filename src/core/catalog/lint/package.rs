@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
+
 use super::{Linter, Origin, Rule, Severity, listed};
 use crate::catalog::graph::{self, Chain};
-use crate::catalog::model::{Channel, Deprecations, schema};
+use crate::catalog::model::{Channel, Deprecations, SkipRangeText, schema};
 use crate::error::quote;
 use crate::version::VersionRelease;
 
@@ -90,12 +92,10 @@ impl Linter {
             return;
         }
         if package.channels.is_empty() {
-            let text = format!("package {shown} has no channel");
-            self.error(head, Rule::Package, "/name", text);
+            self.error(head, Rule::Package, "/name", format!("package {shown} has no channel"));
         }
         if package.bundles.is_empty() {
-            let text = format!("package {shown} has no bundle");
-            self.error(head, Rule::Package, "/name", text);
+            self.error(head, Rule::Package, "/name", format!("package {shown} has no bundle"));
         }
         let names = package.channel_names();
         if !default.is_empty() && !names.is_empty() && !names.contains(default.as_str()) {
@@ -166,12 +166,8 @@ impl Linter {
     /// Looks for ranges that lead down.
     fn ranges(&mut self, blob: &ChannelBlob, versions: &BTreeMap<&str, &VersionRelease>) {
         for (i, entry) in blob.channel.entries.iter().enumerate() {
-            let Some(version) = versions.get(entry.name.as_str()) else {
-                continue;
-            };
-            let Some((text, Ok(range))) =
-                entry.skip_range.as_ref().map(|range| (&range.text, &range.range))
-            else {
+            let Some(version) = versions.get(entry.name.as_str()) else { continue };
+            let Some(SkipRangeText { text, range: Ok(range) }) = &entry.skip_range else {
                 continue;
             };
             if range.exceeds(&version.version) {
@@ -239,8 +235,7 @@ impl Linter {
                 "channel {name}: {a} and {b} both replace {c} and neither skips the other: OLM \
                  Classic takes the nearer to the head, OLM v1 the higher"
             );
-            let at = format!("/entries/{i}/replaces");
-            self.warning(origin, Rule::OneReplacement, at, text);
+            self.warning(origin, Rule::OneReplacement, format!("/entries/{i}/replaces"), text);
         }
     }
 
@@ -256,12 +251,9 @@ impl Linter {
                 self.warning(origin, Rule::Bundle, "/properties", text);
             }
             if !self.unread && !listed.contains(origin.name.as_str()) {
-                let text = format!("{} is in no channel", name());
-                self.error(origin, Rule::Bundle, "/name", text);
+                self.error(origin, Rule::Bundle, "/name", format!("{} is in no channel", name()));
             }
-            let Some(version) = version.as_ref().map(VersionRelease::recorded) else {
-                continue;
-            };
+            let Some(version) = version.as_ref().map(VersionRelease::recorded) else { continue };
             match versions.get(&version) {
                 Some(first) if first.name != origin.name => {
                     let first = quote(&first.name);
@@ -289,7 +281,7 @@ impl Linter {
             if newest == version.recorded() {
                 continue;
             }
-            let minor = newest.split('.').take(2).collect::<Vec<_>>().join(".");
+            let minor = newest.split('.').take(2).join(".");
             let text =
                 format!("{} does not reach {newest}, the newest of {minor}", version.recorded());
             self.report(origin, Rule::ZStream, Severity::Note, "", text);
@@ -297,9 +289,7 @@ impl Linter {
     }
 
     fn deprecated(&mut self, name: &str, package: &Package) {
-        let Some((first, _)) = package.deprecations.first() else {
-            return;
-        };
+        let Some((first, _)) = package.deprecations.first() else { return };
         let is_nothing =
             package.heads.is_empty() && package.channels.is_empty() && package.bundles.is_empty();
         if is_nothing && !self.unread {
@@ -318,17 +308,12 @@ impl Linter {
                 let at = format!("/entries/{i}");
                 if entry.message.is_empty() {
                     let text = format!("entry {i}: message is empty");
-                    let at = format!("{at}/message");
-                    self.error(origin, Rule::Deprecations, at, text);
+                    self.error(origin, Rule::Deprecations, format!("{at}/message"), text);
                 }
                 let about = (entry.schema.as_str(), entry.name.as_str());
                 let name = quote(&entry.name);
-                let exists = match about {
-                    (schema::PACKAGE, "") | ("", _) => true,
-                    (schema::CHANNEL, name) => self.unread || channels.contains(name),
-                    (schema::BUNDLE, name) => self.unread || bundles.contains(name),
-                    _ => true,
-                };
+                let unread = self.unread;
+                let exists = |names: &BTreeSet<&str>| unread || names.contains(about.1);
                 let fault = match about {
                     (schema::PACKAGE, "") => None,
                     (schema::PACKAGE, _) => {
@@ -337,10 +322,10 @@ impl Linter {
                     (schema::CHANNEL | schema::BUNDLE, "") => {
                         Some(format!("a reference to {} needs a name", entry.schema))
                     }
-                    (schema::CHANNEL, _) if !exists => {
+                    (schema::CHANNEL, _) if !exists(&channels) => {
                         Some(format!("names channel {name}, which does not exist"))
                     }
-                    (schema::BUNDLE, _) if !exists => {
+                    (schema::BUNDLE, _) if !exists(&bundles) => {
                         Some(format!("names bundle {name}, which does not exist"))
                     }
                     (schema::CHANNEL | schema::BUNDLE, _) => None,
@@ -350,8 +335,7 @@ impl Linter {
                 let fault = fault.or_else(|| (!known.insert(about)).then(twice));
                 if let Some(text) = fault {
                     let text = format!("entry {i}: {text}");
-                    let at = format!("{at}/reference");
-                    self.error(origin, Rule::Deprecations, at, text);
+                    self.error(origin, Rule::Deprecations, format!("{at}/reference"), text);
                 }
             }
         }

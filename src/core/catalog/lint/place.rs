@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use memchr::memchr_iter;
 use serde_json::value::RawValue;
 
 use super::{Finding, Origin, Rule, Severity};
@@ -9,7 +10,7 @@ use crate::error::quote;
 use crate::strict_json::{Json, Members};
 use crate::yaml::{Places, repeated_keys};
 
-/// What begins a value that YAML reads as something else than text.
+/// Characters that YAML does not accept at the beginning of a plain text.
 const INDICATORS: &str = ">*&!@`%|";
 
 /// Sets line and column of findings to those of the value that is wrong, and adds hints that need
@@ -20,11 +21,9 @@ pub fn locate<'a>(findings: &mut [Finding], files: impl IntoIterator<Item = (&'a
         of_files.entry(finding.file.clone()).or_default().push(finding);
     }
     for (path, bytes) in files {
-        let Some(mut findings) = of_files.remove(path) else {
-            continue;
-        };
+        let Some(mut findings) = of_files.remove(path) else { continue };
         let text = String::from_utf8_lossy(bytes);
-        let source = Source::new(text.strip_prefix('\u{feff}').unwrap_or(&text));
+        let source = Source::new(&text);
         // Each document is read once, however much is wrong with it.
         findings.sort_by_key(|finding| finding.line);
         for of_document in findings.chunk_by_mut(|a, b| a.line == b.line) {
@@ -48,11 +47,9 @@ pub(super) fn repeated<'a>(
         of_files.map(|of_file| (names[of_file[0].file].as_str(), of_file)).collect();
     let mut findings = Vec::new();
     for (path, bytes) in files {
-        let Some(documents) = of_files.get(path) else {
-            continue;
-        };
+        let Some(documents) = of_files.get(path) else { continue };
         let text = String::from_utf8_lossy(bytes);
-        let source = Source::new(text.strip_prefix('\u{feff}').unwrap_or(&text));
+        let source = Source::new(&text);
         for document in *documents {
             let found = source.repeated(document.line).into_iter();
             findings.extend(found.map(|(key, line, column)| Finding {
@@ -82,8 +79,9 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(text: &'a str) -> Self {
-        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        let lines = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1));
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let newlines = memchr_iter(b'\n', text.as_bytes());
+        let lines = std::iter::once(0).chain(newlines.map(|at| at + 1));
         Self { lines: lines.collect(), json: text.trim_start().starts_with('{'), text }
     }
 
@@ -94,9 +92,7 @@ impl<'a> Source<'a> {
 
     /// Places the findings about the document that begins in their line.
     fn place(&self, findings: &mut [&mut Finding]) {
-        let Some(rest) = findings.first().and_then(|it| self.beginning_at(it.line)) else {
-            return;
-        };
+        let Some(rest) = findings.first().and_then(|it| self.beginning_at(it.line)) else { return };
         let document = if self.json { json_document(rest) } else { Some(yaml_document(rest)) };
         let places = document.and_then(|(text, before)| Some((Places::read(text)?, before)));
         for finding in findings {
@@ -104,9 +100,7 @@ impl<'a> Source<'a> {
                 finding.hint = unquoted(rest);
                 continue;
             }
-            let Some((places, before)) = &places else {
-                continue;
-            };
+            let Some((places, before)) = &places else { continue };
             let path: Vec<_> = finding.pointer.split('/').skip(1).map(unescaped).collect();
             if let Some((line, column)) = places.find(&path) {
                 finding.line += line - 1;
@@ -114,15 +108,11 @@ impl<'a> Source<'a> {
             }
         }
     }
-}
 
-impl Source<'_> {
     /// Returns the keys that the document beginning in a line has twice, in JSON the first of them:
     /// quoted, with the place within the document.
     fn repeated(&self, line: usize) -> Vec<(String, usize, usize)> {
-        let Some(rest) = self.beginning_at(line) else {
-            return Vec::new();
-        };
+        let Some(rest) = self.beginning_at(line) else { return Vec::new() };
         if !self.json {
             let found = repeated_keys(yaml_document(rest).0).into_iter();
             return found.map(|(key, line, column)| (quote(&key), line, column)).collect();
@@ -135,7 +125,7 @@ impl Source<'_> {
 fn repeated_member((text, before): (&str, usize)) -> Option<(String, usize, usize)> {
     let error = serde_json::from_str::<Members<Json>>(text).err()?;
     let told = error.to_string();
-    let (key, _) = told.split_once(" stands there twice")?;
+    let (key, _) = told.split_once(" is given twice")?;
     let before = if error.line() == 1 { before } else { 0 };
     Some((key.to_owned(), error.line(), error.column() + before))
 }

@@ -92,8 +92,7 @@ impl Linter {
             self.max_openshift(origin, &format!("/properties/{i}/value"), value);
         } else if let Some((i, ..)) = max.get(1) {
             let text = "olm.maxOpenShiftVersion is given twice";
-            let at = format!("/properties/{i}");
-            self.error(origin, Rule::MaxOpenshift, at, text);
+            self.error(origin, Rule::MaxOpenshift, format!("/properties/{i}"), text);
         }
         version
     }
@@ -118,8 +117,7 @@ impl Linter {
                 quote(&package),
                 quote(&origin.package)
             );
-            let at = format!("{at}/packageName");
-            self.error(origin, Rule::BundleVersion, at, text);
+            self.error(origin, Rule::BundleVersion, format!("{at}/packageName"), text);
         }
         let parsed = match &release {
             Some(release) => VersionRelease::explicit(&version, release),
@@ -134,8 +132,7 @@ impl Linter {
             }
             Err(error) => {
                 let text = format!("version {}: {}", quote(&version), Chain(&error));
-                let at = format!("{at}/version");
-                self.error(origin, Rule::BundleVersion, at, text);
+                self.error(origin, Rule::BundleVersion, format!("{at}/version"), text);
                 None
             }
         }
@@ -169,7 +166,7 @@ impl Linter {
                     (Severity::Warning, fault)
                 }
                 Ok(text) if name == "kind" && text.starts_with(char::is_lowercase) => {
-                    let fault = format!("kind {} begins with a small letter", quote(&text));
+                    let fault = format!("kind {} begins with a lowercase letter", quote(&text));
                     (Severity::Warning, fault)
                 }
                 Ok(_) => continue,
@@ -185,8 +182,7 @@ impl Linter {
             self.error(origin, Rule::Required, at, "packageName is missing");
         }
         if let Some(fault) = constraints::package_fault(value) {
-            let at = format!("{at}/versionRange");
-            self.error(origin, Rule::Required, at, fault);
+            self.error(origin, Rule::Required, format!("{at}/versionRange"), fault);
         }
     }
 
@@ -220,9 +216,7 @@ fn is_kubernetes_name(part: &str, text: &str) -> bool {
 /// Says whether a version is like `v1` or `v1beta2`.
 fn is_api_version(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let Some(rest) = text.strip_prefix('v') else {
-        return false;
-    };
+    let Some(rest) = text.strip_prefix('v') else { return false };
     let level = rest.split_once("alpha").or_else(|| rest.split_once("beta"));
     match level {
         Some((major, minor)) => digits(major) && digits(minor),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Finding, Severity};
@@ -41,17 +42,16 @@ impl Tally {
     /// Longest note of an Event, in bytes.
     pub const NOTE: usize = 1000;
 
-    /// Says how much was found, the worst of it as far as that fits into so many bytes, and how to
-    /// see all; nothing where nothing was found.
+    /// Returns the number of findings, the most severe ones that fit into `limit` bytes, and the
+    /// command that shows all; `None` if there are none.
     pub fn told(&self, catalog: &str, limit: usize) -> Option<String> {
         const CUT: &str = "…";
         let numbers = [(self.errors, "error"), (self.warnings, "warning")];
         let numbers = numbers.into_iter().filter(|(count, _)| *count > 0);
-        let numbers: Vec<_> = numbers.map(|(count, word)| number(count, word)).collect();
-        if numbers.is_empty() {
+        let mut text = numbers.map(|(count, word)| number(count, word)).join(", ");
+        if text.is_empty() {
             return None;
         }
-        let mut text = numbers.join(", ");
         if self.packages > 0 {
             text = format!("{text} in {}", number(self.packages, "package"));
         }

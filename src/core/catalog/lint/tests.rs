@@ -173,6 +173,19 @@ fn what_cannot_be_read_is_one_finding() {
     assert_eq!(printed(&ignored), "");
 }
 
+// catalogs.md 5.8
+#[test]
+fn a_package_that_is_too_large_is_one_error_where_it_becomes_so() {
+    let head = r#"{"schema":"example.com/x","package":"p","name":"a","v":""#;
+    let blob = format!("{head}{}\"}}\n", ",".repeat(600_000));
+    let found = findings(&[("c.json", &blob.repeat(3))]).into_iter();
+    let errors: Vec<_> = found.filter(|it| it.severity == Severity::Error).collect();
+    let text = "with this blob package \"p\" has 1200008 values, more than 1000000";
+    assert_eq!(errors.len(), 1);
+    let Finding { rule, line, package, text: said, .. } = &errors[0];
+    assert_eq!((*rule, *line, package.as_str(), said.as_str()), (Rule::Package, 2, "p", text));
+}
+
 fn tally(files: &[(&str, &str)]) -> Tally {
     let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_bytes())).collect();
     let mut linter = Linter::counting(image);
@@ -229,7 +242,7 @@ fn the_worst_is_told_first_and_without_tricks() {
     b�.yaml:2: kind "�x" is not a name Kubernetes accepts
     b�.yaml:2: package "b" has no olm.package blob
     b�.yaml:2: "b.v�x" is in no channel
-    b�.yaml:10: kind "x" begins with a small letter
+    b�.yaml:10: kind "x" begins with a lowercase letter
     "#);
 }
 

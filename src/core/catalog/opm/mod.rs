@@ -6,14 +6,16 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use olm_api::keys::property;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::model::schema;
-use super::of_bundle::CatalogBundle;
+use super::of_bundle::{CatalogBundle, package_blob};
 use super::read::Meta;
 use crate::error::quote;
+use crate::object::items;
 use crate::version::Version;
 
 /// Schemas of the templates.
@@ -236,20 +238,13 @@ impl Semver {
             return Err(refused("it names no bundle".to_owned()));
         };
         if packages.len() > 1 {
-            let packages: Vec<_> = packages.iter().map(|package| package.as_str()).collect();
-            return Err(refused(format!("bundles of several packages: {}", packages.join(", "))));
+            let packages = packages.iter().join(", ");
+            return Err(refused(format!("bundles of several packages: {packages}")));
         }
         let (default, channels) = self.channels(&lists);
         let head = channels.get(&default).and_then(|entries| entries.last()?["name"].as_str());
-        let head = head.and_then(|name| known.get(name));
-        let mut blob =
-            json!({"schema": schema::PACKAGE, "name": package, "defaultChannel": default});
-        if let Some(description) = head.and_then(|head| head.description.as_ref()) {
-            blob["description"] = description.clone();
-        }
-        if let Some(icon) = head.and_then(|head| head.icon.as_ref()) {
-            blob["icon"] = icon.clone();
-        }
+        let head = head.and_then(|name| known.get(name).copied());
+        let blob = package_blob(package, &default, head);
         let channels = channels.into_iter().map(|(name, entries)| {
             json!({"schema": schema::CHANNEL, "package": package, "name": name, "entries": entries})
         });
@@ -323,8 +318,8 @@ fn entry(list: &[(Version, &str)], at: usize, name: &str) -> Value {
 
 fn version(bundle: &CatalogBundle) -> Result<Version, String> {
     let blob: Value = serde_json::from_str(&bundle.blob).unwrap_or_default();
-    let properties = blob["properties"].as_array().into_iter().flatten();
-    let own: Vec<_> = properties.filter(|it| it["type"] == property::PACKAGE).collect();
+    let own = items(&blob["properties"]).filter(|it| it["type"] == property::PACKAGE);
+    let own: Vec<_> = own.collect();
     let [own] = own.as_slice() else {
         let count = own.len();
         return Err(format!("{} has {count} properties {}", bundle.name, property::PACKAGE));

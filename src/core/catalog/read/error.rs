@@ -2,6 +2,7 @@
 
 use super::super::canonical;
 use super::super::ignore::{IGNORE_FILE, MAX_PATTERNS};
+use super::size::PackageTooLarge;
 use super::{MAX_BLOB_BYTES, MAX_FILE_BYTES};
 use crate::error::quote;
 
@@ -59,6 +60,9 @@ pub enum Reason {
     /// A document is nested too deeply.
     #[error("document is nested more than {depth} levels deep", depth = canonical::MAX_DEPTH)]
     TooDeep,
+    /// With this document its package is too large.
+    #[error(transparent)]
+    PackageTooLarge(#[from] PackageTooLarge),
     /// All ignore files together hold more than [`MAX_PATTERNS`] patterns.
     #[error("more than {MAX_PATTERNS} patterns in {IGNORE_FILE} files")]
     TooManyPatterns,
@@ -75,24 +79,14 @@ pub enum Reason {
     #[error("document is not an object")]
     NotAnObject,
     /// Two top-level keys differ only in case.
+    /// `key` is in lower case, `first` and `second` are as written.
     #[error("duplicate keys for key {key}: [{first} {second}]",
         key = quote(&clip(key)), first = clip(first), second = clip(second))]
-    DuplicateKeys {
-        /// The key in lower case.
-        key: String,
-        /// One spelling.
-        first: String,
-        /// The other spelling.
-        second: String,
-    },
+    DuplicateKeys { key: String, first: String, second: String },
     /// `schema`, `package` or `name` is present but not a string.
+    /// `scalar`: it is a number or a boolean, which quotes would make a string.
     #[error("expected value for key {} to be a string", quote(.field))]
-    NotAString {
-        /// The key.
-        field: &'static str,
-        /// Whether its value is a number or a boolean, which quotes would make a string.
-        scalar: bool,
-    },
+    NotAString { field: &'static str, scalar: bool },
 }
 
 impl Reason {
@@ -101,6 +95,7 @@ impl Reason {
         match self {
             Self::BlobTooLarge
             | Self::TooDeep
+            | Self::PackageTooLarge(_)
             | Self::Yaml(_)
             | Self::NotAnObject
             | Self::DuplicateKeys { .. }

@@ -8,13 +8,16 @@
 //! Source: catalogs.md section 1.
 
 mod error;
+mod size;
 mod window;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use memchr::memchr_iter;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -25,6 +28,7 @@ use error::clip;
 use window::Window;
 
 pub use error::{Position, ReadError, Reason};
+pub use size::{PackageSizes, PackageTooLarge};
 
 /// Largest file that is read, in bytes (catalogs.md 5.8).
 pub const MAX_FILE_BYTES: usize = 512 * 1024 * 1024;
@@ -77,18 +81,23 @@ pub struct Contents {
 ///
 /// `files` are paths and contents in any order; the paths use `/` and are relative to the root
 /// that `.indexignore` patterns refer to. Every file counts whatever its extension, except ignore
-/// files and what they exclude. The first fault of any file fails the whole catalog.
+/// files and what they exclude. The first fault of any file fails the whole catalog, as does a
+/// package past the limits of [`PackageSizes`].
 pub fn read_catalog<'a, R: Read>(
     files: impl IntoIterator<Item = (&'a str, R)>,
 ) -> Result<Contents, ReadError> {
-    let mut contents = Contents::default();
-    for meta in metas(files)? {
+    let (mut contents, mut sizes) = (Contents::default(), PackageSizes::default());
+    for Document { path, position, meta } in documents(files)? {
         let meta = meta?;
         if meta.schema.is_empty() {
             contents.dropped += 1;
-        } else {
-            contents.metas.push(meta);
+            continue;
         }
+        sizes.add(&meta).map_err(|large| {
+            let reason = large.into();
+            ReadError { path: path.to_owned(), position, reason }
+        })?;
+        contents.metas.push(meta);
     }
     Ok(contents)
 }
@@ -184,7 +193,7 @@ impl<'a, R: Read> Iterator for Documents<'a, R> {
                 continue;
             };
             let path = *path;
-            if documents.is_finished() {
+            if documents.at_end && documents.chunk.is_empty() {
                 self.current = None;
                 continue;
             }
@@ -249,10 +258,6 @@ impl<R: Read> FileDocuments<R> {
         })
     }
 
-    fn is_finished(&self) -> bool {
-        self.at_end && self.chunk.is_empty()
-    }
-
     /// Returns the next blob; `None` means that there is none at this position, not that the file
     /// is at its end.
     fn next_meta(&mut self) -> Result<Option<(Position, Meta)>, Fault> {
@@ -279,6 +284,10 @@ impl<R: Read> FileDocuments<R> {
     fn next_json(&mut self) -> Result<Option<(Position, Meta)>, Fault> {
         loop {
             let rest = self.window.text();
+            if let Some((object, place)) = Canonical::first(rest) {
+                let meta = meta_of_object(object);
+                return self.passed(&place, meta);
+            }
             let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
             let found = stream.next();
             let read = stream.byte_offset();
@@ -303,16 +312,9 @@ impl<R: Read> FileDocuments<R> {
                     Ok(None)
                 }
                 Some(Ok(raw)) => {
-                    let line = self.line + newlines(&rest[..read - raw.get().len()]);
+                    let place = read - raw.get().len()..read;
                     let meta = meta_of_raw(raw);
-                    self.line += newlines(&rest[..read]);
-                    self.window.pass(read);
-                    self.count += 1;
-                    let position = self.at(line);
-                    match meta {
-                        Ok(meta) => Ok(Some((position, meta))),
-                        Err(reason) => Err(Fault(position, reason)),
-                    }
+                    self.passed(&place, meta)
                 }
                 // Flow mappings and trailing commas are not JSON but valid YAML, and so may be what
                 // follows a first object. After two objects it is a broken JSON file.
@@ -327,6 +329,21 @@ impl<R: Read> FileDocuments<R> {
                 }
             };
         }
+    }
+
+    /// Leaves the document at this place of the window behind, and hands it out.
+    fn passed(
+        &mut self,
+        place: &Range<usize>,
+        meta: Result<Meta, Reason>,
+    ) -> Result<Option<(Position, Meta)>, Fault> {
+        let rest = self.window.text();
+        let line = self.line + newlines(&rest[..place.start]);
+        self.line = line + newlines(&rest[place.clone()]);
+        self.window.pass(place.end);
+        self.count += 1;
+        let position = self.at(line);
+        meta.map(|meta| Some((position, meta))).map_err(|reason| Fault(position, reason))
     }
 
     /// Reads the YAML text up to the next separator into `chunk`.
@@ -397,7 +414,7 @@ fn is_blank(line: &str) -> bool {
 }
 
 fn newlines(text: &str) -> usize {
-    text.bytes().filter(|&byte| byte == b'\n').count()
+    memchr_iter(b'\n', text.as_bytes()).count()
 }
 
 /// Returns the message of a JSON error without its position, which is reported separately.
@@ -408,8 +425,11 @@ fn json_fault(error: &serde_json::Error) -> String {
 }
 
 fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
-    let object =
-        Canonical::of(raw).map_err(|TooDeep| Reason::TooDeep)?.ok_or(Reason::NotAnObject)?;
+    let object = Canonical::of(raw).map_err(|TooDeep| Reason::TooDeep)?;
+    meta_of_object(object.ok_or(Reason::NotAnObject)?)
+}
+
+fn meta_of_object(object: Canonical<'_>) -> Result<Meta, Reason> {
     let strings = object.members().map(|(key, value)| {
         let text = if value.starts_with('"') {
             Ok(canonical::string(value))
@@ -419,8 +439,7 @@ fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
         (key, text)
     });
     let [schema, package, name] = top_level(strings)?;
-    let json = object.json;
-    finish(schema, package, name, json)
+    finish(schema, package, name, object.json)
 }
 
 fn metas_of_yaml(text: &str) -> Result<VecDeque<Result<Meta, Reason>>, YamlError> {

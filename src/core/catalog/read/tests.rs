@@ -1,5 +1,6 @@
 use super::*;
 use crate::error::Chain;
+use crate::fixture::{rows, text};
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -54,38 +55,11 @@ fn documents(#[case] text: &str, #[case] count: usize) {
 }
 
 // catalogs.md F3, F4, F6, F8, F10
-#[rstest]
-#[case::broken_after_two(
-    "{\"schema\":\"a\"}\n{\"schema\":\"b\"}\n{x",
-    "error reading \"configs/c\", document 3, line 3: invalid JSON: key must be a string"
-)]
-#[case::separator(
-    "schema: a\n--- x\nschema: b\n",
-    "error reading \"configs/c\", document 1, line 2: invalid Yaml document separator"
-)]
-#[case::list("[]", "error reading \"configs/c\", document 1, line 1: document is not an object")]
-#[case::scalar(
-    "\n\ntext",
-    "error reading \"configs/c\", document 1, line 3: document is not an object"
-)]
-#[case::folded_keys(
-    r#"{"schema":"a","Schema":"b"}"#,
-    "error reading \"configs/c\", document 1, line 1: duplicate keys for key \"schema\": [Schema schema]"
-)]
-#[case::other_folded_keys(
-    "schema: a\n---\nX: 1\nx: 2\n",
-    "error reading \"configs/c\", document 2, line 3: duplicate keys for key \"x\": [X x]"
-)]
-#[case::float_name(
-    "schema: a\nname: 4.10\n",
-    "error reading \"configs/c\", document 1, line 1: expected value for key \"name\" to be a string"
-)]
-#[case::null_package(
-    r#"{"schema":"a","package":null}"#,
-    "error reading \"configs/c\", document 1, line 1: expected value for key \"package\" to be a string"
-)]
-fn refused(#[case] text: &str, #[case] message: &str) {
-    assert_eq!(failure(text), message);
+#[test]
+fn refused() {
+    for row in rows(include_str!("../../testdata/catalog/refused.yaml")) {
+        assert_eq!(failure(text(&row, "text")), row["want"], "{row}");
+    }
 }
 
 #[test]
@@ -256,6 +230,17 @@ fn text_is_bounded_before_it_is_parsed(
          {limit} bytes"
     );
     assert_eq!(failure(&text), want);
+}
+
+// catalogs.md 5.8
+#[test]
+fn a_package_past_its_limits_is_named_with_its_place() {
+    let commas = ",".repeat(600_000);
+    let blob = format!("{{\"schema\":\"a\",\"package\":\"p\",\"v\":\"{commas}\"}}\n");
+    let want = "error reading \"configs/c\", document 2, line 2: with this blob package \"p\" has \
+                1200006 values, more than 1000000";
+    assert_eq!(failure(&blob.repeat(3)), want);
+    assert_eq!(lines(&[("c", &blob.repeat(3).replace("\"a\"", "\"\""))]).len(), 0);
 }
 
 #[test]

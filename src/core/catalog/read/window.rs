@@ -49,32 +49,34 @@ impl<R: Read> Window<R> {
         self.done += bytes;
     }
 
-    /// Reads on: as much again as there is, so that a large document is not looked at often.
+    /// Reads on: as much again as there is, so that a large document is not looked at often. The text
+    /// is read where it stays.
     pub(super) fn grow(&mut self) -> Result<(), Reason> {
-        self.text.drain(..mem::take(&mut self.done));
-        let step = self.text.len().max(STEP_BYTES);
-        let mut bytes = mem::take(&mut self.cut);
+        let mut bytes = mem::take(&mut self.text).into_bytes();
+        bytes.drain(..mem::take(&mut self.done));
+        let step = bytes.len().max(STEP_BYTES);
+        bytes.append(&mut self.cut);
         let read = (&mut self.file).take(step as u64).read_to_end(&mut bytes)?;
         self.at_end = read < step;
         self.read += read;
         if self.read > MAX_FILE_BYTES {
             return Err(Reason::FileTooLarge);
         }
-        let mut rest = bytes.as_slice();
-        while let Err(fault) = str::from_utf8(rest) {
-            let (valid, invalid) = rest.split_at(fault.valid_up_to());
-            self.text.push_str(str::from_utf8(valid).unwrap_or_default());
-            let len = match fault.error_len() {
-                None if !self.at_end => {
-                    self.cut = invalid.to_vec();
-                    return Ok(());
-                }
-                len => len.unwrap_or(invalid.len()),
-            };
-            self.text.push(char::REPLACEMENT_CHARACTER);
-            rest = &invalid[len..];
+        if !self.at_end {
+            self.cut = bytes.split_off(end_of_characters(&bytes));
         }
-        self.text.push_str(str::from_utf8(rest).unwrap_or_default());
+        self.text = String::from_utf8(bytes)
+            .unwrap_or_else(|fault| String::from_utf8_lossy(fault.as_bytes()).into_owned());
         Ok(())
     }
+}
+
+/// Returns where the last character begins if its end is missing, else the end of the bytes.
+fn end_of_characters(bytes: &[u8]) -> usize {
+    // One that is cut has three bytes at most.
+    let last = bytes.len().saturating_sub(3);
+    let first = bytes[last..].iter().rposition(|byte| *byte >= 0xc0).map(|at| last + at);
+    let is_cut =
+        |at: &usize| str::from_utf8(&bytes[*at..]).is_err_and(|fault| fault.error_len().is_none());
+    first.filter(is_cut).unwrap_or(bytes.len())
 }

@@ -17,13 +17,13 @@ use olm_api::keys::finalizer::{CSV_CLEANUP, MOVING, ORPHAN};
 use olm_api::keys::label::{CLASSIC_OWNER, CLASSIC_OWNER_NAMESPACE, COPIED_FROM};
 use serde_json::{Map, Value, json};
 
-use super::{GROUP, has, text, texts};
+use super::{GROUP, has, texts};
 use crate::object::Object;
 
 pub use pods::dropped;
 pub use servers::{certificates, is_certificate, is_for, own, readers, selects_by};
 
-/// What Kubernetes counts on a Deployment, and nobody else may keep.
+/// Annotation with which Kubernetes counts the revisions of a Deployment; it is not kept.
 const COUNTED: &str = "deployment.kubernetes.io/revision";
 /// Fields that the cluster fills in, by kind; they are not part of what was installed.
 const FILLED_IN: [(&str, &[&str]); 2] = [
@@ -31,7 +31,7 @@ const FILLED_IN: [(&str, &[&str]); 2] = [
     ("ServiceAccount", &["secrets", "imagePullSecrets"]),
 ];
 
-/// What of the metadata was installed.
+/// Fields of the metadata that were installed.
 const METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
 
 /// Whether a Subscription can be moved.
@@ -39,7 +39,7 @@ const METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
 #[strum(serialize_all = "lowercase")]
 pub enum Verdict {
     /// It runs as an extension.
-    #[strum(serialize = "moved already")]
+    #[strum(serialize = "already moved")]
     Moved,
     /// It can be moved.
     Ready,
@@ -51,10 +51,28 @@ pub enum Verdict {
     Conflict,
 }
 
+/// What is checked before a Subscription is moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum Check {
+    Subscription,
+    Csv,
+    Group,
+    /// Other CSVs that need its APIs.
+    Dependents,
+    /// The running objects have no other owner, and can be kept as they are.
+    Objects,
+    Package,
+    Extension,
+    Catalog,
+    Bundle,
+    Rights,
+}
+
 /// A check that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    pub subject: &'static str,
+    pub subject: Check,
     /// What is wrong.
     pub text: String,
     /// What to do.
@@ -65,16 +83,12 @@ pub struct Failed {
 
 impl Failed {
     /// Returns a check that can be passed later.
-    pub fn new(subject: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn new(subject: Check, text: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { subject, text: text.into(), hint: hint.into(), conflict: false }
     }
 
     /// Returns a check that something else makes fail.
-    pub fn conflict(
-        subject: &'static str,
-        text: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
+    pub fn conflict(subject: Check, text: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { conflict: true, ..Self::new(subject, text, hint) }
     }
 }
@@ -114,7 +128,7 @@ impl<'a> Facts<'a> {
 
     /// Returns the CSV that is installed.
     pub fn csv(&self) -> Option<&'a Object> {
-        let name = text(self.subscription, "/status/installedCSV");
+        let name = self.subscription.text_at("/status/installedCSV");
         self.beside("ClusterServiceVersion").find(|csv| csv.name() == name)
     }
 
@@ -125,23 +139,18 @@ impl<'a> Facts<'a> {
 
     /// Returns the InstallPlans that name the CSV, or what the Subscription would install next.
     pub fn plans(&self) -> Vec<&'a Object> {
-        let names = ["/status/installedCSV", "/status/currentCSV"];
-        let mut found = Vec::new();
-        for plan in self.beside("InstallPlan") {
-            let names_it = |name: &&str| plan_names(plan, text(self.subscription, name));
-            if names.iter().any(names_it) {
-                found.push(plan);
-            }
-        }
-        found
+        let csvs = ["/status/installedCSV", "/status/currentCSV"];
+        let csvs = csvs.map(|name| self.subscription.text_at(name));
+        let named = |plan: &&Object| csvs.iter().any(|csv| plan_names(plan, csv));
+        self.beside("InstallPlan").filter(named).collect()
     }
 
-    /// Says whether an upgrade waits for an approval that nobody gave: nothing of it is there yet.
+    /// Returns whether an upgrade waits for approval, so that none of its objects exist yet.
     fn waits(&self) -> bool {
-        let current = text(self.subscription, "/status/currentCSV");
+        let current = self.subscription.text_at("/status/currentCSV");
         let plans = self.beside("InstallPlan");
         let mut plans = plans.filter(|plan| plan_names(plan, current)).peekable();
-        text(self.subscription, "/status/state") == "UpgradePending"
+        self.subscription.text_at("/status/state") == "UpgradePending"
             && plans.peek().is_some()
             && plans.all(|plan| !has(plan, "/spec/approved"))
             && self.beside("ClusterServiceVersion").all(|csv| csv.name() != current)
@@ -151,23 +160,23 @@ impl<'a> Facts<'a> {
     pub fn failed(&self) -> Vec<Failed> {
         let mut failed = Vec::new();
         let subscription = self.subscription;
-        let (state, name) = (text(subscription, "/status/state"), subscription.name());
+        let (state, name) = (subscription.text_at("/status/state"), subscription.name());
         let namespace = subscription.namespace();
-        let installed = text(subscription, "/status/installedCSV");
-        let current = text(subscription, "/status/currentCSV");
+        let installed = subscription.text_at("/status/installedCSV");
+        let current = subscription.text_at("/status/currentCSV");
         if (state != "AtLatestKnown" || installed != current) && !self.waits() {
             let state = if state.is_empty() { "unknown" } else { state };
             let hint = format!(
-                "let its upgrade to {current} finish, or keep it from being offered: kubectl get \
+                "let its upgrade to {current} finish, or remove it from the catalog: kubectl get \
                  subscription.{GROUP} {name} -n {namespace}"
             );
-            failed.push(Failed::new("subscription", format!("its state is {state}"), hint));
+            failed.push(Failed::new(Check::Subscription, format!("its state is {state}"), hint));
         }
         match self.csv() {
             None => {
                 let text = "no ClusterServiceVersion is installed";
                 let hint = format!("kubectl olm migrate from-classic {name} --print converts it");
-                failed.push(Failed::new("csv", text, hint));
+                failed.push(Failed::new(Check::Csv, text, hint));
             }
             Some(csv) => failed.extend(self.csv_failed(csv)),
         }
@@ -178,16 +187,16 @@ impl<'a> Facts<'a> {
     fn csv_failed(&self, csv: &'a Object) -> Vec<Failed> {
         let mut failed = Vec::new();
         let (name, namespace) = (csv.name(), csv.namespace());
-        let phase = text(csv, "/status/phase");
+        let phase = csv.text_at("/status/phase");
         if phase != "Succeeded" {
             let text = format!("{name} is in phase {phase:?}, not \"Succeeded\"");
             let hint = format!("kubectl describe csv {name} -n {namespace}");
-            failed.push(Failed::new("csv", text, hint));
+            failed.push(Failed::new(Check::Csv, text, hint));
         }
-        let replaces = |other: &&Object| text(other, "/spec/replaces") == name && !is_copy(other);
+        let replaces = |other: &&Object| other.text_at("/spec/replaces") == name && !is_copy(other);
         if let Some(other) = self.beside("ClusterServiceVersion").find(replaces) {
             let text = format!("{name} is being replaced by {}", other.name());
-            failed.push(Failed::new("csv", text, "let the upgrade finish"));
+            failed.push(Failed::new(Check::Csv, text, "let the upgrade finish"));
         }
         let provided = provided(csv);
         for other in self.all("ClusterServiceVersion").filter(|other| !is_copy(other)) {
@@ -203,7 +212,7 @@ impl<'a> Facts<'a> {
                     other.name(),
                     other.namespace()
                 );
-                failed.push(Failed::new("dependents", text, "move both in one run"));
+                failed.push(Failed::new(Check::Dependents, text, "move both in one run"));
             }
         }
         for object in self.running {
@@ -213,8 +222,9 @@ impl<'a> Facts<'a> {
             if let Some(owner) = owner {
                 let owner = owner["name"].as_str().unwrap_or_default();
                 let text = format!("{} also belongs to {owner}", object.identity().text());
-                let hint = format!("delete {owner} first, or give this operator its own");
-                failed.push(Failed::conflict("objects", text, hint));
+                let hint =
+                    format!("delete {owner} first, or give this operator an object of its own");
+                failed.push(Failed::conflict(Check::Objects, text, hint));
             }
         }
         failed
@@ -225,9 +235,9 @@ impl<'a> Facts<'a> {
         let namespace = self.subscription.namespace();
         let [group] = groups.as_slice() else {
             let text = format!("namespace {namespace} has {} OperatorGroups", groups.len());
-            let hint = format!("leave one: kubectl get operatorgroups -n {namespace}");
+            let hint = format!("keep one: kubectl get operatorgroups -n {namespace}");
             let conflict = !groups.is_empty();
-            return Some(Failed { conflict, ..Failed::new("group", text, hint) });
+            return Some(Failed { conflict, ..Failed::new(Check::Group, text, hint) });
         };
         let chosen = has(group, "/spec/targetNamespaces") || has(group, "/spec/selector");
         let watched = texts(group, "/status/namespaces");
@@ -236,16 +246,17 @@ impl<'a> Facts<'a> {
         let name = group.name();
         match watched.len() {
             0 if chosen => {
-                let text = format!("OperatorGroup {name} does not say which namespaces it selects");
+                let text =
+                    format!("the status of OperatorGroup {name} does not list its namespaces");
                 let hint = "wait until Classic has written its status";
-                Some(Failed::new("group", text, hint))
+                Some(Failed::new(Check::Group, text, hint))
             }
             0 | 1 => None,
             count => {
                 let text =
                     format!("it watches {count} namespaces; an extension watches one or all");
                 let hint = format!("change spec.targetNamespaces of OperatorGroup {name}");
-                Some(Failed::new("group", text, hint))
+                Some(Failed::new(Check::Group, text, hint))
             }
         }
     }
@@ -258,7 +269,7 @@ pub fn is_copy(csv: &Object) -> bool {
 
 /// Returns the UID of an object.
 pub fn uid(object: &Object) -> &str {
-    text(object, "/metadata/uid")
+    object.text_at("/metadata/uid")
 }
 
 /// Says whether an object is being deleted.
@@ -271,8 +282,7 @@ fn plan_names(plan: &Object, csv: &str) -> bool {
 }
 
 fn names(csv: &Object, pointer: &str) -> BTreeSet<String> {
-    let list = csv.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(|it| it["name"].as_str()).map(str::to_owned).collect()
+    csv.list_at(pointer).filter_map(|it| it["name"].as_str()).map(str::to_owned).collect()
 }
 
 /// Returns the names of the CRDs that a CSV owns.
@@ -282,8 +292,7 @@ pub fn crds(csv: &Object) -> BTreeSet<String> {
 
 /// Returns the names of API services in a list of a CSV.
 fn services(csv: &Object, list: &str) -> BTreeSet<String> {
-    let list = csv.pointer(&format!("/spec/apiservicedefinitions/{list}"));
-    let list = list.and_then(Value::as_array).into_iter().flatten();
+    let list = csv.list_at(&format!("/spec/apiservicedefinitions/{list}"));
     let name = |it: &Value| Some(format!("{}.{}", it["version"].as_str()?, it["group"].as_str()?));
     list.filter_map(name).collect()
 }
@@ -297,7 +306,7 @@ fn required(csv: &Object) -> BTreeSet<String> {
 }
 
 fn owners(object: &Object) -> impl Iterator<Item = &Value> {
-    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
+    object.list_at("/metadata/ownerReferences")
 }
 
 /// Says whether Classic counts an object as installed by a CSV, or by a copy of it.
@@ -319,21 +328,21 @@ fn is_mark(key: &str) -> bool {
     (key.starts_with("olm.") && !key.contains('/')) || key.starts_with(&format!("{GROUP}/"))
 }
 
+/// Returns the labels by which Classic finds an object.
+fn marks(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    labels.into_iter().flatten().filter(|(key, _)| is_mark(key))
+}
+
 /// Returns the change that releases an object from a CSV, if something of Classic is on it.
 pub fn release(object: &Object, csv: &Object) -> Option<Value> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    let marks: Map<String, Value> = labels
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| is_mark(key))
-        .map(|(key, _)| (key.clone(), Value::Null))
-        .collect();
+    let marks: Map<_, _> = marks(object).map(|(key, _)| (key.clone(), Value::Null)).collect();
     let kept: Vec<_> = owners(object).filter(|owner| !is_csv(owner, csv)).collect();
     let owned = kept.len() < owners(object).count();
     if marks.is_empty() && !owned {
         return None;
     }
-    let mut metadata = json!({"resourceVersion": text(object, "/metadata/resourceVersion")});
+    let mut metadata = json!({"resourceVersion": object.text_at("/metadata/resourceVersion")});
     if !marks.is_empty() {
         metadata["labels"] = Value::Object(marks);
     }
@@ -356,13 +365,8 @@ pub fn remembered(object: &Object) -> Value {
 
 /// Returns the change that gives a running object back to a CSV, which may have been made anew.
 pub fn give_back(live: &Object, remembered: &Object, before: &str, now: &str) -> Value {
-    let labels = remembered.pointer("/metadata/labels").and_then(Value::as_object);
-    let labels: Map<String, Value> = labels
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| is_mark(key))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
+    let labels = marks(remembered).map(|(key, value)| (key.clone(), value.clone()));
+    let labels: Map<_, _> = labels.collect();
     let mut references: Vec<Value> = owners(live)
         .filter(|owner| owner["uid"] != before && owner["uid"] != now)
         .cloned()
@@ -373,7 +377,7 @@ pub fn give_back(live: &Object, remembered: &Object, before: &str, now: &str) ->
         owner
     }));
     json!({"metadata": {"labels": labels, "ownerReferences": references,
-        "resourceVersion": text(live, "/metadata/resourceVersion")}})
+        "resourceVersion": live.text_at("/metadata/resourceVersion")}})
 }
 
 /// Returns an object of Classic as it can be created again.
@@ -381,17 +385,9 @@ pub fn again(object: &Object) -> Object {
     let mut object = object.clone();
     object.0.remove("status");
     let metadata = object.metadata_mut();
-    for key in [
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "managedFields",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "finalizers",
-        "ownerReferences",
-    ] {
+    let of_server = "uid resourceVersion generation creationTimestamp managedFields \
+        deletionTimestamp deletionGracePeriodSeconds finalizers ownerReferences";
+    for key in of_server.split(' ') {
         metadata.remove(key);
     }
     object
@@ -455,7 +451,7 @@ pub fn hold(csv: &Object) -> Value {
     finalizers.retain(|it| ![CSV_CLEANUP, MOVING, ORPHAN].contains(it));
     finalizers.push(MOVING);
     json!({"metadata": {"finalizers": finalizers,
-        "resourceVersion": text(csv, "/metadata/resourceVersion")}})
+        "resourceVersion": csv.text_at("/metadata/resourceVersion")}})
 }
 
 /// Returns the change that hides a held CSV from what generates `OperatorConditions`, which takes them
@@ -481,7 +477,7 @@ pub fn dismiss(csv: &Object) -> [Value; 2] {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Step {
     /// The account and its rights, and what runs as the content of the first revision.
-    #[strum(serialize = "create the account with its rights, and store what runs")]
+    #[strum(serialize = "create the account with its rights, and store the running objects")]
     Prepare,
     /// Nothing upgrades or installs again from here on.
     #[strum(serialize = "delete the Subscription")]
@@ -493,12 +489,12 @@ pub enum Step {
     #[strum(serialize = "release the running objects from Classic")]
     Release,
     /// The CSV goes.
-    #[strum(serialize = "let the ClusterServiceVersion go")]
+    #[strum(serialize = "remove the finalizer of the ClusterServiceVersion")]
     Dismiss,
     /// The extension takes the objects over.
     #[strum(serialize = "create the ClusterExtension, and wait until it is ready")]
     Extend,
-    /// What is left of Classic goes.
+    /// The remaining objects of Classic are deleted.
     #[strum(serialize = "delete InstallPlans, and the OperatorGroup if nothing needs it")]
     CleanUp,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::classic::{has, text};
+use crate::classic::has;
 use crate::object::Object;
 use crate::render::{READER, certificate_name, reader_name, service_name};
 
@@ -17,7 +17,7 @@ const WATCHED_BY: &str = "olm.operatorgroup.uid/";
 /// Returns the Services in front of the servers of a CSV.
 fn called(csv: &Object) -> BTreeSet<String> {
     let lists = ["/spec/apiservicedefinitions/owned", "/spec/webhookdefinitions"];
-    let definitions = lists.iter().filter_map(|list| csv.pointer(list)?.as_array()).flatten();
+    let definitions = lists.iter().flat_map(|list| csv.list_at(list));
     definitions.filter_map(|it| it["deploymentName"].as_str()).map(service_name).collect()
 }
 
@@ -37,23 +37,22 @@ pub fn certificates(csv: &Object) -> BTreeSet<String> {
 pub fn own(certificate: &Object, extension: &Object) -> Option<Value> {
     let is_free = is_certificate(certificate) && !has(certificate, "/metadata/ownerReferences");
     is_free.then(|| {
-        json!({"metadata": {"resourceVersion": text(certificate, "/metadata/resourceVersion"),
+        json!({"metadata": {"resourceVersion": certificate.text_at("/metadata/resourceVersion"),
             "ownerReferences": [{"apiVersion": extension.api_version(), "kind": extension.kind(),
-                "name": extension.name(), "uid": text(extension, "/metadata/uid"), "controller": true}]}})
+                "name": extension.name(), "uid": extension.text_at("/metadata/uid"), "controller": true}]}})
     })
 }
 
 /// Says whether a binding gives its rights to an account of a namespace.
 pub fn is_for(binding: &Object, namespace: &str) -> bool {
-    let subjects = binding.pointer("/subjects").and_then(Value::as_array);
-    subjects.into_iter().flatten().any(|it| it["namespace"] == json!(namespace))
+    binding.list_at("/subjects").any(|it| it["namespace"] == json!(namespace))
 }
 
-/// Says whether webhooks are asked by a label that namespaces have as long as a group is there.
+/// Returns whether webhooks select namespaces by a label that exists only as long as the
+/// `OperatorGroup`.
 pub fn selects_by(webhooks: &Object, group: &Object) -> bool {
-    let label = format!("{WATCHED_BY}{}", text(group, "/metadata/uid"));
-    let webhooks = webhooks.pointer("/webhooks").and_then(Value::as_array);
-    let mut webhooks = webhooks.into_iter().flatten();
+    let label = format!("{WATCHED_BY}{}", group.text_at("/metadata/uid"));
+    let mut webhooks = webhooks.list_at("/webhooks");
     webhooks.any(|it| it["namespaceSelector"]["matchLabels"].get(&label).is_some())
 }
 

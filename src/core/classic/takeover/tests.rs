@@ -44,68 +44,37 @@ fn running(owner: &str) -> Value {
             {"kind": "ClusterServiceVersion", "name": owner, "uid": format!("uid-of-{owner}")}]}})
 }
 
-const LATEST: &str = "AtLatestKnown";
+fn latest() -> Value {
+    subscription("AtLatestKnown", "lamp.v1.0.0")
+}
+
+/// The group of its own namespace.
+fn one_group() -> Value {
+    group(&["light"], &["light"])
+}
 
 #[rstest]
-#[case::own(subscription(LATEST, "lamp.v1.0.0"), &[lamp(), group(&["light"], &["light"])], &[])]
-#[case::all(subscription(LATEST, "lamp.v1.0.0"), &[lamp(), group(&[], &[""])], &[])]
-#[case::upgrade(
-    subscription("UpgradePending", "lamp.v1.1.0"),
-    &[lamp(), group(&["light"], &["light"])],
-    &["subscription: its state is UpgradePending"]
-)]
-#[case::nothing_installed(
-    subscription(LATEST, "lamp.v1.0.0"),
-    &[group(&["light"], &["light"])],
-    &["csv: no ClusterServiceVersion is installed"]
-)]
-#[case::failed(
-    subscription(LATEST, "lamp.v1.0.0"),
-    &[csv("lamp.v1.0.0", "Failed", &json!({})), group(&["light"], &["light"])],
-    &["csv: lamp.v1.0.0 is in phase \"Failed\", not \"Succeeded\""]
-)]
-#[case::replaced(
-    subscription(LATEST, "lamp.v1.0.0"),
-    &[
-        lamp(),
-        csv("lamp.v1.1.0", "Pending", &json!({"replaces": "lamp.v1.0.0"})),
-        group(&["light"], &["light"]),
-    ],
-    &["csv: lamp.v1.0.0 is being replaced by lamp.v1.1.0"]
-)]
-#[case::no_group(
-    subscription(LATEST, "lamp.v1.0.0"),
-    &[lamp()],
-    &["group: namespace light has 0 OperatorGroups"]
-)]
-#[case::two_groups(
-    subscription(LATEST, "lamp.v1.0.0"),
-    &[lamp(), group(&[], &[""]), group(&[], &[""])],
-    &["group: namespace light has 2 OperatorGroups"]
-)]
-#[case::two_namespaces(
-    subscription(LATEST, "lamp.v1.0.0"),
-    &[lamp(), group(&["a", "b"], &["a", "b"])],
-    &["group: it watches 2 namespaces; an extension watches one or all"]
-)]
-#[case::needed(
-    subscription(LATEST, "lamp.v1.0.0"),
-    &[
-        lamp(),
-        needing("customresourcedefinitions", &json!({"name": "lamps.light"})),
-        group(&["light"], &["light"]),
-    ],
-    &["dependents: bulb.v1.0.0 in light needs lamps.light: Classic would install this operator again for it"]
-)]
-#[case::service_needed(
-    subscription(LATEST, "lamp.v1.0.0"),
-    &[
-        lamp(),
-        needing("apiservicedefinitions", &json!({"group": "dim.light", "version": "v1"})),
-        group(&["light"], &["light"]),
-    ],
-    &["dependents: bulb.v1.0.0 in light needs v1.dim.light: Classic would install this operator again for it"]
-)]
+#[case::own(latest(), &[lamp(), one_group()], &[])]
+#[case::all(latest(), &[lamp(), group(&[], &[""])], &[])]
+#[case::upgrade(subscription("UpgradePending", "lamp.v1.1.0"), &[lamp(), one_group()],
+    &["subscription: its state is UpgradePending"])]
+#[case::nothing_installed(latest(), &[one_group()], &["csv: no ClusterServiceVersion is installed"])]
+#[case::failed(latest(), &[csv("lamp.v1.0.0", "Failed", &json!({})), one_group()],
+    &["csv: lamp.v1.0.0 is in phase \"Failed\", not \"Succeeded\""])]
+#[case::replaced(latest(),
+    &[lamp(), csv("lamp.v1.1.0", "Pending", &json!({"replaces": "lamp.v1.0.0"})), one_group()],
+    &["csv: lamp.v1.0.0 is being replaced by lamp.v1.1.0"])]
+#[case::no_group(latest(), &[lamp()], &["group: namespace light has 0 OperatorGroups"])]
+#[case::two_groups(latest(), &[lamp(), group(&[], &[""]), group(&[], &[""])],
+    &["group: namespace light has 2 OperatorGroups"])]
+#[case::two_namespaces(latest(), &[lamp(), group(&["a", "b"], &["a", "b"])],
+    &["group: it watches 2 namespaces; an extension watches one or all"])]
+#[case::needed(latest(),
+    &[lamp(), needing("customresourcedefinitions", &json!({"name": "lamps.light"})), one_group()],
+    &["dependents: bulb.v1.0.0 in light needs lamps.light: Classic would install this operator again for it"])]
+#[case::service_needed(latest(),
+    &[lamp(), needing("apiservicedefinitions", &json!({"group": "dim.light", "version": "v1"})), one_group()],
+    &["dependents: bulb.v1.0.0 in light needs v1.dim.light: Classic would install this operator again for it"])]
 fn what_classic_says_is_checked(
     #[case] subscription: Value,
     #[case] classic: &[Value],
@@ -137,7 +106,7 @@ fn an_upgrade_that_waits_for_an_approval_is_no_upgrade() {
     };
     let moving = BTreeSet::new();
     for (approved, want) in [(false, Verdict::Ready), (true, Verdict::NotReady)] {
-        let own = object(group(&["light"], &["light"]));
+        let own = object(one_group());
         let classic = [object(lamp()), own, plan(approved)];
         let facts =
             Facts { subscription: &subscription, classic: &classic, running: &[], moving: &moving };
@@ -149,9 +118,9 @@ fn an_upgrade_that_waits_for_an_approval_is_no_upgrade() {
 
 #[test]
 fn what_is_moved_together_needs_nothing_of_classic() {
-    let subscription = object(subscription(LATEST, "lamp.v1.0.0"));
+    let subscription = object(latest());
     let bulb = needing("customresourcedefinitions", &json!({"name": "lamps.light"}));
-    let classic = [lamp(), bulb, group(&["light"], &["light"])].map(object);
+    let classic = [lamp(), bulb, one_group()].map(object);
     let moving = BTreeSet::from([("light".to_owned(), "bulb.v1.0.0".to_owned())]);
     let facts =
         Facts { subscription: &subscription, classic: &classic, running: &[], moving: &moving };
@@ -160,8 +129,8 @@ fn what_is_moved_together_needs_nothing_of_classic() {
 
 #[test]
 fn what_another_csv_owns_is_a_conflict() {
-    let subscription = object(subscription(LATEST, "lamp.v1.0.0"));
-    let classic = [lamp(), group(&["light"], &["light"])].map(object);
+    let subscription = object(latest());
+    let classic = [lamp(), one_group()].map(object);
     let moving = BTreeSet::new();
     for (owner, want) in [("lamp.v1.0.0", Verdict::Ready), ("bulb.v1.0.0", Verdict::Conflict)] {
         let running = [object(running(owner))];
@@ -298,7 +267,7 @@ fn an_api_service_keeps_nothing_by_which_classic_deletes_it() {
 
 #[test]
 fn webhooks_depend_on_the_label_of_their_group() {
-    let mut own = group(&["light"], &["light"]);
+    let mut own = one_group();
     own["metadata"]["uid"] = json!("g1");
     let own = object(own);
     let asked = |selector: Value| {

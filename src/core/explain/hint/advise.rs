@@ -2,11 +2,10 @@
 
 use olm_api::keys::label;
 
-use super::super::catalogs::CatalogEvaluation;
-use super::super::evaluation::PackageEvaluation;
+use super::super::catalogs::{CatalogEvaluation, consulted};
+use super::super::evaluation::Place;
 use super::super::finding::CatalogReason;
 use super::super::model::CatalogState;
-use super::super::target::ranges;
 use super::super::what_if::WhatIf;
 use super::Suggestion;
 use crate::resolve::Ending;
@@ -15,12 +14,6 @@ use crate::version::VersionRelease;
 
 /// The most versions that are listed.
 const MAX_VERSIONS: usize = 5;
-
-/// A bundle of one of the catalogs.
-struct Place<'s, 'a, 'q> {
-    survey: &'s PackageEvaluation<'a, 'q>,
-    position: usize,
-}
 
 /// Everything that suggestions are derived from.
 struct Scene<'t, 'a, 'q> {
@@ -57,18 +50,13 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     /// Returns the bundles of the consulted catalogs whose failures the predicate accepts, the best
     /// first: by priority of the catalog, then in the order of the catalog.
     fn places(&self, accepts: impl Fn(&[Reason]) -> bool) -> Vec<Place<'_, 'a, 'q>> {
-        let consulted = self.all.iter().filter(|looked| looked.account.consulted);
-        let mut surveys: Vec<_> = consulted.filter_map(|it| it.survey.as_ref()).collect();
-        surveys.sort_by_key(|survey| std::cmp::Reverse(survey.catalog.priority));
-        let of_survey = |survey: &'_ PackageEvaluation<'a, 'q>| survey.by_preference();
-        surveys
-            .into_iter()
-            .flat_map(|survey| {
-                of_survey(survey).into_iter().map(move |position| (survey, position))
-            })
-            .filter(|(survey, position)| accepts(&survey.failures[*position]))
-            .map(|(survey, position)| Place { survey, position })
-            .collect()
+        let mut places = Vec::new();
+        for survey in consulted(self.all) {
+            let mut positions = survey.by_preference();
+            positions.retain(|position| accepts(&survey.failures[*position]));
+            places.extend(positions.into_iter().map(|position| Place { survey, position }));
+        }
+        places
     }
 
     /// Says whether a bundle would be an improvement: there is no answer, or one of lower version.
@@ -104,8 +92,6 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             return None;
         }
         let then = self.what_if.ask_without(&catalogs);
-        let then =
-            then.map(|then| format!("{} from catalog {}", then.version.recorded(), then.catalog));
         Some(Suggestion::DisableCatalog { catalogs, then })
     }
 
@@ -172,8 +158,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     /// The channels that exist, if none of the requested ones does.
     fn channels(&self) -> Option<Suggestion<'a>> {
         let requested = &self.what_if.query.request.filter.channels;
-        let consulted = self.all.iter().filter(|looked| looked.account.consulted);
-        let packages = consulted.filter_map(|looked| Some(looked.survey.as_ref()?.package));
+        let packages = consulted(self.all).into_iter().map(|survey| survey.package);
         let mut channels: Vec<_> =
             packages.flat_map(|package| package.channels.keys().map(String::as_str)).collect();
         channels.sort_unstable();
@@ -228,7 +213,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     /// steps before it, if there is one.
     fn range_to(&self, place: &Place<'_, 'a, 'q>) -> Option<String> {
         let to = &place.version()?.version;
-        let mut ranges = ranges(place.survey, place.position, to);
+        let mut ranges = place.ranges(to);
         // The exact version is tried last: it would exclude later fixes.
         ranges.rotate_left(1);
         let leads = |range: &String| self.what_if.steps_to(range, place.name(), |_| {}).is_some();
@@ -253,11 +238,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             });
         }
         let place = places.first()?;
-        Some(Suggestion::NoPath {
-            bundle: place.name(),
-            from: from.recorded(),
-            to: place.survey.label(place.position),
-        })
+        Some(Suggestion::NoPath { bundle: place.name(), from: from.recorded(), to: place.label() })
     }
 
     /// What may follow the installed bundle, ignoring the version range.
@@ -350,20 +331,6 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             self.improves(&place).then_some(suggestion)
         };
         self.all.iter().filter(left_out).filter_map(advise).collect()
-    }
-}
-
-impl<'a> Place<'_, 'a, '_> {
-    fn name(&self) -> &'a str {
-        &self.survey.bundle(self.position).name
-    }
-
-    fn version(&self) -> Option<&'a VersionRelease> {
-        self.survey.version(self.position)
-    }
-
-    fn label(&self) -> String {
-        self.survey.label(self.position)
     }
 }
 

@@ -1,7 +1,5 @@
 //! What a user can do: each hint was tried before it is offered.
 
-use std::fmt;
-
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::policy;
 use schemars::JsonSchema;
@@ -11,6 +9,8 @@ use super::catalogs::CatalogEvaluation;
 use super::what_if::WhatIf;
 
 mod advise;
+
+const FORCE: &str = "upgradeConstraintPolicy SelfCertified";
 
 /// A suggestion, and its text.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -24,15 +24,18 @@ pub struct Hint<'a> {
 }
 
 /// What a user can do, by code.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "code", rename_all_fields = "camelCase")]
 pub enum Suggestion<'a> {
     /// No consulted catalog has the package; these names are close.
+    #[error("packages of similar name: {}", packages.join(", "))]
     SimilarPackage {
         /// The similar names.
         packages: Vec<&'a str>,
     },
     /// A catalog that was not consulted offers a bundle.
+    #[error("catalog {catalog} offers {bundle}, but {}", if *disabled {
+        "is disabled; set its availabilityMode to Available" } else { "the selector excludes it" })]
     LeftOutCatalog {
         /// Name of the catalog.
         catalog: &'a str,
@@ -42,11 +45,15 @@ pub enum Suggestion<'a> {
         disabled: bool,
     },
     /// None of the requested channels exists.
+    #[error("{}", match channels.as_slice() {
+        [] => "the package has no channels; leave channels out".to_owned(),
+        channels => format!("its channels: {}", channels.join(", ")) })]
     ExistingChannels {
         /// The channels that exist.
         channels: Vec<&'a str>,
     },
     /// A bundle would match, but is more than one step away.
+    #[error("{}", steps_along(path, suggested_version.as_deref()))]
     NotAdjacent {
         /// Name of the bundle.
         bundle: &'a str,
@@ -60,6 +67,7 @@ pub enum Suggestion<'a> {
         suggested_version: Option<String>,
     },
     /// A bundle would match, but no edges lead there.
+    #[error("there is no upgrade path from {from} to {to}; {FORCE} forces it")]
     NoPath {
         /// Name of the bundle.
         bundle: &'a str,
@@ -69,6 +77,7 @@ pub enum Suggestion<'a> {
         to: String,
     },
     /// What may follow the installed bundle, ignoring the version range.
+    #[error("reachable now: {overall}")]
     BestSuccessors {
         /// The highest version of the same minor release.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,11 +89,15 @@ pub enum Suggestion<'a> {
         overall: String,
     },
     /// What the catalogs offer, ignoring the version range.
+    #[error("available: {}", versions.join(", "))]
     AvailableVersions {
         /// The highest few versions, the highest first.
         versions: Vec<String>,
     },
     /// A better bundle is in other channels only.
+    #[error("{version} is in channel{} {}; to get it add {} to channels",
+        if channels.len() == 1 { "" } else { "s" }, channels.join(", "),
+        if channels.len() == 1 { "it" } else { "one of them" })]
     OtherChannel {
         /// Name of the bundle.
         bundle: &'a str,
@@ -94,6 +107,10 @@ pub enum Suggestion<'a> {
         channels: Vec<&'a str>,
     },
     /// A better bundle is excluded only because it is a prerelease.
+    #[error(
+        "{version} is a prerelease, which the range excludes; version \
+        \"{suggested_version}\" includes it"
+    )]
     ExcludedOnlyByPrerelease {
         /// Name of the bundle.
         bundle: &'a str,
@@ -103,6 +120,7 @@ pub enum Suggestion<'a> {
         suggested_version: String,
     },
     /// The update policy holds a newer bundle back.
+    #[error("to install {version}: {}", policy_change(version, *reason, suggested_version.as_deref()))]
     HeldByPolicy {
         /// Name of the bundle.
         bundle: &'a str,
@@ -116,6 +134,7 @@ pub enum Suggestion<'a> {
         suggested_version: Option<String>,
     },
     /// A newer bundle would be chosen if the cluster had what it needs.
+    #[error("{version} waits for the cluster: {missing}")]
     HeldByConstraints {
         /// Name of the bundle.
         bundle: &'a str,
@@ -128,6 +147,7 @@ pub enum Suggestion<'a> {
         missing: String,
     },
     /// A bundle of another version fits the cluster as it is.
+    #[error("{version} has no unmet dependency; version \"{version}\" installs it")]
     ConstraintFreeVersion {
         /// Name of the bundle.
         bundle: &'a str,
@@ -135,6 +155,7 @@ pub enum Suggestion<'a> {
         version: String,
     },
     /// A version that only one of several catalogs offers.
+    #[error("only catalog {catalog} offers {version}; select it with version \"{version}\"")]
     Pin {
         /// The version to pin.
         version: String,
@@ -142,6 +163,7 @@ pub enum Suggestion<'a> {
         catalog: &'a str,
     },
     /// One of several catalogs of the same priority must get a higher one.
+    #[error("give one of the catalogs {} the higher spec.priority {priority}", catalogs.join(", "))]
     SetPriority {
         /// The catalogs of the same priority.
         catalogs: Vec<&'a str>,
@@ -149,6 +171,7 @@ pub enum Suggestion<'a> {
         priority: i64,
     },
     /// One of several catalogs must be selected.
+    #[error("select one of the catalogs {} by its label {label}", catalogs.join(", "))]
     NarrowSelector {
         /// The catalogs to choose from.
         catalogs: Vec<&'a str>,
@@ -156,6 +179,9 @@ pub enum Suggestion<'a> {
         label: &'static str,
     },
     /// Catalogs that cannot be read must be disabled.
+    #[error("to continue without {}: availabilityMode Unavailable, or a selector that excludes it{}",
+        catalogs.join(", "),
+        then.as_ref().map(|then| format!("; the answer is then {then}")).unwrap_or_default())]
     DisableCatalog {
         /// The catalogs that cannot be read.
         catalogs: Vec<&'a str>,
@@ -180,101 +206,22 @@ pub(super) fn hints<'a>(
     advise::suggestions(what_if, all).into_iter().map(Hint::from).collect()
 }
 
-impl fmt::Display for Suggestion<'_> {
-    #[expect(clippy::too_many_lines, reason = "one arm for each code")]
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let force = "upgradeConstraintPolicy SelfCertified";
-        match self {
-            Self::SimilarPackage { packages } => {
-                write!(f, "packages of similar name: {}", packages.join(", "))
-            }
-            Self::LeftOutCatalog { catalog, bundle, disabled: true } => write!(
-                f,
-                "catalog {catalog} offers {bundle}, but is disabled; set its availabilityMode to Available"
-            ),
-            Self::LeftOutCatalog { catalog, bundle, disabled: false } => {
-                write!(f, "catalog {catalog} offers {bundle}, but the selector leaves it out")
-            }
-            Self::ExistingChannels { channels } if channels.is_empty() => {
-                write!(f, "the package has no channels; leave channels out")
-            }
-            Self::ExistingChannels { channels } => {
-                write!(f, "its channels: {}", channels.join(", "))
-            }
-            Self::NotAdjacent { path, suggested_version, .. } => {
-                let to = path.last().map(String::as_str).unwrap_or_default();
-                let steps = path.len().saturating_sub(1);
-                let plural = if steps == 1 { "" } else { "s" };
-                write!(f, "{to} is reachable in {steps} step{plural}: {}", path.join(" -> "))?;
-                match suggested_version {
-                    Some(range) => write!(
-                        f,
-                        "; set version to a range that contains the steps, for example \"{range}\""
-                    ),
-                    None => write!(f, "; set version to one after the other"),
-                }
-            }
-            Self::NoPath { from, to, .. } => {
-                write!(f, "there is no upgrade path from {from} to {to}; {force} forces it")
-            }
-            Self::BestSuccessors { overall, .. } => write!(f, "reachable now: {overall}"),
-            Self::AvailableVersions { versions } => {
-                write!(f, "available: {}", versions.join(", "))
-            }
-            Self::OtherChannel { version, channels, .. } => {
-                let which = if channels.len() == 1 { "it" } else { "one of them" };
-                let plural = if channels.len() == 1 { "" } else { "s" };
-                let channels = channels.join(", ");
-                write!(
-                    f,
-                    "{version} is in channel{plural} {channels}; to get it add {which} to channels"
-                )
-            }
-            Self::ExcludedOnlyByPrerelease { version, suggested_version, .. } => write!(
-                f,
-                "{version} is a prerelease, which the range does not ask for; version \"{suggested_version}\" admits it"
-            ),
-            Self::HeldByPolicy { version, reason: Code::OtherCatalogHeld, .. } => {
-                let (approve, held) = (policy::APPROVE, policy::CATALOG_MOVE);
-                write!(f, "to take {version}: annotation {approve}: {version}, or {held}: Allow")
-            }
-            Self::HeldByPolicy { bundle: _, version, reason: _, suggested_version } => {
-                write!(f, "to take {version}: ")?;
-                if let Some(range) = suggested_version {
-                    write!(f, "version \"{range}\", or ")?;
-                }
-                let annotation = policy::UPGRADE;
-                write!(f, "annotation {annotation}: Any, or {force}")
-            }
-            Self::HeldByConstraints { version, missing, .. } => {
-                write!(f, "{version} waits for the cluster: {missing}")
-            }
-            Self::ConstraintFreeVersion { version, .. } => {
-                write!(f, "{version} needs nothing that is missing; version \"{version}\" takes it")
-            }
-            Self::Pin { version, catalog } => {
-                write!(
-                    f,
-                    "only catalog {catalog} offers {version}; pin it with version \"{version}\""
-                )
-            }
-            Self::SetPriority { catalogs, priority } => write!(
-                f,
-                "give one of the catalogs {} the higher spec.priority {priority}",
-                catalogs.join(", ")
-            ),
-            Self::NarrowSelector { catalogs, label } => {
-                write!(f, "select one of the catalogs {} by its label {label}", catalogs.join(", "))
-            }
-            Self::DisableCatalog { catalogs, then } => {
-                let names = catalogs.join(", ");
-                let then = then.as_deref();
-                write!(
-                    f,
-                    "to continue without {names}: availabilityMode Unavailable, or a selector that leaves it out"
-                )?;
-                then.map_or(Ok(()), |then| write!(f, "; the answer is then {then}"))
-            }
-        }
+fn steps_along(path: &[String], range: Option<&str>) -> String {
+    let to = path.last().map(String::as_str).unwrap_or_default();
+    let steps = path.len().saturating_sub(1);
+    let (plural, way) = (if steps == 1 { "" } else { "s" }, path.join(" -> "));
+    let how = range.map_or_else(
+        || "one after the other".to_owned(),
+        |range| format!("a range that contains the steps, for example \"{range}\""),
+    );
+    format!("{to} is reachable in {steps} step{plural}: {way}; set version to {how}")
+}
+
+fn policy_change(version: &str, reason: Code, range: Option<&str>) -> String {
+    if reason == Code::OtherCatalogHeld {
+        let (approve, held) = (policy::APPROVE, policy::CATALOG_MOVE);
+        return format!("annotation {approve}: {version}, or {held}: Allow");
     }
+    let range = range.map(|range| format!("version \"{range}\", or ")).unwrap_or_default();
+    format!("{range}annotation {}: Any, or {FORCE}", policy::UPGRADE)
 }

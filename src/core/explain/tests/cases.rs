@@ -248,7 +248,7 @@ fn catalogs_left_out_on_purpose_say_what_they_would_offer() {
     assert_eq!(left_out.catalogs[2].best, Some("kettle.v2.0.0"));
     assert!(!left_out.catalogs[2].dominated);
     let hints: Vec<_> = left_out.hints.iter().map(|it| it.text.as_str()).collect();
-    assert_eq!(hints[1], "catalog c offers kettle.v2.0.0, but the selector leaves it out");
+    assert_eq!(hints[1], "catalog c offers kettle.v2.0.0, but the selector excludes it");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn ways(request: &Request, fixture: &Fixture, options: Options, version: &str) -
     let content = fixture.content();
     let catalogs = [catalog("a", 0, &content)];
     let environment = Environment::default();
-    let report = explain_target(request, &catalogs, &environment, &options, Some(version));
+    let report = explain(request, &catalogs, &environment, &options, Some(version));
     let target = report.target.unwrap();
     target.ways.iter().map(|way| format!("{}: {way}", way.steps)).collect()
 }
@@ -312,7 +312,7 @@ fn versions_around_one_that_does_not_exist_are_told() {
     let content = Fixture::bundles(&["1.0.0", "1.1.0", "1.3.0"]).content();
     let catalogs = [catalog("a", 0, &content)];
     let (request, environment) = (request(), Environment::default());
-    let report = explain_target(&request, &catalogs, &environment, &ANY, Some("v1.2.0"));
+    let report = explain(&request, &catalogs, &environment, &ANY, Some("v1.2.0"));
     let target = report.target.unwrap();
     assert_eq!(target.nearest, ["1.3.0", "1.1.0", "1.0.0"]);
     assert!(target.found.is_empty() && target.ways.is_empty());

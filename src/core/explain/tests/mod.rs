@@ -17,7 +17,7 @@ fn report<'a>(
 ) -> Report<'a> {
     static NOTHING_TOLD: std::sync::LazyLock<Environment> =
         std::sync::LazyLock::new(Environment::default);
-    explain(request, catalogs, &NOTHING_TOLD, options)
+    explain(request, catalogs, &NOTHING_TOLD, options, None)
 }
 
 fn json_of(report: &Report<'_>) -> Value {

@@ -16,7 +16,7 @@ impl Question {
     /// rollout that progresses is kept, and so is one whose bundle was chosen again.
     ///
     /// `resolution` is what [`Question::resolve`] made of the same catalogs: it starts from the
-    /// installed bundle, as if nothing was rolled out.
+    /// installed bundle, as if nothing was rolled out, or from the one that takes over what ran.
     pub fn gives_way(
         &self,
         catalogs: &[Catalog<'_>],
@@ -28,7 +28,7 @@ impl Question {
             return None;
         }
         // What is installed was chosen only because what is newer has to wait: nothing goes back.
-        let stays = self.installed.as_ref().is_some_and(|installed| installed.name == *chosen);
+        let stays = self.ran().is_some_and(|ran| ran.name == *chosen);
         if stays && !resolution.held.is_empty() {
             return None;
         }
@@ -98,7 +98,7 @@ impl Question {
             .iter()
             .filter(counts)
             .filter_map(|catalog| {
-                let package = catalog.content?.package(&self.filter.package_name)?.ok()?;
+                let package = catalog.package(&self.filter.package_name)?;
                 self.offers(package, name).then_some((catalog.name, package))
             })
             .collect();

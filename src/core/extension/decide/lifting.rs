@@ -3,7 +3,7 @@
 //! Source: applying.md 9.7, plugin.md 1.4.
 
 use super::Question;
-use crate::explain::explain_target;
+use crate::explain::explain;
 use crate::extension::lift::{Lift, LiftStep};
 use crate::gate::{MaxVersion, MinorRelease, max_declared};
 use crate::resolve::{Catalog, Environment, Options, Selector};
@@ -28,7 +28,7 @@ impl Question {
         request.moves_held = false;
         let mut forced = None;
         for (version, supports) in self.supporting(catalogs, options, target) {
-            let report = explain_target(&request, catalogs, environment, &options, Some(&version));
+            let report = explain(&request, catalogs, environment, &options, Some(&version));
             let Some(found) = report.target else { continue };
             let step = if found.selected {
                 Some(self.awaited())
@@ -61,16 +61,13 @@ impl Question {
     ) -> Vec<(String, MaxVersion)> {
         let installed = self.installed.as_ref().and_then(BundleRecord::version_release);
         let packages = catalogs.iter().filter(|catalog| catalog.enabled);
-        let packages = packages
-            .filter_map(|catalog| catalog.content?.package(&self.filter.package_name)?.ok());
+        let packages = packages.filter_map(|it| it.package(&self.filter.package_name));
         let mut found: Vec<(&VersionRelease, MaxVersion)> = Vec::new();
         for bundle in packages.flat_map(|package| &package.bundles) {
             let properties = bundle.properties.iter();
             let max = max_declared(properties.map(|it| (&*it.kind, &*it.value)));
             let version = bundle.version(options.release_support);
-            let (Ok(version), Ok(max)) = (version, max) else {
-                continue;
-            };
+            let (Ok(version), Ok(max)) = (version, max) else { continue };
             let higher = |installed| version.precedence(installed).is_gt();
             if max.supports(target) && installed.as_ref().is_none_or(higher) {
                 found.push((version, max));
@@ -100,7 +97,6 @@ mod tests {
 
     use super::*;
     use crate::extension::Policy;
-    use crate::resolve::UpdatePolicy;
     use crate::resolve::tests::{Fixture, catalog, down};
 
     /// Versions that replace each other, each with the raw JSON of what it supports.
@@ -116,25 +112,22 @@ mod tests {
     }
 
     fn question(annotations: &[(&str, &str)]) -> Question {
-        let annotations =
-            annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         Question {
             filter: CatalogFilter {
                 package_name: "kettle".to_owned(),
                 version: Some("1.0.0".to_owned()),
                 ..CatalogFilter::default()
             },
-            policy: Policy::of(&annotations.collect(), UpdatePolicy::MinorOnly).unwrap(),
+            policy: Policy::example(annotations),
             installed: Some(BundleRecord {
                 name: "kettle.v1.0.0".to_owned(),
                 package: "kettle".to_owned(),
-                version: "1.0.0".to_owned(),
-                release: None,
-                image: String::new(),
-                constraints: None,
+                ..BundleRecord::example("1.0.0")
             }),
             came_from: None,
             rolling: None,
+            left: None,
+            taken_over: None,
             now: jiff::Timestamp::UNIX_EPOCH,
         }
     }
@@ -207,7 +200,7 @@ mod tests {
     fn nothing_is_said_of_what_cannot_be_read() {
         assert_eq!(
             lift(&question(&[]), &[down("a", 0)]),
-            "what lifts it is not known, catalog a cannot be read: kubectl olm why quay"
+            "the version that lifts it is not known, because catalog a cannot be read: kubectl olm why quay"
         );
     }
 }

@@ -4,6 +4,7 @@
 
 mod give_way;
 mod lifting;
+mod resume;
 
 use jiff::Timestamp;
 use olm_api::conditions;
@@ -11,12 +12,13 @@ use olm_api::{CatalogFilter, ClusterObjectSet, UpdateStatus};
 
 use super::content::content_changed;
 use super::deprecation::{counting, deprecations};
+use super::left::Left;
 use super::lift::Lift;
 use super::policy::{CatalogMove, Policy};
 use super::rollout::Rollout;
 use crate::bundle::is_subdomain;
 use crate::catalog::Lifecycle;
-use crate::error::{Classify, Disposition};
+use crate::error::{Classify, Disposition, quote};
 use crate::explain::{Headline, explain};
 use crate::resolve::{
     Catalog, Decision, Dependencies, Environment, Options, Reason, Request, Resolution,
@@ -40,6 +42,10 @@ pub struct Question {
     pub came_from: Option<String>,
     /// What is being rolled out, and stays so unless it gives way ([`Question::gives_way`]).
     pub rolling: Option<Rollout>,
+    /// The version that ran before all objects lost their owners.
+    pub left: Option<Left>,
+    /// While nothing is installed, the bundle whose rollout takes over what ran.
+    pub taken_over: Option<BundleRecord>,
     /// When it is asked.
     pub now: Timestamp,
 }
@@ -55,14 +61,14 @@ pub struct Needs {
     pub kubernetes: bool,
 }
 
-/// What an extension is to have.
+/// The bundle that an extension should have.
 #[derive(Debug, Clone)]
 pub struct Goal {
     /// The bundle.
     pub target: BundleRecord,
     /// Reported although the goal is pursued: the newer bundle cannot be had.
     pub held: Option<ResolveError>,
-    /// Whether the bundle is what is asked for all the same, as far as that is known.
+    /// Whether the bundle meets the request nevertheless, as far as that is known.
     pub fits: bool,
     /// Whether no edge of the catalog allows the step.
     pub forced: bool,
@@ -70,7 +76,7 @@ pub struct Goal {
     pub catalog: Option<String>,
 }
 
-/// Why an extension is to have nothing.
+/// Why no bundle is selected for an extension.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DecisionError {
     /// No bundle was chosen.
@@ -80,6 +86,15 @@ pub enum DecisionError {
     /// to fall back on.
     #[error("catalog content unavailable and no revision installed")]
     NoContent,
+    /// Objects of another version than those asked for have no owner.
+    /// `version` is the one that ran, `range` what is asked for.
+    #[error(
+        "objects without an owner are of version {version}, which {} excludes: set \
+         spec.source.catalog.version to {version} until it is installed, or upgradeConstraintPolicy to \
+         SelfCertified to install another version over them",
+        quote(range)
+    )]
+    LeftOut { version: String, range: String },
 }
 
 impl Classify for DecisionError {
@@ -88,15 +103,15 @@ impl Classify for DecisionError {
             Self::Resolve(error) if error.is_invalid_request() => {
                 Disposition::Terminal(conditions::Reason::InvalidConfiguration)
             }
-            Self::Resolve(_) | Self::NoContent => Disposition::Retry,
+            Self::Resolve(_) | Self::NoContent | Self::LeftOut { .. } => Disposition::Retry,
         }
     }
 }
 
-/// Something that is the case, as an Event says it.
+/// A state that is published as an Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether anybody should worry.
+    /// Whether it is a Warning.
     pub is_warning: bool,
     /// Reason of the Event.
     pub reason: conditions::Reason,
@@ -104,22 +119,22 @@ pub struct Notice {
     pub note: String,
 }
 
-/// What follows from the answer of the catalogs.
+/// The decision that follows from the content of the catalogs.
 #[derive(Debug)]
 pub struct Answer {
-    /// What the extension is to have.
+    /// The bundle that the extension should have, or why none is selected.
     pub goal: Result<Goal, DecisionError>,
-    /// The newer version that is offered and not taken.
+    /// The newer version that is offered, but not installed.
     pub update: Option<UpdateStatus>,
     /// What is deprecated; nothing when it is not clear which catalog counts.
     pub deprecations: Option<Deprecations>,
-    /// Until when and where the installed version is supported, as far as that catalog tells.
+    /// Until when and where the installed version is supported, if that catalog has the data.
     pub lifecycle: Option<Lifecycle>,
     /// What lifts the hold on updates of the platform, where that was asked.
     pub lift: Option<Lift>,
-    /// What `Ready` explains besides.
+    /// Further lines of `Ready`.
     pub notes: Vec<Note>,
-    /// What Events say.
+    /// Events to publish.
     pub notices: Vec<Notice>,
 }
 
@@ -147,12 +162,17 @@ impl Goal {
 }
 
 impl Question {
+    /// Returns the bundle that update paths begin with.
+    fn ran(&self) -> Option<&BundleRecord> {
+        self.installed.as_ref().or(self.taken_over.as_ref())
+    }
+
     /// Returns what resolution is asked.
     pub fn request(&self) -> Request {
         let holds = self.policy.catalog_move == CatalogMove::Hold;
         Request {
             filter: self.filter.clone(),
-            installed: self.installed.as_ref().map(BundleRecord::as_installed),
+            installed: self.ran().map(BundleRecord::as_installed),
             home: self.came_from.clone(),
             moves_held: holds,
         }
@@ -180,9 +200,7 @@ impl Question {
         if !needs.cluster {
             return needs;
         }
-        let packages = catalogs
-            .iter()
-            .filter_map(|catalog| catalog.content?.package(&self.filter.package_name)?.ok());
+        let packages = catalogs.iter().filter_map(|it| it.package(&self.filter.package_name));
         for bundle in packages.flat_map(|package| &package.bundles) {
             needs.installed |= bundle.dependencies().next().is_some();
             needs.kubernetes |= bundle.min_kube_version.is_some();
@@ -200,8 +218,8 @@ impl Question {
         if self.needs(catalogs, options).cluster { cluster.clone() } else { Environment::default() }
     }
 
-    /// Says whether a resolution has put another bundle in the place of the installed one: whoever
-    /// needs that one has to be known then.
+    /// Returns whether a resolution replaces the installed bundle: then the bundles that depend on
+    /// it must be known.
     pub fn replaces(&self, resolution: &Resolution<'_>) -> bool {
         match (&resolution.result, &self.installed) {
             (Ok(selected), Some(installed)) => selected.bundle.name != installed.name,
@@ -216,16 +234,7 @@ impl Question {
         environment: &Environment,
         options: &Options,
     ) -> Resolution<'a> {
-        let request = self.request();
-        let resolution = resolve(&request, catalogs, environment, options);
-        let Some(exactly) = self.approved(&request, &resolution) else {
-            return resolution;
-        };
-        let released = resolve(&exactly, catalogs, environment, options);
-        match released.result {
-            Ok(_) => released,
-            Err(_) => resolution,
-        }
+        self.decided(catalogs, environment, options).1
     }
 
     /// Returns the request that decides: for the version that was approved, if the update policy
@@ -236,14 +245,23 @@ impl Question {
         environment: &Environment,
         options: &Options,
     ) -> Request {
+        self.decided(catalogs, environment, options).0
+    }
+
+    fn decided<'a>(
+        &self,
+        catalogs: &'a [Catalog<'a>],
+        environment: &Environment,
+        options: &Options,
+    ) -> (Request, Resolution<'a>) {
         let request = self.request();
         let resolution = resolve(&request, catalogs, environment, options);
-        let exactly = self.approved(&request, &resolution);
-        let released = exactly.filter(|exactly| {
-            let released = resolve(exactly, catalogs, environment, options);
-            released.result.is_ok()
+        let exactly = self.approved(&request, &resolution).map(|exactly| {
+            let released = resolve(&exactly, catalogs, environment, options);
+            (exactly, released)
         });
-        released.unwrap_or(request)
+        let released = exactly.filter(|(_, released)| released.result.is_ok());
+        released.unwrap_or((request, resolution))
     }
 
     /// Returns the request for exactly the approved version, if it is held.
@@ -267,7 +285,8 @@ impl Question {
         options: &Options,
         resolution: &Resolution<'_>,
     ) -> Answer {
-        let package = counting(resolution, catalogs, &self.filter.package_name);
+        let wanted = (self.filter.package_name.as_str(), self.came_from.as_deref());
+        let package = counting(resolution, catalogs, wanted);
         let installed = self.installed.as_ref().and_then(BundleRecord::version_release);
         let lifecycle = package.zip(installed);
         let lifecycle = lifecycle.and_then(|(package, it)| package.lifecycle_of(&it.version));
@@ -285,7 +304,7 @@ impl Question {
         // While something is rolled out, what would be chosen instead is of no interest.
         if is_worth_it && self.rolling.is_none() {
             let request = self.request();
-            let report = explain(&request, catalogs, environment, options);
+            let report = explain(&request, catalogs, environment, options, None);
             if let Some(Headline { code, text }) = report.headline() {
                 answer.say(resolution.result.is_err(), code, text);
             }
@@ -304,7 +323,8 @@ impl Question {
             }
             _ => chosen,
         };
-        Answer { goal, ..answer }
+        answer.notes.extend(self.left.as_ref().and_then(|left| left.note(goal.is_ok())));
+        Answer { goal: self.left_out().map_or(goal, Err), ..answer }
     }
 
     /// Returns the newer version that is offered and not taken.
@@ -343,7 +363,7 @@ impl Question {
         update.as_ref().map(UpdateStatus::from)
     }
 
-    /// Returns what is said of the catalog that what is installed came from, where nothing is chosen only
+    /// Returns the note about the catalog of the installed bundle, where nothing is chosen only
     /// because that one is gone.
     fn is_gone(&self, catalogs: &[Catalog<'_>], resolution: &Resolution<'_>) -> Option<String> {
         let Decision::Keep(None) = resolution.decision() else { return None };
@@ -354,8 +374,8 @@ impl Question {
             Some(_) => "is no longer selected",
         };
         Some(format!(
-            "catalog {home}, which {installed} came from, {became}, and no other has an update: what is \
-             installed stays"
+            "catalog {home}, which {installed} came from, {became}, and no other has an update: the \
+             installed bundle stays"
         ))
     }
 
@@ -374,47 +394,36 @@ impl Question {
         resolution: &Resolution<'_>,
         answer: &mut Answer,
     ) -> Result<Goal, DecisionError> {
-        let installed = self.installed.as_ref();
+        let installed = self.ran();
         Ok(match resolution.decision() {
             Decision::Use(selected) => {
                 let package = &self.filter.package_name;
+                let catalog = Some(selected.catalog.to_owned());
                 let target = BundleRecord::selected(selected, package, options.release_support);
                 let same = installed.filter(|installed| installed.is_same_bundle(&target));
                 let Some(installed) = same else {
                     if !is_subdomain(&target.name) {
-                        let error = ResolveError::BundleName { bundle: target.name };
+                        let error = ResolveError::BundleName(target.name);
                         let installed = installed.cloned().ok_or_else(|| error.clone())?;
-                        return Ok(Goal {
-                            held: Some(error),
-                            fits: false,
-                            ..Goal::keep(installed)
-                        });
+                        let held = Some(error);
+                        return Ok(Goal { held, fits: false, ..Goal::keep(installed) });
                     }
-                    return Ok(Goal {
-                        target,
-                        held: None,
-                        fits: true,
-                        forced: selected.warnings.contains(&Warning::ForcedStep),
-                        catalog: Some(selected.catalog.to_owned()),
-                    });
+                    let forced = selected.warnings.contains(&Warning::ForcedStep);
+                    return Ok(Goal { forced, catalog, ..Goal::keep(target) });
                 };
                 match content_changed(&self.policy, installed, &target) {
                     Some(note) => {
                         answer.note(note);
                         Goal::keep(installed.clone())
                     }
-                    None => {
-                        Goal { catalog: Some(selected.catalog.to_owned()), ..Goal::keep(target) }
-                    }
+                    None => Goal { catalog, ..Goal::keep(target) },
                 }
             }
-            Decision::Keep(error) => Goal {
-                target: installed.cloned().ok_or(DecisionError::NoContent)?,
-                held: error.cloned(),
-                fits: resolution.installed_fits,
-                forced: false,
-                catalog: None,
-            },
+            Decision::Keep(error) => {
+                let installed = installed.cloned().ok_or(DecisionError::NoContent)?;
+                let (held, fits) = (error.cloned(), resolution.installed_fits);
+                Goal { held, fits, ..Goal::keep(installed) }
+            }
             Decision::Fail(error) => return Err(error.clone().into()),
         })
     }

@@ -84,6 +84,8 @@ fn question(installed: Option<&str>, annotations: &[(&str, &str)]) -> Question {
         installed: installed.map(|version| record(version, &format!("r/kettle@sha256:{version}"))),
         came_from: installed.map(|_| "old".to_owned()),
         rolling: None,
+        left: None,
+        taken_over: None,
         now: "2026-11-24T12:00:00Z".parse().unwrap(),
     }
 }
@@ -130,6 +132,71 @@ fn annotations_decide(
     assert!(goal.held.is_none() && !goal.forced);
     let offered = answer.update.map(|update| update.reason);
     assert_eq!(offered.as_deref(), update);
+}
+
+// applying.md 2.4
+#[rstest]
+#[case::open(None, Some("1.0.0"), Ok("1.0.0"))]
+#[case::allowed(Some("1.x"), Some("1.0.0"), Ok("1.0.0"))]
+#[case::excluded(
+    Some("2.x"),
+    Some("1.0.0"),
+    Err(
+        "objects without an owner are of version 1.0.0, which \
+    \"2.x\" excludes: set spec.source.catalog.version to 1.0.0 until it is installed, or \
+    upgradeConstraintPolicy to SelfCertified to install another version over them"
+    )
+)]
+#[case::not_offered(
+    None,
+    Some("1.0.5"),
+    Err(
+        "no bundles found for package \"kettle\" matching version \
+    \"1.0.5\""
+    )
+)]
+#[case::nothing_ran(None, None, Ok("2.0.0"))]
+fn what_ran_before_a_restore_is_installed_first(
+    #[case] range: Option<&str>,
+    #[case] ran: Option<&str>,
+    #[case] want: Result<&str, &str>,
+) {
+    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+    let mut question = question(None, &[]);
+    question.filter.version = range.map(str::to_owned);
+    assert!(question.asks_what_ran(&[]));
+    question.resume(ran.map(|version| version.parse().unwrap()));
+    let answer = answer(&question, Some(&content));
+    let goal = answer.goal.as_ref().map(|goal| goal.target.version.as_str());
+    assert_eq!(goal.map_err(|error| Chain(error).to_string()), want.map_err(str::to_owned));
+    let notes = answer.notes.iter().map(|note| note.message.as_str());
+    let told = notes.filter(|text| text.contains("objects without an owner")).collect::<Vec<_>>();
+    assert_eq!(!told.is_empty(), ran.is_some() && range != Some("2.x"));
+    let way_out = told.iter().any(|text| text.contains("SelfCertified"));
+    assert_eq!(way_out, ran == Some("1.0.5"));
+    let policy = Some(UpgradeConstraintPolicy::SelfCertified);
+    question.filter.upgrade_constraint_policy = policy;
+    assert!(!question.asks_what_ran(&[]));
+}
+
+// applying.md 2.4: no version is skipped because the one before is deprecated or cannot be pulled
+#[test]
+fn what_takes_over_what_ran_gives_way_to_its_successors_only() {
+    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+    let target = |question: &Question| {
+        let answer = answer(question, Some(&content));
+        answer.goal.map(|goal| goal.target.version).unwrap()
+    };
+    let mut question = question(None, &[]);
+    assert_eq!(target(&question), "2.0.0");
+    question.taken_over = Some(record("1.0.0", "r/kettle@sha256:1.0.0"));
+    assert_eq!(target(&question), "1.1.0", "it is late");
+    for (stalled, want) in [(None, "1.0.0"), (Some(LATE), "1.1.0")] {
+        question.rolling = Some(rollout("1.0.0", stalled));
+        assert_eq!(target(&question), want);
+    }
+    question.resume(Some("1.0.0".parse().unwrap()));
+    assert_eq!(question.taken_over, None, "it has taken nothing over");
 }
 
 // applying.md 10
@@ -194,8 +261,8 @@ fn a_catalog_that_is_gone_is_a_note() {
     };
     let text = |became: &str| {
         let text = format!(
-            "catalog old, which kettle.v1.0.0 came from, {became}, and no other has an update: what \
-             is installed stays"
+            "catalog old, which kettle.v1.0.0 came from, {became}, and no other has an update: the \
+             installed bundle stays"
         );
         vec![(conditions::Reason::CatalogGone, text)]
     };
@@ -366,6 +433,30 @@ fn a_deprecated_bundle_gives_way_at_once() {
     assert_eq!(gives_way.goal.as_ref().unwrap().target.version, "1.2.0");
     let want = "because catalog acme has deprecated kettle.v1.1.0";
     assert!(gives_way.notes.iter().any(|note| note.message.ends_with(want)), "{gives_way:?}");
+}
+
+// api.md 4.5
+#[test]
+fn in_a_tie_the_catalog_of_the_installed_bundle_tells_what_is_deprecated() {
+    let of = |message: &str| {
+        let entry = json!({"reference": {"schema": "olm.package"}, "message": message});
+        let blob = json!({"schema": "olm.deprecations", "package": "kettle", "entries": [entry]});
+        content_with(&["1.0.0"], false, Some(blob))
+    };
+    let (home, other) = (of("at home"), of("elsewhere"));
+    let catalogs = [catalog(Some(&other)), Catalog { name: "old", ..catalog(Some(&home)) }];
+    let mut question = question(Some("1.0.0"), &[]);
+    question.filter.version = Some("9.0.0".to_owned());
+    let told = |question: &Question| {
+        let (options, environment) = (question.options(Options::default()), Environment::default());
+        let resolution = question.resolve(&catalogs, &environment, &options);
+        assert!(resolution.result.is_err());
+        let answer = question.answer(&catalogs, &environment, &options, &resolution);
+        answer.deprecations.map(|found| found.package)
+    };
+    assert_eq!(told(&question), Some(vec!["at home".to_owned()]));
+    question.came_from = Some("gone".to_owned());
+    assert_eq!(told(&question), None);
 }
 
 // api.md 4.5

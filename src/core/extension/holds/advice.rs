@@ -5,7 +5,6 @@ use olm_api::ClusterExtension;
 use olm_api::conditions::{Reason, status, types};
 
 use super::{Holder, conditioned, holders, named, reported};
-use crate::status::find;
 
 /// What a message says of an account that does not exist.
 const ACCOUNT: &str = "service account \"";
@@ -14,8 +13,7 @@ const ABSENT: &str = "not found in namespace";
 /// Returns the commands that lead on: those about why it is not ready, else those about its update.
 pub fn advice(extension: &ClusterExtension) -> Vec<String> {
     let name = extension.metadata.name.as_deref().unwrap_or_default();
-    let seen = extension.status.as_ref();
-    let ready = seen.and_then(|status| find(&status.conditions, types::READY));
+    let ready = extension.condition(types::READY);
     let failed = ready.filter(|ready| ready.status != status::TRUE);
     let commands = |holders: Vec<&Holder>| -> Vec<String> {
         holders.into_iter().filter_map(|it| it.command(name)).collect()
@@ -23,9 +21,7 @@ pub fn advice(extension: &ClusterExtension) -> Vec<String> {
     if extension.metadata.deletion_timestamp.is_some() {
         return failed.map(|ready| about_removal(ready, name)).into_iter().collect();
     }
-    let Some(failed) = failed else {
-        return commands(reported(extension));
-    };
+    let Some(failed) = failed else { return commands(reported(extension)) };
     let held = commands(holders(conditioned(extension).into_iter()));
     about_failure(failed, name).into_iter().chain(held).collect()
 }

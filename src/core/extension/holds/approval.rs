@@ -22,16 +22,16 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
     let (reason, message, what) = match demand {
         Demand::Plan(approved) => (
             Reason::PlanChanged,
-            format!("plan {approved} is approved, and now it is plan {now}"),
-            "what would be is",
+            format!("plan {approved} was approved, but the plan is now {now}"),
+            "this step is",
         ),
         Demand::Nothing | Demand::Approval(_) => (
             Reason::ApprovalRequired,
-            format!("every step has to be approved, and this one is not: plan {now}"),
-            "every step has to be approved, and this one is",
+            format!("every step requires approval, and this one is not approved: plan {now}"),
+            "every step requires approval, and this one is",
         ),
     };
-    let other = demand.approved().map(|approved| format!(", and approved is plan {approved}"));
+    let other = demand.approved().map(|approved| format!(", but plan {approved} was approved"));
     Err(Hold {
         message,
         note: Note {

@@ -47,7 +47,8 @@ impl CrdUpgrades<'_> {
             let (old, new) = (self.old(name)?, Definition::of_object(new));
             let mut findings = compare(&old, &new, self.rules);
             let refused = compare(&old, &new, Rules::ApiServer).into_iter();
-            let refused: Vec<_> = refused.filter(|it| !findings.contains(it)).collect();
+            let known: Vec<_> = findings.iter().map(|it| it.check).collect();
+            let refused: Vec<_> = refused.filter(|it| !known.contains(&it.check)).collect();
             findings.extend(refused);
             Some((name.to_owned(), findings))
         });
@@ -66,7 +67,8 @@ impl CrdUpgrades<'_> {
         Some(if self.empty.contains(name) { old.migrated() } else { old })
     }
 
-    /// Says what has to be done before the API server accepts a CRD, whatever is let pass.
+    /// Returns what must be done before the API server accepts a CRD, regardless of allowed
+    /// findings.
     fn first(&self, desired: &Desired, name: &str, findings: &[Finding]) -> Option<String> {
         let new = definitions(desired).find(|crd| crd.name() == name)?;
         first(&self.old(name)?, &Definition::of_object(new), findings)
@@ -132,8 +134,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
     })
 }
 
-/// Says how to continue although checks do not pass (decision 30): what has to be done first, and
-/// what can be let pass.
+/// Describes how to continue although checks fail (decision 30): what must be done first, and which
+/// findings can be allowed.
 fn advice(mut texts: Vec<String>, allow: &BTreeSet<String>) -> String {
     if !allow.is_empty() {
         let allow: Vec<_> = allow.iter().map(String::as_str).collect();
@@ -143,8 +145,8 @@ fn advice(mut texts: Vec<String>, allow: &BTreeSet<String>) -> String {
             ""
         };
         texts.push(format!(
-            "the upgrade could make stored objects invalid or unreachable; to make it all the \
-             same: annotate with {}={} and {}=<why>{off}",
+            "the upgrade could make stored objects invalid or unreachable; to allow it \
+             anyway: annotate with {}={} and {}=<why>{off}",
             policy::CRD_SAFETY_ALLOW,
             allow.join(","),
             policy::CRD_SAFETY_REASON
@@ -162,7 +164,6 @@ mod tests {
     use super::*;
     use crate::extension::holds;
     use crate::extension::{Policy, RevisionSource, desired};
-    use crate::resolve::UpdatePolicy;
     use crate::revision::{Account, BundleRecord, Change, Phase};
 
     fn crd(name: &str, pattern: &str) -> Value {
@@ -208,14 +209,7 @@ mod tests {
         let objects = crds.iter().filter_map(|crd| Object::from_value(crd.clone())).collect();
         let phases = [Phase { name: "crds".to_owned(), objects }];
         let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
-        let bundle = BundleRecord {
-            name: "p.v1".to_owned(),
-            package: "p".to_owned(),
-            version: "1.0.0".to_owned(),
-            release: None,
-            image: "r/p:1".to_owned(),
-            constraints: None,
-        };
+        let bundle = BundleRecord::example("1.0.0");
         let extension = ValidExtension::of(extension).unwrap();
         let source = RevisionSource {
             bundle: &bundle,
@@ -224,7 +218,7 @@ mod tests {
             phases: &phases,
         };
         let live = BTreeMap::from([("a".to_owned(), live)]);
-        let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::MinorOnly).unwrap();
+        let policy = Policy::example(&[]);
         let desired = desired(extension, &account, source);
         holds::first(&Facts {
             revision: Some((&desired, Change::Upgrade)),
@@ -327,6 +321,9 @@ mod tests {
             let advice = &hold.note.message;
             assert!(advice.contains(want), "{advice}");
             assert!(!advice.contains("crd-safety-allow"), "{advice}");
+            let words = ["field is immutable", "must remain in spec.versions"];
+            let refused = words.iter().any(|words| hold.message.contains(words));
+            assert_eq!(refused, enforcement.is_some(), "{}", hold.message);
         }
     }
 

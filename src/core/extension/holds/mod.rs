@@ -42,11 +42,11 @@ pub struct Facts<'a> {
     pub installed: Option<&'a BundleRecord>,
     /// Whether an administrator requires that the plan of the step is approved.
     pub takes_approval: bool,
-    /// The step as the catalogs offer it, where they or the annotations keep it from being taken.
+    /// The step that the catalogs offer, if they or the annotations hold it.
     pub offered: Option<&'a UpdateStatus>,
-    /// Why the installed operator does not let itself be updated.
+    /// Why the installed operator does not allow an update.
     pub operator: Option<&'a str>,
-    /// What is said of the rollout of the target, where it was taken back.
+    /// The note about the rollout of the target, if it was reverted.
     pub reverted: Option<&'a Note>,
     /// Digest of the image that the newest revision of the target was made of, and of the one that is
     /// offered.
@@ -101,7 +101,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Why a step is not taken.
+/// Why a step is held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Hold {
@@ -147,16 +147,10 @@ pub enum Awaited {
 /// Returns what a person should know of a step, or what holds it.
 type Check = fn(&Facts<'_>) -> Result<Vec<Note>, Hold>;
 
+#[rustfmt::skip]
 const HOLDS: [Check; 9] = [
-    paused,
-    offered,
-    operator,
-    reverted,
-    content,
-    approval::check,
-    permission_increase::check,
-    permissions::check,
-    crd_upgrade_safety::check,
+    paused, offered, operator, reverted, content, approval::check, permission_increase::check,
+    permissions::check, crd_upgrade_safety::check,
 ];
 
 /// What holds steps, in one word; `kubectl olm` prints it.
@@ -175,7 +169,7 @@ pub struct Holder {
 const OF_PERSONS: [&str; 6] = ["pause", "crds", "rights", "approval", "increase", "content"];
 
 impl Holder {
-    /// Says whether nothing but a person ends it.
+    /// Returns whether only a person can end the hold.
     pub fn needs_person(&self) -> bool {
         OF_PERSONS.contains(&self.word)
     }
@@ -249,7 +243,7 @@ fn named(reason: Reason) -> Option<&'static Holder> {
     HOLDERS.iter().find(|holder| holder.reasons.contains(&reason))
 }
 
-/// Says whether the approval of a plan ends the hold of this word.
+/// Returns whether the approval of a plan ends the hold with this word.
 pub fn is_approvable(word: &str) -> bool {
     HOLDERS.iter().any(|holder| holder.word == word && holder.is_approvable)
 }
@@ -288,7 +282,7 @@ fn conditioned(extension: &ClusterExtension) -> Vec<Reason> {
     found
 }
 
-/// Says whether `status.update` gives a reason that holds nothing, or that a condition gives as well,
+/// Returns whether the reason of `status.update` holds nothing, or is also that of a condition,
 /// which may be newer.
 fn is_told_elsewhere(reason: Reason) -> bool {
     matches!(reason, Reason::RollingOut | Reason::Retrying | Reason::Paused)

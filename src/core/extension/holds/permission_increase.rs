@@ -10,7 +10,7 @@ use crate::rbac::Powers;
 use crate::revision::BundleRecord;
 use crate::status::Note;
 
-/// Says whether more rights than what is installed gives have to be approved for `target`.
+/// Returns whether `target` needs approval if it gives more rights than the installed bundle.
 pub fn asks_for_approval(
     policy: &Policy,
     installed: Option<&BundleRecord>,

@@ -62,7 +62,7 @@ impl Judgement {
     /// Returns what to do about rights that are missing.
     pub fn advice(&self, extension: &str, account: &Account, version: &str) -> String {
         let mut text = format!(
-            "service account {account} lacks rights that {version} takes: kubectl olm rbac \
+            "service account {account} lacks rights that {version} needs: kubectl olm rbac \
              {extension} --missing prints them for kubectl apply"
         );
         if self.wildcard_name {
@@ -85,12 +85,8 @@ pub struct Judged<'a> {
 /// Holds a revision whose account lacks rights, and tells what to do; one that is there already is
 /// not held.
 pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
-    let Some(judged) = facts.permissions else {
-        return Ok(Vec::new());
-    };
-    let Some(report) = judged.judgement.report() else {
-        return Ok(Vec::new());
-    };
+    let Some(judged) = facts.permissions else { return Ok(Vec::new()) };
+    let Some(report) = judged.judgement.report() else { return Ok(Vec::new()) };
     let version = &facts.target.version;
     let advice = judged.judgement.advice(facts.name(), judged.account, version);
     let note = |message| Note { reason: Reason::PermissionsMissing, message };
@@ -105,5 +101,5 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
     Ok(vec![note(format!("{advice}\n{report}"))])
 }
 
-const WILDCARD: &str = "; a rule of its has resourceNames [\"*\"], which RBAC takes for an object \
-    of the name *: leave resourceNames out where every object is meant";
+const WILDCARD: &str = "; one of its rules has resourceNames [\"*\"], which RBAC reads as an \
+    object named *: omit resourceNames to match every object";

@@ -1,4 +1,3 @@
-use olm_api::CollisionProtection;
 use olm_api::keys::policy;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -8,7 +7,7 @@ use crate::crd_safety::{Rules, Waivers};
 use crate::extension::plan_digest;
 use crate::rbac::{Permissions, PolicyRule};
 use crate::resolve::UpdatePolicy;
-use crate::revision::{Account, Extension, Phase};
+use crate::revision::{Account, Extension};
 use crate::uninstall::Instances;
 
 fn extension() -> ClusterExtension {
@@ -24,15 +23,7 @@ fn desired(extension: &ClusterExtension) -> Desired {
         "metadata": {"name": "r"},
         "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]});
     let objects = Object::from_value(role).into_iter().collect();
-    Desired {
-        extension: Extension::of(extension),
-        phases: vec![Phase { name: "roles".to_owned(), objects }],
-        annotations: BTreeMap::new(),
-        probes: Vec::new(),
-        deadline_minutes: None,
-        collision_protection: CollisionProtection::Prevent,
-        migrated_from: None,
-    }
+    Desired::example(Extension::of(extension), "roles", objects)
 }
 
 fn policy_of(annotations: &[(&str, String)]) -> Policy {
@@ -186,7 +177,7 @@ fn only_the_approved_plan_is_written(
     let note = first(&facts).err().map(|hold| hold.note);
     assert_eq!(note.as_ref().map(|note| note.reason), held);
     if let (Some(note), Some(plan)) = (note, plan) {
-        let both = format!("is plan {now}, and approved is plan {plan}; ");
+        let both = format!("is plan {now}, but plan {plan} was approved; ");
         assert!(note.message.contains(&both), "{note:?}");
     }
 }

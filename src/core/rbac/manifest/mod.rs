@@ -42,13 +42,7 @@ pub fn manifests(
         "kind": "ServiceAccount",
         "metadata": {"name": account.name, "namespace": account.namespace},
     })];
-    let rights = required.all();
-    for namespace in rights.namespaces() {
-        let rules = rights.rules(namespace);
-        let rules: Vec<Value> = rules.iter().map(PolicyRule::to_value).collect();
-        objects.push(head.role(namespace, &rules));
-        objects.push(head.binding(namespace, account));
-    }
+    objects.extend(head.grants(&required.all(), account));
     let objects = objects.into_iter().filter_map(Object::from_value).collect();
     Ok((objects, required.warnings))
 }
@@ -61,14 +55,7 @@ pub fn missing_manifests(account: &Account, missing: &Permissions) -> Vec<Object
         name: format!("{}missing{}", rbac_prefix(account), short_digest(&rules)),
         description: format!("Rights that service account {account} lacked"),
     };
-    let mut objects = Vec::new();
-    for namespace in missing.namespaces() {
-        let rules = missing.rules(namespace);
-        let rules: Vec<Value> = rules.iter().map(PolicyRule::to_value).collect();
-        objects.push(head.role(namespace, &rules));
-        objects.push(head.binding(namespace, account));
-    }
-    objects.into_iter().filter_map(Object::from_value).collect()
+    head.grants(missing, account).into_iter().filter_map(Object::from_value).collect()
 }
 
 /// A user or group that may name a service account.
@@ -78,21 +65,6 @@ pub enum Subject {
     User(String),
     /// All users of a group.
     Group(String),
-}
-
-impl Subject {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::User(_) => "User",
-            Self::Group(_) => "Group",
-        }
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Self::User(name) | Self::Group(name) => name,
-        }
-    }
 }
 
 /// Returns the Role and bindings that let users name `account` in a `ClusterExtension`: verb `use`
@@ -117,7 +89,10 @@ pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
     let rules = [named(account, "use")];
     let mut objects = vec![head(&role, "people").role(&account.namespace, &rules)];
     for person in people {
-        let (kind, name) = (person.kind(), person.name());
+        let (kind, name) = match person {
+            Subject::User(name) => ("User", name),
+            Subject::Group(name) => ("Group", name),
+        };
         let kind_word = kind.to_lowercase();
         let own = format!("{role}:{kind_word}:{}", segment(name));
         let head = head(&own, &format!("{kind_word} {name}"));
@@ -249,6 +224,16 @@ impl Head {
             metadata["namespace"] = Value::from(namespace);
         }
         metadata
+    }
+
+    /// Returns a role and its binding for each namespace of some rights.
+    fn grants(&self, rights: &Permissions, account: &Account) -> Vec<Value> {
+        let grant = |namespace| {
+            let rules = rights.rules(namespace);
+            let rules: Vec<Value> = rules.iter().map(PolicyRule::to_value).collect();
+            [self.role(namespace, &rules), self.binding(namespace, account)]
+        };
+        rights.namespaces().flat_map(grant).collect()
     }
 
     fn role(&self, namespace: &str, rules: &[Value]) -> Value {

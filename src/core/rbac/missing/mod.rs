@@ -14,6 +14,14 @@ pub struct RoleKey {
     pub name: String,
 }
 
+impl RoleKey {
+    /// Returns the role of a kind and name that a binding in `namespace` refers to.
+    pub(super) fn named(kind: &str, name: &str, namespace: &str) -> Self {
+        let namespace = if kind == "Role" { namespace } else { "" };
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+}
+
 /// As the API server names a role that it does not find.
 impl fmt::Display for RoleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,7 +52,7 @@ pub struct Missing {
     pub alternatives: Permissions,
     /// Roles outside the bundle whose rules decide and were not read.
     pub unread_roles: BTreeSet<RoleKey>,
-    /// Why this may not be all, or what is wrong besides.
+    /// Why more rights may be missing, and other errors.
     pub errors: BTreeSet<String>,
 }
 
@@ -60,8 +68,8 @@ impl Missing {
     }
 }
 
-/// Says whether a right that is missing would be held if a name `*` stood for every name, which
-/// it does not.
+/// Returns whether a missing right would be held if resource name `*` meant every name, which RBAC
+/// does not do.
 pub fn has_wildcard_name(held: &Permissions, missing: &Permissions) -> bool {
     let mut meant = Permissions::default();
     for (namespace, right) in held.iter() {

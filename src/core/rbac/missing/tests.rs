@@ -25,18 +25,21 @@ fn texts(case: &Value, key: &str) -> Vec<String> {
     list.map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: &Value) -> [T; 1] {
-    [serde_json::from_value(value.clone()).unwrap()]
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).unwrap()
 }
 
 fn cluster(case: &Value) -> RbacObjects {
     let mut cluster = RbacObjects::default();
     for object in case["cluster"].as_array().into_iter().flatten() {
         match object["kind"].as_str().unwrap() {
-            "Role" => cluster.add_roles(read(object)),
-            "ClusterRole" => cluster.add_cluster_roles(read(object)),
-            "RoleBinding" => cluster.add_bindings(read(object)),
-            "ClusterRoleBinding" => cluster.add_cluster_bindings(read(object)),
+            "Role" | "ClusterRole" => {
+                cluster.add_role(read(&object["metadata"]), read(&object["rules"]));
+            }
+            "RoleBinding" | "ClusterRoleBinding" => {
+                let role = read(&object["roleRef"]);
+                cluster.add_binding(read(&object["metadata"]), &role, read(&object["subjects"]));
+            }
             other => panic!("{other}"),
         }
     }

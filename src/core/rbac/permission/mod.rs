@@ -20,23 +20,12 @@ const ALL: &str = "*";
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Permission {
     /// A verb on the objects of a resource.
-    Resource {
-        /// API group, empty for the core group, or `*`.
-        group: String,
-        /// Resource with its subresource if any, or `*`.
-        resource: String,
-        /// The only object it covers; `None` means every object.
-        name: Option<String>,
-        /// Verb, or `*`.
-        verb: String,
-    },
+    /// `group` is empty for the core group; `resource` may have a subresource; without a `name` every
+    /// object is covered. `*` stands for any group, resource or verb.
+    Resource { group: String, resource: String, name: Option<String>, verb: String },
     /// A verb on a path that is not a resource.
-    Url {
-        /// Path; a final `*` stands for any rest.
-        path: String,
-        /// Verb, or `*`.
-        verb: String,
-    },
+    /// A final `*` of `path` stands for any rest; `verb` may be `*`.
+    Url { path: String, verb: String },
 }
 
 impl Permission {
@@ -80,9 +69,7 @@ impl Permission {
     /// At most 24, which makes looking a right up in a large set cheap. Empty for paths, whose
     /// prefixes are not enumerable.
     fn containing(&self) -> Vec<Self> {
-        let Self::Resource { group, resource, name, verb } = self else {
-            return Vec::new();
-        };
+        let Self::Resource { group, resource, name, verb } = self else { return Vec::new() };
         let any_parent = resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
         let mut resources = vec![resource.as_str(), ALL];
         resources.extend(any_parent.as_deref());
@@ -216,9 +203,7 @@ impl Permissions {
         if !namespace.is_empty() && self.covers("", right) {
             return true;
         }
-        let Some(held) = self.0.get(namespace) else {
-            return false;
-        };
+        let Some(held) = self.0.get(namespace) else { return false };
         match right {
             Permission::Resource { .. } => {
                 right.containing().iter().any(|one| one != right && held.contains(one))
@@ -236,9 +221,7 @@ impl Permissions {
     /// names, then in their resources, last in their paths. API groups are never joined, so each
     /// rule reads as one API's. Lists are sorted.
     pub fn rules(&self, namespace: &str) -> Vec<PolicyRule> {
-        let Some(held) = self.0.get(namespace) else {
-            return Vec::new();
-        };
+        let Some(held) = self.0.get(namespace) else { return Vec::new() };
         let mut rules = resource_rules(held);
         rules.extend(url_rules(held));
         rules

@@ -9,8 +9,6 @@
 
 mod options;
 
-use std::fmt;
-
 use serde_json::{Map, Value, json};
 
 use crate::error::quote;
@@ -48,34 +46,19 @@ pub struct BundleObjects<'a> {
 }
 
 /// Something the administrator should know before granting.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Warning {
     /// A `ClusterRole` of a bundle collects the rules of others.
-    Aggregation {
-        /// Name of the bundle.
-        bundle: String,
-        /// Name of the `ClusterRole`.
-        role: String,
-    },
+    #[error(
+        "cluster role {} of bundle {} aggregates other roles: creating it takes `escalate` on all \
+         cluster roles, which lets the account write any of them",
+        quote(role),
+        quote(bundle)
+    )]
+    Aggregation { bundle: String, role: String },
     /// The rights include `escalate`, as requested.
+    #[error("`escalate` lets the account write roles with any rights, and give them to itself")]
     BindEscalate,
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Aggregation { bundle, role } => write!(
-                f,
-                "cluster role {} of bundle {} aggregates other roles: creating it takes `escalate` \
-                 on all cluster roles, which lets the account write any of them",
-                quote(role),
-                quote(bundle)
-            ),
-            Self::BindEscalate => f.write_str(
-                "`escalate` lets the account write roles with any rights, and give them to itself",
-            ),
-        }
-    }
 }
 
 /// Why the rights could not be computed.
@@ -86,20 +69,10 @@ pub enum PermissionError {
         "bundle {}: object {object}: no given bundle defines kind {}.{}, so its resource is unknown",
         quote(bundle), object.kind, object.group
     )]
-    UnknownKind {
-        /// Name of the bundle.
-        bundle: String,
-        /// The object of unknown kind.
-        object: Box<Identity>,
-    },
+    UnknownKind { bundle: String, object: Box<Identity> },
     /// An object has no name, so no right can be limited to it.
     #[error("bundle {}: an object of kind {}.{} has no name", quote(bundle), object.kind, object.api_version())]
-    NoName {
-        /// Name of the bundle.
-        bundle: String,
-        /// The object without a name.
-        object: Box<Identity>,
-    },
+    NoName { bundle: String, object: Box<Identity> },
     /// The service account is an object of the bundle it should install.
     #[error(
         "bundle {} contains service account {}/{}: installing would collide with it, choose \
@@ -108,14 +81,7 @@ pub enum PermissionError {
         namespace,
         account
     )]
-    AccountInBundle {
-        /// Name of the bundle.
-        bundle: String,
-        /// Namespace of the service account.
-        namespace: String,
-        /// Name of the service account.
-        account: String,
-    },
+    AccountInBundle { bundle: String, namespace: String, account: String },
 }
 
 /// The rights a service account needs, and those that are merely useful.
@@ -365,8 +331,7 @@ impl Collector<'_> {
             }
         }
         // Its stored versions are trimmed when one of them goes.
-        let versions = object.pointer("/spec/versions").and_then(Value::as_array);
-        if plural == CRDS && versions.is_some_and(|versions| versions.len() > 1) {
+        if plural == CRDS && object.list_at("/spec/versions").count() > 1 {
             self.into.advisory.insert(namespace, trimming(object.name()));
         }
         let watched = name.filter(|_| !self.options.collection_watch);
@@ -388,7 +353,7 @@ impl Collector<'_> {
             }
         }
         let needed = &mut self.into.needed;
-        let aggregated = aggregates(role);
+        let aggregated = role.is_aggregated();
         if aggregated {
             self.into.warnings.push(Warning::Aggregation {
                 bundle: self.bundle.name.to_owned(),
@@ -412,12 +377,14 @@ impl Collector<'_> {
     /// Other roles may not exist yet when rights are computed, and the rules of an aggregated role
     /// are not known beforehand; both are bound by name.
     fn write_binding(&mut self, binding: &Object, namespace: &str) {
-        let reference = RoleReference::of(binding);
-        let plural = role_plural(reference.kind);
-        let bind = Permission::on("bind", RBAC, plural, Some(reference.name));
-        let mut roles = self.bundle.objects.iter();
-        let own = roles.find(|role| self.is_role(role, &reference, namespace));
-        let plain = own.filter(|role| !aggregates(role));
+        let (kind, name) = role_reference(binding);
+        let bind = Permission::on("bind", RBAC, role_plural(kind), Some(name));
+        let is_it = |role: &&Object| {
+            let in_reach = kind == "ClusterRole" || self.namespace_of(role) == namespace;
+            is_rbac(role.group()) && role.kind() == kind && role.name() == name && in_reach
+        };
+        let own = self.bundle.objects.iter().find(is_it);
+        let plain = own.filter(|role| !role.is_aggregated());
         let Some(judge) = &mut self.judge else {
             if plain.is_none() || self.options.bind_escalate {
                 self.into.needed.insert(namespace, bind);
@@ -431,46 +398,23 @@ impl Collector<'_> {
             for rule in rules_of(role) {
                 self.into.needed.insert_rule(namespace, &rule);
             }
-        } else if own.is_some() || !judge.holds_rules(reference.key(namespace), namespace) {
+        } else if own.is_some()
+            || !judge.holds_rules(RoleKey::named(kind, name, namespace), namespace)
+        {
             self.into.needed.insert(namespace, bind);
         }
     }
-
-    fn is_role(&self, role: &Object, reference: &RoleReference<'_>, namespace: &str) -> bool {
-        is_rbac(role.group())
-            && role.kind() == reference.kind
-            && role.name() == reference.name
-            && (reference.kind == "ClusterRole" || self.namespace_of(role) == namespace)
-    }
 }
 
-/// The role that a binding refers to.
-struct RoleReference<'a> {
-    kind: &'a str,
-    name: &'a str,
-}
-
-impl<'a> RoleReference<'a> {
-    /// Reads `roleRef`. OpenShift's older API has no kind there: with a namespace it is a Role.
-    fn of(binding: &'a Object) -> Self {
-        let text = |pointer| binding.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let kind = match (text("/roleRef/kind"), text("/roleRef/namespace")) {
-            ("", "") => "ClusterRole",
-            ("", _) => "Role",
-            (kind, _) => kind,
-        };
-        Self { kind, name: text("/roleRef/name") }
-    }
-}
-
-impl RoleReference<'_> {
-    fn key(&self, namespace: &str) -> RoleKey {
-        let namespace = match self.kind {
-            "Role" => namespace,
-            _ => "",
-        };
-        RoleKey { namespace: namespace.to_owned(), name: self.name.to_owned() }
-    }
+/// Returns kind and name of the role that a binding refers to. OpenShift's older API has no kind
+/// there: with a namespace it is a Role.
+fn role_reference(binding: &Object) -> (&str, &str) {
+    let kind = match (binding.text_at("/roleRef/kind"), binding.text_at("/roleRef/namespace")) {
+        ("", "") => "ClusterRole",
+        ("", _) => "Role",
+        (kind, _) => kind,
+    };
+    (kind, binding.text_at("/roleRef/name"))
 }
 
 fn is_rbac(group: &str) -> bool {
@@ -478,19 +422,7 @@ fn is_rbac(group: &str) -> bool {
 }
 
 fn rules_of(role: &Object) -> impl Iterator<Item = PolicyRule> {
-    let rules = role.pointer("/rules").and_then(Value::as_array);
-    rules.into_iter().flatten().map(PolicyRule::from_value)
-}
-
-/// Says whether the API server fills the rules of a role from others.
-///
-/// An `aggregationRule` without selectors selects nothing and counts as absent.
-fn aggregates(role: &Object) -> bool {
-    role.kind() == "ClusterRole"
-        && role
-            .pointer("/aggregationRule/clusterRoleSelectors")
-            .and_then(Value::as_array)
-            .is_some_and(|selectors| !selectors.is_empty())
+    role.list_at("/rules").map(PolicyRule::from_value)
 }
 
 #[cfg(test)]

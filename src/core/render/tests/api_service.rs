@@ -114,6 +114,20 @@ fn one_api_cannot_lead_to_two_places() {
     );
 }
 
+// api.md 6.3; as OLM Classic did
+#[test]
+fn users_of_an_api_have_roles_as_those_of_a_crd() {
+    let additions = Additions { user_roles: UserRoles::Create, ..Additions::default() };
+    let mut roles = Vec::new();
+    additions.add(&mut roles, &bundle_of("[]", APIS), ("pot", NS), &ProxyVariables::default());
+    let rule = |resource: &str| {
+        json!({"apiGroups": ["soup.example.com"], "resources": [resource],
+            "verbs": ["get", "list", "watch"]})
+    };
+    assert_eq!(roles.len(), 3);
+    assert_eq!(roles[0].pointer("/rules"), Some(&json!([rule("broths"), rule("soups")])));
+}
+
 // rendering.md 4.13, applying.md 5.1
 #[test]
 fn the_rights_of_the_server_are_counted() {

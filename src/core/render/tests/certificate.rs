@@ -207,7 +207,8 @@ fn certificates_replace_what_is_mounted_in_their_place() {
             {"name": "data"},
             {"name": "webhook-cert", "emptyDir": {}},
         ],
-        "initContainers": [{"name": "i", "volumeMounts": [{"name": "apiservice-cert"}]}],
+        "initContainers": [{"name": "i", "volumeMounts": [
+            {"name": "apiservice-cert"}, {"name": "cert", "mountPath": "/c"}, {"name": "data"}]}],
         "containers": [
             {"name": "main", "volumeMounts": [
                 {"name": "cert", "mountPath": "/tmp/k8s-webhook-server/serving-certs"},
@@ -231,7 +232,8 @@ fn certificates_replace_what_is_mounted_in_their_place() {
                     {"key": "tls.crt", "path": "apiserver.crt"},
                     {"key": "tls.key", "path": "apiserver.key"}]}},
             ],
-            "initContainers": [{"name": "i", "volumeMounts": [{"name": "apiservice-cert"}]}],
+            "initContainers": [{"name": "i", "volumeMounts": [{"name": "apiservice-cert"},
+                {"name": "webhook-cert", "mountPath": "/c"}, {"name": "data"}]}],
             "containers": [
                 {"name": "main", "volumeMounts": [
                     {"name": "data", "mountPath": "/data"}, mounts[0], mounts[1]]},

@@ -4,6 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::config::DeploymentConfig;
+use crate::fixture::rows;
 use crate::object::Object;
 use crate::render::deployment_config::apply;
 
@@ -30,49 +31,12 @@ fn container(container: &Value, change: &Value) -> Value {
     pod["containers"][0].clone()
 }
 
-fn mount(name: &str, path: &str) -> Value {
-    json!({"name": name, "mountPath": path})
-}
-
 // rendering.md 4.8
-#[rstest]
-#[case::replaced_as_a_whole(
-    json!({"env": [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}]}),
-    json!({"env": [{"name": "c", "value": "3"},
-        {"name": "a", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]}),
-    json!({"env": [{"name": "a", "valueFrom": {"fieldRef": {"fieldPath": "x"}}},
-        {"name": "b", "value": "2"}, {"name": "c", "value": "3"}]}))]
-// R20: upstream appends both, `[{a 1} {a 2}]`, which the API server refuses.
-#[case::last_wins(json!({}),
-    json!({"env": [{"name": "a", "value": "1"}, {"name": "b"}, {"name": "a", "value": "2"}]}),
-    json!({"env": [{"name": "a", "value": "2"}, {"name": "b"}]}))]
-#[case::twice_in_the_bundle(json!({"env": [{"name": "a"}, {"name": "a"}]}),
-    json!({"env": [{"name": "a", "value": "2"}]}),
-    json!({"env": [{"name": "a"}, {"name": "a", "value": "2"}]}))]
-#[case::env_from(json!({"envFrom": [{"prefix": "p"}, {"secretRef": {"name": "s"}}]}),
-    json!({"envFrom": [{"secretRef": {"name": "s"}, "prefix": ""}, {"configMapRef": {"name": "c"}},
-        {"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s", "optional": false}}]}),
-    json!({"envFrom": [{"prefix": "p"}, {"secretRef": {"name": "s"}},
-        {"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s", "optional": false}}]}))]
-#[case::mount_by_volume_name(json!({"volumeMounts": [mount("v", "/a"), mount("w", "/w")]}),
-    json!({"volumeMounts": [mount("v", "/b"), mount("x", "/x")]}),
-    json!({"volumeMounts": [mount("v", "/b"), mount("w", "/w"), mount("x", "/x")]}))]
-#[case::last_mount_of_a_volume(json!({"volumeMounts": [mount("v", "/a"), mount("v", "/b")]}),
-    json!({"volumeMounts": [mount("v", "/c")]}),
-    json!({"volumeMounts": [mount("v", "/a"), mount("v", "/c")]}))]
-#[case::one_volume_at_two_paths(json!({}),
-    json!({"volumeMounts": [mount("v", "/a"), mount("v", "/b")]}),
-    json!({"volumeMounts": [mount("v", "/a"), mount("v", "/b")]}))]
-#[case::resources_replaced(json!({"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}),
-    json!({"resources": {"limits": {"memory": 1}}}),
-    json!({"resources": {"limits": {"memory": "1"}}}))]
-#[case::resources_erased(json!({"resources": {"limits": {"cpu": "1"}}}),
-    json!({"resources": {}}), json!({"resources": {}}))]
-#[case::nothing(json!({"resources": {"limits": {"cpu": "1"}}, "env": [{"name": "a"}]}),
-    json!({"env": [], "volumeMounts": []}),
-    json!({"resources": {"limits": {"cpu": "1"}}, "env": [{"name": "a"}]}))]
-fn containers_change(#[case] bundle: Value, #[case] change: Value, #[case] want: Value) {
-    assert_eq!(container(&bundle, &change), want);
+#[test]
+fn containers_change() {
+    for row in rows(include_str!("../../testdata/render/containers.yaml")) {
+        assert_eq!(container(&row["bundle"], &row["change"]), row["want"], "{row}");
+    }
 }
 
 #[test]
@@ -86,27 +50,11 @@ fn every_container_changes() {
 }
 
 // rendering.md 4.8
-#[rstest]
-#[case::volumes(
-    json!({"volumes": [{"name": "webhook-cert", "secret": {"secretName": "ours"}}, {"name": "b"}]}),
-    json!({"volumes": [{"name": "c"}, {"name": "webhook-cert", "emptyDir": {}}]}),
-    json!({"volumes": [{"name": "webhook-cert", "emptyDir": {}}, {"name": "b"}, {"name": "c"}]}))]
-#[case::tolerations(
-    json!({"tolerations": [{"key": "a", "operator": "Exists", "value": ""}]}),
-    json!({"tolerations": [{"key": "a", "operator": "Exists"},
-        {"key": "a", "operator": "Exists", "tolerationSeconds": 0}]}),
-    json!({"tolerations": [{"key": "a", "operator": "Exists", "value": ""},
-        {"key": "a", "operator": "Exists", "tolerationSeconds": 0}]}))]
-#[case::pull_secrets(json!({"imagePullSecrets": [{"name": "own"}]}),
-    json!({"imagePullSecrets": [{"name": "own"}, {"name": "added"}]}),
-    json!({"imagePullSecrets": [{"name": "own"}, {"name": "added"}]}))]
-#[case::selector_replaced(json!({"nodeSelector": {"a": "1"}}), json!({"nodeSelector": {"b": "2"}}),
-    json!({"nodeSelector": {"b": "2"}}))]
-#[case::selector_erased(json!({"nodeSelector": {"a": "1"}}), json!({"nodeSelector": {}}), json!({}))]
-#[case::selector_kept(json!({"nodeSelector": {"a": "1"}}), json!({}),
-    json!({"nodeSelector": {"a": "1"}}))]
-fn pods_change(#[case] bundle: Value, #[case] change: Value, #[case] want: Value) {
-    assert_eq!(pod(&bundle, &change), want);
+#[test]
+fn pods_change() {
+    for row in rows(include_str!("../../testdata/render/pods.yaml")) {
+        assert_eq!(pod(&row["bundle"], &row["change"]), row["want"], "{row}");
+    }
 }
 
 fn nodes(value: &str) -> Value {

@@ -209,40 +209,30 @@ fn namespaced_rights_go_to(
     }
 }
 
+const NO_MODES: &str = "bundle must support at least one of [AllNamespaces SingleNamespace \
+    OwnNamespace] install modes";
+
 // rendering.md 2, 3.2
 #[rstest]
 #[case::api_service(
     "[]",
     "{apiservicedefinitions: {owned: [{}]}, webhookdefinitions: [{}]}",
     NONE,
-    "unsupported bundle: apiServiceDefintions are not supported"
+    "apiServiceDefintions are not supported"
 )]
-#[case::webhooks(
-    "[]",
-    "{webhookdefinitions: [{}]}",
-    NONE,
-    "unsupported bundle: webhookDefinitions are not supported"
-)]
+#[case::webhooks("[]", "{webhookdefinitions: [{}]}", NONE, "webhookDefinitions are not supported")]
 #[case::gate_off(
     "[{type: OwnNamespace, supported: true}]",
     "{}",
     NONE,
-    "unsupported bundle: bundle does not support AllNamespaces install mode"
+    "bundle does not support AllNamespaces install mode"
 )]
-#[case::no_modes(
-    "[]",
-    "{}",
-    Features::default(),
-    "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace \
-     OwnNamespace] install modes"
-)]
+#[case::no_modes("[]", "{}", Features::default(), NO_MODES)]
 #[case::multi_alone(
-    "[{type: MultiNamespace, supported: true}, \
-      {type: AllNamespaces, supported: false}]",
+    "[{type: MultiNamespace, supported: true}, {type: AllNamespaces, supported: false}]",
     "{}",
     Features::default(),
-    "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace \
-     OwnNamespace] install modes"
+    NO_MODES
 )]
 fn unsupported_bundles_are_refused_before_their_configuration(
     #[case] modes: &str,
@@ -254,7 +244,7 @@ fn unsupported_bundles_are_refused_before_their_configuration(
     let inline = json!({"unknown": true});
     let settings = Settings { inline: Some(&inline), ..settings(features) };
     let error = render_configured(&bundle, &settings).unwrap_err();
-    assert_eq!(Chain(&error).to_string(), want);
+    assert_eq!(Chain(&error).to_string(), format!("unsupported bundle: {want}"));
     assert_eq!(error.disposition(), Disposition::Retry);
 }
 

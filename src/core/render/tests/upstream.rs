@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
+use super::{find, identities};
 use crate::bundle::Files;
 use crate::bundle::fixture::{csv, csv_of, load, with};
 use crate::render::*;
@@ -23,15 +24,6 @@ fn options(target: &str, role_placement: RolePlacement) -> RenderOptions {
 fn objects(files: &Files) -> Vec<Object> {
     let options = options("", RolePlacement::default());
     render(&load(files), &options).unwrap().objects
-}
-
-fn identities(objects: &[Object]) -> Vec<String> {
-    let objects = objects.iter();
-    objects.map(|object| object.identity().to_string()).collect()
-}
-
-fn find<'a>(objects: &'a [Object], kind: &str) -> &'a Object {
-    objects.iter().find(|object| object.kind() == kind).unwrap()
 }
 
 // R2

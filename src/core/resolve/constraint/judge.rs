@@ -1,4 +1,4 @@
-//! Judges a constraint against what is installed and what is served.
+//! Evaluates a constraint against the installed bundles and the served kinds.
 //!
 //! Source: resolution.md 5.3 and 5.4.
 
@@ -10,7 +10,7 @@ use crate::catalog::{Bundle, Constraint, Declared, Demand, Facts, GroupVersionKi
 use crate::resolve::environment::{Environment, Knowledge, Provider, ProviderOrigin};
 use crate::version::{SkipRange, VersionRelease};
 
-/// A bundle that would replace what is installed of its extension.
+/// A bundle that would replace the installed one of its extension.
 pub(crate) struct Candidate<'a> {
     /// The extension it would be installed for.
     pub(crate) origin: ProviderOrigin,
@@ -48,7 +48,7 @@ pub(crate) struct View<'a> {
     pub(crate) step: Option<Step<'a>>,
 }
 
-/// A bundle that replaces what is installed.
+/// A bundle that replaces the installed one.
 #[derive(Clone, Copy)]
 pub(crate) struct Step<'a> {
     pub(crate) from: &'a Provider,
@@ -301,9 +301,7 @@ impl<'a> View<'a> {
     /// Says whether a kind is removed together with the bundle that the step replaces: no other
     /// installed bundle defines it.
     fn goes_away(&self, kind: &GroupVersionKind) -> bool {
-        let Some(step) = self.step else {
-            return false;
-        };
+        let Some(step) = self.step else { return false };
         let stays = |provider: &&Provider| provider.defines(kind);
         let subject = match self.subject {
             Subject::Provider(subject) => subject.defines(kind),

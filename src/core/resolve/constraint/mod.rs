@@ -42,35 +42,16 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
     /// A package in some version.
-    Package {
-        /// Name of the package.
-        package: String,
-        /// The range, in the language of skip ranges.
-        range: String,
-        /// The versions of the package that are installed, by name of their provider.
-        found: Vec<FoundVersion>,
-    },
+    /// `range` is in the language of skip ranges; `found` is ordered by name of the providers.
+    Package { package: String, range: String, found: Vec<FoundVersion> },
     /// A kind that is served.
-    Kind {
-        /// The required kind.
-        kind: GroupVersionKind,
-        /// Where it was found.
-        found: FoundKind,
-    },
+    Kind { kind: GroupVersionKind, found: FoundKind },
     /// A CEL rule that the properties of some provider satisfy.
-    Cel {
-        /// The rule as written.
-        rule: String,
-        /// The providers that meet it, by name.
-        met_by: Vec<ProviderOrigin>,
-    },
+    /// `met_by` names the providers that meet it.
+    Cel { rule: String, met_by: Vec<ProviderOrigin> },
     /// A minimum version of Kubernetes.
-    Kubernetes {
-        /// The version as the bundle writes it.
-        minimum: String,
-        /// The version of the cluster.
-        cluster: String,
-    },
+    /// `minimum` is as the bundle writes it.
+    Kubernetes { minimum: String, cluster: String },
     /// Every child is met.
     All(Vec<Node>),
     /// Some child is met.

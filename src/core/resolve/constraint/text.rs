@@ -101,14 +101,14 @@ fn leaf_text(leaf: &Test, verdict: Verdict) -> String {
                 FoundKind::NotServedYet(origin) => {
                     format!("provided by {origin} but not served yet")
                 }
-                FoundKind::Unknown => "what the cluster serves is unknown".to_owned(),
+                FoundKind::Unknown => "the served APIs are unknown".to_owned(),
             };
             format!("requires API {} ({why})", quote(&kind.to_string()))
         }
         Test::Cel { rule, met_by } => {
             let why = match (met_by.first(), verdict) {
                 (Some(origin), _) => format!("{origin} matches"),
-                (None, Verdict::Unknown) => "what is installed is unknown".to_owned(),
+                (None, Verdict::Unknown) => "the installed bundles are unknown".to_owned(),
                 (None, _) => "no installed bundle matches".to_owned(),
             };
             let rule = quote(rule);
@@ -130,7 +130,7 @@ fn found_versions(verdict: Verdict, found: &[FoundVersion]) -> String {
         return format!("version would become {version} from {}", next.origin);
     }
     if verdict == Verdict::Unknown {
-        return "what is installed is unknown".to_owned();
+        return "the installed bundles are unknown".to_owned();
     }
     let from = |it: &FoundVersion| format!("{} from {}", quote(&it.version), it.origin);
     let versions: Vec<_> = found.iter().map(from).collect();

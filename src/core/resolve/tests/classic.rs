@@ -1,8 +1,7 @@
 //! What OLM Classic would do: resolution.md 6.3.
 
-use rstest::rstest;
-
 use super::*;
+use crate::fixture::{rows, text};
 
 /// Bundles 1.0.0 to 3.0.0 and these entries in channel `stable`, the default.
 fn fixture(entries: Value) -> Fixture {
@@ -27,78 +26,12 @@ fn steps(request: &Request, fixture: &Fixture) -> Vec<String> {
     steps.into_iter().map(shown).collect()
 }
 
-#[rstest]
-#[case::chain(
-    json!([{"name": "kettle.v1.0.0"},
-        {"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"},
-        {"name": "kettle.v1.2.0", "replaces": "kettle.v1.1.0"}]),
-    "1.0.0", "stable: kettle.v1.1.0 SameTarget"
-)]
-#[case::head_installed(
-    json!([{"name": "kettle.v1.0.0"}, {"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]),
-    "1.1.0", "stable: stay SameTarget"
-)]
-#[case::documented_difference(
-    json!([{"name": "kettle.v3.0.0", "skips": ["kettle.v2.0.0"]},
-        {"name": "kettle.v2.0.0", "skipRange": ">=1.0.0 <2.0.0"}]),
-    "1.0.0", "stable: stay ClassicStays"
-)]
-#[case::skipped_middle_entry(
-    json!([{"name": "kettle.v1.0.0"},
-        {"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"},
-        {"name": "kettle.v1.2.0", "replaces": "kettle.v1.1.0", "skips": ["kettle.v1.1.0"]}]),
-    "1.0.0", "stable: stay ClassicStays"
-)]
-#[case::from_the_skipped_entry(
-    json!([{"name": "kettle.v1.0.0"},
-        {"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"},
-        {"name": "kettle.v1.2.0", "replaces": "kettle.v1.1.0", "skips": ["kettle.v1.1.0"]}]),
-    "1.1.0", "stable: kettle.v1.2.0 SameTarget"
-)]
-#[case::nearest_to_the_head(
-    json!([{"name": "kettle.v1.0.0"},
-        {"name": "kettle.v2.0.0", "replaces": "kettle.v1.0.0"},
-        {"name": "kettle.v1.2.0", "replaces": "kettle.v2.0.0", "skipRange": ">=1.0.0 <1.2.0"}]),
-    "1.0.0", "stable: kettle.v1.2.0 DifferentTarget"
-)]
-#[case::two_heads(
-    json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"},
-        {"name": "kettle.v1.2.0", "replaces": "kettle.v1.0.0"}]),
-    "1.0.0", "stable: error: 2 chains ClassicError"
-)]
-#[case::cycle(
-    json!([{"name": "kettle.v1.0.0", "replaces": "kettle.v1.1.0"},
-        {"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"},
-        {"name": "kettle.v1.2.0", "replaces": "kettle.v1.1.0"}]),
-    "1.0.0", "stable: error: cycle ClassicError"
-)]
-#[case::only_a_cycle(
-    json!([{"name": "kettle.v1.0.0", "replaces": "kettle.v1.1.0"},
-        {"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]),
-    "1.0.0", "stable: error: no channel heads ClassicError"
-)]
-#[case::an_entry_that_replaces_itself(
-    json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.1.0"}]),
-    "1.0.0", "stable: error: no channel heads ClassicError"
-)]
-#[case::replaces_a_missing_entry(
-    json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v0.9.0"}]),
-    "0.9.0", "stable: kettle.v1.1.0 SameTarget"
-)]
-#[case::skip_range_with_its_own_version(
-    json!([{"name": "kettle.v1.1.0", "skipRange": "<2.0.0"}]),
-    "1.1.0", "stable: stay SameTarget"
-)]
-#[case::skip_range_that_is_none(
-    json!([{"name": "kettle.v1.1.0", "skipRange": "<v1.1.0"}]),
-    "1.0.0", "stable: stay SameTarget"
-)]
-fn the_step_from_an_installed_bundle(
-    #[case] entries: Value,
-    #[case] from: &str,
-    #[case] expected: &str,
-) {
-    assert_eq!(steps(&installed(from), &fixture(entries)), [expected]);
+#[test]
+fn the_step_from_an_installed_bundle() {
+    for row in rows(include_str!("../../testdata/resolve/classic_steps.yaml")) {
+        let found = steps(&installed(text(&row, "from")), &fixture(row["entries"].clone()));
+        assert_eq!(found, [text(&row, "want")], "{row}");
+    }
 }
 
 #[test]

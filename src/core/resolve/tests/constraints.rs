@@ -392,7 +392,7 @@ fn updates_take_no_kind_away(#[case] brings: Vec<(&str, Value)>, #[case] want: &
     Some("1.29.3"),
     "new",
     "!validating bundle \"kettle.v1.0.0\": invalid constraint: property \"olm.csv.metadata\" at \
-     index 1: minKubeVersion: Invalid character(s) found in major number \"new\""
+     index 1: minKubeVersion: Invalid character(s) found in major number \"0new\""
 )]
 fn versions_of_kubernetes(
     #[case] kube_version: Option<&str>,

@@ -1,7 +1,9 @@
 //! Properties that hold for every catalog and request.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -24,6 +26,18 @@ pub(crate) fn any_fixture() -> impl Strategy<Value = Fixture> {
     })
 }
 
+/// A catalog, and the same with its blobs in another order. Of blobs of one name the last one counts,
+/// whatever the law, so only the first of each name takes part.
+pub(crate) fn any_order() -> impl Strategy<Value = (Fixture, Fixture)> {
+    any_fixture().prop_flat_map(|mut fixture| {
+        let mut seen = BTreeSet::new();
+        let key = |blob: &Value| (blob["schema"].to_string(), blob["name"].to_string());
+        fixture.blobs.retain(|blob| seen.insert(key(blob)));
+        let shuffled = Just(fixture.blobs.clone()).prop_shuffle();
+        shuffled.prop_map(move |blobs| (fixture.clone(), Fixture { blobs, ..fixture.clone() }))
+    })
+}
+
 pub(crate) fn any_request() -> impl Strategy<Value = Request> {
     let version = prop_oneof![Just(""), Just("*"), Just("1.x"), Just(">=1.1"), Just("<2")];
     let channels = prop_oneof![Just(vec![]), Just(vec!["c0"]), Just(vec!["c1", "c0"])];
@@ -36,22 +50,14 @@ pub(crate) fn any_request() -> impl Strategy<Value = Request> {
 }
 
 proptest! {
-    // resolution.md 1.11. Of blobs of one name the last one counts, whatever the
-    // law, so only the first of each name takes part.
+    // resolution.md 1.11
     #[test]
     fn order_never_matters(
-        (fixture, shuffled) in any_fixture().prop_flat_map(|fixture| {
-            let mut names = std::collections::BTreeSet::new();
-            let mut blobs = fixture.blobs.clone();
-            blobs.retain(|blob| names.insert((blob["schema"].to_string(), blob["name"].to_string())));
-            let fixture = Fixture { blobs: blobs.clone(), ..fixture };
-            (Just(fixture), Just(blobs).prop_shuffle())
-        }),
+        (fixture, shuffled) in any_order(),
         other in any_fixture(),
         request in any_request(),
         priority in 0..2,
     ) {
-        let shuffled = Fixture { blobs: shuffled, ..fixture.clone() };
         let (first, second, other) = (fixture.content(), shuffled.content(), other.content());
         let forth = [catalog("a", 0, &first), catalog("b", priority, &other)];
         let back = [catalog("b", priority, &other), catalog("a", 0, &second)];

@@ -22,7 +22,7 @@ fn told(request: &Request, fixture: &Fixture, taken: &str) -> Option<(String, St
 }
 
 #[rstest]
-#[case::pinned("1.0.0", "1.0.1", "Pinned: 1.0.1 is available; version \"1.0.0\" does not admit it")]
+#[case::pinned("1.0.0", "1.0.1", "Pinned: 1.0.1 is available, but version \"1.0.0\" excludes it")]
 #[case::pinned_below("<1.0.1", "1.0.1", "Pinned")]
 #[case::free("", "", "")]
 fn a_pin_names_the_next_step_and_the_newest(
@@ -49,7 +49,7 @@ fn what_the_policy_holds_is_named_with_the_way_out() {
     let update = told(&installed("1.0.0"), &fixture, "1.0.0").expect("an update");
     assert_eq!(
         update.2,
-        "NextMajorHeld: 2.0.0 is available and held, because it is of the next major version: \
+        "NextMajorHeld: 2.0.0 is available and held, because it is a new major version: \
          edit version, or set annotation policy.olm.operatorframework.io/approve: 2.0.0 or \
          policy.olm.operatorframework.io/upgrade: Any"
     );

@@ -90,7 +90,7 @@ pub struct Pass<'a> {
     pub channels: &'a [String],
     /// Additional explanations for `Ready`.
     pub notes: &'a [Note],
-    /// Whether what is installed is what is asked for although the reconcile failed, as the notes
+    /// Whether the installed bundle is the requested one although the reconcile failed, as the notes
     /// explain.
     pub fits: bool,
 }
@@ -108,8 +108,9 @@ pub fn summarize(
     let conditions = &mut status.conditions;
     match &pass.revisions {
         Err(error) => {
-            // Any other error follows from not knowing what is installed.
-            installed_unknown(error).put(conditions, pass.generation, now);
+            // Any other error follows from not knowing the installed bundle.
+            let unknown = Statement::unknown(types::INSTALLED, Reason::Failed, error);
+            unknown.put(conditions, pass.generation, now);
             retrying(text::READING_INSTALLED).put(conditions, pass.generation, now);
             status.install = None;
         }
@@ -117,10 +118,8 @@ pub fn summarize(
             installed(revisions).put(conditions, pass.generation, now);
             progressing(conditions, revisions, pass, now);
             available(conditions, revisions, pass.generation);
-            status.install = revisions
-                .installed
-                .as_ref()
-                .map(|installed| InstallStatus { bundle: installed.bundle.clone() });
+            let installed = revisions.installed.as_ref();
+            status.install = installed.map(|it| InstallStatus { bundle: it.bundle.clone() });
             status.active_revisions = active(revisions);
             deprecations(conditions, revisions, pass, now);
         }
@@ -183,10 +182,6 @@ fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
     Some(Note { reason: Reason::ObjectsDeferred, message: found.message.clone() })
 }
 
-fn installed_unknown(error: &str) -> Statement {
-    Statement::unknown(types::INSTALLED, Reason::Failed, error)
-}
-
 /// `Installed`, by the revisions alone, whatever else failed in the reconcile.
 fn installed(revisions: &Revisions<'_>) -> Statement {
     if let Some(installed) = &revisions.installed {
@@ -212,10 +207,7 @@ fn progressing(
         Outcome::Retry(error) | Outcome::Held(_, error) => retrying(error),
         Outcome::Terminal(reason, error) => terminal(*reason, error),
         Outcome::Settled => {
-            let installed = revisions.installed.as_ref().map(|one| &one.revision);
-            let Some(newest) = revisions.rolling.last().or(installed) else {
-                return;
-            };
+            let Some(newest) = revisions.newest() else { return };
             match find(newest.conditions, types::PROGRESSING) {
                 Some(found) => {
                     copy_condition(conditions, found, pass.generation);
@@ -230,11 +222,8 @@ fn progressing(
 
 /// `Available` is copied from the installed revision; without one the condition is removed.
 fn available(conditions: &mut Vec<Condition>, revisions: &Revisions<'_>, generation: Option<i64>) {
-    let found = revisions
-        .installed
-        .as_ref()
-        .and_then(|installed| find(installed.revision.conditions, types::AVAILABLE));
-    match found {
+    let installed = revisions.installed.as_ref();
+    match installed.and_then(|it| find(it.revision.conditions, types::AVAILABLE)) {
         Some(found) => copy_condition(conditions, found, generation),
         None => remove_condition(conditions, types::AVAILABLE),
     };

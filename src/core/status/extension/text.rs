@@ -7,29 +7,29 @@ use olm_api::keys::policy;
 /// `Installed` is false.
 pub const NOTHING_INSTALLED: &str = "No bundle installed";
 
-/// `Progressing` while reading what is installed fails (row 8).
+/// `Progressing` while reading the installed revision fails (row 8).
 pub const READING_INSTALLED: &str = "retrying to get installed bundle";
 
-/// `Paused`, and why a newer version is not taken (applying.md 10).
+/// `Paused`, and why a newer version is not installed (applying.md 10).
 pub fn paused() -> String {
     format!("nothing is applied until annotation {} is removed", policy::PAUSED)
 }
 
-/// Why a newer version is not taken after a rollback (applying.md 10).
+/// Why a newer version is not installed after a rollback (applying.md 10).
 pub fn rolled_back() -> String {
     format!("updates wait until annotation {} is removed", policy::ROLLBACK_TO)
 }
 
-/// What can be done about objects that nobody controls (applying.md 2.4).
+/// How to take over objects without a controlling owner (applying.md 2.4).
 pub fn adoptable() -> String {
     format!(
-        "what has no owner, because it was restored from a backup or made by hand, is taken over with \
-         annotation {}: all, and belongs to the extension from then on",
+        "objects without an owner, restored from a backup or created manually, are taken over with \
+         annotation {}: all, and belong to the extension from then on",
         policy::ADOPT
     )
 }
 
-/// What can be done about objects of somebody else; a revision is named as its extension.
+/// What to do about objects that have another owner; a revision is named as its extension.
 pub fn owned_by(kind: &str, name: &str) -> String {
     let owner = match name.rsplit_once('-') {
         Some((extension, _)) if kind == "ClusterObjectSet" => {
@@ -38,7 +38,8 @@ pub fn owned_by(kind: &str, name: &str) -> String {
         _ => format!("{kind} {name}"),
     };
     format!(
-        "{owner} has objects that this bundle has as well, and an object has one owner: remove this          extension, or what owns the objects"
+        "{owner} owns objects that this bundle also contains, and an object can have only one \
+         owner: remove this extension, or the owner of the objects"
     )
 }
 

@@ -1,5 +1,7 @@
 //! Why a range refuses a version.
 
+use itertools::Itertools as _;
+
 use super::{Term, VersionRange};
 use crate::version::Version;
 
@@ -36,11 +38,8 @@ impl VersionRange {
             format!("{}{mark}", term.text)
         };
         let group = |(group, terms): (usize, &Vec<Term>)| {
-            let terms = terms.iter().enumerate();
-            let terms: Vec<_> = terms.map(|(place, it)| term((group, place), it)).collect();
-            terms.join(" ")
+            terms.iter().enumerate().map(|(place, it)| term((group, place), it)).join(" ")
         };
-        let groups: Vec<_> = self.groups.iter().enumerate().map(group).collect();
-        groups.join(" || ")
+        self.groups.iter().enumerate().map(group).join(" || ")
     }
 }

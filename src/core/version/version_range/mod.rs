@@ -77,18 +77,12 @@ enum Wildcard {
 }
 
 /// Operators by their text, the longer ones before those they start with.
+#[rustfmt::skip]
 const OPERATORS: [(&str, Operator); 11] = [
-    ("!=", Operator::NotEqual),
-    (">=", Operator::GreaterOrEqual),
-    ("=>", Operator::GreaterOrEqual),
-    ("<=", Operator::LessOrEqual),
-    ("=<", Operator::LessOrEqual),
-    ("~>", Operator::Tilde),
-    ("=", Operator::Equal),
-    (">", Operator::Greater),
-    ("<", Operator::Less),
-    ("~", Operator::Tilde),
-    ("^", Operator::Caret),
+    ("!=", Operator::NotEqual), (">=", Operator::GreaterOrEqual), ("=>", Operator::GreaterOrEqual),
+    ("<=", Operator::LessOrEqual), ("=<", Operator::LessOrEqual), ("~>", Operator::Tilde),
+    ("=", Operator::Equal), (">", Operator::Greater), ("<", Operator::Less),
+    ("~", Operator::Tilde), ("^", Operator::Caret),
 ];
 
 impl VersionRange {
@@ -111,10 +105,8 @@ impl VersionRange {
         let holds = |term: &Term| term.holds(version);
         self.groups.iter().any(|terms| terms.iter().all(holds))
     }
-}
 
-impl VersionRange {
-    /// Says whether the range names one full version, so that nothing newer is ever in it.
+    /// Returns whether the range is one full version, so that it never contains a newer one.
     pub fn is_one_version(&self) -> bool {
         let one = |term: &Term| term.operator == Operator::Equal && term.wildcard == Wildcard::None;
         matches!(self.groups.as_slice(), [terms] if terms.iter().any(one))
@@ -221,7 +213,7 @@ fn group(text: &str) -> Result<Vec<Term>, VersionRangeError> {
     loop {
         shapes.push(scanner.term().ok_or_else(improper)?);
         let parted = scanner.blanks();
-        if scanner.is_done() {
+        if scanner.rest().is_empty() {
             break;
         }
         if scanner.literal(",") {
@@ -350,10 +342,6 @@ impl<'a> Scanner<'a> {
         &self.text[self.position..]
     }
 
-    fn is_done(&self) -> bool {
-        self.rest().is_empty()
-    }
-
     /// Reads the bytes a predicate accepts; only ASCII is ever accepted.
     fn take_while(&mut self, accepts: impl Fn(u8) -> bool) -> &'a str {
         let rest = self.rest();
@@ -391,9 +379,7 @@ impl<'a> Scanner<'a> {
         self.literal("v");
         let mut segments = vec![self.segment()?];
         while segments.len() < 3 {
-            let Some(segment) = self.after(".", Self::segment) else {
-                break;
-            };
+            let Some(segment) = self.after(".", Self::segment) else { break };
             segments.push(segment);
         }
         let prerelease = self.after("-", Self::identifiers);

@@ -174,9 +174,7 @@ impl<'a> Reader<'a> {
     /// Reads the value of a key or item whose own line has none: what is indented more, or, below a
     /// key, a list at the same column.
     fn nested(&mut self, indent: usize, below_key: bool, depth: usize) -> Option<Value> {
-        let Some(line) = self.line else {
-            return Some(Value::Null);
-        };
+        let Some(line) = self.line else { return Some(Value::Null) };
         let deeper = line.indent > indent;
         let compact = below_key && line.indent == indent && is_item(line.text);
         if (deeper || compact) && !self.is_marker() {

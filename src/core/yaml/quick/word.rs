@@ -61,9 +61,7 @@ pub(super) fn is_plain(text: &str) -> bool {
 /// Says whether a plain scalar that is supported here may begin like this.
 pub(super) fn begins_plain(text: &str) -> bool {
     let mut characters = text.chars();
-    let Some(first) = characters.next() else {
-        return false;
-    };
+    let Some(first) = characters.next() else { return false };
     let second = characters.next();
     match first {
         'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '/' | '$' | '(' | '^' | '<' | '=' | '\\' => true,

@@ -2,35 +2,14 @@
 
 use super::*;
 
-/// A host that no request may be redirected to; records the requests it gets.
-struct Elsewhere {
-    address: String,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Elsewhere {
-    /// Serves whatever `handler` says.
-    fn serve(handler: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let keep = Arc::clone(&asked);
-        let address = serve(move |request| {
-            keep.lock().unwrap().push(format!("{} {}", request.path, request.body));
-            handler(request)
-        });
-        Self { address, asked }
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-fn password() -> Credential {
-    Credential::Basic { username: "u".into(), password: SecretString::new("p") }
-}
-
 fn to(status: u16, location: impl Into<String>) -> Answer {
     answer(status, "").with("Location", location)
+}
+
+/// Returns the requests for tokens.
+fn tokens(asked: &Mutex<Vec<String>>) -> Vec<String> {
+    let asked = asked.lock().unwrap();
+    asked.iter().filter(|path| path.starts_with("/token")).cloned().collect()
 }
 
 fn challenge(registry: &str) -> Answer {
@@ -50,8 +29,8 @@ async fn requests_for_other_things_than_blobs_go_to_no_other_host(
 ) {
     let built = image();
     let there = built.clone();
-    let elsewhere = Elsewhere::serve(move |request| honest(&there, request));
-    let target = elsewhere.address.clone();
+    let (elsewhere, asked) = recorded(move |request| honest(&there, request));
+    let target = elsewhere.clone();
     let digest = built.digest();
     let registry = serve(move |request| {
         if request.path == from || (from.len() > 5 && request.path.starts_with(from)) {
@@ -65,21 +44,21 @@ async fn requests_for_other_things_than_blobs_go_to_no_other_host(
     }
     let text = scene.text().await;
     let want = format!(
-        "redirect from \"http://{registry}\" to \"http://{}\" refused: only blobs may be on another host",
-        elsewhere.address
+        "redirect from \"http://{registry}\" to \"http://{elsewhere}\" refused: only blobs may be on \
+         another host"
     );
     assert!(text.ends_with(&want), "{text}");
-    assert_eq!(elsewhere.asked(), Vec::<String>::new());
+    assert_eq!(*asked.lock().unwrap(), [""; 0]);
 }
 
 // catalogs.md 8.3, deploying.md P23
 #[rstest]
-#[case::password(password())]
+#[case::password(user("p"))]
 #[case::identity_token(Credential::IdentityToken(SecretString::new("secret")))]
 #[tokio::test]
 async fn a_token_service_sends_nobody_to_another_host(#[case] credential: Credential) {
-    let elsewhere = Elsewhere::serve(|_| answer(200, r#"{"token":"t"}"#));
-    let target = elsewhere.address.clone();
+    let (elsewhere, asked) = recorded(|_| answer(200, r#"{"token":"t"}"#));
+    let target = elsewhere.clone();
     let built = image();
     let registry = serve(move |request| {
         if request.path.starts_with("/token") {
@@ -93,11 +72,11 @@ async fn a_token_service_sends_nobody_to_another_host(#[case] credential: Creden
     let scene = scene(&registry);
     scene.credential(credential);
     let text = scene.text().await;
-    assert_eq!(elsewhere.asked(), Vec::<String>::new());
+    assert_eq!(*asked.lock().unwrap(), [""; 0]);
     assert!(
         text.contains("unable to retrieve auth token: redirect from ")
             && text.contains(&registry)
-            && text.contains(&elsewhere.address),
+            && text.contains(&elsewhere),
         "{text}"
     );
 }
@@ -108,22 +87,15 @@ async fn a_token_service_sends_nobody_to_another_host(#[case] credential: Creden
 #[case::moved_for_good(308)]
 #[tokio::test]
 async fn a_refresh_token_is_sent_once(#[case] status: u16) {
-    let sent = Arc::new(Mutex::new(Vec::new()));
-    let keep = Arc::clone(&sent);
-    let registry = serve(move |request| {
-        if request.path.starts_with("/token") {
-            keep.lock().unwrap().push(request.path.clone());
-            return match request.path.as_str() {
-                "/token" => to(status, "/token/"),
-                _ => answer(200, r#"{"token":"t"}"#),
-            };
-        }
-        challenge(&request.headers["host"])
+    let (registry, asked) = recorded(move |request| match request.path.as_str() {
+        "/token" => to(status, "/token/"),
+        path if path.starts_with("/token") => answer(200, r#"{"token":"t"}"#),
+        _ => challenge(&request.headers["host"]),
     });
     let scene = scene(&registry);
     scene.credential(Credential::IdentityToken(SecretString::new("secret")));
     let text = scene.text().await;
-    assert_eq!(*sent.lock().unwrap(), ["/token"]);
+    assert_eq!(tokens(&asked), ["/token"]);
     assert!(text.ends_with("refused: a refresh token is sent only once"), "{text}");
 }
 
@@ -160,23 +132,18 @@ async fn redirects_within_a_host_are_followed_with_credentials() {
         )
     });
     let scene = scene(&registry);
-    scene.credential(password());
+    scene.credential(user("p"));
     assert_eq!(scene.pull().await.unwrap(), b"content");
 }
 
 // catalogs.md 8.3: at most 10 redirects
 #[tokio::test]
 async fn endless_redirects_end() {
-    let asked = Arc::new(Mutex::new(0));
-    let count = Arc::clone(&asked);
-    let registry = serve(move |request| {
-        *count.lock().unwrap() += 1;
-        to(302, format!("{}x", request.path))
-    });
+    let (registry, asked) = recorded(|request| to(302, format!("{}x", request.path)));
     let text = scene(&registry).text().await;
     assert!(text.ends_with("stopped after 10 redirects"), "{text}");
     // One attempt with HTTPS, which ends before there is a request, and then with HTTP.
-    assert_eq!(*asked.lock().unwrap(), 11);
+    assert_eq!(asked.lock().unwrap().len(), 11);
 }
 
 // catalogs.md O8: the host that stores the blobs does not influence requests to the token service
@@ -189,12 +156,9 @@ async fn a_storage_host_widens_no_token() {
     });
     // No credential was sent there, so that none is blamed.
     let want = format!("401 from {storage}: unauthorized");
-    let scopes = Arc::new(Mutex::new(Vec::new()));
-    let keep = Arc::clone(&scopes);
     let built = image();
-    let registry = serve(move |request| {
+    let (registry, asked) = recorded(move |request| {
         if request.path.starts_with("/token") {
-            keep.lock().unwrap().push(request.path.clone());
             return answer(200, r#"{"token":"t"}"#);
         }
         if request.header("authorization").is_none() {
@@ -207,5 +171,5 @@ async fn a_storage_host_widens_no_token() {
     });
     let text = scene(&registry).text().await;
     assert!(text.ends_with(&want), "{text}");
-    assert_eq!(*scopes.lock().unwrap(), ["/token?service=s&scope=repository%3Ar%3Apull"]);
+    assert_eq!(tokens(&asked), ["/token?service=s&scope=repository%3Ar%3Apull"]);
 }

@@ -1,13 +1,6 @@
 //! A controller that requires the policies, on a control plane where they are disabled.
 
-use olm_test::cluster::{
-    self, CONTROLLER_ACCOUNT, Cluster, Controller, ControllerOptions, SYSTEM_NAMESPACE,
-};
-use olm_test::extension::{Extension, condition};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 use super::{Made, STEP, extension, object_set, recorded};
 
@@ -18,13 +11,7 @@ const WAITS: &str = "is not in force: new installs wait (--account-policy)";
 /// Waits until the metric says whether a policy is in force.
 async fn is_enforced(controller: &Controller, policy: &str, wanted: bool) {
     let line = format!("olm_account_policy_enforced{{policy=\"{policy}\"}} {}", i32::from(wanted));
-    wait::until(&line, STEP, || async {
-        let metrics = controller.metrics().await;
-        let found = metrics.lines().any(|found| found == line);
-        let lines = metrics.lines().filter(|line| line.contains("account_policy"));
-        found.then_some(()).ok_or_else(|| lines.collect::<Vec<_>>().join("\n"))
-    })
-    .await;
+    controller.measures(&[line]).await;
 }
 
 /// A way to disable a policy.
@@ -72,19 +59,12 @@ fn breaches() -> [Breach; 4] {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept() {
     let cluster = cluster::own().await;
-    let options = ControllerOptions {
-        args: ["--webhook-certificates=self-signed", "--account-policy=require"]
-            .map(str::to_owned)
-            .into(),
-        ..ControllerOptions::default()
-    };
-    let mut controller = Controller::start(cluster.plane, options);
+    let args = ["--webhook-certificates=self-signed", "--account-policy=require"];
+    let mut controller = start(cluster.plane, "", &args).await;
     is_enforced(&controller, EXTENSIONS, true).await;
     is_enforced(&controller, SETS, true).await;
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(cluster.clone(), "kept", &bundles, &chain(&["1.0.0"])).await;
-    let installed = scene.install(json!({})).await;
-    installed.installed("1.0.0").await;
+    let scene = Scene::of(cluster.clone(), "kept", &["1.0.0"]).await;
+    let installed = scene.installed(json!({}), "1.0.0").await;
 
     for (index, breach) in breaches().iter().enumerate() {
         breach.make(&cluster);
@@ -103,7 +83,7 @@ async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept
             shows(&cluster, &name, &text).await;
             made
         };
-        is_repaired(&scene).await;
+        scene.is_repaired().await;
         breach.mend(&cluster);
         is_enforced(&controller, breach.policy, true).await;
         // It continues: now the service account is what is missing.
@@ -120,26 +100,11 @@ async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept
     reserved_whatever_the_flags_say(&cluster, &mut controller).await;
 }
 
-/// Deletes a managed object and waits until it is back.
-async fn is_repaired(scene: &Scene) {
-    let name = scene.package.config_map();
-    let namespace = format!("--namespace={}", scene.name);
-    let plane = scene.cluster.plane;
-    plane.kubectl(&["delete", "configmap", &name, &namespace]);
-    wait::until("what is installed is repaired", STEP, || async {
-        scene.get("configmap", &name).map(drop).ok_or("not yet")
-    })
-    .await;
-}
-
 /// Waits until a revision shows this reason for waiting.
 async fn shows(cluster: &Cluster, name: &str, text: &str) {
     let path = "jsonpath={.status.conditions[?(@.type=='Progressing')].message}";
-    wait::until(text, STEP, || async {
-        let found = cluster.plane.kubectl(&["get", "clusterobjectset", name, "-o", path]);
-        found.contains(text).then_some(()).ok_or(found)
-    })
-    .await;
+    let read = || cluster.plane.kubectl(&["get", "clusterobjectset", name, "-o", path]);
+    wait::value(text, STEP, read, |found| found.contains(text)).await;
 }
 
 /// P50: with all flags open, only the controller's own service account is still refused.

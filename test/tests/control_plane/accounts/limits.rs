@@ -1,8 +1,7 @@
 //! The expressions of the policies: their cost, and that they match the types of the kinds.
 
-use olm_test::cluster;
-use olm_test::wait;
-use serde_json::{Map, Value, json};
+use olm_test::prelude::*;
+use serde_json::Map;
 
 use super::{Made, Person, STEP, assert_refused, extension, object_set, recorded, refusal};
 
@@ -73,10 +72,8 @@ async fn the_largest_revision_can_be_compared() {
     let made = Made::new(&cluster, "clusterobjectset", &wanted);
     let tenant = Person::with_role("p47-set", "system:controller:generic-garbage-collector").await;
     let label = json!({"metadata": {"labels": {"a": "b"}}});
-    wait::until("compared and found the same", STEP, || async {
-        tenant.merges("clusterobjectset", &made.name, &label)
-    })
-    .await;
+    let merges = || tenant.merges("clusterobjectset", &made.name, &label);
+    wait::done("compared and found the same", STEP, merges).await;
     let archive = json!({"spec": {"lifecycleState": "Archived"}});
     let archived = tenant.merges("clusterobjectset", &made.name, &archive);
     assert_refused(&archived, &refusal("p47-set"));
@@ -85,17 +82,11 @@ async fn the_largest_revision_can_be_compared() {
 /// Returns the findings of the API server's type checker about a policy, once it has run.
 async fn findings(name: &str) -> Value {
     let plane = cluster::shared().await.plane;
-    wait::until(&format!("{name} is checked"), STEP, || async {
-        let text = plane.kubectl(&["get", "validatingadmissionpolicy", name, "-o", "json"]);
-        let policy: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
-        let status = policy["status"].clone();
-        if status["observedGeneration"] == policy["metadata"]["generation"] {
-            Ok(status["typeChecking"]["expressionWarnings"].clone())
-        } else {
-            Err(status)
-        }
-    })
-    .await
+    let read = || plane.json(&["get", "validatingadmissionpolicy", name, "-o", "json"]);
+    let is_checked =
+        |it: &Value| it["status"]["observedGeneration"] == it["metadata"]["generation"];
+    let policy = wait::value(&format!("{name} is checked"), STEP, read, is_checked).await;
+    policy["status"]["typeChecking"]["expressionWarnings"].clone()
 }
 
 // P48: a policy is checked once, when its kind may not be known yet. So copies are checked, and
@@ -105,16 +96,14 @@ async fn findings(name: &str) -> Value {
 async fn the_expressions_fit_the_kinds() {
     let plane = cluster::shared().await.plane;
     let copy = |original: &str, name: &str, wrong: bool| {
-        let text = plane.kubectl(&["get", "validatingadmissionpolicy", original, "-o", "json"]);
-        let mut policy: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+        let mut policy = plane.json(&["get", "validatingadmissionpolicy", original, "-o", "json"]);
         policy["metadata"] = json!({"name": name});
         policy["status"] = json!(null);
         if wrong {
             let validations = policy["spec"]["validations"].as_array_mut();
-            let wrong = json!({"expression": "object.spec.nonsense == 1"});
-            validations.expect("a list").push(wrong);
+            validations.expect("a list").push(json!({"expression": "object.spec.nonsense == 1"}));
         }
-        plane.kubectl_with_input(&["create", "-f", "-"], &policy.to_string());
+        plane.create(&policy);
     };
     for policy in [
         "clusterextension-serviceaccount-use",

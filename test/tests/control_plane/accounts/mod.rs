@@ -9,16 +9,10 @@ mod reserved;
 mod sets;
 mod traffic;
 
-use std::time::Duration;
-
-use olm_test::cluster::{self, Cluster};
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 /// How long a grant, or a policy, may take to become effective.
-const STEP: Duration = Duration::from_secs(30);
-/// How long the garbage collector may take to know of a new kind, or of an object, and to remove it.
-const COLLECTED: Duration = Duration::from_mins(2);
+const STEP: Duration = Duration::from_mins(1);
 const INSTALLER: &str = "operator-controller-clusterextension-installer-role";
 
 /// A user with few rights.
@@ -49,8 +43,7 @@ impl Person {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
             "metadata": {"name": format!("{}-{role}", self.name), "namespace": namespace},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io",
-                "name": self.name}],
+            "subjects": [objects::user(&self.name)],
         }));
     }
 
@@ -64,12 +57,9 @@ impl Person {
     ) {
         let (group, resource) = resource;
         let role = format!("{}-{verb}-{}", self.name, name.unwrap_or("all"));
-        self.apply(&json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": {"name": role},
-            "rules": [{"apiGroups": [group], "resources": [resource], "verbs": [verb],
-                "resourceNames": name.map(|name| vec![name])}],
-        }));
+        let rules = json!([{"apiGroups": [group], "resources": [resource], "verbs": [verb],
+            "resourceNames": name.map(|name| vec![name])}]);
+        self.apply(&objects::role(&role, None, &rules));
         self.bind(&role, namespace);
     }
 
@@ -87,8 +77,7 @@ impl Person {
 
     /// Asks, with a dry run, whether the user may create the object.
     pub(crate) fn asks(&self, object: &Value) -> Result<String, String> {
-        let args = ["create", "--dry-run=server", "-f", "-"];
-        self.tries(&args, &object.to_string())
+        self.tries(&["create", "--dry-run=server", "-f", "-"], &object.to_string())
     }
 
     /// Merges `change` into an object, as the user.
@@ -99,18 +88,12 @@ impl Person {
 
     /// Waits until the user may not create the object, for lack of a right on its service account.
     async fn is_refused(&self, what: &str, object: Value) {
-        wait::until(what, STEP, || async {
-            match self.asks(&object) {
-                Err(text) if text.contains(&refusal(&self.name)) => Ok(()),
-                other => Err(other),
-            }
-        })
-        .await;
+        wait::refused(what, STEP, || self.asks(&object), &refusal(&self.name)).await;
     }
 
     /// Waits until the user may create the object.
     pub(crate) async fn is_admitted(&self, what: &str, object: Value) {
-        wait::until(what, STEP, || async { self.asks(&object) }).await;
+        wait::done(what, STEP, || self.asks(&object)).await;
     }
 }
 
@@ -126,20 +109,16 @@ pub(crate) fn assert_refused(answer: &Result<String, String>, text: &str) {
 
 /// An extension that names a service account.
 fn extension(name: &str, namespace: &str, account: &str) -> Value {
-    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
-        "metadata": {"name": name},
-        "spec": {"namespace": namespace, "serviceAccount": {"name": account},
-            "source": {"sourceType": "Catalog", "catalog": {"packageName": "none-such"}}}})
+    objects::extension(name, namespace, account, "none-such")
 }
 
 /// A revision that applies a `ConfigMap` as the service account in its annotations.
 fn object_set(name: &str, annotations: &Value) -> Value {
-    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
-            "phases": [{"name": "one", "objects": [{"object": {
-                "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": "default"}}}]}]}})
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"}});
+    let mut set = objects::object_set(name, 1, &map);
+    set["metadata"]["annotations"] = annotations.clone();
+    set
 }
 
 /// The annotations of a revision with its service account.
@@ -158,7 +137,7 @@ struct Made {
 impl Made {
     fn new(cluster: &Cluster, kind: &'static str, object: &Value) -> Self {
         let plane = cluster.plane;
-        plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+        plane.create(object);
         let name = object["metadata"]["name"].as_str().expect("it has a name");
         Self { cluster: cluster.clone(), kind, name: name.to_owned() }
     }

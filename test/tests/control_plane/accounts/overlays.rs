@@ -1,7 +1,8 @@
 //! Which overlays check who names a service account.
 
-use olm_test::{cluster, paths};
-use serde_json::Value;
+use olm_test::prelude::*;
+
+use crate::overlays::{render, render_text};
 
 const POLICIES: [&str; 5] = [
     "clusterextension-approve",
@@ -11,13 +12,6 @@ const POLICIES: [&str; 5] = [
     "olm-name-length",
 ];
 const DEFAULT_ACCOUNT: &str = "clusterextension-default-account";
-
-/// Returns the objects of a rendered folder.
-async fn rendered(folder: &str) -> Vec<Value> {
-    let plane = cluster::shared().await.plane;
-    let text = plane.kubectl(&["kustomize", folder]);
-    olm_core::yaml::to_json(&text).expect("kustomize prints YAML")
-}
 
 /// Returns the names of the policies that are bound to deny, sorted.
 fn bound(objects: &[Value]) -> Vec<&str> {
@@ -48,30 +42,26 @@ fn arguments(objects: &[Value]) -> Vec<&str> {
 }
 
 // deploying.md 6.1, 6.2
-#[tokio::test(flavor = "multi_thread")]
-async fn every_overlay_but_upstreams_asks_who_names_an_account() {
-    let config = paths::repository().join("config");
+#[test]
+fn every_overlay_but_upstreams_asks_who_names_an_account() {
     for (overlay, policies, flag) in [
         ("default", &POLICIES[..], "--account-policy=require"),
         ("openshift", &POLICIES, "--account-policy=require"),
         ("upstream-compatible", &[], "--account-policy=off"),
     ] {
-        let objects = rendered(&config.join(overlay).to_string_lossy()).await;
+        let objects = render(overlay);
         assert_eq!(bound(&objects), policies, "{overlay}");
         assert!(arguments(&objects).contains(&flag), "{overlay}");
     }
 }
 
 // deploying.md 6.3
-#[tokio::test(flavor = "multi_thread")]
-async fn the_component_with_the_default_account_asks_who_uses_it() {
-    // Kustomize takes relative paths only, so the folder has to be in the checkout.
-    let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
+#[test]
+fn the_component_with_the_default_account_asks_who_uses_it() {
     let up = "../../config";
     let text =
         format!("resources: [{up}/default]\ncomponents: [{up}/components/default-account]\n");
-    std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
-    let objects = rendered(&folder.path().to_string_lossy()).await;
+    let objects = render_text(&text);
     assert!(bound(&objects).contains(&DEFAULT_ACCOUNT));
     let flag = "--default-service-account=olmv1-system/olm-default-installer";
     assert!(arguments(&objects).contains(&flag));

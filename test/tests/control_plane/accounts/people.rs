@@ -1,12 +1,11 @@
 //! What users may do to an extension that names a service account.
 
-use serde_json::{Value, json};
+use olm_api::keys::policy::{ACCEPT_IMAGE as ACCEPT, APPROVE};
+use olm_test::prelude::*;
 
 use super::{INSTALLER, Made, Person, assert_refused, extension, refusal};
 
 const CE: &str = "clusterextension";
-const ACCEPT: &str = "policy.olm.operatorframework.io/accept-image";
-const APPROVE: &str = "policy.olm.operatorframework.io/approve";
 
 // P43
 #[tokio::test(flavor = "multi_thread")]
@@ -41,18 +40,13 @@ async fn nobody_has_an_account_act_that_they_may_not_use() {
         let answer = tenant.merges(CE, &made.name, &harmless);
         assert!(answer.is_ok(), "{harmless}: {answer:?}");
     }
-}
-
-// P43: an existing policy annotation may be neither changed nor removed.
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_changes_or_removes_the_policy_of_an_extension_that_is_not_theirs() {
-    let tenant = Person::installer("p43-notes").await;
+    // An annotation of the policy may be neither changed nor removed.
     let mut wanted = extension("p43-notes", "boss", "boss");
     wanted["metadata"]["annotations"] = json!({ACCEPT: "sha256:a"});
     let made = Made::new(&tenant.cluster, CE, &wanted);
     for value in [json!("sha256:b"), json!(null)] {
         let change = json!({"metadata": {"annotations": {ACCEPT: value}}});
-        assert_refused(&tenant.merges(CE, &made.name, &change), &refusal("p43-notes"));
+        assert_refused(&tenant.merges(CE, &made.name, &change), &refusal("p43"));
     }
 }
 
@@ -62,9 +56,19 @@ async fn the_right_to_use_an_account_counts_where_it_was_given() {
     let one = Person::installer("p44-one").await;
     let accounts = ("", "serviceaccounts");
     one.grant("use", accounts, Some("mine"), Some("default"));
-    one.is_admitted("use by name", extension("p44", "default", "mine")).await;
+    let wanted = extension("p44-owner", "default", "mine");
+    one.is_admitted("use by name", wanted.clone()).await;
     assert_refused(&one.asks(&extension("p44", "default", "other")), &refusal("p44-one"));
     assert_refused(&one.asks(&extension("p44", "boss", "mine")), &refusal("p44-one"));
+    one.tries(&["create", "-f", "-"], &wanted.to_string()).expect("the owner creates it");
+    for change in [
+        json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}}),
+        json!({"metadata": {"annotations": {ACCEPT: "sha256:a"}}}),
+    ] {
+        let answer = one.merges(CE, "p44-owner", &change);
+        assert!(answer.is_ok(), "{change}: {answer:?}");
+    }
+    one.tries(&["delete", CE, "p44-owner", "--wait=false"], "").expect("the owner deletes it");
 
     let editor = Person::installer("p44-editor").await;
     editor.bind("edit", Some("default"));
@@ -78,24 +82,6 @@ async fn the_right_to_use_an_account_counts_where_it_was_given() {
     admin.merges(CE, &made.name, &change).expect("a cluster administrator changes what there is");
 }
 
-// P44: what the right allows.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_may_use_the_account_changes_and_deletes_the_extension() {
-    let owner = Person::installer("p44-owner").await;
-    owner.grant("use", ("", "serviceaccounts"), Some("mine"), Some("default"));
-    let wanted = extension("p44-owner", "default", "mine");
-    owner.is_admitted("use by name", wanted.clone()).await;
-    owner.tries(&["create", "-f", "-"], &wanted.to_string()).expect("the owner creates it");
-    for change in [
-        json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}}),
-        json!({"metadata": {"annotations": {ACCEPT: "sha256:a"}}}),
-    ] {
-        let answer = owner.merges(CE, "p44-owner", &change);
-        assert!(answer.is_ok(), "{change}: {answer:?}");
-    }
-    owner.tries(&["delete", CE, "p44-owner", "--wait=false"], "").expect("the owner deletes it");
-}
-
 /// An owner that exists, or has another UID than what is there.
 fn owner(name: &str, uid: &str) -> Value {
     json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": name,
@@ -107,16 +93,14 @@ fn owner(name: &str, uid: &str) -> Value {
 async fn an_extension_goes_with_the_object_that_owns_it() {
     let admin = Person::with_role("p44-owning", "cluster-admin").await;
     let plane = admin.cluster.plane;
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "p44-platform"}, "rules": []});
-    plane.kubectl_with_input(&["create", "-f", "-"], &role.to_string());
+    plane.create(&objects::role("p44-platform", None, &json!([])));
     let uid = ["get", "clusterrole", "p44-platform", "-o", "jsonpath={.metadata.uid}"];
     let uid = plane.kubectl(&uid);
     let mut wanted = extension("p44-owned", "boss", "boss");
     wanted["metadata"]["ownerReferences"] = json!([owner("p44-platform", &uid)]);
     let made = Made::new(&admin.cluster, CE, &wanted);
     plane.kubectl(&["delete", "clusterrole", "p44-platform"]);
-    olm_test::wait::until("it is collected", super::COLLECTED, || async {
+    olm_test::wait::until("it is collected", olm_test::extension::COLLECTED, || async {
         match plane.try_kubectl(&["get", CE, &made.name, "-o", "json"], "") {
             Err(text) if text.contains("not found") => Ok(()),
             // Its finalizers are the controller's business.
@@ -138,8 +122,7 @@ async fn nobody_names_an_owner_of_an_extension_that_is_not_theirs() {
     wanted["metadata"]["ownerReferences"] = json!([owner(INSTALLER, &uid)]);
     let made = Made::new(&tenant.cluster, CE, &wanted);
     let merges = |owners: Value| {
-        let change = json!({"metadata": {"ownerReferences": owners}});
-        tenant.merges(CE, &made.name, &change)
+        tenant.merges(CE, &made.name, &json!({"metadata": {"ownerReferences": owners}}))
     };
     let mut controls = owner(INSTALLER, &uid);
     controls["controller"] = json!(true);
@@ -176,16 +159,17 @@ async fn who_approves_and_who_uses_the_account_may_be_two() {
     let wanted = extension("p51", "default", "mine");
     user.is_admitted("use by name", wanted.clone()).await;
     let made = Made::new(&user.cluster, CE, &wanted);
+    let mut second = extension("p51-new", "default", "mine");
+    second["metadata"]["annotations"] = json!({APPROVE: "1.0.0"});
+    // The API server takes up one policy after the other.
+    let asks = || user.asks(&second);
+    let what = "the policy on approvals is in force";
+    wait::refused(what, super::STEP, asks, "may not approve").await;
     let approve = json!({"metadata": {"annotations": {APPROVE: "1.0.0"}}});
     let denied = "may not approve versions of ClusterExtension \"p51\": grant verb \"approve\"";
     assert_refused(&user.merges(CE, &made.name, &approve), denied);
-    let mut second = extension("p51-new", "default", "mine");
-    second["metadata"]["annotations"] = json!({APPROVE: "1.0.0"});
-    assert_refused(&user.asks(&second), "may not approve");
-    olm_test::wait::until("the approver may approve", super::STEP, || async {
-        approver.merges(CE, &made.name, &approve)
-    })
-    .await;
+    let merges = || approver.merges(CE, &made.name, &approve);
+    wait::done("the approver may approve", super::STEP, merges).await;
     let other = json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}});
     assert_refused(&approver.merges(CE, &made.name, &other), &refusal("p51-approver"));
     let withdrawn = json!({"metadata": {"annotations": {APPROVE: null}}});

@@ -1,28 +1,19 @@
 //! Service accounts that nothing is installed with, even if an administrator named them.
 
-use olm_test::cluster::{self, CONTROLLER_ACCOUNT, Cluster, SYSTEM_NAMESPACE};
-use olm_test::extension::Extension;
-use olm_test::wait;
-use serde_json::Value;
+use olm_test::prelude::*;
 
 use super::{Made, STEP, extension, object_set, recorded};
+use crate::catalog::condition;
 
 /// Waits until a revision shows that its service account is reserved.
 pub(super) async fn refuses_revision(cluster: &Cluster, name: &str, text: &str) {
-    wait::until(&format!("{name} is refused"), STEP, || async {
-        let args = ["get", "clusterobjectset", name, "-o", "json"];
-        let set: Value = serde_json::from_str(&cluster.plane.kubectl(&args)).expect("JSON");
-        let conditions = set["status"]["conditions"].as_array().cloned();
-        let conditions = conditions.unwrap_or_default();
-        let refused = conditions.iter().any(|condition| {
-            condition["type"] == "Progressing"
-                && condition["status"] == "False"
-                && condition["reason"] == "InvalidConfiguration"
-                && condition["message"] == text
-        });
-        refused.then_some(()).ok_or(conditions)
-    })
-    .await;
+    let read = || {
+        let set = cluster.plane.json(&["get", "clusterobjectset", name, "-o", "json"]);
+        let found = condition(&set, "Progressing");
+        ["status", "reason", "message"].map(|key| found[key].clone())
+    };
+    let is_refused = |found: &[Value; 3]| *found == ["False", "InvalidConfiguration", text];
+    wait::value(&format!("{name} is refused"), STEP, read, is_refused).await;
 }
 
 // P50
@@ -60,7 +51,10 @@ async fn nothing_is_installed_with_a_reserved_account() {
         let set = object_set(name, &recorded(namespace, account));
         let made = Made::new(&cluster, "clusterobjectset", &set);
         refuses_revision(&cluster, &made.name, text).await;
-        let applied = ["get", "configmap", name, "-n", "default", "--ignore-not-found"];
-        assert_eq!(cluster.plane.kubectl(&applied), "", "{name} was applied");
+        assert_eq!(
+            cluster.plane.run(&format!("get configmap {name} -n default --ignore-not-found")),
+            "",
+            "{name} was applied"
+        );
     }
 }

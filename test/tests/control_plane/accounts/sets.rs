@@ -1,6 +1,6 @@
 //! What users may do to a revision, whose objects a service account applies.
 
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 use super::{Made, Person, assert_refused, object_set, recorded, refusal};
 
@@ -11,12 +11,10 @@ const ACCOUNTS: (&str, &str) = ("", "serviceaccounts");
 async fn writer(name: &str) -> Person {
     let role = format!("{name}-writer");
     let cluster = olm_test::cluster::shared().await;
-    let rules = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": role}, "rules": [{
-            "apiGroups": ["olm.operatorframework.io"], "resources": ["clusterobjectsets"],
-            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]}]});
-    let plane = cluster.plane;
-    plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &rules.to_string());
+    let rules = json!([{"apiGroups": ["olm.operatorframework.io"],
+        "resources": ["clusterobjectsets"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]}]);
+    cluster.plane.requests().apply(&objects::role(&role, None, &rules));
     let person = Person::with_role(name, &role).await;
     person.is_refused("the policies are in force", object_set(name, &json!({}))).await;
     person
@@ -55,8 +53,10 @@ async fn a_revision_takes_the_right_on_its_account_and_without_one_on_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
     let writer = writer("p46-change").await;
-    let made =
-        Made::new(&writer.cluster, COS, &object_set("p46-change", &recorded("default", "mine")));
+    let mut set = object_set("p46-change", &recorded("default", "mine"));
+    set["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "example.com/v1", "kind": "Foo", "name": "foo", "uid": "4-5-6"}]);
+    let made = Made::new(&writer.cluster, COS, &set);
     let owner = |controller: Value| {
         json!({"metadata": {"ownerReferences": [{"apiVersion": "olm.operatorframework.io/v1",
             "kind": "ClusterExtension", "name": "theirs", "uid": "1-2-3",
@@ -69,6 +69,7 @@ async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
         json!({"metadata": {"labels": {"olm.operatorframework.io/owner-name": "theirs"}}}),
         owner(json!(true)),
         owner(json!(null)),
+        json!({"metadata": {"ownerReferences": null}}),
         account("default", "yours"),
         json!({"metadata": {"annotations": null}}),
         note("policy", "y"),
@@ -82,10 +83,26 @@ async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
     }
     writer.grant("use", ACCOUNTS, Some("mine"), Some("default"));
     let archive = json!({"spec": {"lifecycleState": "Archived"}});
-    olm_test::wait::until("with the right it is archived", super::STEP, || async {
-        writer.merges(COS, &made.name, &archive)
-    })
-    .await;
+    let merges = || writer.merges(COS, &made.name, &archive);
+    wait::done("with the right it is archived", super::STEP, merges).await;
+    // It is none on an extension, also where a reference has the name and UID of that already.
+    for (api_version, kind) in [
+        ("olm.operatorframework.io/v1", "Theirs"),
+        ("olm.operatorframework.io", "ClusterExtension"),
+        ("example.com/v1", "ClusterExtension"),
+    ] {
+        let mut foreign = owner(json!(true));
+        let reference = &mut foreign["metadata"]["ownerReferences"][0];
+        reference["apiVersion"] = json!(api_version);
+        reference["kind"] = json!(kind);
+        let answer = writer.merges(COS, &made.name, &foreign);
+        assert!(answer.is_ok(), "{foreign}: {answer:?}");
+        assert_refused(
+            &writer.merges(COS, &made.name, &owner(json!(true))),
+            "may not make a ClusterObjectSet a revision of ClusterExtension \"theirs\": grant verb \
+             \"update\" on clusterextensions/finalizers",
+        );
+    }
 }
 
 // P46
@@ -104,8 +121,6 @@ async fn a_revision_of_another_account_takes_the_right_on_both() {
          ClusterObjectSet has now: grant verb \"use\" on serviceaccounts",
     );
     writer.grant("use", ACCOUNTS, Some("theirs"), Some("default"));
-    olm_test::wait::until("with both rights it is his own", super::STEP, || async {
-        writer.merges(COS, &made.name, &archive)
-    })
-    .await;
+    let merges = || writer.merges(COS, &made.name, &archive);
+    wait::done("with both rights it is his own", super::STEP, merges).await;
 }

@@ -1,16 +1,9 @@
 //! The policies admit what the controller and Kubernetes itself write.
 
-use olm_test::audit;
-use olm_test::cluster::{self, CONTROLLER_ACCOUNT, Cluster, SYSTEM_NAMESPACE};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
-use super::{Made, Person, object_set, recorded};
+use super::{Made, Person, STEP, object_set, recorded};
 
-/// The garbage collector discovers a kind within half a minute, and an object soon after.
-const COLLECTED: std::time::Duration = std::time::Duration::from_mins(2);
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
 // P45
@@ -24,45 +17,40 @@ async fn the_controller_and_the_garbage_collector_are_admitted() {
         let may = plane.try_kubectl(&["auth", "can-i", verb, "serviceaccounts", "-A", &user], "");
         assert!(may.is_err(), "the collector may {verb}: {may:?}");
     }
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let scene = Scene::set(cluster, "policed", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
-    extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    extension.installed("1.1.0").await;
-    let orphan = ["delete", "clusterextension", &scene.name, "--cascade=orphan"];
-    plane.kubectl(&orphan);
+    let scene = Scene::of(cluster, "policed", &["1.0.0", "1.1.0"]).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    extension.moves_to("1.1.0").await;
+    plane.run(&format!("delete clusterextension {} --cascade=orphan", scene.name));
     extension.gone().await;
 
     let log = &plane.addresses.audit_log;
-    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    let requests = audit::mentioning(log, &scene.name);
-    let count = |user: &str, verb: &str, resource: &str, subresource: &str| {
-        let admitted = requests.iter().filter(|request| request.code < 300);
-        admitted
-            .filter(|one| one.user == user && one.verb == verb && one.acted_as.is_none())
-            .filter(|one| one.resource == resource && one.subresource == subresource)
-            .count()
-    };
-    for (user, verb, resource, subresource) in [
-        (controller.as_str(), "patch", "clusterextensions", ""),
-        (&controller, "update", "clusterextensions", "status"),
-        (&controller, "update", "clusterobjectsets", "status"),
+    let wanted = [
+        (audit::CONTROLLER, "patch", "clusterextensions", ""),
+        (audit::CONTROLLER, "update", "clusterextensions", "status"),
+        (audit::CONTROLLER, "update", "clusterobjectsets", "status"),
         (COLLECTOR, "patch", "clusterextensions", ""),
-    ] {
-        let count = count(user, verb, resource, subresource);
-        assert!(count > 0, "{user} never does {verb} {resource} {subresource}");
-    }
-    let refused = refusals(log, &[&controller, COLLECTOR]);
+    ];
+    // What ends an extension is seen by all before it is in the log.
+    wait::until("all of it is logged", STEP, || async {
+        let mut requests = audit::mentioning(log, &scene.name);
+        requests.retain(|request| request.code < 300 && request.acted_as.is_none());
+        let missing = wanted.iter().find(|it| {
+            let is = |one: &audit::Request| {
+                (&*one.user, &*one.verb, &*one.resource, &*one.subresource) == **it
+            };
+            !requests.iter().any(is)
+        });
+        missing.map_or(Ok(()), |it| Err(format!("{it:?}")))
+    })
+    .await;
+    let refused = refusals(log, &[audit::CONTROLLER, COLLECTOR]);
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
 /// Makes a revision that is owned by an object of the same name, and returns it.
 fn owned(cluster: &Cluster, name: &str) -> Made {
     let plane = cluster.plane;
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": name}});
-    plane.kubectl_with_input(&["create", "-f", "-"], &role.to_string());
+    plane.create(&objects::role(name, None, &json!([])));
     let uid = plane.kubectl(&["get", "clusterrole", name, "-o", "jsonpath={.metadata.uid}"]);
     let mut set = object_set(name, &recorded("boss", "boss"));
     set["metadata"]["ownerReferences"] = json!([{
@@ -83,18 +71,12 @@ async fn the_garbage_collector_deletes_revisions_and_drops_their_owners() {
         let path = format!("jsonpath={path}");
         plane.kubectl(&["get", "clusterobjectset", name, "--ignore-not-found", "-o", &path])
     };
-    wait::until("collected", COLLECTED, || async {
-        let left = look(&collected.name, "{.metadata}");
-        left.is_empty().then_some(()).ok_or(left)
-    })
-    .await;
+    let left = || look(&collected.name, "{.metadata}");
+    wait::value("collected", COLLECTED, left, String::is_empty).await;
     // The collector has seen what was made later, so it knows whom the owner has.
     plane.kubectl(&["delete", "clusterrole", &kept.name, "--cascade=orphan"]);
-    wait::until("let go", COLLECTED, || async {
-        let owners = look(&kept.name, "{.metadata.ownerReferences}");
-        owners.is_empty().then_some(()).ok_or(owners)
-    })
-    .await;
+    let owners = || look(&kept.name, "{.metadata.ownerReferences}");
+    wait::value("let go", COLLECTED, owners, String::is_empty).await;
     assert_ne!(look(&kept.name, "{.metadata.name}"), "");
 }
 

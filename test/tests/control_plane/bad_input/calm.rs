@@ -1,21 +1,12 @@
 //! Everything bad at once: the controller does not loop, and valid objects are installed.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use olm_test::cluster::Cluster;
-use olm_test::extension::Extension;
-use olm_test::images;
-use olm_test::package::{Bundle, Entry, Files, Package};
-use olm_test::scene::Scene;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 use super::{Catalog, apart};
 
 /// Publishes a catalog of two packages: a good one, and one without a CSV.
 async fn publish(scene: &mut Scene, broken: &Package) {
     let bundle = Bundle::new("1.0.0");
-    let entries = [Entry { version: "1.0.0".to_owned(), replaces: None }];
     let mut catalog = Files::new();
     for package in [&scene.package, broken] {
         let mut files = package.bundle_files(&bundle);
@@ -24,8 +15,7 @@ async fn publish(scene: &mut Scene, broken: &Package) {
         }
         let image = format!("{}/{}:v1", scene.cluster.registry, package.name());
         images::push_bundle(&image, files).await;
-        let pushed = BTreeMap::from([("1.0.0".to_owned(), image)]);
-        catalog.extend(package.catalog_files(&entries, &pushed));
+        catalog.extend(package.catalog_of(&image));
     }
     scene.publish_catalog(catalog).await;
 }
@@ -65,13 +55,9 @@ async fn failing_extensions<'a>(
         extensions.push(extension);
     }
     for extension in &extensions {
-        let failing = |found: &olm_api::ClusterExtension| {
-            olm_test::extension::condition(found, "Progressing").is_some_and(|progressing| {
-                ["Retrying", "InvalidConfiguration"].contains(&progressing.reason.as_str())
-            })
-        };
-        let within = Duration::from_mins(1);
-        extension.eventually("a failure", within, failing).await;
+        let failing =
+            |found: &Condition| ["Retrying", "InvalidConfiguration"].contains(&&*found.reason);
+        extension.has("Progressing", "a failure", failing).await;
     }
     extensions
 }
@@ -118,8 +104,7 @@ async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
     let all: Vec<_> = catalogs_of.chain(extensions_of).collect();
     apart.is_calm(&all, Duration::from_secs(10)).await;
 
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     apart.is_well();
     let all = extensions.iter().chain([&extension]);
     futures::future::join_all(all.map(Extension::delete)).await;

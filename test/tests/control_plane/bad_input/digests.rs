@@ -1,17 +1,10 @@
 //! Content that does not match its digest: none of it is used.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use olm_image::built::{BuiltImage, ImageBuilder};
 use olm_image::digest::Digest;
-use olm_test::cluster::{self, Cluster};
-use olm_test::images;
-use olm_test::package::{Bundle, Files, chain};
-use olm_test::scene::Scene;
-use serde_json::json;
+use olm_test::prelude::*;
 
-use super::{Catalog, GOOD, controller_is_well, nothing_installed, says};
+use super::{Catalog, GOOD, controller_is_well, waits_for_bundle};
 
 const LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 
@@ -109,19 +102,15 @@ async fn bundle_with_another_digest_is_not_installed_until_the_registry_has_the_
     let by_digest = images::send_built(&tag, &built).await;
     let want = Digest::sha256(&built.layers[0]);
     let got = tamper(&scene.cluster, &want);
-    let pushed = BTreeMap::from([("1.0.0".to_owned(), by_digest)]);
-    let catalog = scene.package.catalog_files(&chain(&["1.0.0"]), &pushed);
-    scene.publish_catalog(catalog).await;
+    scene.publish_catalog(scene.package.catalog_of(&by_digest)).await;
     scene.create_namespace();
     scene.grant(std::slice::from_ref(&bundle));
 
     let extension = scene.install(json!({})).await;
-    let message = format!(
-        "error for resolved bundle \"buoy-nodigest.v1.0.0\" with version \"1.0.0\": error copying \
-         image: reading blob {want}: content has digest {got}, expected {want}"
+    let fault = format!(
+        "error copying image: reading blob {want}: content has digest {got}, expected {want}"
     );
-    let found = says(&extension, "True", "Retrying", &message).await;
-    nothing_installed(&extension, &found).await;
+    waits_for_bundle(&extension, "1.0.0", &fault).await;
     controller_is_well(&scene.cluster);
 
     std::fs::write(stored(&scene.cluster, &want), &built.layers[0]).expect("it is mended");

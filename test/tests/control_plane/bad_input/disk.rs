@@ -2,19 +2,13 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use olm_test::images;
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use serde_json::json;
+use olm_test::prelude::*;
 
-use super::{Catalog, GOOD, apart, nothing_installed, says, serving};
+use super::{Catalog, apart, good, serving, waits_for_bundle};
 
 /// A small file system in memory; it is unmounted on drop.
 struct Disk {
@@ -92,9 +86,7 @@ async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_r
     let apart = apart::apart("full-catalogs").await;
     let disk = Disk::mount(&apart.state.join("catalogs"));
     let _controller = apart.start().await;
-    let image = format!("{}/bad/full:v1", apart.cluster.registry);
-    let files = [("configs/c.json".to_owned(), GOOD.as_bytes().to_vec())];
-    images::push_catalog(&image, files.into_iter().collect()).await;
+    let image = good(&apart.cluster, "full").await;
     let served = Catalog::create(&apart.cluster, "bad-full-served", &image).await;
     let before = served.served().await;
 
@@ -104,8 +96,7 @@ async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_r
     let waits = Catalog::create(&apart.cluster, "bad-full", &image).await;
     let found = waits.says("True", "Retrying", full).await;
     assert_eq!(serving(&found).0, "Unavailable");
-    let failing = [("clustercatalogs", "bad-full")];
-    apart.is_calm(&failing, Duration::from_secs(5)).await;
+    apart.is_calm(&[("clustercatalogs", "bad-full")], Duration::from_secs(5)).await;
     disk.make_room();
     waits.served().await;
     waits.delete().await;
@@ -113,8 +104,7 @@ async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_r
     disk.fill_inodes();
     let waits = Catalog::create(&apart.cluster, "bad-inodes", &image).await;
     waits.says("True", "Retrying", full).await;
-    let failing = [("clustercatalogs", "bad-inodes")];
-    apart.is_calm(&failing, Duration::from_secs(5)).await;
+    apart.is_calm(&[("clustercatalogs", "bad-inodes")], Duration::from_secs(5)).await;
     assert_eq!(served.served().await.status, before.status);
     disk.make_room();
     waits.served().await;
@@ -132,18 +122,13 @@ async fn full_bundle_disk_holds_an_install_until_it_has_room() {
     let apart = apart::apart("full-bundles").await;
     let disk = Disk::mount(&apart.state.join("bundles"));
     let _controller = apart.start().await;
-    let bundles = [Bundle::new("1.0.0")];
     for (name, fill) in [("fullbytes", Disk::fill as fn(&Disk)), ("fullinodes", Disk::fill_inodes)]
     {
         fill(&disk);
-        let scene = Scene::set(apart.handle(), name, &bundles, &chain(&["1.0.0"])).await;
+        let scene = Scene::of(apart.handle(), name, &["1.0.0"]).await;
         let extension = scene.install(json!({})).await;
-        let message = format!(
-            "error for resolved bundle \"buoy-{name}.v1.0.0\" with version \"1.0.0\": error \
-             storing image: No space left on device (os error 28)"
-        );
-        let found = says(&extension, "True", "Retrying", &message).await;
-        nothing_installed(&extension, &found).await;
+        let fault = "error storing image: No space left on device (os error 28)";
+        waits_for_bundle(&extension, "1.0.0", fault).await;
         let failing = [("clusterextensions", extension.name.as_str())];
         apart.is_calm(&failing, Duration::from_secs(5)).await;
         disk.make_room();
@@ -160,13 +145,10 @@ async fn at_the_limit_of_the_caches_what_is_served_stays_and_the_rest_waits_for_
     let apart = apart::apart("cache-limit").await;
     let _controller = apart.start_with(&["--cache-limit=1MiB"]).await;
     let reached = "cache limit of 1048576 bytes reached";
-    let image = format!("{}/bad/limit:v1", apart.cluster.registry);
-    let files = [("configs/c.json".to_owned(), GOOD.as_bytes().to_vec())];
-    images::push_catalog(&image, files.into_iter().collect()).await;
+    let image = good(&apart.cluster, "limit").await;
     let served = Catalog::create(&apart.cluster, "bad-limit-served", &image).await;
     let before = served.served().await;
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(apart.handle(), "limit", &bundles, &chain(&["1.0.0"])).await;
+    let scene = Scene::of(apart.handle(), "limit", &["1.0.0"]).await;
 
     let filler = apart.state.join("catalogs/filler");
     fs::write(&filler, vec![0; 1 << 20]).expect("a file");
@@ -176,12 +158,7 @@ async fn at_the_limit_of_the_caches_what_is_served_stays_and_the_rest_waits_for_
     assert_eq!(serving(&found).0, "Unavailable");
     // Both caches share the limit.
     let extension = scene.install(json!({})).await;
-    let message = format!(
-        "error for resolved bundle \"buoy-limit.v1.0.0\" with version \"1.0.0\": error storing \
-         image: {reached}"
-    );
-    let found = says(&extension, "True", "Retrying", &message).await;
-    nothing_installed(&extension, &found).await;
+    waits_for_bundle(&extension, "1.0.0", &format!("error storing image: {reached}")).await;
     let failing =
         [("clustercatalogs", "bad-limit"), ("clusterextensions", extension.name.as_str())];
     apart.is_calm(&failing, Duration::from_secs(5)).await;

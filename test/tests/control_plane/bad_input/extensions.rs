@@ -1,16 +1,10 @@
 //! Extensions that cannot be installed as they are, and the changes that fix them.
 
-use olm_test::audit;
-use olm_test::cluster::{self, Cluster};
-use olm_test::extension::{Extension, condition, is};
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use serde_json::json;
+use olm_test::prelude::*;
 
-use super::{controller_is_well, nothing_installed, says, status_writes};
-
-/// Most status writes for a few conditions in a row; a hot loop makes hundreds.
-const FEW: usize = 5;
+use super::{
+    FEW, controller_is_well, nothing_installed, says, status_writes, waits, waits_for_bundle,
+};
 
 /// Asserts that the status was only written a few times.
 fn reported_once(cluster: &Cluster, extension: &Extension) {
@@ -29,15 +23,7 @@ async fn bundle_without_a_csv_is_refused() {
     scene.publish_files(files).await;
 
     let extension = scene.install(json!({})).await;
-    let found = says(
-        &extension,
-        "True",
-        "Retrying",
-        "error for resolved bundle \"buoy-nocsv.v1.0.0\" with version \"1.0.0\": no \
-         ClusterServiceVersion found in \"manifests\"",
-    )
-    .await;
-    nothing_installed(&extension, &found).await;
+    waits_for_bundle(&extension, "1.0.0", "no ClusterServiceVersion found in \"manifests\"").await;
     reported_once(&scene.cluster, &extension);
     extension.delete().await;
 }
@@ -45,9 +31,7 @@ async fn bundle_without_a_csv_is_refused() {
 // api.md row 12: the rule of the CRD accepts a leading zero in a prerelease, the language does not
 #[tokio::test(flavor = "multi_thread")]
 async fn range_that_is_none_is_terminal_until_it_is_edited() {
-    let cluster = cluster::with_controller().await;
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(cluster, "norange", &bundles, &chain(&["1.0.0"])).await;
+    let scene = Scene::shared("norange", &["1.0.0"]).await;
     let extension = scene.install(json!({"version": "1.2.3-01"})).await;
     let message = "desired version range \"1.2.3-01\" is invalid: constraint parser error";
     let found = says(&extension, "False", "InvalidConfiguration", message).await;
@@ -63,9 +47,9 @@ async fn range_that_is_none_is_terminal_until_it_is_edited() {
     extension.delete().await;
 }
 
-// api.md rows 6 and 7
+// api.md rows 6, 7 and 29, S4, S5; applying.md 5.3, a3, f2, f10
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_namespace_then_missing_account_are_named_and_waited_for() {
+async fn namespace_account_and_rights_are_named_one_after_another_and_waited_for() {
     let cluster = cluster::with_controller().await;
     let bundles = [Bundle::new("1.0.0")];
     let mut scene = Scene::empty(cluster, "nons");
@@ -74,61 +58,25 @@ async fn missing_namespace_then_missing_account_are_named_and_waited_for() {
     let account = "operation cannot proceed due to the following validation error(s): service \
         account \"installer\" not found in namespace \"buoy-nons\"";
     let namespace = format!("{account}: namespace \"buoy-nons\" does not exist");
-    let found = says(&extension, "True", "Retrying", &namespace).await;
-    nothing_installed(&extension, &found).await;
+    waits(&extension, &namespace).await;
 
     scene.create_namespace();
-    let found = says(&extension, "True", "Retrying", account).await;
-    nothing_installed(&extension, &found).await;
-    reported_once(&scene.cluster, &extension);
+    waits(&extension, account).await;
 
-    scene.grant(&bundles);
-    extension.installed("1.0.0").await;
-    extension.delete().await;
-}
-
-// api.md row 29; applying.md 5.3, f10
-#[tokio::test(flavor = "multi_thread")]
-async fn account_without_rights_applies_nothing_until_they_are_granted() {
-    let cluster = cluster::with_controller().await;
-    let bundles = [Bundle::new("1.0.0")];
-    let mut scene = Scene::empty(cluster, "norights");
-    scene.publish(&bundles, &chain(&["1.0.0"])).await;
-    scene.create_namespace();
-    let in_namespace = ["--namespace", scene.name.as_str()];
-    let account = ["create", "serviceaccount", "installer"];
-    scene.cluster.plane.kubectl(&[&account[..], &in_namespace[..]].concat());
-
-    let extension = scene.install(json!({})).await;
-    let user = "system:serviceaccount:buoy-norights:installer";
-    let found = extension
-        .shows(
-            "Progressing",
-            "True",
-            "Retrying",
-            "Resources:[customresourcedefinitions] Verbs:[create]",
-        )
-        .await;
+    let plane = scene.cluster.plane;
+    plane.kubectl(&["create", "serviceaccount", ACCOUNT, "--namespace", &scene.name]);
+    let missing = "Resources:[customresourcedefinitions] Verbs:[create]";
+    let found = extension.shows("Progressing", "True", "Retrying", missing).await;
     assert!(is(&found, "Installed", "False", "Failed"), "{found:#?}");
-    let progressing = condition(&found, "Progressing").expect("Progressing is reported");
-    assert!(
-        progressing.message.contains(": pre-authorization failed: "),
-        "{}",
-        progressing.message
-    );
-    for (kind, name) in [
-        ("deployment", scene.package.deployment()),
-        ("configmap", scene.package.config_map()),
-        ("crd", scene.package.crd()),
-    ] {
-        assert!(scene.get(kind, &name).is_none(), "{kind} {name} is applied");
+    let message = &condition(&found, "Progressing").expect("it is reported").message;
+    assert!(message.contains(": pre-authorization failed: "), "{message}");
+    for (kind, name) in scene.parts() {
+        assert!(scene.get(&kind, &name).is_none(), "{kind} {name} is applied");
     }
-    let tried = audit::writes(&scene.cluster.plane.addresses.audit_log);
-    let succeeded: Vec<_> = tried
-        .iter()
-        .filter(|write| write.acted_as.as_deref() == Some(user) && write.code < 300)
-        .collect();
-    assert!(succeeded.is_empty(), "{succeeded:#?}");
+    let user = format!("system:serviceaccount:buoy-nons:{ACCOUNT}");
+    let mut tried = audit::writes(&plane.addresses.audit_log);
+    tried.retain(|write| write.acted_as.as_ref() == Some(&user) && write.code < 300);
+    assert!(tried.is_empty(), "{tried:#?}");
     reported_once(&scene.cluster, &extension);
 
     scene.grant(&bundles);

@@ -3,18 +3,11 @@
 //!
 //! Cases of catalogs.md 5.7; the details of unpacking have unit tests.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use olm_image::built::{Compression, ImageBuilder};
 use olm_test::archive::Archive;
-use olm_test::cluster::{self, Cluster};
-use olm_test::images;
-use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use serde_json::json;
+use olm_test::prelude::*;
 
-use super::{Catalog, GOOD, controller_is_well, nothing_installed, says};
+use super::{Catalog, GOOD, controller_is_well, waits_for_bundle};
 
 const LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 const OUTSIDE: &str = "symbolic link does not lead to a file of the wanted directories";
@@ -60,7 +53,7 @@ fn names(wanted: &str) -> Vec<Hostile> {
     let parent = "path leaves its directory with \"..\"";
     vec![
         hostile("a1-parent", Archive::new().file("../x", "x"), entry("../x", parent)),
-        hostile("a1-absolute", Archive::new().file("/../x", "x"), entry("/../x", "absolute path")),
+        hostile("a1-absolute", Archive::new().file("/../x", "x"), entry("/../x", parent)),
         hostile("a1-climbing", Archive::new().file(&climbing, "x"), entry(&climbing, parent)),
         hostile(
             "a1-nul",
@@ -239,8 +232,7 @@ async fn catalog_images_that_never_end_or_do_not_decompress_are_stopped() {
     let message =
         format!("{source}layer 1, entry \"configs/100000\": more than 100000 files are wanted");
     many.says("True", "Retrying", &message).await;
-    let message = format!("{source}layer 2: corrupt deflate stream");
-    broken.says("True", "Retrying", &message).await;
+    broken.says("True", "Retrying", &format!("{source}layer 2: corrupt deflate stream")).await;
     nothing_is_left(&cluster);
     controller_is_well(&cluster);
     for catalog in [bomb, many, broken] {
@@ -311,7 +303,7 @@ async fn label_that_leaves_the_image_is_blocked() {
     catalog.delete().await;
 }
 
-// catalogs.md A1 to A8, A12, for what is installed
+// catalogs.md A1 to A8, A12, for installed bundles
 #[tokio::test(flavor = "multi_thread")]
 async fn bundle_images_are_refused_with_the_entry_named() {
     let cluster = cluster::with_controller().await;
@@ -333,12 +325,7 @@ async fn bundle_images_are_refused_with_the_entry_named() {
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     for (Hostile { refusal, .. }, version) in cases.iter().zip(&versions) {
         extension.patch_catalog(json!({"version": version})).await;
-        let message = format!(
-            "error for resolved bundle \"buoy-hostile.v{version}\" with version \"{version}\": \
-             error unpacking image: {refusal}"
-        );
-        let found = says(&extension, "True", "Retrying", &message).await;
-        nothing_installed(&extension, &found).await;
+        waits_for_bundle(&extension, version, &format!("error unpacking image: {refusal}")).await;
     }
     nothing_is_left(&scene.cluster);
     controller_is_well(&scene.cluster);

@@ -13,20 +13,15 @@ mod hostile;
 mod registry;
 mod schema;
 
-use std::path::Path;
-use std::time::Duration;
-
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use olm_api::GROUP;
 use olm_api::conditions::types;
-use olm_api::{ClusterCatalog, ClusterExtension, GROUP};
 use olm_core::status::find;
-use olm_test::audit::{self, Request};
-use olm_test::cluster::Cluster;
-use olm_test::extension::{Extension, ROLLOUT, condition, is};
-use olm_test::wait;
-use serde_json::json;
+use olm_test::audit::Request;
+use olm_test::prelude::*;
 
 const REPORTED: Duration = Duration::from_mins(4);
+/// Most status writes for a few conditions in a row, conflicts included; a hot loop makes hundreds.
+const FEW: usize = 8;
 
 /// Content of a catalog that can be read.
 const GOOD: &str = "{\"schema\": \"olm.package\", \"name\": \"shop\"}";
@@ -39,12 +34,8 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     pub(crate) async fn create(cluster: &Cluster, name: &str, image: &str) -> Self {
-        let catalog = json!({
-            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
-            "metadata": {"name": name},
-            "spec": {"source": {"type": "Image", "image": {"ref": image}}},
-        });
-        let catalog = serde_json::from_value(catalog).expect("a ClusterCatalog");
+        let catalog = serde_json::from_value(objects::catalog(name, image));
+        let catalog = catalog.expect("a ClusterCatalog");
         let api = Api::<ClusterCatalog>::all(cluster.client.clone());
         api.create(&PostParams::default(), &catalog).await.expect("the catalog is admitted");
         Self { name: name.to_owned(), api }
@@ -61,8 +52,7 @@ impl Catalog {
     /// Waits until `Progressing` has exactly this content for the newest generation.
     pub(crate) async fn says(&self, status: &str, reason: &str, message: &str) -> ClusterCatalog {
         let wanted = (status, reason, message);
-        let what = format!("{}: {wanted:?}", self.name);
-        wait::until(&what, REPORTED, || async {
+        wait::until(&format!("{}: {wanted:?}", self.name), REPORTED, || async {
             let catalog = self.api.get(&self.name).await.expect("it exists");
             let conditions = catalog.status.as_ref().map(|status| &status.conditions);
             let found = conditions.and_then(|all| find(all, types::PROGRESSING));
@@ -78,8 +68,7 @@ impl Catalog {
 
     /// Waits until any failure is reported.
     async fn failed(&self) {
-        let what = format!("{} fails", self.name);
-        wait::until(&what, REPORTED, || async {
+        wait::until(&format!("{} fails", self.name), REPORTED, || async {
             let catalog = self.api.get(&self.name).await.expect("it exists");
             let conditions = catalog.status.as_ref().map(|status| &status.conditions);
             conditions
@@ -98,8 +87,7 @@ impl Catalog {
     }
 
     pub(crate) async fn delete(&self) {
-        let params = DeleteParams::default();
-        self.api.delete(&self.name, &params).await.expect("it goes");
+        self.api.delete(&self.name, &DeleteParams::default()).await.expect("it goes");
     }
 }
 
@@ -137,6 +125,27 @@ pub(crate) async fn nothing_installed(extension: &Extension, found: &ClusterExte
     let status = found.status.as_ref().expect("a status");
     assert!(status.install.is_none());
     assert!(extension.revisions().await.is_empty());
+}
+
+/// Waits until an extension says that it tries again because of this, and asserts that nothing is
+/// installed.
+async fn waits(extension: &Extension, message: &str) {
+    let found = says(extension, "True", "Retrying", message).await;
+    nothing_installed(extension, &found).await;
+}
+
+/// The same, where `fault` is what is wrong with a bundle.
+async fn waits_for_bundle(extension: &Extension, version: &str, fault: &str) {
+    let bundle = format!("\"{}.v{version}\" with version \"{version}\"", extension.name);
+    waits(extension, &format!("error for resolved bundle {bundle}: {fault}")).await;
+}
+
+/// Pushes a catalog that can be read, and returns its image.
+async fn good(cluster: &Cluster, name: &str) -> String {
+    let image = format!("{}/bad/{name}:v1", cluster.registry);
+    let files = [("configs/c.json".to_owned(), GOOD.as_bytes().to_vec())];
+    images::push_catalog(&image, files.into()).await;
+    image
 }
 
 /// Asserts that the controller with this state folder has neither ended nor panicked.

@@ -1,15 +1,6 @@
 //! Extensions that violate their schema, next to valid ones.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use olm_test::cluster::Cluster;
-use olm_test::extension::Extension;
-use olm_test::images;
-use olm_test::package::{Bundle, Files, chain};
-use olm_test::scene::Scene;
-use olm_test::{paths, wait};
-use serde_json::json;
+use olm_test::prelude::*;
 
 use super::{Catalog, apart};
 
@@ -22,17 +13,14 @@ fn loosen(cluster: &Cluster) {
         "op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema",
         "value": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
     }]);
-    let loose = loose.to_string();
-    let args = ["patch", "crd", CRD, "--type=json", "--patch", &loose];
-    cluster.plane.kubectl(&args);
+    cluster.plane.kubectl(&["patch", "crd", CRD, "--type=json", "--patch", &loose.to_string()]);
 }
 
 /// Restores the schema.
 fn tighten(cluster: &Cluster) {
     let crds = paths::repository().join("config/crd");
     let crds = crds.to_string_lossy();
-    let args = ["apply", "--server-side", "--force-conflicts", "-k", &*crds];
-    cluster.plane.kubectl(&args);
+    cluster.plane.run(&format!("apply --server-side --force-conflicts -k {crds}"));
 }
 
 /// Creates an extension without validation, once the API server accepts it.
@@ -45,20 +33,23 @@ async fn create(cluster: &Cluster, name: &str, spec: serde_json::Value) {
         extension["spec"] = spec;
     }
     let args = ["create", "--validate=false", "--filename", "-"];
-    let within = Duration::from_secs(30);
-    wait::until(&format!("{name} is admitted"), within, || async {
-        cluster.plane.try_kubectl(&args, &extension.to_string())
-    })
-    .await;
+    let create = || cluster.plane.try_kubectl(&args, &extension.to_string());
+    wait::done(&format!("{name} is admitted"), Duration::from_mins(1), create).await;
 }
 
 fn condition(cluster: &Cluster, name: &str, type_: &str) -> String {
-    let path = format!(
-        "jsonpath={{range .status.conditions[?(@.type==\"{type_}\")]}}{{.status}} {{.reason}} \
-         {{.message}}{{end}}"
-    );
-    let args = ["get", "clusterextension", name, "--output", &path];
-    cluster.plane.kubectl(&args)
+    let found = cluster.plane.requests().read("clusterextension", "", name).expect("it is there");
+    let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+    let texts = conditions.filter(|it| it["type"] == type_).map(|it| {
+        ["status", "reason", "message"].map(|key| it[key].as_str().unwrap_or_default()).join(" ")
+    });
+    texts.collect()
+}
+
+/// Says whether the controller has logged that it cannot read an object.
+fn is_told_of(controller: &Controller, name: &str) -> bool {
+    let log = controller.log();
+    log.lines().any(|line| line.contains(name) && line.contains("does not follow its schema"))
 }
 
 // api.md row 2: one object that cannot be read does not stop the others
@@ -81,9 +72,7 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
     let bundle = Bundle::new("1.0.0");
     for name in &names {
         let scene = Scene::empty(apart.handle(), name);
-        let image = format!("{}/{name}-bundle:v1", apart.cluster.registry);
-        images::push_bundle(&image, scene.package.bundle_files(&bundle)).await;
-        let pushed = BTreeMap::from([("1.0.0".to_owned(), image)]);
+        let pushed = scene.push(std::slice::from_ref(&bundle)).await;
         catalog.extend(scene.package.catalog_files(&chain(&["1.0.0"]), &pushed));
         scene.create_namespace();
         scene.grant(std::slice::from_ref(&bundle));
@@ -102,22 +91,15 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
         extension.installed("1.0.0").await;
     }
 
-    assert_eq!(
-        condition(&apart.cluster, "bad-none", "Progressing"),
-        "False InvalidConfiguration spec is required"
-    );
-    assert_eq!(
-        condition(&apart.cluster, "bad-none", "Installed"),
-        "False Failed No bundle installed"
-    );
-    let log = controller.log();
+    for (type_, text) in [
+        ("Progressing", "False InvalidConfiguration spec is required"),
+        ("Installed", "False Failed No bundle installed"),
+    ] {
+        assert_eq!(condition(&apart.cluster, "bad-none", type_), text);
+    }
     for name in ["bad-namespace", "bad-spec", "bad-source"] {
         assert_eq!(condition(&apart.cluster, name, "Progressing"), "");
-        assert!(
-            log.lines()
-                .any(|line| line.contains(name) && line.contains("does not follow its schema")),
-            "{name} is not told of"
-        );
+        assert!(is_told_of(&controller, name), "{name} is not told of");
         assert_eq!(apart.passes(name), 0, "{name} is worked on");
     }
     apart.is_well();
@@ -132,11 +114,9 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
 async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
     let apart = apart::apart("unread").await;
     let plane = apart.cluster.plane;
-    let _controller = apart.start().await;
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(apart.handle(), "unread", &bundles, &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let controller = apart.start().await;
+    let scene = Scene::of(apart.handle(), "unread", &["1.0.0"]).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
 
     loosen(&apart.cluster);
     let patch = |namespace: serde_json::Value| {
@@ -144,24 +124,20 @@ async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
         let args = ["patch", "clusterextension", &scene.name, "--type=merge", "--patch", &patch];
         plane.try_kubectl(&args, "")
     };
-    let within = Duration::from_secs(30);
-    wait::until("it is spoiled", within, || async { patch(json!(7)) }).await;
-    let revision = format!("{}-1", scene.name);
-    plane.kubectl(&["delete", "clusterobjectset", &revision, "--wait=false"]);
-    let message = "jsonpath={.status.conditions[?(@.type==\"Progressing\")].message}";
-    let reported = || async {
-        let args = ["get", "clusterobjectset", &revision, "--output", message];
-        let message = plane.kubectl(&args);
-        if message.starts_with("reading ClusterExtension: ") { Ok(()) } else { Err(message) }
-    };
-    wait::until("the revision says so", within, reported).await;
+    let within = Duration::from_mins(1);
+    wait::done("it is spoiled", within, || patch(json!(7))).await;
+    // Until the controller knows, it makes the next revision.
+    let is_told = || is_told_of(&controller, &scene.name);
+    wait::value("the controller knows", within, is_told, |told| *told).await;
+    let revision = scene.revision(1);
+    scene.delete_revision(1);
+    scene.reports(&revision, "\"message\":\"reading ClusterExtension: ").await;
     for (kind, name) in [
         ("deployment", scene.package.deployment()),
         ("configmap", scene.package.config_map()),
         ("crd", scene.package.crd()),
     ] {
-        let found = scene.get(kind, &name).expect("it is still there");
-        assert!(found["metadata"]["deletionTimestamp"].is_null(), "{kind} {name} goes");
+        scene.uid(kind, &name);
     }
 
     patch(json!(scene.name)).expect("it is mended");

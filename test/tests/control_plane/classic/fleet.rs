@@ -1,28 +1,18 @@
 //! A fleet of ten operators of Classic, one of each kind, moves while the plugin is killed twenty times,
 //! comes back, and moves again. Its table is the last that is printed.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-use http::Method;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::Api;
+use olm_core::classic::takeover::Check;
 use olm_test::classic::{self, CleanUp, Operator};
-use olm_test::cluster::{self, ControlPlane};
-use olm_test::extension::Extension;
-use olm_test::package::{Bundle, WEBHOOK_PORT, chain};
-use olm_test::plugin;
-use olm_test::proxy::{Proxy, Rule};
-use olm_test::scene::Scene;
-use olm_test::wait;
+use olm_test::package::WEBHOOK_PORT;
+use olm_test::prelude::*;
 use olm_test::webhook::Webhook;
-use serde_json::{Value, json};
+use strum::VariantNames as _;
 
 use super::{
-    SOON, apply, back, called, differs, moved, of_one_namespace, run, scene, to_extensions, uid,
+    SOON, all_moved, apply, back, called, differs, moved, of_one_namespace, run, scene,
+    to_extensions, uid,
 };
-use crate::flags::start;
 
 /// How long a run may take to where it is killed.
 const REACHED: Duration = Duration::from_mins(5);
@@ -90,14 +80,7 @@ impl<'a> Mover<'a> {
         let who = json!([{"kind": "ServiceAccount", "name": "mover", "namespace": "default"}]);
         let binding = json!({"metadata": {"name": "mover"}, "roleRef": role, "subjects": who});
         requests.create("clusterrolebinding", "", &binding);
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "mover",
-            "contexts": [{"name": "mover", "context": {"cluster": "local", "user": "mover"}}],
-            "clusters": [{"name": "local", "cluster": {"server": proxy.url()}}],
-            "users": [{"name": "mover", "user": {"token": plane.token("default", "mover")}}],
-        });
-        let kubeconfig = folder.join("kubeconfig");
-        std::fs::write(&kubeconfig, config.to_string()).expect("the kubeconfig is written");
+        let kubeconfig = cluster::kubeconfig_of(plane, &proxy, folder, ("default", "mover"));
         Self { plane, proxy, folder, kubeconfig }
     }
 
@@ -187,8 +170,9 @@ async fn serve(scene: &Scene) -> Webhook {
     let address = service["spec"]["clusterIP"].as_str().expect("an address");
     let address = format!("{address}:{WEBHOOK_PORT}").parse().expect("an address");
     let secrets = Api::<Secret>::namespaced(scene.cluster.client.clone(), &scene.name);
-    let server = Webhook::serve(address, secrets, scene.package.certificate());
-    wait::until("the API is served", SOON, || async { served(scene) }).await;
+    let name = scene.package.certificate();
+    let server = Webhook::serve(address, secrets, name, Duration::ZERO);
+    wait::done("the API is served", SOON, || served(scene)).await;
     server
 }
 
@@ -259,14 +243,13 @@ fn give_proxies(plane: &ControlPlane) {
 /// which a person has to keep one.
 fn judged(fleet: &[Operator<'_>], dry: &[&str]) -> Vec<(String, String)> {
     second_group(&fleet[TWO_GROUPS], true);
-    let (code, text, errors) = plugin::answer(fleet[0].scene.cluster.plane, dry);
-    assert_eq!(code, Some(1), "{text}{errors}");
+    let (text, _) = plugin::answer(fleet[0].scene.cluster.plane, dry).ends(1);
     let verdicts: Vec<_> = fleet.iter().map(|it| verdict(&text, &it.scene.name)).collect();
     for (number, (found, _)) in verdicts.iter().enumerate() {
         let want = if number == TWO_GROUPS { "in conflict" } else { "ready" };
         assert_eq!(found, want, "{}: {text}", FLEET[number].1);
     }
-    assert!(text.contains("leave one: kubectl get operatorgroups"), "{text}");
+    assert!(text.contains("keep one: kubectl get operatorgroups"), "{text}");
     second_group(&fleet[TWO_GROUPS], false);
     verdicts
 }
@@ -278,11 +261,11 @@ async fn upgraded((scene, bundle): &mut (Scene, Bundle), ca: &str) {
     let upgrade = ["upgrade", &scene.name, "--to", "1.1.0", "--grant", "--yes"];
     to_extensions(scene.cluster.plane, &[&upgrade[..], &["--catalog-ca", ca]].concat());
     Extension::named(&scene.cluster.client, &scene.name).installed("1.1.0").await;
-    wait::until("the API is served with another certificate", SOON, || async { served(scene) })
-        .await;
+    wait::done("the API is served with another certificate", SOON, || served(scene)).await;
 }
 
-/// Prints the table: the seconds of a move and of a rollback besides.
+/// Prints the table: the checks that failed while there were two groups, the verdicts, and the seconds of
+/// a move and of a rollback.
 fn print(verdicts: &[(String, String)], rows: &[(Duration, Duration)]) {
     let [operator, checks, verdict, moves, returns] =
         ["OPERATOR", "CHECKS", "VERDICT", "MOVE S", "ROLLBACK S"];
@@ -291,6 +274,7 @@ fn print(verdicts: &[(String, String)], rows: &[(Duration, Duration)]) {
         let [there, back] = [row.0, row.1].map(|it| it.as_secs_f64());
         println!("{what:18}{checks:16}{verdict:14}{there:8.1}{back:12.1}");
     }
+    println!("Checked: {}", Check::VARIANTS.join(", "));
 }
 
 /// The namespaces that each operator watches; none are all of them.
@@ -308,7 +292,7 @@ fn targets(staged: &[(Scene, Bundle)]) -> Vec<Vec<&str>> {
 async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    classic::prepare(plane).await;
+    classic::prepare(plane);
     let requests = plane.requests();
     give_proxies(plane);
     let _controller = start(plane, "fleet", &["--webhook-certificates=self-signed"]).await;
@@ -356,9 +340,7 @@ async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
         }
     }
     to_extensions(plane, &every);
-    for (operator, before) in fleet.iter().zip(&before) {
-        moved(operator, before).await;
-    }
+    all_moved(&fleet, &before).await;
     assert_eq!(besides(&fleet), others);
     served(fleet[SERVER].scene).expect("the API is served");
     let webhooks =

@@ -1,17 +1,12 @@
 //! Operators move while OLM Classic itself runs: the program that `OLM_CLASSIC` names, with its CRDs in
 //! `crds` beside it. Its catalog operator does not run: what that would make is made here.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::Duration;
+use std::process::Child;
 
 use olm_test::classic::{self, Operator};
-use olm_test::cluster::{self, ControlPlane};
-use olm_test::scene::Scene;
-use olm_test::wait;
+use olm_test::prelude::*;
 
-use super::{apply, back, called, moved, of_one_namespace, running, scene, to_extensions};
-use crate::flags::start;
+use super::{all_moved, apply, back, called, of_one_namespace, running, scene, to_extensions};
 
 const INSTALLED: Duration = Duration::from_mins(3);
 const CSV: &str = "clusterserviceversions.operators.coreos.com";
@@ -67,7 +62,7 @@ async fn classic_lets_its_operators_go_and_takes_them_back() {
         program.expect("OLM_CLASSIC names the program `olm`: make test-classic builds it");
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    classic::prepare_with(plane, &program.with_file_name("crds")).await;
+    classic::prepare_with(plane, &program.with_file_name("crds"));
     let _controller = start(plane, "itself", &["--webhook-certificates=self-signed"]).await;
     let (own, own_bundle) = scene(&cluster, "itselfown", of_one_namespace).await;
     let (all, all_bundle) = scene(&cluster, "itselfall", called).await;
@@ -85,9 +80,7 @@ async fn classic_lets_its_operators_go_and_takes_them_back() {
     let backup = folder.path().join("backup.yaml").to_string_lossy().into_owned();
     let ca = plane.addresses.controller_ca.to_string_lossy().into_owned();
     to_extensions(plane, &apply(&[&own.name, &all.name], &backup, &ca));
-    for (operator, before) in operators.iter().zip(&before) {
-        moved(operator, before).await;
-    }
+    all_moved(&operators, &before).await;
     to_extensions(plane, &["migrate", "rollback", &backup, "--yes"]);
     for (operator, before) in operators.iter().zip(&before) {
         itself.succeeded(operator.scene).await;

@@ -4,21 +4,18 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, PostParams};
-use olm_test::cluster;
-use olm_test::package::{Bundle, Package, WEBHOOK_PORT};
-use olm_test::wait;
+use olm_test::package::WEBHOOK_PORT;
+use olm_test::prelude::*;
 use olm_test::webhook::Webhook;
 use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use serde_json::json;
 
 use super::{Hooked, SOON, put};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Least requests that are sent during the rotations.
+const ASKED: usize = 20;
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
 /// Sends a dry run of a `ConfigMap` with a verdict.
@@ -50,21 +47,21 @@ impl Hooked {
     }
 }
 
-/// Sends such requests repeatedly; returns the failures when it is stopped.
+/// Sends such requests repeatedly, a few at least; returns the failures when it is stopped.
 fn keep_asking(
     api: Api<ConfigMap>,
     package: String,
-) -> (Arc<AtomicBool>, tokio::task::JoinHandle<(usize, Vec<String>)>) {
+) -> (Arc<AtomicBool>, tokio::task::JoinHandle<Vec<String>>) {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let asking = tokio::spawn(async move {
         let (mut asked, mut failures) = (0, Vec::new());
-        while !stopped.load(Ordering::SeqCst) {
+        while asked < ASKED || !stopped.load(Ordering::SeqCst) {
             failures.extend(ask(&api, &package, "yes").await.err());
             asked += 1;
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        (asked, failures)
+        failures
     });
     (stop, asking)
 }
@@ -101,7 +98,7 @@ impl Hooked {
         let names = [name.clone(), format!("{name}.svc"), format!("{name}.svc.cluster.local")];
         let mut params = CertificateParams::new(names).expect("names");
         params.use_authority_key_identifier_extension = true;
-        valid(&mut params, 30 * SECOND, 20 * SECOND);
+        valid(&mut params, 114 * SECOND, 60 * SECOND);
         let key = KeyPair::generate().expect("a key");
         let made = params.signed_by(&key, &issuer).expect("a certificate");
         let data = json!({
@@ -136,7 +133,9 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     let address: SocketAddr = address.parse().expect("an address");
     assert!(address.ip().is_loopback(), "{address}");
     let client = hooked.scene.cluster.client.clone();
-    let _server = Webhook::serve(address, hooked.leaves(), hooked.scene.package.certificate());
+    // As a kubelet, it hears later of a certificate than the API server of a CA.
+    let name = hooked.scene.package.certificate();
+    let server = Webhook::serve(address, hooked.leaves(), name, 2 * SECOND);
     // Not before the API service responds.
     extension.installed("1.0.0").await;
 
@@ -173,21 +172,26 @@ async fn a_webhook_answers_before_during_and_after_rotations() {
     assert_eq!(hooked.ca_bundle(), format!("{newest}{aged}"), "callers trust both");
     assert_eq!(hooked.api_ca_bundle(), hooked.ca_bundle());
     let revisions = extension.revisions().await.len();
-    assert_eq!(revisions, 3, "one for the aged CA, one for both");
+    // A controller that is slow finds that the aged CA has been followed up already.
+    assert!(matches!(revisions, 2 | 3), "{revisions}: one for the aged CA, one for both");
     extension.installed("1.0.0").await;
 
+    wait::until("the server presents its certificate", SOON, || async {
+        let leaf = hooked.leaf().await.ok_or("it is gone")?;
+        server.presents(&leaf["tls.crt"]).then_some(()).ok_or("an older one")
+    })
+    .await;
     ask(&api, &package, "yes").await.expect("it is admitted");
     hooked.ask_api().expect("the API is served");
     let refusal = ask(&api, &package, "no").await.expect_err("it is refused");
     assert!(refusal.contains("the verdict is not yes"), "{refusal}");
     stop.store(true, Ordering::SeqCst);
-    let (asked, failures) = asking.await.expect("it asks");
-    assert!(asked > 20, "asked {asked} times only");
+    let failures = asking.await.expect("it asks");
     assert_eq!(failures, Vec::<String>::new());
 
     extension.delete().await;
     assert_eq!(hooked.leaf().await, None);
     assert_eq!(hooked.authority().await, None);
     assert_eq!(hooked.api_ca_bundle(), "");
-    ask(&api, &package, "no").await.expect("nobody is asked any more");
+    wait::until("nobody is asked any more", SOON, || ask(&api, &package, "no")).await;
 }

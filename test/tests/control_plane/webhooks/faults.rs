@@ -1,8 +1,6 @@
 //! Secrets that are lost or damaged, and a controller that is killed meanwhile.
 
-use olm_test::cluster::{self, Controller, ControllerOptions};
-use olm_test::wait;
-use serde_json::json;
+use olm_test::prelude::*;
 
 use super::{Hooked, SOON, delete, put};
 
@@ -45,15 +43,12 @@ async fn lost_and_damaged_secrets_come_back() {
     assert_eq!(second["ca.crt"], first["ca.crt"]);
     put(&hooked.leaves(), &name, json!({"tls.crt": "not a certificate"})).await;
     hooked.has_other_leaf("a damaged certificate", "not a certificate").await;
-    let said = "CertificateReplaced: certificate of a webhook issued into Secret";
-    wait::until("the damage is said", SOON, || async {
-        let events = hooked.events();
-        let is_said = events
-            .iter()
-            .any(|event| event.starts_with(said) && event.ends_with("certificate cannot be read"));
-        is_said.then_some(()).ok_or(events)
-    })
-    .await;
+    let said = "certificate of a webhook issued into Secret";
+    let is_it =
+        |note: &String| note.starts_with(said) && note.ends_with("certificate cannot be read");
+    let is_said = |notes: &Vec<String>| notes.iter().any(is_it);
+    let events = || hooked.scene.events("CertificateReplaced");
+    wait::value("the damage is said", SOON, events, is_said).await;
     assert_eq!(extension.revisions().await.len(), 1, "no revision for certificates");
 
     let third = hooked.leaf().await.expect("it is there");
@@ -66,8 +61,8 @@ async fn lost_and_damaged_secrets_come_back() {
     assert_eq!(hooked.ca_bundle(), format!("{followed}{}", first["ca.crt"]));
     extension.installed("1.0.0").await;
 
-    put(&hooked.authorities(), &authority, json!({"ca.key": "not a key"})).await;
     let fourth = hooked.leaf().await.expect("it is there");
+    put(&hooked.authorities(), &authority, json!({"ca.key": "not a key"})).await;
     hooked.has_other_leaf("a damaged CA", &fourth["tls.crt"]).await;
     assert_ne!(hooked.authority().await.expect("it is there")["ca.crt"], followed);
 
@@ -77,23 +72,26 @@ async fn lost_and_damaged_secrets_come_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_dies_between_ca_and_certificate_goes_on() {
-    let cluster = cluster::own().await;
+    let (cluster, mut controller) =
+        cluster::started("", &["--webhook-certificates=self-signed"]).await;
     let plane = cluster.plane;
-    let options = ControllerOptions {
-        args: vec!["--webhook-certificates=self-signed".to_owned()],
-        ..ControllerOptions::default()
-    };
-    let mut controller = Controller::start(plane, options);
     let hooked = Hooked::set_on(cluster, "between").await;
     let namespace = hooked.scene.name.clone();
-    plane.kubectl(&[
-        "create",
-        "quota",
-        "none",
-        "--hard=count/secrets=0",
-        "--namespace",
-        &namespace,
-    ]);
+    let no_secrets = "--hard=count/secrets=0";
+    plane.kubectl(&["create", "quota", "none", no_secrets, "--namespace", &namespace]);
+    // It holds once somebody has counted.
+    let probe = ["secret", "probe", "--namespace", &namespace];
+    wait::until("the quota holds", SOON, || async {
+        let kind = [&["create", "secret", "generic"][..], &probe[1..]].concat();
+        match plane.try_kubectl(&kind, "") {
+            Ok(made) => {
+                plane.kubectl(&[&["delete"][..], &probe].concat());
+                Err(made)
+            }
+            Err(_) => Ok(()),
+        }
+    })
+    .await;
     let extension = hooked.scene.install(json!({})).await;
     let why = format!(
         "writing Secret {namespace}/{} with the certificate of a webhook: ",

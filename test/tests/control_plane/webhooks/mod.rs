@@ -6,19 +6,10 @@ mod faults;
 mod foreign;
 mod sources;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::{Secret, Service};
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use olm_test::cluster::{self, Cluster, SYSTEM_NAMESPACE};
-use olm_test::extension::Extension;
-use olm_test::package::{Bundle, Package, chain};
-use olm_test::scene::Scene;
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 const SOON: Duration = Duration::from_mins(1);
 
@@ -45,9 +36,7 @@ impl Hooked {
     }
 
     async fn install(&self) -> Extension {
-        let extension = self.scene.install(json!({})).await;
-        extension.installed("1.0.0").await;
-        extension
+        self.scene.installed(json!({}), "1.0.0").await
     }
 
     fn leaves(&self) -> Api<Secret> {
@@ -95,26 +84,6 @@ impl Hooked {
         let services =
             Api::<Service>::namespaced(self.scene.cluster.client.clone(), &self.scene.name);
         wait::until("the Service is made", SOON, || services.get(&name)).await
-    }
-
-    /// Returns the events about the extension, as `reason: note`.
-    fn events(&self) -> Vec<String> {
-        let out = self.scene.cluster.plane.kubectl(&[
-            "get",
-            "events.events.k8s.io",
-            "--namespace=default",
-            "--output=json",
-        ]);
-        let list: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
-        let events = list["items"].as_array().cloned().unwrap_or_default();
-        events
-            .iter()
-            .filter(|event| event["regarding"]["name"] == self.scene.name.as_str())
-            .map(|event| {
-                let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
-                format!("{}: {}", text("reason"), text("note"))
-            })
-            .collect()
     }
 }
 

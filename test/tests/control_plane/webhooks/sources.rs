@@ -1,42 +1,28 @@
 //! Every issuer of certificates, and the change from one to another.
 
-use olm_api::keys::policy;
-use olm_test::cluster::{self, Controller, ControllerOptions};
-use olm_test::extension::Extension;
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_api::LifecycleState;
+use olm_test::package::definition;
+use olm_test::prelude::*;
 
 use super::{Hooked, SOON};
 
 const INJECT_SERVICE_CA: &str = "service.beta.openshift.io/inject-cabundle";
 const INJECT_CERT_MANAGER: &str = "cert-manager.io/inject-ca-from";
 
-/// The CRDs of cert-manager, without its controller.
-const CERT_MANAGER: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition", "metadata": {"name": "PLURAL.cert-manager.io"},
-    "spec": {"group": "cert-manager.io", "scope": "Namespaced",
-    "names": {"kind": "KIND", "plural": "PLURAL", "singular": "SINGULAR"},
-    "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-    "schema": {"openAPIV3Schema": {"type": "object",
-    "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
-
+/// Serves the CRDs of cert-manager, without its controller.
 fn serve_cert_manager(plane: &cluster::ControlPlane) {
-    for (kind, plural) in [("Issuer", "issuers"), ("Certificate", "certificates")] {
-        let crd = CERT_MANAGER
-            .replace("PLURAL", plural)
-            .replace("SINGULAR", &kind.to_lowercase())
-            .replace("KIND", kind);
-        plane.kubectl_with_input(&["apply", "--filename", "-"], &crd);
-        let name = format!("crd/{plural}.cert-manager.io");
-        plane.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &name]);
+    for kind in ["Issuer", "Certificate"] {
+        let mut crd = definition(kind, "cert-manager.io");
+        crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+        plane.requests().apply(&crd);
+        plane.established(&format!("{}s.cert-manager.io", kind.to_lowercase()));
     }
 }
 
 impl Hooked {
     /// Waits until the newest revision has this issuer, and everything is settled.
     async fn settles_with(&self, extension: &Extension, source: &str) {
-        let what = format!("certificates of {source}");
-        wait::until(&what, SOON, || async {
+        wait::until(&format!("certificates of {source}"), SOON, || async {
             let revisions = extension.revisions().await;
             let newest = revisions.last().ok_or("no revision")?;
             let annotations = newest.metadata.annotations.clone().unwrap_or_default();
@@ -47,14 +33,9 @@ impl Hooked {
         extension.installed("1.0.0").await;
         // The old revision is archived, and its objects are removed.
         wait::until("one revision is in use", SOON, || async {
-            let revisions = extension.revisions().await;
-            let active = revisions
-                .iter()
-                .filter(|one| format!("{:?}", one.spec.lifecycle_state) == "Active");
-            match active.count() {
-                1 => Ok(()),
-                other => Err(other),
-            }
+            let mut revisions = extension.revisions().await;
+            revisions.retain(|one| one.spec.lifecycle_state == LifecycleState::Active);
+            if revisions.len() == 1 { Ok(()) } else { Err(revisions.len()) }
         })
         .await;
     }
@@ -63,23 +44,14 @@ impl Hooked {
     async fn cert_manager_works(&self) {
         let certificate = self.scene.package.certificate();
         let issuer = self.issuer();
-        let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let ready = ready.to_string();
         for (kind, name) in [("issuer", issuer), ("certificate", certificate)] {
-            wait::until("an object of cert-manager", SOON, || async {
-                self.scene.get(kind, &name).ok_or("not there")
-            })
-            .await;
-            self.scene.cluster.plane.kubectl(&[
-                "patch",
-                kind,
-                &name,
-                "--namespace",
-                &self.scene.name,
-                "--subresource=status",
-                "--type=merge",
-                "--patch",
-                &status.to_string(),
-            ]);
+            self.scene.there(kind, &name).await;
+            let namespace = ["--namespace", &self.scene.name];
+            let patch = ["--subresource=status", "--type=merge", "--patch", &ready];
+            let args = [&["patch", kind, &name], &namespace[..], &patch].concat();
+            self.scene.cluster.plane.kubectl(&args);
         }
     }
 
@@ -110,9 +82,8 @@ impl Hooked {
 // rendering.md 4.11: auto, stickiness, and clean changes
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_source_leaves_nothing_of_the_old_one() {
-    let cluster = cluster::own().await;
+    let (cluster, mut controller) = cluster::started("", &[]).await;
     let plane = cluster.plane;
-    let mut controller = Controller::start(plane, ControllerOptions::default());
     serve_cert_manager(plane);
     let hooked = Hooked::set_on(cluster, "sources").await;
     let (namespace, package) = (&hooked.scene.name, &hooked.scene.package);
@@ -161,11 +132,8 @@ async fn a_change_of_source_leaves_nothing_of_the_old_one() {
     assert_eq!(leaf["ca.crt"], authority["ca.crt"]);
     assert_eq!(hooked.ca_bundle(), authority["ca.crt"]);
     assert_eq!(hooked.injected(INJECT_CERT_MANAGER), None);
-    wait::until("cert-manager's objects are gone", SOON, || async {
-        let left = hooked.of_cert_manager();
-        if left.is_empty() { Ok(()) } else { Err(left) }
-    })
-    .await;
+    let left = || hooked.of_cert_manager();
+    wait::value("cert-manager's objects are gone", SOON, left, Vec::is_empty).await;
 
     // The recorded choice stays although OpenShift is served.
     let revisions = extension.revisions().await.len();
@@ -178,7 +146,11 @@ async fn a_change_of_source_leaves_nothing_of_the_old_one() {
     restart_with(&["--webhook-certificates=cert-manager"]);
     hooked.cert_manager_works().await;
     hooked.settles_with(&extension, "cert-manager").await;
-    assert_eq!((hooked.leaf().await, hooked.authority().await), (None, None));
+    wait::until("our Secrets are gone", SOON, || async {
+        let left = (hooked.leaf().await, hooked.authority().await);
+        if left == (None, None) { Ok(()) } else { Err("not yet") }
+    })
+    .await;
     assert_eq!(hooked.ca_bundle(), "");
     extension.delete().await;
     assert_eq!(hooked.of_cert_manager(), Vec::<Value>::new());

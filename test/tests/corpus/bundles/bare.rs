@@ -1,17 +1,11 @@
 //! What an install takes beside a bare client that server-side applies the same objects in the same
 //! order, one after the other as kubectl does, and waits for the same readiness.
 
-use std::time::{Duration, Instant};
-
-use jiff::Timestamp;
 use kube::Client;
-use kube::api::{DeleteParams, Patch, PatchParams};
 use olm_core::object::Object;
 use olm_core::revision::{Readiness, built_in, evaluate, phases};
-use olm_test::cluster;
+use olm_test::prelude::*;
 use olm_test::usage::Usage;
-use olm_test::wait;
-use serde_json::json;
 
 use super::figures::preflights;
 use super::objects::Objects;
@@ -71,8 +65,7 @@ async fn next_to_a_bare_client() {
         let account = stage.account_client().await;
         let mut row = format!("| {package} {version} | {} objects | {ours:.2?} |", objects.len());
         // An account's rights are checked against every role it writes, an administrator's are not.
-        let clients = [&account, &stage.cluster.client];
-        for (client, ratios) in clients.into_iter().zip(&mut ratios) {
+        for (client, ratios) in [&account, &stage.cluster.client].into_iter().zip(&mut ratios) {
             let bare = if gone(&stage, &objects).await {
                 apply(client, &objects).await
             } else {

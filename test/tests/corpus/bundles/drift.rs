@@ -1,10 +1,7 @@
 //! Drift is repaired: a deleted object and an edited one.
 
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use olm_core::object::Object;
-use olm_test::extension::Extension;
-use olm_test::wait;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 use super::stage::{SETTLE, Stage};
 
@@ -19,8 +16,7 @@ pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &
     deployment.delete().await;
     role.patch(&json!({"rules": []})).await;
 
-    let what = format!("{}: drift is repaired", stage.name);
-    wait::until(&what, SETTLE, || async {
+    wait::until(&format!("{}: drift is repaired", stage.name), SETTLE, || async {
         let found = deployment.get().await.ok_or("no Deployment")?;
         if found.metadata.uid == before.metadata.uid {
             return Err("the Deployment is still the old one");

@@ -1,13 +1,7 @@
 //! The table: how long an installation took, and how many requests it sent to the API server.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-use jiff::Timestamp;
-use olm_api::keys;
-use olm_test::audit::{self, Request};
-use olm_test::cluster::{CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE};
-use olm_test::scene::ACCOUNT;
+use olm_test::audit::Request;
+use olm_test::prelude::*;
 
 /// A rollout that is being measured.
 pub(crate) struct Row {
@@ -68,13 +62,14 @@ pub(crate) enum By {
 /// The controller's Events and the creation of content Secrets do not have the name in their URL,
 /// so they are not counted; those for its catalog are not counted either.
 pub(crate) fn requests(log: &Path, extension: &str) -> Vec<(By, Request)> {
-    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let account = format!("system:serviceaccount:{extension}:{ACCOUNT}");
     let owned = format!("{}%3D{extension}", keys::label::OWNER_NAME).replace('/', "%2F");
     let revision = format!("{extension}-");
     audit::mentioning(log, extension)
         .into_iter()
-        .filter(|request| request.user == controller && request.resource != "clustercatalogs")
+        .filter(|request| {
+            request.user == audit::CONTROLLER && request.resource != "clustercatalogs"
+        })
         .filter_map(|request| {
             if let Some(acted_as) = &request.acted_as {
                 return (*acted_as == account).then_some((By::Account, request));
@@ -91,13 +86,12 @@ pub(crate) fn requests(log: &Path, extension: &str) -> Vec<(By, Request)> {
 /// Returns how many requests of the controller were about what is checked before a revision is
 /// written, what an account may do and the CRDs on the cluster, and how long they took together.
 pub(crate) fn preflights(log: &Path, began: Timestamp) -> (usize, Duration) {
-    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let is_check = |request: &Request| {
         let reads_crd = request.verb == "get" && request.resource == "customresourcedefinitions";
         let asks = request.resource.ends_with("reviews");
-        request.user == controller && (asks || reads_crd && request.acted_as.is_none())
+        asks || reads_crd && request.acted_as.is_none()
     };
-    let mut requests = audit::mentioning(log, &controller);
+    let mut requests = audit::of_controller(log);
     requests.retain(|request| request.received >= began && is_check(request));
     let first = requests.iter().map(|request| request.received).min();
     let last = requests.iter().map(|request| request.answered).max();

@@ -1,14 +1,13 @@
 //! Bundles that install: every object present and owned, drift repaired, nothing left at the end.
 
-use olm_api::keys;
 use olm_core::object::Object;
-use olm_test::extension::condition;
-use serde_json::json;
+use olm_test::prelude::*;
 
 use super::drift;
 use super::stage::Stage;
 
-async fn installs_is_repaired_and_leaves_nothing(package: &str, version: &str) {
+/// It installs, is repaired, and leaves nothing.
+async fn lives(package: &str, version: &str) {
     let stage = Stage::set(package, &[version]).await;
     installs_on(stage, version).await;
 }
@@ -66,17 +65,61 @@ fn has_webhook(object: &Object, namespace: &str) -> bool {
         || object.pointer(converted).is_some_and(|found| found == namespace)
 }
 
-// A ClusterServiceVersion that replaces, one that only skips, one that replaces again; each with
-// a skipRange.
-#[tokio::test(flavor = "multi_thread")]
-async fn gitlab_runner_operator() {
-    goes_through_its_chain("gitlab-runner-operator", ["1.48.2", "1.48.3", "1.49.0"]).await;
-}
-
-// A webhook on one of two Deployments; a fork in the graph, bridged by a skipRange.
-#[tokio::test(flavor = "multi_thread")]
-async fn node_healthcheck_operator() {
-    goes_through_its_chain("node-healthcheck-operator", ["0.10.3", "0.11.0", "0.12.0"]).await;
+bundles! {
+    // A ClusterServiceVersion that replaces, one that only skips, one that replaces again; each with
+    // a skipRange.
+    gitlab_runner_operator: goes_through_its_chain("gitlab-runner-operator", ["1.48.2", "1.48.3", "1.49.0"]);
+    // A webhook on one of two Deployments; a fork in the graph, bridged by a skipRange.
+    node_healthcheck_operator: goes_through_its_chain("node-healthcheck-operator", ["0.10.3", "0.11.0", "0.12.0"]);
+    // The smallest bundle, without a CRD.
+    deployment_validation_operator: lives("deployment-validation-operator", "0.7.12");
+    // rendering.md R2: two generated ClusterRoles of one name; 14 CRDs.
+    victoriametrics_operator: lives("victoriametrics-operator", "0.22.0");
+    // A binding to a role that is not in the bundle.
+    annotationlab: lives("annotationlab", "5.7.0");
+    // An aggregated ClusterRole, whose rules belong to the API server; a prerelease version.
+    universal_crossplane: lives("universal-crossplane", "1.5.1-up.1");
+    // Namespaced permissions only; the bundle's name is not its package's.
+    project_quay: lives("project-quay", "3.9.9");
+    // Pods that read OLM's annotations.
+    ncn_operator: lives("ncn-operator", "0.3.18");
+    // The same ClusterRole twice; the account `default`.
+    nfs_provisioner_operator: lives("nfs-provisioner-operator", "0.0.5");
+    // OwnNamespace only.
+    file_integrity_console_plugin: installs_for_its_own_namespace("file-integrity-console-plugin", "0.4.1-ocp4.19");
+    // OwnNamespace only, with monitoring kinds that are not served here.
+    community_windows_machine_config_operator: installs_for_its_own_namespace("community-windows-machine-config-operator", "8.0.0");
+    // OwnNamespace and SingleNamespace; a binding to a service account in the author's namespace.
+    openstack_lightspeed_operator: installs_for_another_namespace("openstack-lightspeed-operator", "0.0.2");
+    // OwnNamespace and SingleNamespace; no properties at all.
+    pelorus_operator: installs_for_another_namespace("pelorus-operator", "0.0.9");
+    // SingleNamespace only, by a typo of its author; namespaced rights only.
+    percona_server_mongodb_operator: installs_for_another_namespace("percona-server-mongodb-operator", "1.18.0");
+    // OwnNamespace and SingleNamespace; a quantity without quotes.
+    windup_operator: installs_for_its_own_namespace("windup-operator", "0.0.21");
+    // A conversion webhook, whose certificate the controller issues.
+    argocd_operator: lives("argocd-operator", "0.18.0");
+    // OwnNamespace only, with a webhook.
+    gitlab_operator_kubernetes: installs_for_its_own_namespace("gitlab-operator-kubernetes", "3.3.0");
+    // rendering.md R2: a manifest of the webhook Service.
+    kubernetes_imagepuller_operator: lives("kubernetes-imagepuller-operator", "1.1.2");
+    // Webhooks that are limited to one namespace.
+    marin3r: installs_for_its_own_namespace("marin3r", "0.13.1");
+    // rendering.md 4.11: it cannot wait for certificates that only it would issue.
+    cert_manager: lives("cert-manager", "1.16.5");
+    // rendering.md R14: `template.containers`, which server-side apply refuses.
+    dynatrace_operator: lives("dynatrace-operator", "1.0.0");
+    // All three types of webhook on one of two Deployments; rendering.md R2: its own Service of the
+    // generated name.
+    opentelemetry_operator: lives("opentelemetry-operator", "0.158.0");
+    // rendering.md 4.7: an init container mounts the injected volume.
+    flink_kubernetes_operator: lives("flink-kubernetes-operator", "1.2.0");
+    // 86 ClusterRoles, more than a phase of a revision may hold.
+    edp_keycloak_operator: lives("edp-keycloak-operator", "1.35.0");
+    // The largest of all: 6.8 MB, 32 CRDs.
+    sn_operator: lives("sn-operator", "0.19.7");
+    // A ServiceAccount that is generated and in a manifest; an empty Secret.
+    tagger: lives("tagger", "2.1.17");
 }
 
 async fn goes_through_its_chain(package: &str, versions: [&str; 3]) {
@@ -94,84 +137,6 @@ async fn goes_through_its_chain(package: &str, versions: [&str; 3]) {
     stage.removed(&extension, &all).await;
 }
 
-// The smallest bundle, without a CRD.
-#[tokio::test(flavor = "multi_thread")]
-async fn deployment_validation_operator() {
-    installs_is_repaired_and_leaves_nothing("deployment-validation-operator", "0.7.12").await;
-}
-
-// rendering.md R2: two generated ClusterRoles of one name; 14 CRDs.
-#[tokio::test(flavor = "multi_thread")]
-async fn victoriametrics_operator() {
-    installs_is_repaired_and_leaves_nothing("victoriametrics-operator", "0.22.0").await;
-}
-
-// A binding to a role that is not in the bundle.
-#[tokio::test(flavor = "multi_thread")]
-async fn annotationlab() {
-    installs_is_repaired_and_leaves_nothing("annotationlab", "5.7.0").await;
-}
-
-// An aggregated ClusterRole, whose rules belong to the API server; a prerelease version.
-#[tokio::test(flavor = "multi_thread")]
-async fn universal_crossplane() {
-    installs_is_repaired_and_leaves_nothing("universal-crossplane", "1.5.1-up.1").await;
-}
-
-// Namespaced permissions only; the bundle's name is not its package's.
-#[tokio::test(flavor = "multi_thread")]
-async fn project_quay() {
-    installs_is_repaired_and_leaves_nothing("project-quay", "3.9.9").await;
-}
-
-// Pods that read OLM's annotations.
-#[tokio::test(flavor = "multi_thread")]
-async fn ncn_operator() {
-    installs_is_repaired_and_leaves_nothing("ncn-operator", "0.3.18").await;
-}
-
-// The same ClusterRole twice; the account `default`.
-#[tokio::test(flavor = "multi_thread")]
-async fn nfs_provisioner_operator() {
-    installs_is_repaired_and_leaves_nothing("nfs-provisioner-operator", "0.0.5").await;
-}
-
-// OwnNamespace only.
-#[tokio::test(flavor = "multi_thread")]
-async fn file_integrity_console_plugin() {
-    installs_for_its_own_namespace("file-integrity-console-plugin", "0.4.1-ocp4.19").await;
-}
-
-// OwnNamespace only, with monitoring kinds that are not served here.
-#[tokio::test(flavor = "multi_thread")]
-async fn community_windows_machine_config_operator() {
-    installs_for_its_own_namespace("community-windows-machine-config-operator", "8.0.0").await;
-}
-
-// OwnNamespace and SingleNamespace; a binding to a service account in the author's namespace.
-#[tokio::test(flavor = "multi_thread")]
-async fn openstack_lightspeed_operator() {
-    installs_for_another_namespace("openstack-lightspeed-operator", "0.0.2").await;
-}
-
-// OwnNamespace and SingleNamespace; no properties at all.
-#[tokio::test(flavor = "multi_thread")]
-async fn pelorus_operator() {
-    installs_for_another_namespace("pelorus-operator", "0.0.9").await;
-}
-
-// SingleNamespace only, by a typo of its author; namespaced rights only.
-#[tokio::test(flavor = "multi_thread")]
-async fn percona_server_mongodb_operator() {
-    installs_for_another_namespace("percona-server-mongodb-operator", "1.18.0").await;
-}
-
-// OwnNamespace and SingleNamespace; a quantity without quotes.
-#[tokio::test(flavor = "multi_thread")]
-async fn windup_operator() {
-    installs_for_its_own_namespace("windup-operator", "0.0.21").await;
-}
-
 // rendering.md 4: a revision without any object.
 #[tokio::test(flavor = "multi_thread")]
 async fn gitlab_operator_kubernetes_once_had_nothing_to_install() {
@@ -182,24 +147,6 @@ async fn gitlab_operator_kubernetes_once_had_nothing_to_install() {
     let extension = stage.install(version, json!({})).await;
     extension.installed(version).await;
     stage.removed(&extension, &[]).await;
-}
-
-// A conversion webhook, whose certificate the controller issues.
-#[tokio::test(flavor = "multi_thread")]
-async fn argocd_operator() {
-    installs_is_repaired_and_leaves_nothing("argocd-operator", "0.18.0").await;
-}
-
-// OwnNamespace only, with a webhook.
-#[tokio::test(flavor = "multi_thread")]
-async fn gitlab_operator_kubernetes() {
-    installs_for_its_own_namespace("gitlab-operator-kubernetes", "3.3.0").await;
-}
-
-// rendering.md R2: a manifest of the webhook Service.
-#[tokio::test(flavor = "multi_thread")]
-async fn kubernetes_imagepuller_operator() {
-    installs_is_repaired_and_leaves_nothing("kubernetes-imagepuller-operator", "1.1.2").await;
 }
 
 // Thirteen webhooks; a Service name so long that upstream's certificate is refused. Its constraint
@@ -225,55 +172,6 @@ async fn dbaas_operator() {
     installs_when_forced("dbaas-operator", "0.5.0", needs).await;
 }
 
-// Webhooks that are limited to one namespace.
-#[tokio::test(flavor = "multi_thread")]
-async fn marin3r() {
-    installs_for_its_own_namespace("marin3r", "0.13.1").await;
-}
-
-// rendering.md 4.11: it cannot wait for certificates that only it would issue.
-#[tokio::test(flavor = "multi_thread")]
-async fn cert_manager() {
-    installs_is_repaired_and_leaves_nothing("cert-manager", "1.16.5").await;
-}
-
-// rendering.md R14: `template.containers`, which server-side apply refuses.
-#[tokio::test(flavor = "multi_thread")]
-async fn dynatrace_operator() {
-    installs_is_repaired_and_leaves_nothing("dynatrace-operator", "1.0.0").await;
-}
-
-// All three types of webhook on one of two Deployments; rendering.md R2: its own Service of the
-// generated name.
-#[tokio::test(flavor = "multi_thread")]
-async fn opentelemetry_operator() {
-    installs_is_repaired_and_leaves_nothing("opentelemetry-operator", "0.158.0").await;
-}
-
-// rendering.md 4.7: an init container mounts the injected volume.
-#[tokio::test(flavor = "multi_thread")]
-async fn flink_kubernetes_operator() {
-    installs_is_repaired_and_leaves_nothing("flink-kubernetes-operator", "1.2.0").await;
-}
-
-// 86 ClusterRoles, more than a phase of a revision may hold.
-#[tokio::test(flavor = "multi_thread")]
-async fn edp_keycloak_operator() {
-    installs_is_repaired_and_leaves_nothing("edp-keycloak-operator", "1.35.0").await;
-}
-
-// The largest of all: 6.8 MB, 32 CRDs.
-#[tokio::test(flavor = "multi_thread")]
-async fn sn_operator() {
-    installs_is_repaired_and_leaves_nothing("sn-operator", "0.19.7").await;
-}
-
-// A ServiceAccount that is generated and in a manifest; an empty Secret.
-#[tokio::test(flavor = "multi_thread")]
-async fn tagger() {
-    installs_is_repaired_and_leaves_nothing("tagger", "2.1.17").await;
-}
-
 // Twelve Deployments, webhooks on three of them. Its pods have a PriorityClass that is not in the
 // bundle: the rollout waits, and names the Deployment, until the class is created.
 #[tokio::test(flavor = "multi_thread")]
@@ -289,7 +187,7 @@ async fn community_kubevirt_hyperconverged() {
             "metadata": {"name": "kubevirt-cluster-critical"}, "value": 1_000_000_000,
         });
         let plane = stage.cluster.plane;
-        plane.kubectl_with_input(&["create", "--filename", "-"], &class.to_string());
+        plane.create(&class);
         extension
     };
     let extension = stage.rolls_out(version, 1, provided).await;

@@ -4,6 +4,16 @@
 //! Each test prints a row of a table: what was installed, how long it took and how many requests it
 //! sent to the API server. `--nocapture` shows it.
 
+/// Makes a test of each bundle.
+macro_rules! bundles {
+    ($($test:ident: $does:ident($($given:expr),*);)*) => { $(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $test() {
+            $does($($given),*).await;
+        }
+    )* };
+}
+
 mod bare;
 mod drift;
 mod figures;
@@ -12,3 +22,4 @@ mod objects;
 mod refusals;
 mod stage;
 mod takeover;
+mod updates;

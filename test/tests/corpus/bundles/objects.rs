@@ -1,12 +1,10 @@
 //! The objects of a bundle on the cluster: whether they exist, who owns them, and their removal.
 
-use std::collections::BTreeMap;
-
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{ApiResource, GroupVersionKind};
 use kube::discovery::{ApiCapabilities, Scope};
-use olm_api::{ClusterObjectSet, keys};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::is_optional_group;
+use olm_test::prelude::*;
 
 /// Objects that revisions of one extension hold, with the APIs to read them.
 ///

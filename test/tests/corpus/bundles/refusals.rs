@@ -1,10 +1,8 @@
 //! Bundles that cannot be installed: a clear error, and nothing half-applied without a report.
 
-use olm_api::keys;
 use olm_core::object::Object;
 use olm_core::revision::phase_of;
-use olm_test::extension::{Extension, condition};
-use serde_json::json;
+use olm_test::prelude::*;
 
 use super::figures::{self, By};
 use super::stage::{Stage, folder};
@@ -48,52 +46,27 @@ async fn unsupported(package: &str, version: &str, why: &str) {
     refused(&stage, &extension, version, ["True", "Retrying"], why).await;
 }
 
-// rendering.md R6
-#[tokio::test(flavor = "multi_thread")]
-async fn cockroachdb_has_a_crd_of_a_version_nobody_serves() {
-    unsupported(
-        "cockroachdb",
-        "2.1.1",
-        "unsupported bundle: custom resource definition \"cockroachdbs.charts.helm.k8s.io\" has \
-         apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
+/// What is said of a CRD of an API version that nobody serves.
+fn unserved(crd: &str) -> String {
+    format!(
+        "unsupported bundle: custom resource definition \"{crd}\" has apiVersion \
+         \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves"
     )
-    .await;
 }
 
-// rendering.md R6
-#[tokio::test(flavor = "multi_thread")]
-async fn oadp_operator_has_crds_of_a_version_nobody_serves() {
-    unsupported(
-        "oadp-operator",
-        "0.2.6",
-        "unsupported bundle: custom resource definition \"backups.velero.io\" has apiVersion \
-         \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
-    )
-    .await;
-}
-
-// rendering.md R6
-#[tokio::test(flavor = "multi_thread")]
-async fn group_sync_operator_has_a_crd_of_a_version_nobody_serves() {
-    unsupported(
-        "group-sync-operator",
-        "0.0.11",
-        "unsupported bundle: custom resource definition \"groupsyncs.redhatcop.redhat.io\" has \
-         apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
-    )
-    .await;
-}
-
-// rendering.md R7
-#[tokio::test(flavor = "multi_thread")]
-async fn azure_service_operator_has_a_service_without_api_version() {
-    unsupported(
-        "azure-service-operator",
-        "1.0.27207",
-        "error parsing objects in \"manifests/azureoperator-webhook-service.yaml\": Object \
-         'apiVersion' is missing in Service \"azureoperator-webhook-service\"",
-    )
-    .await;
+bundles! {
+    // rendering.md R6
+    cockroachdb_has_a_crd_of_a_version_nobody_serves:
+        unsupported("cockroachdb", "2.1.1", &unserved("cockroachdbs.charts.helm.k8s.io"));
+    oadp_operator_has_crds_of_a_version_nobody_serves:
+        unsupported("oadp-operator", "0.2.6", &unserved("backups.velero.io"));
+    group_sync_operator_has_a_crd_of_a_version_nobody_serves:
+        unsupported("group-sync-operator", "0.0.11", &unserved("groupsyncs.redhatcop.redhat.io"));
+    // rendering.md R7
+    azure_service_operator_has_a_service_without_api_version:
+        unsupported("azure-service-operator", "1.0.27207",
+            "error parsing objects in \"manifests/azureoperator-webhook-service.yaml\": Object \
+             'apiVersion' is missing in Service \"azureoperator-webhook-service\"");
 }
 
 // It requires an API that is not served; when that check is skipped, rendering.md R7 follows.
@@ -120,8 +93,7 @@ async fn a_configuration_that_the_bundle_does_not_offer_is_refused() {
     let extension = stage.install(version, json!({"config": config})).await;
     let why = "invalid ClusterExtension configuration: invalid configuration: unknown field \
                \"surprise\"";
-    let shown = ["False", "InvalidConfiguration"];
-    refused(&stage, &extension, version, shown, why).await;
+    refused(&stage, &extension, version, ["False", "InvalidConfiguration"], why).await;
 }
 
 // applying.md 3.6: its own sample violates its own CRD, so that the whole phase is not applied.

@@ -1,21 +1,13 @@
 //! The setup for one package of the shared bundles.
 
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use olm_api::{ClusterObjectSet, keys};
 use olm_core::object::Object;
-use olm_test::cluster::{self, Cluster};
-use olm_test::extension::{self, Extension};
+use olm_test::extension;
+use olm_test::prelude::*;
 use olm_test::release::{self, Release};
-use olm_test::scene::{self, ACCOUNT};
-use olm_test::{images, paths, wait};
-use serde_json::{Value, json};
+use olm_test::scene;
 use tempfile::NamedTempFile;
 use tokio::sync::Mutex;
 
@@ -53,11 +45,15 @@ impl Stage {
         version: &str,
         inline: Value,
     ) -> Self {
-        let mut stage = Self::without_account(name, package, &[version]).await;
+        let stage = Self::without_account(name, package, &[version]).await;
+        stage.with_configuration(inline).with_account()
+    }
+
+    pub(crate) fn with_configuration(mut self, inline: Value) -> Self {
         let file = NamedTempFile::new().expect("a temporary file");
         std::fs::write(file.path(), inline.to_string()).expect("the file can be written");
-        stage.configuration = Some((inline, file));
-        stage.with_account()
+        self.configuration = Some((inline, file));
+        self
     }
 
     pub(crate) fn with_account(self) -> Self {
@@ -159,8 +155,7 @@ impl Stage {
     /// Annotates the extension.
     pub(crate) fn annotate(&self, key: &str, value: &str) {
         let change = format!("{key}={value}");
-        let plane = self.cluster.plane;
-        plane.kubectl(&["annotate", "clusterextension", &self.name, &change]);
+        self.cluster.plane.kubectl(&["annotate", "clusterextension", &self.name, &change]);
     }
 
     /// Makes a change that leads to `version` in revision `number`, waits until it is installed and
@@ -207,8 +202,7 @@ impl Stage {
         extension.delete().await;
         let left = self.objects.lock().await.left(objects).await;
         assert!(left.is_empty(), "{} left {left:#?}", self.name);
-        let what = format!("no trace of {} is left", self.name);
-        wait::until(&what, SETTLE, || async {
+        wait::until(&format!("no trace of {} is left", self.name), SETTLE, || async {
             let traces = self.traces().await;
             if traces.is_empty() { Ok(()) } else { Err(traces) }
         })

@@ -1,13 +1,10 @@
 //! What the API server accepts with our definitions, and what it warns of.
 
-use std::time::Duration;
-
+use http::Request;
 use http::header::{CONTENT_TYPE, WARNING};
-use http::{Method, Request};
 use kube::Client;
 use kube::client::Body;
-use olm_test::{cluster, paths, wait};
-use serde_json::Value;
+use olm_test::prelude::*;
 
 use super::table::{Known, Table, id, rows, text};
 
@@ -65,8 +62,7 @@ async fn ask(client: &Client, row: &Value) -> Answer {
     let kinds =
         format!("/apis/{}/{}s", text(object, "apiVersion"), text(object, "kind").to_lowercase());
     if text(row, "op") == "create" {
-        let dry_run = format!("{kinds}?dryRun=All");
-        return send(client, Method::POST, &dry_run, object).await;
+        return send(client, Method::POST, &format!("{kinds}?dryRun=All"), object).await;
     }
     let made = send(client, Method::POST, &kinds, object).await;
     assert_eq!(made.status, 201, "{}: {}", id(row), made.message);

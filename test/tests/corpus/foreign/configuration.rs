@@ -41,8 +41,7 @@ fn targets(row: &Value) -> Result<Vec<String>, String> {
             documents.into_iter().next()
         }
     };
-    let namespace = text(row, "installNamespace");
-    configure(&csv, namespace, inline.as_ref(), Features::default())
+    configure(&csv, text(row, "installNamespace"), inline.as_ref(), Features::default())
         .map(|configuration| configuration.targets)
         .map_err(|error| Chain(&error).to_string())
 }

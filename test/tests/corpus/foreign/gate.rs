@@ -1,14 +1,11 @@
 //! What installed bundles allow the cluster to become.
 
-use std::collections::BTreeMap;
-
-use olm_api::ClusterObjectSet;
 use olm_core::extension::counting;
 use olm_core::gate::{
     Bundle, Cluster, MaxVersion, MinorRelease, blocks_update, max_openshift_version, verdict,
 };
 use olm_core::revision::sort;
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
 use super::table::{Table, rows, rows_of, text, texts};
 

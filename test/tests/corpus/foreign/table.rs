@@ -3,10 +3,9 @@
 //! A row is equal, or listed as [`Known`]. One that is neither fails its table; so does a listed
 //! one that is equal, or is answered in yet another way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use olm_test::prelude::*;
 
-use olm_test::paths::shared_data;
-use serde_json::Value;
+pub(crate) use crate::text;
 
 /// Rows that are answered differently, for one reason.
 pub(crate) struct Known {
@@ -18,12 +17,9 @@ pub(crate) struct Known {
     pub(crate) rows: &'static [&'static str],
 }
 
-/// Reads the rows of a file, one JSON object a line.
+/// Reads the rows of a file.
 pub(crate) fn rows(file: &str) -> Vec<Value> {
-    let path = shared_data().join("vectors/foreign").join(file);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
+    crate::rows(&format!("vectors/foreign/{file}"))
 }
 
 /// Reads the rows of one kind.
@@ -31,12 +27,6 @@ pub(crate) fn rows_of(file: &str, kind: &str) -> Vec<Value> {
     let mut rows = rows(file);
     rows.retain(|row| row["kind"] == kind);
     rows
-}
-
-/// Returns a member that must be text.
-pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    let text = value[key].as_str();
-    text.unwrap_or_else(|| panic!("{key} is no text in {value}"))
 }
 
 /// Returns the elements of a member that must be texts; an absent one has none.
@@ -52,6 +42,7 @@ pub(crate) fn id(row: &Value) -> String {
 }
 
 /// The judgement of a table, as far as its rows were answered.
+#[derive(Default)]
 pub(crate) struct Table {
     name: &'static str,
     known: &'static [Known],
@@ -63,14 +54,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(name: &'static str, known: &'static [Known]) -> Self {
-        Self {
-            name,
-            known,
-            equal: 0,
-            named: BTreeMap::new(),
-            seen: BTreeSet::new(),
-            failures: Vec::new(),
-        }
+        Self { name, known, ..Self::default() }
     }
 
     /// Takes what ours answers to a row: `Ok` is as the row has it, `Err` says what else.
@@ -85,8 +69,7 @@ impl Table {
                 self.named.entry(known.reason).or_default().push(id.clone());
             }
             (Err(ours), _) => {
-                let failure = format!("{id}: ours is {ours}; row {row}");
-                self.failures.push(failure);
+                self.failures.push(format!("{id}: ours is {ours}; row {row}"));
             }
         }
         assert!(self.seen.insert(id.clone()), "{id} stands twice");

@@ -30,12 +30,23 @@ const fn differs(rule: &'static str, texts: &'static [&'static str]) -> Known {
 /// The bundles that render differently, and the rule that explains it (section 8, 4.8, 6.2).
 pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
     let known = match directory {
-        "azure-service-operator/1.0.27207" | "cluster-aas-operator/0.1.5" => {
-            refused("R7", "error parsing objects in ")
-        }
-        "cockroachdb/2.1.1" | "group-sync-operator/0.0.11" | "oadp-operator/0.2.6" => {
-            refused("R6", "unsupported bundle: custom resource definition ")
-        }
+        "azure-service-operator/1.0.27207" => refused(
+            "R7",
+            "error parsing objects in \"manifests/azureoperator-webhook-service.yaml\": Object \
+             'apiVersion' is missing in Service \"azureoperator-webhook-service\"",
+        ),
+        "cluster-aas-operator/0.1.5" => refused("R7", "error parsing objects in \"manifests/"),
+        "cockroachdb/2.1.1" => refused(
+            "R6",
+            "unsupported bundle: custom resource definition \"cockroachdbs.charts.helm.k8s.io\" has \
+             apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
+        ),
+        "group-sync-operator/0.0.11" => refused(
+            "R6",
+            "unsupported bundle: custom resource definition \"groupsyncs.redhatcop.redhat.io\" has \
+             apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
+        ),
+        "oadp-operator/0.2.6" => refused("R6", "unsupported bundle: custom resource definition "),
         // A zero value of the bundle stays where upstream's typed decoding drops it.
         "deployment-validation-operator/0.7.12" => {
             differs("6.2", &["containers[0].env[0].value: ours \"\", upstream null"])

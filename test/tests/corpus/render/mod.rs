@@ -5,20 +5,16 @@
 
 mod known;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use olm_core::bundle::{Bundle, mode};
 use olm_core::config::DeploymentConfig;
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::render::{CertificateProvider, RenderOptions, RolePlacement, render};
-use olm_test::bundles::read_files;
+use olm_test::bundles::{self, read_files};
 use olm_test::paths::shared_data;
-use serde_json::Value;
+use olm_test::prelude::*;
 
 use known::{Kind, Known, Named, known};
 
@@ -27,78 +23,28 @@ fn load(directory: &Path) -> Result<Bundle, String> {
     Bundle::from_files(&files).map_err(|error| Chain(&error).to_string())
 }
 
-/// Bundles of the corpus that are refused while loading, and the start of the message.
-const REFUSED: [(&str, &str); 5] = [
-    (
-        "azure-service-operator/1.0.27207",
-        // R7: a Service without apiVersion.
-        "error parsing objects in \"manifests/azureoperator-webhook-service.yaml\": Object \
-         'apiVersion' is missing in Service \"azureoperator-webhook-service\"",
-    ),
-    (
-        "cluster-aas-operator/0.1.5",
-        // R7: ClusterRoles without apiVersion.
-        "error parsing objects in \"manifests/",
-    ),
-    (
-        "cockroachdb/2.1.1",
-        // R6
-        "unsupported bundle: custom resource definition \"cockroachdbs.charts.helm.k8s.io\" has \
-         apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
-    ),
-    (
-        "group-sync-operator/0.0.11",
-        // R6
-        "unsupported bundle: custom resource definition \"groupsyncs.redhatcop.redhat.io\" has \
-         apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
-    ),
-    (
-        "oadp-operator/0.2.6",
-        // R6
-        "unsupported bundle: custom resource definition ",
-    ),
-];
-
-fn bundle_directories() -> Vec<(String, PathBuf)> {
-    let mut found = Vec::new();
-    for package in fs::read_dir(shared_data().join("bundles")).unwrap() {
-        let package = package.unwrap();
-        if !package.file_type().unwrap().is_dir() {
-            continue;
-        }
-        for version in fs::read_dir(package.path()).unwrap() {
-            let version = version.unwrap();
-            let name = format!(
-                "{}/{}",
-                package.file_name().to_string_lossy(),
-                version.file_name().to_string_lossy()
-            );
-            found.push((name, version.path()));
-        }
-    }
-    found.sort();
-    found
-}
-
 // rendering.md 1.1, R7, R6, 1.8
 #[test]
 fn every_bundle_loads_or_is_refused_for_its_known_reason() {
-    let refused: BTreeMap<_, _> = REFUSED.into_iter().collect();
-    let directories = bundle_directories();
+    let directories = bundles::shared();
     assert_eq!(directories.len(), 40);
-    let mut seen = BTreeSet::new();
+    let mut refused = 0;
     for (name, path) in directories {
-        match (load(&path), refused.get(name.as_str())) {
+        let want = known(&name, "").and_then(|it| match it.kind {
+            Kind::Refused(want) => Some(want),
+            Kind::Differs(_) => None,
+        });
+        match (load(&path), want) {
             (Ok(bundle), None) => assert!(!bundle.package.is_empty(), "{name}"),
             (Err(text), Some(want)) => {
                 assert!(text.starts_with(want), "{name}: {text}");
-                seen.insert(name);
+                refused += 1;
             }
             (Ok(_), Some(want)) => panic!("{name} loads instead of {want}"),
             (Err(text), None) => panic!("{name}: {text}"),
         }
     }
-    assert_eq!(seen.len(), REFUSED.len());
+    assert_eq!(refused, 5);
 }
 
 type Key = (String, String, String, String);
@@ -115,8 +61,7 @@ fn keyed(objects: impl IntoIterator<Item = Value>) -> BTreeMap<Key, Vec<Value>> 
             object.namespace().to_owned(),
             object.name().to_owned(),
         );
-        let value = without_empty(object.into_value());
-        map.entry(key).or_default().push(value.unwrap());
+        map.entry(key).or_default().push(without_empty(object.into_value()).unwrap());
     }
     map
 }
@@ -193,15 +138,8 @@ fn community_goldens_are_equal_or_named() {
     // AllNamespaces without webhooks: how many are rendered, and how many of those are equal.
     let mut plain = (0, 0);
     let mut failures = Vec::new();
-    let directory = shared_data().join("vectors/render/community");
-    let mut paths: Vec<_> =
-        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert_eq!(paths.len(), 152);
     let mut loaded: BTreeMap<String, Result<Bundle, String>> = BTreeMap::new();
-    for path in &paths {
-        let golden = golden(path);
-        let file = path.file_name().unwrap().to_string_lossy();
+    for (file, golden) in crate::packed("render/community") {
         let text = |key: &str| golden[key].as_str().unwrap_or_default();
         let name = text("dir").strip_prefix("bundles/").unwrap();
         let bundle = loaded
@@ -258,12 +196,6 @@ fn community_goldens_are_equal_or_named() {
 fn expected(found: &[String], want: &[&str]) -> bool {
     found.iter().all(|line| want.iter().any(|text| line.contains(text)))
         && want.iter().all(|text| found.iter().any(|line| line.contains(text)))
-}
-
-fn golden(path: &Path) -> Value {
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    serde_json::from_str(&text).unwrap()
 }
 
 /// Compares the composed `olm.properties`; R13 makes pelorus-operator differ.
@@ -337,12 +269,10 @@ fn upstream_cases_are_equal() {
 #[test]
 fn rights_in_the_install_namespace_are_added_and_nothing_else() {
     let mut bundles = Vec::new();
-    for (name, path) in bundle_directories() {
+    for (name, path) in bundles::shared() {
         let Ok(bundle) = load(&path) else { continue };
         let upstream = options(&bundle, "inst-ns", "watch-ns");
-        let Ok(theirs) = render(&bundle, &upstream) else {
-            continue;
-        };
+        let Ok(theirs) = render(&bundle, &upstream) else { continue };
         let ours = render(
             &bundle,
             &RenderOptions { role_placement: RolePlacement::TargetsAndInstall, ..upstream },
@@ -367,7 +297,7 @@ fn rights_in_the_install_namespace_are_added_and_nothing_else() {
 // rendering.md R15, 4.12
 #[test]
 fn rendering_twice_gives_identical_bytes_and_no_identity_twice() {
-    for (name, path) in bundle_directories() {
+    for (name, path) in bundles::shared() {
         let Ok(bundle) = load(&path) else { continue };
         for target in ["", "inst-ns", "watch-ns"] {
             let options = RenderOptions {
@@ -377,9 +307,7 @@ fn rendering_twice_gives_identical_bytes_and_no_identity_twice() {
                 deployment: None,
                 certificates: None,
             };
-            let Ok(first) = render(&bundle, &options) else {
-                continue;
-            };
+            let Ok(first) = render(&bundle, &options) else { continue };
             let again = render(&load(&path).unwrap(), &options).unwrap();
             let text = |objects: &[Object]| {
                 let texts = objects.iter().map(|o| Value::Object(o.0.clone()).to_string());
@@ -395,7 +323,7 @@ fn rendering_twice_gives_identical_bytes_and_no_identity_twice() {
 /// Prints how long the largest bundle without webhooks takes; fails only when absurdly slow.
 #[test]
 fn the_largest_bundle_renders_in_seconds() {
-    let largest = bundle_directories()
+    let largest = bundles::shared()
         .into_iter()
         .filter_map(|(name, path)| {
             let bundle = load(&path).ok()?;

@@ -1,35 +1,12 @@
 //! Public catalogs: what the lint says of them, and what bundles are in them.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use olm_core::bundle::Bundle;
 use olm_core::catalog::lint::{Pinned, Severity, lint};
 use olm_core::catalog::{CatalogBundle, read, schema};
-use olm_test::bundles::read_files;
-use serde_json::Value;
+use olm_test::bundles::{self, below, read_files};
+use olm_test::prelude::*;
 
 use super::shared;
-
-type Files = BTreeMap<String, Vec<u8>>;
-
-/// Reads the files below a directory, by their path in it.
-fn files(root: &Path) -> Files {
-    let (mut found, mut pending) = (Files::new(), vec![root.to_owned()]);
-    while let Some(directory) = pending.pop() {
-        for entry in std::fs::read_dir(&directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                pending.push(path);
-            } else {
-                let relative = path.strip_prefix(root).unwrap();
-                let bytes = std::fs::read(&path).unwrap();
-                found.insert(relative.to_str().unwrap().to_owned(), bytes);
-            }
-        }
-    }
-    found
-}
 
 fn borrowed(files: &Files) -> impl Iterator<Item = (&str, &[u8])> + Clone {
     let files = files.iter();
@@ -39,7 +16,7 @@ fn borrowed(files: &Files) -> impl Iterator<Item = (&str, &[u8])> + Clone {
 // plugin.md U63: a rule that makes errors of catalogs that install is wrong
 #[test]
 fn public_catalogs_have_no_error() {
-    let files = files(&shared("catalogs/v4.19"));
+    let files = below(&shared("catalogs/v4.19"), "");
     let image = |text: &str| Ok(if text.contains('@') { Pinned::Digest } else { Pinned::Tag });
     let (findings, count) = lint(borrowed(&files), image).unwrap();
     let errors: Vec<_> =
@@ -65,7 +42,7 @@ fn comparable(mut blob: Value, image: &str) -> Value {
 // plugin.md U65
 #[test]
 fn bundles_become_the_blobs_of_the_public_catalog() {
-    let files = files(&shared("catalogs/v4.19"));
+    let files = below(&shared("catalogs/v4.19"), "");
     let mut public = BTreeMap::new();
     for meta in read::read_catalog(borrowed(&files)).unwrap().metas {
         if meta.schema == schema::BUNDLE {
@@ -74,23 +51,15 @@ fn bundles_become_the_blobs_of_the_public_catalog() {
         }
     }
     let mut compared = 0;
-    for package in std::fs::read_dir(shared("bundles")).unwrap() {
-        let package = package.unwrap().path();
-        let versions = package.read_dir().into_iter().flatten();
-        for version in versions {
-            let files = read_files(&version.unwrap().path()).unwrap();
-            let Ok(bundle) = Bundle::from_files(&files) else {
-                continue;
-            };
-            let Some(blob) = public.get(&bundle.csv.name) else {
-                continue;
-            };
-            let image = blob["image"].as_str().unwrap();
-            let ours = CatalogBundle::new(&bundle, &files, image).unwrap().blob;
-            let ours = comparable(serde_json::from_str(&ours).unwrap(), image);
-            assert_eq!(ours, comparable(blob.clone(), image), "{}", bundle.csv.name);
-            compared += 1;
-        }
+    for (_, folder) in bundles::shared() {
+        let files = read_files(&folder).unwrap();
+        let Ok(bundle) = Bundle::from_files(&files) else { continue };
+        let Some(blob) = public.get(&bundle.csv.name) else { continue };
+        let image = blob["image"].as_str().unwrap();
+        let ours = CatalogBundle::new(&bundle, &files, image).unwrap().blob;
+        let ours = comparable(serde_json::from_str(&ours).unwrap(), image);
+        assert_eq!(ours, comparable(blob.clone(), image), "{}", bundle.csv.name);
+        compared += 1;
     }
     println!("{compared} bundles are as in the public catalog");
     assert!(compared > 1);

@@ -16,6 +16,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::{rows, text};
+
 /// Returns the path of a file in the shared data.
 fn shared(path: &str) -> PathBuf {
     olm_test::paths::shared_data().join(path)
@@ -23,23 +25,7 @@ fn shared(path: &str) -> PathBuf {
 
 /// Reads one JSON document.
 fn json(path: &str) -> Value {
-    let path = shared(path);
-    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).unwrap()
-}
-
-/// Reads one JSON document per line.
-fn json_lines(path: &str) -> Vec<Value> {
-    let path = shared(path);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// Returns a member that must be a string.
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_else(|| panic!("{key} is no text in {value}"))
+    serde_json::from_str(&crate::shared_text(path)).unwrap()
 }
 
 /// Fails with all differences, or prints how many cases were equal.

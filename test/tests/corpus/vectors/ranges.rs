@@ -6,7 +6,7 @@ use olm_core::error::Chain;
 use olm_core::version::{Release, SkipRange, Version, VersionRange, VersionRelease};
 use serde_json::Value;
 
-use super::{conclude, json, json_lines, text};
+use super::{conclude, json, rows, text};
 
 /// Returns the result of a range case: whether the version is inside, or the error text.
 fn contains(grammar: &str, range: &str, version: &str) -> Result<bool, String> {
@@ -113,7 +113,7 @@ fn version_release_order() {
 /// The text of Masterminds errors reaches conditions and must be equal; that of blang need not.
 #[test]
 fn generated_ranges() {
-    let rows = json_lines("vectors/ranges-generated.jsonl");
+    let rows = rows("vectors/ranges-generated.jsonl");
     let mut differences = Vec::new();
     for row in &rows {
         let grammar = text(row, "grammar");

@@ -1,9 +1,6 @@
 //! `resolution.json` and `resolve-real.jsonl`: resolution.md 1.13.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use olm_api::{CatalogFilter, UpgradeConstraintPolicy, keys};
+use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 use olm_core::catalog::{Blob, Content, Property, read, schema};
 use olm_core::error::Chain;
 use olm_core::resolve::{
@@ -11,9 +8,9 @@ use olm_core::resolve::{
     Knowledge, Options, Provider, ProviderOrigin, Reason, Request, Resolution, ServedKinds,
     Unavailability, UpdatePolicy, classic, resolve,
 };
-use serde_json::{Value, json};
+use olm_test::prelude::*;
 
-use super::{conclude, json as json_file, json_lines, shared, text};
+use super::{conclude, json as json_file, rows, shared, text};
 
 /// A catalog of a case, with the content it has if any.
 struct Given {
@@ -83,9 +80,7 @@ fn installed(value: &Value) -> Option<Installed> {
 
 /// Reads the state of the cluster in a case; a case without one gives none.
 fn environment(cluster: &Value) -> Environment {
-    let Some(installed) = cluster["installed"].as_array() else {
-        return Environment::default();
-    };
+    let Some(installed) = cluster["installed"].as_array() else { return Environment::default() };
     let property = |property: &Value| Property {
         kind: text(property, "type").to_owned(),
         value: property["value"].to_string(),
@@ -150,8 +145,7 @@ fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option
     let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
     let options = options(case, unavailability);
     let environment = environment(&case["cluster"]);
-    let resolution = resolve(&request(case), &catalogs, &environment, &options);
-    differs(&resolution, expected, case)
+    differs(&resolve(&request(case), &catalogs, &environment, &options), expected, case)
 }
 
 fn differs(resolution: &Resolution<'_>, expected: &Value, case: &Value) -> Option<String> {
@@ -260,19 +254,7 @@ fn what_classic_would_do() {
 
 /// Reads a catalog directory below the shared data.
 fn directory(path: &Path) -> Content {
-    let mut files = Vec::new();
-    let mut pending = vec![path.to_owned()];
-    while let Some(directory) = pending.pop() {
-        for entry in std::fs::read_dir(&directory).unwrap() {
-            let entry = entry.unwrap().path();
-            if entry.is_dir() {
-                pending.push(entry);
-            } else {
-                let relative = entry.strip_prefix(path).unwrap().to_str().unwrap().to_owned();
-                files.push((relative, std::fs::read(&entry).unwrap()));
-            }
-        }
-    }
+    let files = olm_test::bundles::below(path, "");
     let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
     let contents = read::read_catalog(files).unwrap();
     assert!(contents.metas.iter().any(|meta| meta.schema == schema::BUNDLE));
@@ -281,14 +263,13 @@ fn directory(path: &Path) -> Content {
 
 #[test]
 fn real_requests() {
-    let rows = json_lines("vectors/resolve-real.jsonl");
+    let rows = rows("vectors/resolve-real.jsonl");
     let mut contents: BTreeMap<String, Content> = BTreeMap::new();
     for row in &rows {
         for catalog in row["catalogs"].as_array().unwrap() {
             let dir = text(catalog, "dir");
             if !contents.contains_key(dir) {
-                let content = directory(&shared("catalogs").join(dir));
-                contents.insert(dir.to_owned(), content);
+                contents.insert(dir.to_owned(), directory(&shared("catalogs").join(dir)));
             }
         }
     }

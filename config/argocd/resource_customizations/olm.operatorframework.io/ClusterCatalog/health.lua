@@ -21,7 +21,7 @@ if obj.metadata.deletionTimestamp ~= nil then
   return hs
 end
 if ready.status == nil or ready.observedGeneration ~= obj.metadata.generation then
-  hs.message = "The latest change has not been acted on yet."
+  hs.message = "The latest change has not been processed yet."
   return hs
 end
 if ready.status == "True" then

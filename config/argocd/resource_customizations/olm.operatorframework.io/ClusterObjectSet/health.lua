@@ -22,7 +22,7 @@ if obj.metadata.deletionTimestamp ~= nil then
   return hs
 end
 if progressing.status == nil or progressing.observedGeneration ~= obj.metadata.generation then
-  hs.message = "The latest change has not been acted on yet."
+  hs.message = "The latest change has not been processed yet."
   return hs
 end
 if progressing.reason == "Archived" then

@@ -4,14 +4,18 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use memchr::memchr2;
-use serde::de::Visitor;
+use serde::de::{IgnoredAny, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Deepest nesting of a document (catalogs.md 5.8).
 pub(super) const MAX_DEPTH: usize = 100;
+/// Most bytes of a text in which the end of an object is looked for, and room for most objects.
+const FIRST_BYTES: usize = 1 << 18;
+const USUAL_BYTES: usize = 1 << 14;
 
 /// The nesting of a document is deeper than [`MAX_DEPTH`].
 #[derive(Debug)]
@@ -44,9 +48,24 @@ impl<'a> Canonical<'a> {
         if !text.starts_with('{') {
             return Ok(None);
         }
-        let mut json = String::with_capacity(text.len());
-        let members = Walk { text, at: 0 }.object(&mut json, 0)?;
-        Ok(Some(Self { json, members }))
+        let (object, _) = Self::read(text, text.len()).ok_or(TooDeep)?;
+        Ok(Some(object))
+    }
+
+    /// Rewrites the object that a text begins with, whose syntax is checked in the same walk, and
+    /// returns it with its place. `None` if it is large, too deep, cut, wrong or no object: the parser
+    /// finds out which.
+    pub(super) fn first(text: &'a str) -> Option<(Self, Range<usize>)> {
+        Self::read(&text[..text.floor_char_boundary(FIRST_BYTES)], USUAL_BYTES)
+    }
+
+    fn read(text: &'a str, room: usize) -> Option<(Self, Range<usize>)> {
+        let mut walk = Walk { text, at: 0 };
+        walk.peek().filter(|byte| *byte == b'{')?;
+        let (start, mut json) = (walk.at, String::with_capacity(room));
+        let members = walk.object(&mut json, 0)?;
+        json.shrink_to_fit();
+        Some((Self { json, members }, start..walk.at))
     }
 
     /// Returns its members: each key, and the canonical text of its value.
@@ -96,24 +115,24 @@ pub(super) fn members_with<'a>(text: &'a str, list: &str) -> Option<(Members<'a>
     Some((members, elements))
 }
 
-/// A walk over a JSON text whose syntax is known to be right.
+/// A walk over a JSON text. What is written is checked: `None` if it is wrong or too deep. The syntax
+/// of what is only passed is known to be right.
 struct Walk<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Walk<'a> {
-    fn value(&mut self, out: &mut String, depth: usize) -> Result<(), TooDeep> {
-        match self.peek() {
-            Some(b'{') => self.object(out, depth).map(drop),
-            Some(b'[') => self.array(out, depth),
-            Some(b'"') => {
-                write_literal(out, self.literal());
-                Ok(())
-            }
+    fn value(&mut self, out: &mut String, depth: usize) -> Option<()> {
+        match self.peek()? {
+            b'{' => self.object(out, depth).map(drop),
+            b'[' => self.array(out, depth),
+            b'"' => self.checked_literal().map(|literal| write_literal(out, literal)),
             _ => {
-                out.push_str(self.scalar());
-                Ok(())
+                let scalar = self.scalar();
+                serde_json::from_str::<IgnoredAny>(scalar).ok()?;
+                out.push_str(scalar);
+                Some(())
             }
         }
     }
@@ -193,58 +212,61 @@ impl<'a> Walk<'a> {
     }
 
     /// Writes an object, and returns its members as they stand then.
-    fn object(&mut self, out: &mut String, depth: usize) -> Result<Vec<Member<'a>>, TooDeep> {
-        enter(depth)?;
+    fn object(&mut self, out: &mut String, depth: usize) -> Option<Vec<Member<'a>>> {
+        enter(depth).ok()?;
         self.step();
         out.push('{');
         let begin = out.len();
         let mut members: Vec<Member<'a>> = Vec::new();
-        while !matches!(self.peek(), None | Some(b'}')) {
+        while self.goes_on(b'}', members.is_empty())? {
             separate(out, members.len());
             let start = out.len();
-            let literal = self.literal();
+            let literal = self.checked_literal()?;
             write_literal(out, literal);
             out.push(':');
-            // The colon.
-            self.peek();
+            self.peek().filter(|byte| *byte == b':')?;
             self.step();
             let value = out.len();
             self.value(out, depth + 1)?;
             members.push(Member { key: string(literal.0), start, value, end: out.len() });
-            if self.peek() == Some(b',') {
-                self.step();
-            }
         }
-        self.step();
         if !members.is_sorted_by(|one, next| one.key < next.key) {
             members = sorted(out, begin, members);
         }
         out.push('}');
-        Ok(members)
+        Some(members)
     }
 
-    fn array(&mut self, out: &mut String, depth: usize) -> Result<(), TooDeep> {
-        enter(depth)?;
+    fn array(&mut self, out: &mut String, depth: usize) -> Option<()> {
+        enter(depth).ok()?;
         self.step();
         out.push('[');
         let mut items = 0;
-        while !matches!(self.peek(), None | Some(b']')) {
+        while self.goes_on(b']', items == 0)? {
             separate(out, items);
             self.value(out, depth + 1)?;
             items += 1;
-            if self.peek() == Some(b',') {
-                self.step();
-            }
         }
-        self.step();
         out.push(']');
-        Ok(())
+        Some(())
+    }
+
+    /// Passes the end of a list or object, or what stands before the next of its elements, and says
+    /// whether there is one.
+    fn goes_on(&mut self, end: u8, is_first: bool) -> Option<bool> {
+        let next = self.peek()?;
+        if next == end || (next == b',' && !is_first) {
+            self.step();
+        } else if !is_first {
+            return None;
+        }
+        Some(next != end)
     }
 
     /// Passes white space, and returns the byte behind it.
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
-        while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+        while matches!(bytes.get(self.at), Some(b' ' | b'\n' | b'\t' | b'\r')) {
             self.at += 1;
         }
         bytes.get(self.at).copied()
@@ -254,24 +276,40 @@ impl<'a> Walk<'a> {
         self.at = self.text.len().min(self.at + 1);
     }
 
-    /// Passes a string, and returns it with its quotes, and whether every escape in it is one that
-    /// its shortest form has, too.
-    fn literal(&mut self) -> (&'a str, bool) {
+    /// Passes a string, and returns it with its quotes, whether every escape in it is one that its
+    /// shortest form has, too, and whether it has an end and all escapes are right.
+    fn literal(&mut self) -> (&'a str, bool, bool) {
         let rest = &self.text[self.at..];
         let bytes = rest.as_bytes();
-        let (mut end, mut shortest) = (1, true);
-        while let Some(next) = bytes.get(end..).and_then(special) {
-            end += next;
-            if bytes[end] == b'"' {
+        let (mut end, mut shortest, mut right) = (1, true, true);
+        loop {
+            let Some(next) = bytes.get(end..).and_then(special) else {
+                (end, right) = (bytes.len(), false);
+                break;
+            };
+            end += next + 1;
+            if bytes[end - 1] == b'"' {
                 break;
             }
-            let short = bytes.get(end + 1);
-            shortest &= short.is_some_and(|byte| br#""\nrtbf"#.contains(byte));
-            end += 2;
+            let escape = bytes.get(end).copied().unwrap_or_default();
+            if !br#""\nrtbf"#.contains(&escape) {
+                let digits = bytes.get(end + 1..end + 5).unwrap_or_default();
+                let is_code = digits.len() == 4 && digits.iter().all(u8::is_ascii_hexdigit);
+                right &= escape == b'/' || (escape == b'u' && is_code);
+                shortest = false;
+            }
+            end += 1;
         }
-        let end = bytes.len().min(end + 1);
         self.at += end;
-        (&rest[..end], shortest)
+        (&rest[..end], shortest, right)
+    }
+
+    /// Passes what has to be a string, and returns it likewise.
+    fn checked_literal(&mut self) -> Option<(&'a str, bool)> {
+        self.peek().filter(|byte| *byte == b'"')?;
+        let (literal, shortest, right) = self.literal();
+        let lowest = literal.bytes().fold(u8::MAX, u8::min);
+        (right && lowest >= b' ').then_some((literal, shortest))
     }
 }
 
@@ -393,123 +431,4 @@ impl<'de> serde::Deserialize<'de> for Text {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use rstest::rstest;
-
-    use super::*;
-    use std::collections::BTreeSet;
-
-    fn canonical(text: &str) -> String {
-        let raw: &RawValue = serde_json::from_str(text).unwrap();
-        let written = Canonical::of(raw).unwrap().unwrap();
-        let members: Vec<_> = written.members().collect();
-        let joined = members.iter().map(|(key, value)| {
-            let mut key = Value::from(*key).to_string();
-            key.push(':');
-            key + value
-        });
-        let joined: Vec<_> = joined.collect();
-        assert_eq!(format!("{{{}}}", joined.join(",")), written.json);
-        written.json
-    }
-
-    // catalogs.md 1.7
-    #[rstest]
-    #[case::nothing("{ }", "{}")]
-    #[case::blanks("{ \"a\" :\n[ 1 ,\t2 ] }", r#"{"a":[1,2]}"#)]
-    #[case::order(r#"{"b":1,"a":{"d":1,"c":2}}"#, r#"{"a":{"c":2,"d":1},"b":1}"#)]
-    #[case::last_of_equal(r#"{"a":1,"b":2,"a":3,"\u0061":4}"#, r#"{"a":4,"b":2}"#)]
-    #[case::numbers(r#"{"a":1.0,"b":1e400,"c":-0}"#, r#"{"a":1.0,"b":1e400,"c":-0}"#)]
-    #[case::short_escapes(r#"{"a":"\n\"\t"}"#, r#"{"a":"\n\"\t"}"#)]
-    #[case::long_escapes(r#"{"a":"\u000a\/\u003c"}"#, r#"{"a":"\n/<"}"#)]
-    #[case::backslashes(r#"{"a":"\\u0041\\","b":"\\\\"}"#, r#"{"a":"\\u0041\\","b":"\\\\"}"#)]
-    #[case::brackets_in_strings(r#"{"a":"]}","b":","}"#, r#"{"a":"]}","b":","}"#)]
-    #[case::half_a_pair(r#"{"a":"\ud800"}"#, "{\"a\":\"\u{fffd}\u{fffd}\u{fffd}\"}")]
-    fn text_is_rewritten(#[case] text: &str, #[case] want: &str) {
-        assert_eq!(canonical(text), want);
-    }
-
-    #[test]
-    fn depth_has_a_limit() {
-        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        for (depth, fits) in [(MAX_DEPTH - 1, true), (MAX_DEPTH, false)] {
-            let text = format!("{{\"a\":{}}}", nested(depth));
-            let raw: &RawValue = serde_json::from_str(&text).unwrap();
-            assert_eq!(Canonical::of(raw).is_ok(), fits, "{depth}");
-        }
-    }
-
-    fn text() -> impl Strategy<Value = String> {
-        let key = r#""([a-c]|\\\\|\\u00e9|\\n|é|/){0,3}""#;
-        let blank = "[ \n]{0,2}";
-        let leaf = prop_oneof![
-            Just("null".to_owned()),
-            any::<i32>().prop_map(|number| number.to_string()),
-            key.prop_map(|text| text),
-        ];
-        let any = leaf.prop_recursive(4, 32, 5, move |inner| {
-            let items = prop::collection::vec((blank, inner.clone(), blank), 0..4);
-            let members = prop::collection::vec((blank, key, blank, inner, blank), 0..4);
-            prop_oneof![
-                items.prop_map(|items| {
-                    let items = items.iter().map(|(a, item, b)| format!("{a}{item}{b}"));
-                    format!("[{}]", items.collect::<Vec<_>>().join(","))
-                }),
-                members.prop_map(|members| {
-                    let members = members.iter();
-                    let members =
-                        members.map(|(a, key, b, value, c)| format!("{a}{key}{b}:{c}{value}{b}"));
-                    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
-                }),
-            ]
-        });
-        any.prop_map(|value| format!("{{\"b\":{value},\"a\":{value}}}"))
-    }
-
-    proptest! {
-        // ours: one walk over the text says what reading all of it and writing it anew says
-        #[test]
-        fn a_walk_writes_what_a_value_is(text in text()) {
-            let value: Value = serde_json::from_str(&text).unwrap();
-            let mut want = String::new();
-            write_value(&mut want, &value, 0).unwrap();
-            prop_assert_eq!(canonical(&text), want);
-        }
-
-        // ours: what is passed without being read is what stands there
-        #[test]
-        fn members_and_items_are_what_a_value_has(text in text()) {
-            fn same(text: &str, value: &Value) {
-                let again: Value = serde_json::from_str(text).unwrap();
-                assert_eq!(&again, value);
-                match value {
-                    Value::Object(map) => {
-                        let (members, elements) = members_with(text, "a").unwrap();
-                        assert_eq!(members, super::members(text).unwrap());
-                        let counted: BTreeMap<_, _> = members.into_iter().collect();
-                        assert_eq!(counted.len(), map.len());
-                        for (key, text) in &counted {
-                            same(text, &map[&**key]);
-                        }
-                        if let Some(Value::Array(items)) = map.get("a") {
-                            let objects = items.iter().map(|it| it.as_object().map(serde_json::Map::len));
-                            let list = elements.unwrap();
-                            let found = list.iter().map(|it| it.as_ref().map(|members| {
-                                members.iter().map(|(key, _)| key).collect::<BTreeSet<_>>().len()
-                            }));
-                            assert!(objects.eq(found), "{text}");
-                        }
-                    }
-                    Value::Array(items) => {
-                        let texts = super::items(text).unwrap();
-                        assert_eq!(texts.len(), items.len());
-                        texts.iter().zip(items).for_each(|(text, item)| same(text, item));
-                    }
-                    _ => assert!(super::items(text).is_none() && super::members(text).is_none()),
-                }
-            }
-            same(&text, &serde_json::from_str(&text).unwrap());
-        }
-    }
-}
+mod tests;

@@ -1,60 +1,21 @@
 //! What deleting an extension does to the objects that users made of its CRDs.
 
-use std::time::{Duration, Instant};
-
-use olm_test::cluster;
-use olm_test::extension::{Extension, condition};
-use olm_test::package::{Bundle, Package, chain};
-use olm_test::plugin;
-use olm_test::scene::{ACCOUNT, Scene};
-use olm_test::wait;
-use serde_json::{Value, json};
+use futures::future::join_all;
+use olm_test::prelude::*;
 
 const POLICY: &str = "policy.olm.operatorframework.io/uninstall";
 const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
+const OWNER_NAME: &str = "olm.operatorframework.io/owner-name";
 const STEP: Duration = Duration::from_secs(45);
 /// Longer than the API server's own counts are old.
 const COUNTED: Duration = Duration::from_mins(3);
 
 /// Installs 1.0.0 of a package and makes an object `one` of its CRD.
 async fn in_use(suffix: &str) -> (Scene, Extension) {
-    let bundles = [Bundle::new("1.0.0")];
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
-    make_one(&scene, &scene.name);
+    let scene = Scene::shared(suffix, &["1.0.0"]).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
+    scene.make_instance(&scene.package.crd(), &[]);
     (scene, extension)
-}
-
-/// Makes an object `one` in a namespace.
-fn make_one(scene: &Scene, namespace: &str) {
-    let one = json!({"apiVersion": format!("{}/v1", scene.package.group()), "kind": "Buoy",
-        "metadata": {"name": "one", "namespace": namespace}});
-    let args = ["apply", "--server-side", "-f", "-"];
-    scene.cluster.plane.kubectl_with_input(&args, &one.to_string());
-}
-
-fn delete(scene: &Scene, how: &str) {
-    let cascade = format!("--cascade={how}");
-    let plane = scene.cluster.plane;
-    plane.kubectl(&["delete", "clusterextension", &scene.name, &cascade, "--wait=false"]);
-}
-
-/// Fails if anything that a user would miss is gone or going.
-fn all_is_there(scene: &Scene) {
-    let crd = scene.package.crd();
-    let parts = [
-        ("customresourcedefinition", crd.clone()),
-        (crd.as_str(), "one".to_owned()),
-        ("deployment", scene.package.deployment()),
-        ("configmap", scene.package.config_map()),
-    ];
-    for (kind, name) in parts {
-        let found = scene.get(kind, &name);
-        let found = found.unwrap_or_else(|| panic!("{kind} {name} is gone"));
-        assert_eq!(found["metadata"]["deletionTimestamp"], Value::Null, "{kind} {name}");
-    }
 }
 
 /// Waits until the removal is blocked for this reason, and returns what `Ready` says.
@@ -68,25 +29,31 @@ async fn blocked(extension: &Extension, text: &str) -> String {
 // applying.md h6; 7.3
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_users_block_an_uninstall_however_it_is_asked_for() {
-    for how in ["background", "foreground"] {
+    // Their CRDs are looked at again half a minute after the objects are gone.
+    join_all(["background", "foreground"].map(|how| async move {
         let (scene, extension) = in_use(&format!("block{how}")).await;
         let crd = scene.package.crd();
-        delete(&scene, how);
+        scene.delete(how);
         let text = blocked(&extension, &format!("uninstall blocked: 1 instance of {crd}; ")).await;
         assert!(text.contains(&format!("clusterextension {} {POLICY}=RetainCRDs", scene.name)));
-        wait::until("an Event says it", STEP, || async {
-            let told = scene.events("RemovalHeld");
-            let said = told.iter().any(|note| note.starts_with("uninstall blocked: "));
-            if said { Ok(()) } else { Err(told) }
-        })
-        .await;
-        all_is_there(&scene);
-        let one = ["delete", &crd, "one", "-n", &scene.name];
-        scene.cluster.plane.kubectl(&one);
+        scene.told("RemovalHeld", "uninstall blocked: ").await;
+        scene.is_whole();
+        scene.cluster.plane.run(&format!("delete {crd} one -n {}", scene.name));
         extension.gone().await;
         assert!(scene.get("customresourcedefinition", &crd).is_none());
         assert!(scene.get("deployment", &scene.package.deployment()).is_none());
-    }
+    }))
+    .await;
+}
+
+/// Fails unless the CRD is kept for the extension, with its object and without an owner.
+fn is_retained(scene: &Scene) {
+    let crd = scene.package.crd();
+    let kept = scene.get("customresourcedefinition", &crd).expect("the CRD stays");
+    assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
+    assert_eq!(kept["metadata"]["deletionTimestamp"], Value::Null);
+    assert_eq!(kept["metadata"]["labels"][RETAINED_BY], scene.name);
+    scene.uid(&crd, "one");
 }
 
 // applying.md h5
@@ -95,15 +62,11 @@ async fn retained_crds_keep_their_objects_and_are_taken_up_again() {
     let (scene, extension) = in_use("retain").await;
     let crd = scene.package.crd();
     scene.annotate(POLICY, "RetainCRDs");
-    delete(&scene, "background");
+    scene.delete("background");
     extension.gone().await;
     assert!(scene.get("deployment", &scene.package.deployment()).is_none());
-    let kept = scene.get("customresourcedefinition", &crd).expect("the CRD stays");
-    assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
-    assert_eq!(kept["metadata"]["labels"][RETAINED_BY], scene.name);
-    assert!(scene.get(&crd, "one").is_some(), "its object stays");
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    is_retained(&scene);
+    let extension = scene.installed(json!({}), "1.0.0").await;
     let again = scene.get("customresourcedefinition", &crd).expect("the CRD stays");
     let owner = &again["metadata"]["ownerReferences"][0]["name"];
     assert_eq!(*owner, format!("{}-1", scene.name));
@@ -113,17 +76,28 @@ async fn retained_crds_keep_their_objects_and_are_taken_up_again() {
     assert!(scene.get("customresourcedefinition", &crd).is_none());
 }
 
-/// Without the account the garbage collector removes what the revision owns, in its own time.
-async fn is_collected(scene: &Scene, crd: &str) {
-    goes(scene, "customresourcedefinition", crd).await;
+// applying.md 3.9, 7.3
+#[tokio::test(flavor = "multi_thread")]
+async fn retained_crds_stay_although_content_and_label_are_lost() {
+    let (scene, extension) = in_use("retainlost").await;
+    let (plane, crd) = (scene.cluster.plane, scene.package.crd());
+    // While it is paused, nothing comes back.
+    scene.annotate("policy.olm.operatorframework.io/paused", "true");
+    extension.shows("Paused", "True", "Paused", "nothing is applied").await;
+    for secret in scene.content(OWNER_NAME, &scene.name) {
+        plane.kubectl(&["delete", "-n", SYSTEM_NAMESPACE, &secret]);
+    }
+    let unlabelled = json!({"metadata": {"labels": {OWNER_NAME: null}}});
+    plane.requests().merge("customresourcedefinition", "", &crd, &unlabelled);
+    scene.annotate(POLICY, "RetainCRDs");
+    scene.delete("background");
+    extension.gone().await;
+    is_retained(&scene);
 }
 
-async fn goes(scene: &Scene, kind: &str, name: &str) {
-    wait::until(&format!("{kind} {name} is gone"), STEP, || async {
-        let left = scene.get(kind, name);
-        left.map_or(Ok(()), |left| Err(left["metadata"].clone()))
-    })
-    .await;
+/// Without the account the garbage collector removes what the revision owns, in its own time.
+async fn is_collected(scene: &Scene, crd: &str) {
+    scene.gone("customresourcedefinition", crd).await;
 }
 
 /// Waits until the removal is blocked for this reason, as the API server counts; returns how that is
@@ -139,8 +113,7 @@ pub(crate) async fn protects(extension: &Extension, text: &str) -> String {
 }
 
 fn delete_account(scene: &Scene) {
-    let account = ["delete", "serviceaccount", ACCOUNT, "-n", &scene.name];
-    scene.cluster.plane.kubectl(&account);
+    scene.cluster.plane.run(&format!("delete serviceaccount {ACCOUNT} -n {}", scene.name));
 }
 
 // applying.md 7.3, 7.4, h8
@@ -148,10 +121,10 @@ fn delete_account(scene: &Scene) {
 async fn without_the_account_objects_are_counted_and_block_until_somebody_decides() {
     let (scene, extension) = in_use("uncounted").await;
     delete_account(&scene);
-    delete(&scene, "background");
+    scene.delete("background");
     let crd = scene.package.crd();
     protects(&extension, &format!("uninstall blocked: 1 instance of {crd}; ")).await;
-    all_is_there(&scene);
+    scene.is_whole();
     scene.annotate(POLICY, "Delete");
     extension.gone().await;
     is_collected(&scene, &crd).await;
@@ -163,15 +136,15 @@ async fn without_the_account_retained_crds_stay_and_the_removal_ends() {
     let (scene, extension) = in_use("unretained").await;
     delete_account(&scene);
     scene.annotate(POLICY, "RetainCRDs");
-    delete(&scene, "background");
+    scene.delete("background");
     extension.gone().await;
     let crd = scene.package.crd();
     let kept = scene.get("customresourcedefinition", &crd).expect("the CRD stays");
     assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
     assert_eq!(kept["metadata"]["deletionTimestamp"], Value::Null);
-    assert!(scene.get(&crd, "one").is_some(), "its object stays");
+    scene.uid(&crd, "one");
     let told = scene.events("UninstallFallback");
-    assert!(told.iter().any(|note| note.contains("what was installed stays")), "{told:?}");
+    assert!(told.iter().any(|note| note.contains("the installed objects stay")), "{told:?}");
 }
 
 /// Prints a row about a folder that was deleted at once: seconds until the extension is gone, or what
@@ -185,9 +158,8 @@ pub(crate) fn print_row(case: &str, begun: Instant, protected: &str) {
 /// What a pruning tool does: the extension and everything that it stands on at once.
 pub(crate) fn delete_folder(scene: &Scene) {
     let plane = scene.cluster.plane;
-    delete(scene, "background");
-    let bindings = plane.kubectl(&["get", "clusterrolebindings", "-o", "json"]);
-    let bindings: Value = serde_json::from_str(&bindings).expect("JSON");
+    scene.delete("background");
+    let bindings = plane.json(&["get", "clusterrolebindings", "-o", "json"]);
     let bindings = bindings["items"].as_array().expect("a list").iter();
     let subject = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": scene.name});
     let ours = bindings.filter(|it| it["subjects"][0] == subject);
@@ -216,7 +188,9 @@ async fn an_extension_goes_with_the_folder_that_it_came_from() {
 async fn a_folder_with_objects_elsewhere_goes_once_somebody_decides() {
     let (scene, extension) = in_use("folderused").await;
     let crd = scene.package.crd();
-    make_one(&scene, "default");
+    let one = json!({"apiVersion": format!("{}/v1", scene.package.group()), "kind": "Buoy",
+        "metadata": {"name": "one", "namespace": "default"}});
+    scene.cluster.plane.requests().create(&crd, "default", &one);
     let begun = Instant::now();
     delete_folder(&scene);
     let said = protects(&extension, &format!(" of {crd}; ")).await;
@@ -236,26 +210,22 @@ async fn a_folder_with_objects_elsewhere_goes_once_somebody_decides() {
 async fn a_folder_with_webhooks_goes() {
     let suffix = "folderhooked";
     let bundle = Bundle::new("1.0.0").with_webhook(Package::new(suffix).validating_webhook());
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, suffix, &[bundle], &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({})).await;
-    extension.installed("1.0.0").await;
+    let scene = Scene::shared_set(suffix, &[bundle], &chain(&["1.0.0"])).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
     let begun = Instant::now();
     delete_folder(&scene);
     extension.gone().await;
     print_row("with webhooks", begun, "");
-    let name = format!("{}.example.com", scene.name);
-    goes(&scene, "validatingwebhookconfiguration", &name).await;
+    scene.gone("validatingwebhookconfiguration", &format!("{}.example.com", scene.name)).await;
     is_collected(&scene, &scene.package.crd()).await;
 }
 
 /// Runs `kubectl olm delete` and returns its exit code, and what it prints to both streams.
 fn olm_delete(scene: &Scene, args: &[&str]) -> (Option<i32>, String) {
     let args = [&["delete", &scene.name], args].concat();
-    let out = tokio::task::block_in_place(|| plugin::run(scene.cluster.plane, &args));
-    let streams = [out.stdout, out.stderr];
-    let texts = streams.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    (out.status.code(), texts.concat())
+    let answer = tokio::task::block_in_place(|| plugin::answer(scene.cluster.plane, &args));
+    let (code, text, errors) = answer;
+    (code, text + &errors)
 }
 
 // plugin.md 1.4: delete
@@ -265,20 +235,17 @@ async fn the_plugin_shows_which_data_would_go_and_asks() {
     let crd = scene.package.crd();
     let (code, text) = olm_delete(&scene, &["--yes"]);
     assert_eq!(code, Some(1), "{text}");
-    let objects = format!("  {crd}: 1 object\n    {}: one\n", scene.name);
-    assert!(text.contains(&objects), "{text}");
+    assert!(text.contains(&format!("  {crd}: 1 object\n    {}: one\n", scene.name)), "{text}");
     assert!(text.contains("--retain-crds keeps them"), "{text}");
     let (code, text) = olm_delete(&scene, &["--delete-data"]);
     assert_eq!(code, Some(2), "nobody can be asked: {text}");
-    let (code, text) = olm_delete(&scene, &["--delete-data", "--dry-run"]);
-    assert_eq!(code, Some(0), "{text}");
+    olm_delete(&scene, &["--delete-data", "--dry-run"]).good();
     let found = extension.get().await;
     assert!(found.metadata.deletion_timestamp.is_none());
     // What held an earlier removal does not hold this one.
-    delete(&scene, "background");
+    scene.delete("background");
     extension.shows("Ready", "False", "Blocked", "uninstall blocked: ").await;
-    let (code, text) = olm_delete(&scene, &["--retain-crds", "--yes"]);
-    assert_eq!(code, Some(0), "{text}");
+    let text = olm_delete(&scene, &["--retain-crds", "--yes"]).good();
     assert!(text.contains(&format!("{} deleted after ", scene.name)), "{text}");
     assert!(scene.get(&crd, "one").is_some(), "its object stays");
 }
@@ -286,19 +253,13 @@ async fn the_plugin_shows_which_data_would_go_and_asks() {
 /// Makes a user who may do everything with all objects but delete them.
 async fn who_may_not_delete(scene: &Scene) -> String {
     let (plane, user) = (scene.cluster.plane, format!("{}-editor", scene.name));
-    let api = "rbac.authorization.k8s.io";
-    let role = json!({"apiVersion": format!("{api}/v1"), "kind": "ClusterRole",
-        "metadata": {"name": user}, "rules": [{"apiGroups": ["*"], "resources": ["*"],
-            "verbs": ["get", "list", "watch", "patch", "update", "use"]}]});
-    let binding = json!({"apiVersion": format!("{api}/v1"), "kind": "ClusterRoleBinding",
-        "metadata": {"name": user},
-        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": user},
-        "subjects": [{"apiGroup": api, "kind": "User", "name": user}]});
-    for object in [role, binding] {
-        plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &object.to_string());
+    let rules = json!([{"apiGroups": ["*"], "resources": ["*"],
+        "verbs": ["get", "list", "watch", "patch", "update", "use"]}]);
+    for object in objects::grant(&user, None, &rules, &objects::user(&user)) {
+        plane.requests().apply(&object);
     }
     let may = ["auth", "can-i", "patch", "clusterextensions", "--as", &user];
-    wait::until("the rights are there", STEP, || async { plane.try_kubectl(&may, "") }).await;
+    wait::done("the rights are there", STEP, || plane.try_kubectl(&may, "")).await;
     user
 }
 
@@ -318,6 +279,6 @@ async fn a_deletion_that_is_refused_decides_nothing_about_data() {
         let left = annotations.get(POLICY).map_or("", String::as_str);
         assert_eq!(left, before, "{text}");
     }
-    all_is_there(&scene);
+    scene.is_whole();
     extension.delete().await;
 }

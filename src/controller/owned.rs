@@ -1,0 +1,181 @@
+//! Secrets that the controller keeps for an extension beside the objects of its bundle: whose they
+//! are, and how they are read and written as the account of the extension.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Client, ResourceExt as _};
+use olm_api::keys::{label, manager};
+use olm_core::error::{Classify, Disposition};
+use olm_core::revision::Extension;
+use serde_json::Value;
+
+use crate::account::AccountError;
+use crate::cluster::{MAX_RIGHTS_DELAY, RequestError, as_manager};
+use crate::reconcile::TooLong;
+
+/// Delay before a Secret is written again whose namespace is missing.
+const NAMESPACE_DELAY: Duration = Duration::from_secs(10);
+
+/// A request about a Secret, as the account, failed.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct SecretError(RequestError);
+
+impl SecretError {
+    /// Whether the account is the cause.
+    pub fn is_of_account(&self) -> bool {
+        matches!(self.0.code(), 401 | 403)
+    }
+}
+
+impl Classify for SecretError {
+    fn disposition(&self) -> Disposition {
+        match self.0.code() {
+            401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
+            // On a write this is the namespace, which may appear at any time.
+            404 => Disposition::Wait(NAMESPACE_DELAY),
+            _ => Disposition::Retry,
+        }
+    }
+}
+
+/// Delay after a name turned out to be taken.
+const COLLISION_DELAY: Duration = Duration::from_secs(10);
+
+/// Why what is kept beside the objects of a bundle is not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnedError {
+    /// The controller's own request failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A request as the account failed.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// The name of a Secret is taken.
+    #[error(
+        "Secret {namespace}/{name} exists and is not of this extension, but has the name of \
+         {what}: delete or rename it"
+    )]
+    Foreign {
+        /// What the name is for.
+        what: &'static str,
+        namespace: String,
+        name: String,
+    },
+    /// Nothing can be done as the account.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    #[error("making a certificate")]
+    Crypto(#[from] rcgen::Error),
+    /// It did not end.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
+}
+
+impl OwnedError {
+    /// Whether the account is to blame.
+    pub fn is_of_account(&self) -> bool {
+        match self {
+            Self::Account(_) => true,
+            Self::Secret(error) => error.is_of_account(),
+            Self::Request(_) | Self::Foreign { .. } | Self::Crypto(_) | Self::TooLong(_) => false,
+        }
+    }
+}
+
+impl Classify for OwnedError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Request(_) | Self::Crypto(_) | Self::TooLong(_) => Disposition::Retry,
+            Self::Secret(error) => error.disposition(),
+            Self::Foreign { .. } => Disposition::Wait(COLLISION_DELAY),
+            Self::Account(err) => err.disposition(),
+        }
+    }
+}
+
+/// A Secret, seen with the rights of the account.
+pub struct AccountSecret<'a> {
+    pub client: &'a Client,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// Its purpose, as the end of a sentence about it.
+    pub purpose: &'static str,
+}
+
+impl AccountSecret<'_> {
+    fn api(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), self.namespace)
+    }
+
+    fn failed(&self, what: &str) -> impl FnOnce(kube::Error) -> SecretError + use<> {
+        let Self { namespace, name, purpose, .. } = self;
+        let doing = RequestError::doing(format!("{what} Secret {namespace}/{name}{purpose}"));
+        move |error| SecretError(doing(error))
+    }
+
+    /// Returns it, if it exists.
+    pub async fn read(&self) -> Result<Option<Secret>, SecretError> {
+        self.api().get_opt(self.name).await.map_err(self.failed("getting"))
+    }
+
+    /// Creates it.
+    pub async fn create(&self, secret: &Secret) -> Result<(), SecretError> {
+        let created = self.api().create(&as_manager(manager::OBJECTS), secret).await;
+        created.map(drop).map_err(self.failed("writing"))
+    }
+
+    /// Changes it by a merge patch.
+    pub async fn patch(&self, patch: Value) -> Result<(), SecretError> {
+        let params = PatchParams::apply(manager::OBJECTS);
+        let patched = self.api().patch(self.name, &params, &Patch::Merge(patch)).await;
+        patched.map(drop).map_err(self.failed("writing"))
+    }
+
+    /// Deletes it as it was read, in order to do `what`.
+    pub async fn delete(&self, secret: &Secret, what: &'static str) -> Result<(), SecretError> {
+        delete(&self.api(), secret).await.map_err(self.failed(what))
+    }
+}
+
+/// The garbage collector removes what an uninstall could not.
+pub fn reference(owner: &Extension) -> OwnerReference {
+    OwnerReference {
+        api_version: olm_api::API_VERSION.to_owned(),
+        kind: label::OWNER_KIND_EXTENSION.to_owned(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}
+
+/// Returns whether an owner reference of the Secret refers to this extension, not to an earlier one
+/// with its name.
+pub fn is_owned(secret: &Secret, owner: &Extension) -> bool {
+    secret.metadata.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid)
+}
+
+/// Deletes a Secret as it was read; that it is gone or another by now is fine.
+pub async fn delete(api: &Api<Secret>, secret: &Secret) -> Result<(), kube::Error> {
+    let mut params = DeleteParams::background();
+    params.preconditions = Some(Preconditions { uid: secret.uid(), resource_version: None });
+    match api.delete(&secret.name_any(), &params).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::refusal::{assert_is_said_once, refused};
+
+    #[test]
+    fn a_refusal_is_said_once() {
+        assert_is_said_once(&SecretError(RequestError::doing("getting Secret n/s")(refused())));
+    }
+}

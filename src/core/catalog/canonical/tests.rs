@@ -1,0 +1,136 @@
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+use std::collections::BTreeSet;
+
+fn canonical(text: &str) -> String {
+    let raw: &RawValue = serde_json::from_str(text).unwrap();
+    let written = Canonical::of(raw).unwrap().unwrap();
+    let members: Vec<_> = written.members().collect();
+    let joined = members.iter().map(|(key, value)| {
+        let mut key = Value::from(*key).to_string();
+        key.push(':');
+        key + value
+    });
+    let joined: Vec<_> = joined.collect();
+    assert_eq!(format!("{{{}}}", joined.join(",")), written.json);
+    written.json
+}
+
+// catalogs.md 1.7
+#[rstest]
+#[case::nothing("{ }", "{}")]
+#[case::blanks("{ \"a\" :\n[ 1 ,\t2 ] }", r#"{"a":[1,2]}"#)]
+#[case::order(r#"{"b":1,"a":{"d":1,"c":2}}"#, r#"{"a":{"c":2,"d":1},"b":1}"#)]
+#[case::last_of_equal(r#"{"a":1,"b":2,"a":3,"\u0061":4}"#, r#"{"a":4,"b":2}"#)]
+#[case::numbers(r#"{"a":1.0,"b":1e400,"c":-0}"#, r#"{"a":1.0,"b":1e400,"c":-0}"#)]
+#[case::short_escapes(r#"{"a":"\n\"\t"}"#, r#"{"a":"\n\"\t"}"#)]
+#[case::long_escapes(r#"{"a":"\u000a\/\u003c"}"#, r#"{"a":"\n/<"}"#)]
+#[case::backslashes(r#"{"a":"\\u0041\\","b":"\\\\"}"#, r#"{"a":"\\u0041\\","b":"\\\\"}"#)]
+#[case::brackets_in_strings(r#"{"a":"]}","b":","}"#, r#"{"a":"]}","b":","}"#)]
+#[case::half_a_pair(r#"{"a":"\ud800"}"#, "{\"a\":\"\u{fffd}\u{fffd}\u{fffd}\"}")]
+fn text_is_rewritten(#[case] text: &str, #[case] want: &str) {
+    assert_eq!(canonical(text), want);
+}
+
+#[test]
+fn depth_has_a_limit() {
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    for (depth, fits) in [(MAX_DEPTH - 1, true), (MAX_DEPTH, false)] {
+        let text = format!("{{\"a\":{}}}", nested(depth));
+        let raw: &RawValue = serde_json::from_str(&text).unwrap();
+        assert_eq!(Canonical::of(raw).is_ok(), fits, "{depth}");
+    }
+}
+
+fn text() -> impl Strategy<Value = String> {
+    let key = r#""([a-c]|\\\\|\\u00e9|\\n|é|/){0,3}""#;
+    let blank = "[ \n]{0,2}";
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        any::<i32>().prop_map(|number| number.to_string()),
+        key.prop_map(|text| text),
+    ];
+    let any = leaf.prop_recursive(4, 32, 5, move |inner| {
+        let items = prop::collection::vec((blank, inner.clone(), blank), 0..4);
+        let members = prop::collection::vec((blank, key, blank, inner, blank), 0..4);
+        prop_oneof![
+            items.prop_map(|items| {
+                let items = items.iter().map(|(a, item, b)| format!("{a}{item}{b}"));
+                format!("[{}]", items.collect::<Vec<_>>().join(","))
+            }),
+            members.prop_map(|members| {
+                let members = members.iter();
+                let members =
+                    members.map(|(a, key, b, value, c)| format!("{a}{key}{b}:{c}{value}{b}"));
+                format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+            }),
+        ]
+    });
+    any.prop_map(|value| format!("{{\"b\":{value},\"a\":{value}}}"))
+}
+
+proptest! {
+    // ours: one walk over the text says what reading all of it and writing it anew says
+    #[test]
+    fn a_walk_writes_what_a_value_is(text in text()) {
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let mut want = String::new();
+        write_value(&mut want, &value, 0).unwrap();
+        prop_assert_eq!(canonical(&text), want);
+    }
+
+    // ours: an object that the walk reads is one that the parser reads, and the other way round
+    #[test]
+    fn the_walk_reads_what_the_parser_reads(
+        text in text(),
+        at in any::<prop::sample::Index>(),
+        other in r#"[{}\[\]:,"\\a1u/ é\n\x01\x0c]?"#,
+    ) {
+        let mut text = text;
+        let at = text.floor_char_boundary(at.index(text.len()));
+        let end = text.ceil_char_boundary(at + 1);
+        text.replace_range(at..end, &other);
+        let mut parser = serde_json::Deserializer::from_str(&text).into_iter::<&RawValue>();
+        let found = parser.next().and_then(Result::ok);
+        let want = found.filter(|raw| raw.get().starts_with('{')).map(|_| parser.byte_offset());
+        let read = Canonical::first(&text).map(|(_, place)| place.end);
+        prop_assert_eq!(read, want, "{:?}", text);
+    }
+
+    // ours: what is passed without being read is what stands there
+    #[test]
+    fn members_and_items_are_what_a_value_has(text in text()) {
+        fn same(text: &str, value: &Value) {
+            let again: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(&again, value);
+            match value {
+                Value::Object(map) => {
+                    let (members, elements) = members_with(text, "a").unwrap();
+                    assert_eq!(members, super::members(text).unwrap());
+                    let counted: BTreeMap<_, _> = members.into_iter().collect();
+                    assert_eq!(counted.len(), map.len());
+                    for (key, text) in &counted {
+                        same(text, &map[&**key]);
+                    }
+                    if let Some(Value::Array(items)) = map.get("a") {
+                        let objects = items.iter().map(|it| it.as_object().map(serde_json::Map::len));
+                        let list = elements.unwrap();
+                        let found = list.iter().map(|it| it.as_ref().map(|members| {
+                            members.iter().map(|(key, _)| key).collect::<BTreeSet<_>>().len()
+                        }));
+                        assert!(objects.eq(found), "{text}");
+                    }
+                }
+                Value::Array(items) => {
+                    let texts = super::items(text).unwrap();
+                    assert_eq!(texts.len(), items.len());
+                    texts.iter().zip(items).for_each(|(text, item)| same(text, item));
+                }
+                _ => assert!(super::items(text).is_none() && super::members(text).is_none()),
+            }
+        }
+        same(&text, &serde_json::from_str(&text).unwrap());
+    }
+}

@@ -1,0 +1,34 @@
+//! Files and folders of configuration.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use olm_core::error::quote;
+
+/// A file or folder that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}")]
+pub struct FileError {
+    pub(crate) doing: String,
+    #[source]
+    pub(crate) source: io::Error,
+}
+
+impl FileError {
+    /// Returns what makes the error out of that of the operating system.
+    pub(crate) fn doing(doing: &str, path: &Path) -> impl Fn(io::Error) -> Self + use<> {
+        let doing = format!("{doing} {}", quote(&path.display().to_string()));
+        move |source| Self { doing: doing.clone(), source }
+    }
+}
+
+/// Returns what is in a folder, by name; nothing if there is no folder.
+pub(crate) fn paths(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
