@@ -362,10 +362,7 @@ async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
     plane.create(&objects::catalog("frozen", &format!("{}/none:v1", cluster.registry)));
     tokio::time::sleep(Duration::from_secs(109).saturating_sub(frozen.elapsed())).await;
     controller.signal("CONT");
-    let thawed = Instant::now();
     assert_eq!(controller.ended(SOON).await, 1);
-    let took = thawed.elapsed();
-    assert!(took < Duration::from_secs(5), "it ended after {took:?}");
     assert!(controller.log().contains("could not be renewed"), "{}", controller.log());
     let ours = writes_since(plane, since);
     assert!(ours.is_empty(), "{ours:#?}");
