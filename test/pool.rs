@@ -38,8 +38,19 @@ const DECIDING: [&str; 3] =
 /// Cluster roles that Kubernetes itself rewrites, because they are made of others.
 const AGGREGATED: [&str; 3] = ["admin", "edit", "view"];
 
-/// Free planes, with what was on each at first: prepared ones, and those with nothing of ours.
-static FREE: [Mutex<Vec<Pooled>>; 2] = [const { Mutex::new(Vec::new()) }; 2];
+/// Planes of each sort that run at the same time, unless none becomes free for this long: emptying
+/// one takes less than starting another and having both run.
+const MOST: usize = 6;
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Planes with nothing of ours, and prepared ones.
+static PLANES: [Mutex<Planes>; 2] =
+    [const { Mutex::new(Planes { free: Vec::new(), running: 0 }) }; 2];
+
+struct Planes {
+    free: Vec<Pooled>,
+    running: usize,
+}
 
 /// A plane and what was on it at first.
 pub(crate) struct Pooled {
@@ -60,27 +71,38 @@ struct Found {
 
 /// Returns a plane that nobody else uses, a new one where none is free.
 pub(crate) fn borrow(prepared: bool) -> Pooled {
-    let free = lock(prepared).pop();
-    free.unwrap_or_else(|| {
-        let plane = if prepared { ControlPlane::start() } else { ControlPlane::empty() };
-        let plane: &'static ControlPlane = Box::leak(Box::new(plane));
-        Pooled { first: list(plane, "").unwrap_or_default(), plane, prepared }
-    })
+    let began = Instant::now();
+    loop {
+        let mut planes = lock(prepared);
+        if let Some(free) = planes.free.pop() {
+            return free;
+        }
+        if planes.running < MOST || began.elapsed() > PATIENCE {
+            planes.running += 1;
+            break;
+        }
+        drop(planes);
+        std::thread::sleep(POLL);
+    }
+    let plane = if prepared { ControlPlane::start() } else { ControlPlane::empty() };
+    let plane: &'static ControlPlane = Box::leak(Box::new(plane));
+    Pooled { first: list(plane, "").unwrap_or_default(), plane, prepared }
 }
 
 /// Takes a plane back, in the background.
 pub(crate) fn give_back(pooled: Pooled) {
     std::thread::spawn(move || {
         if empty(&pooled).is_some() {
-            lock(pooled.prepared).push(pooled);
+            lock(pooled.prepared).free.push(pooled);
         } else {
             pooled.plane.stop();
+            lock(pooled.prepared).running -= 1;
         }
     });
 }
 
-fn lock(prepared: bool) -> std::sync::MutexGuard<'static, Vec<Pooled>> {
-    FREE[usize::from(prepared)].lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(prepared: bool) -> std::sync::MutexGuard<'static, Planes> {
+    PLANES[usize::from(prepared)].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Deletes what was not on the plane at first; `None` when it cannot be as it was.

@@ -14,6 +14,9 @@ pub enum WriteError {
     /// The extension does not ask for it any more; its name.
     #[error("ClusterExtension {0} has changed or no longer exists: no revision is made for it")]
     Changed(String),
+    /// A revision of the extension was made since its revisions were read; its name.
+    #[error("revision {0} has been created since the revisions were read")]
+    Behind(String),
     /// The cluster refused.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -23,12 +26,16 @@ impl Classify for WriteError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Revision(error) => error.disposition(),
-            Self::Changed(_) => Disposition::Retry,
+            Self::Changed(_) | Self::Behind(_) => Disposition::Retry,
             Self::Request(error) => error.disposition(),
         }
     }
 
     fn is_conflict(&self) -> bool {
-        matches!(self, Self::Request(error) if error.is_conflict())
+        match self {
+            Self::Behind(_) => true,
+            Self::Request(error) => error.is_conflict(),
+            Self::Revision(_) | Self::Changed(_) => false,
+        }
     }
 }

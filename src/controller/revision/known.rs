@@ -29,7 +29,7 @@ use crate::by_key::ByKey;
 use crate::cluster::is_complete;
 
 /// The kind as it is watched: one object that cannot be read does not stop the others.
-type Guarded = DeserializeGuard<ClusterObjectSet>;
+pub(super) type Guarded = DeserializeGuard<ClusterObjectSet>;
 /// CRDs as they are watched.
 type Crd = PartialObjectMeta<CustomResourceDefinition>;
 
@@ -132,14 +132,19 @@ impl KnownRevisions {
         self.written.put(&uid, Some(versions));
     }
 
-    /// Returns whether a set of this name exists, whether it is a revision of an extension or not.
-    /// A set from the watch may be gone, so it is read again.
-    pub(super) async fn has(&self, name: &str) -> Result<bool, kube::Error> {
+    /// Notes that a revision of the extension with this UID is about to be made: whether it was, only a
+    /// list tells, until [`Self::wrote`].
+    pub(super) fn writes(&self, extension: &str) {
+        self.written.put(extension, Some(Versions::never()));
+    }
+
+    /// Returns the set of this name, whether it is a revision of an extension or not. A set from the
+    /// watch may be gone, so it is read again.
+    pub(super) async fn named(&self, name: &str) -> Result<Option<Guarded>, kube::Error> {
         if self.store.get(&ObjectRef::new(name)).is_none() {
-            return Ok(false);
+            return Ok(None);
         }
-        let api = Api::<ClusterObjectSet>::all(self.client.clone());
-        Ok(api.get_metadata_opt(name).await?.is_some())
+        Api::<Guarded>::all(self.client.clone()).get_opt(name).await
     }
 
     /// Returns whether all content of a revision is known to exist and to belong to it.

@@ -12,7 +12,7 @@ use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::revision::{Kin, fits_label, is_made_for, owner_name, sort};
+use olm_core::revision::{Extension, Kin, fits_label, is_made_for, owner_name, sort};
 
 /// Revisions as they were listed.
 #[derive(Debug)]
@@ -125,6 +125,17 @@ pub(super) fn select(
     }
     sort(&mut revisions);
     Ok(revisions)
+}
+
+/// Returns whether a set is a revision of an extension.
+pub(super) fn is_of(set: &DeserializeGuard<ClusterObjectSet>, extension: &Extension) -> bool {
+    let number = set.0.as_ref().ok().map(|set| set.spec.revision);
+    let extension = ObjectMeta {
+        name: Some(extension.name.clone()),
+        uid: Some(extension.uid.clone()),
+        ..ObjectMeta::default()
+    };
+    Kin::of(set.meta(), number).is_of(&extension)
 }
 
 /// Returns whether a Secret belongs to the revision with this metadata.

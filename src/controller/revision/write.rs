@@ -12,15 +12,16 @@ use olm_api::keys::{annotation, label, manager, name};
 use olm_api::{API_VERSION, ClusterExtension, ClusterObjectSet};
 use olm_cluster::{read_secrets, resolve};
 use olm_core::revision::{
-    Change, ContentSecret, Desired, build, compare, has_finalizer, needs_patch, next_number,
-    number_after, orphan_mark, outdated, pack, rebuild, referenced_secrets, revision_name,
+    Change, ContentSecret, Desired, Extension, build, compare, has_finalizer, needs_patch,
+    next_number, number_after, orphan_mark, outdated, pack, rebuild, referenced_secrets,
+    revision_name,
 };
 use serde_json::json;
 
 use super::delete::delete_revision;
 use super::error::WriteError;
 use super::known::KnownRevisions;
-use super::list::is_owned;
+use super::list::{is_of, is_owned};
 use crate::cluster::{RequestError, as_manager, join_bounded};
 use crate::live::{is_as_read, live_metadata};
 use crate::reconcile::OwnKind;
@@ -98,7 +99,7 @@ impl KnownRevisions {
         revisions: &[ClusterObjectSet],
     ) -> Result<Option<Vec<ClusterObjectSet>>, WriteError> {
         let (client, system_namespace) = (&self.client, &self.system_namespace);
-        let (number, name) = self.free_number(&desired.extension.name, revisions).await?;
+        let (number, name) = self.free_number(&desired.extension, revisions).await?;
         let packed = pack(&name, &desired.phases)?;
         let owner = &desired.extension.name;
         let creating = packed.secrets.iter().map(|secret| {
@@ -110,6 +111,7 @@ impl KnownRevisions {
         let mut set = build(desired, &name, number, &packed, system_namespace);
         // Nothing has this version: what got the name meanwhile is not written over.
         set.metadata.resource_version = Some("1".to_owned());
+        self.writes(&desired.extension.uid);
         let set = apply(client, &set).await?;
         tracing::info!(revision = name, "revision created");
         let owning = packed.secrets.iter().map(|secret| self.own_secret(&secret.name, &set));
@@ -129,17 +131,24 @@ impl KnownRevisions {
 
     /// Returns number and name of the next revision: the first that is free, for a set that is not a
     /// revision of the extension may have such a name.
+    ///
+    /// # Errors
+    /// Fails when one that is a revision of the extension has it: `revisions` are not all of them.
     async fn free_number(
         &self,
-        extension: &str,
+        extension: &Extension,
         revisions: &[ClusterObjectSet],
     ) -> Result<(i64, String), WriteError> {
         let mut number = next_number(revisions)?;
         loop {
-            let name = revision_name(extension, number)?;
-            let taken = self.has(&name).await;
-            if !taken.map_err(RequestError::doing("looking for the name of a new revision"))? {
-                return Ok((number, name));
+            let name = revision_name(&extension.name, number)?;
+            let taken = self.named(&name).await;
+            let taken =
+                taken.map_err(RequestError::doing("looking for the name of a new revision"))?;
+            let Some(taken) = taken else { return Ok((number, name)) };
+            if is_of(&taken, extension) {
+                self.writes(&extension.uid);
+                return Err(WriteError::Behind(name));
             }
             tracing::warn!(set = name, "not a revision of the extension, its number is skipped");
             number = number_after(number)?;
@@ -347,19 +356,91 @@ pub async fn mark_orphaned<K: OwnKind>(client: &Client, object: &K) -> Result<()
 #[cfg(test)]
 mod tests {
     use std::future::ready;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use http::{Method, Request, Response};
     use kube::client::Body;
+    use kube::core::DeserializeGuard;
     use kube::runtime::watcher;
     use olm_api::CollisionProtection;
     use olm_core::object::Object;
-    use olm_core::revision::{Extension, Phase};
+    use olm_core::revision::Phase;
     use rstest::rstest;
 
     use super::*;
     use crate::live::answer;
+
+    fn desired() -> Desired {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
+        let objects = vec![Object::from_value(object).unwrap()];
+        Desired {
+            extension: Extension { name: "e".to_owned(), uid: "x".to_owned() },
+            phases: vec![Phase { name: "deploy".to_owned(), objects }],
+            annotations: BTreeMap::new(),
+            probes: Vec::new(),
+            deadline_minutes: None,
+            collision_protection: CollisionProtection::Prevent,
+            migrated_from: None,
+        }
+    }
+
+    // ours: the watch brings a revision after they were read, and before the next one is named; or the
+    // API server has made it, and its answer never came.
+    #[rstest]
+    #[case::came_meanwhile(true, ["get e-1"].as_slice())]
+    #[case::not_answered(false, &["create", "apply e-1"])]
+    #[tokio::test]
+    async fn a_revision_that_was_not_read_is_listed_and_not_skipped(
+        #[case] brought: bool,
+        #[case] want: &[&str],
+    ) {
+        let namespace = "olmv1-system";
+        let desired = desired();
+        let packed = pack("e-1", &desired.phases).unwrap();
+        let mut set = build(&desired, "e-1", 1, &packed, namespace);
+        set.metadata.uid = Some("u".to_owned());
+        set.metadata.resource_version = Some("7".to_owned());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let service = tower::service_fn({
+            let (asked, set) = (Arc::clone(&asked), serde_json::to_value(&set).unwrap());
+            move |request: Request<Body>| {
+                let path = request.uri().path();
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let (verb, answer) = match *request.method() {
+                    Method::GET if name == "e-1" => ("get e-1", Some(set.clone())),
+                    Method::GET => (
+                        "list",
+                        Some(json!({"metadata": {"resourceVersion": "8"}, "items": [set.clone()]})),
+                    ),
+                    Method::PATCH if name == "e-1" => ("apply e-1", None),
+                    Method::POST => ("create", Some(json!({"metadata": {"name": "content"}}))),
+                    _ => panic!("{} {path}", request.method()),
+                };
+                asked.lock().unwrap().push(verb);
+                let answer = answer.ok_or_else(|| kube::Error::Service("cut".into()));
+                ready(answer.map(|it| Response::new(Body::from(it.to_string().into_bytes()))))
+            }
+        });
+        let client = Client::new(service, "default");
+        let (known, mut feed, _names) = KnownRevisions::new(client, namespace.to_owned());
+        feed.revisions.apply_watcher_event(&watcher::Event::Init);
+        feed.revisions.apply_watcher_event(&watcher::Event::InitDone);
+        let mut extension = ClusterExtension::new("e", Default::default());
+        extension.metadata.uid = Some("x".to_owned());
+        let read = known.of(&extension).await.unwrap();
+        assert!(read.is_empty());
+        if brought {
+            feed.revisions.apply_watcher_event(&watcher::Event::Apply(DeserializeGuard(Ok(set))));
+        }
+        let error = known.write(&desired, &read, Change::Install).await.unwrap_err();
+        assert_eq!(error.is_conflict(), brought, "{error}");
+        assert_eq!(*asked.lock().unwrap(), want);
+        let names: Vec<_> =
+            known.of(&extension).await.unwrap().iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names, ["e-1"]);
+        assert_eq!(asked.lock().unwrap().last(), Some(&"list"));
+    }
 
     // deploying.md 4.1
     #[rstest]
@@ -389,17 +470,7 @@ mod tests {
         let (known, mut feed, _names) = KnownRevisions::new(client, namespace.to_owned());
         feed.contents.apply_watcher_event(&watcher::Event::Init);
         feed.contents.apply_watcher_event(&watcher::Event::InitDone);
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
-        let objects = vec![Object::from_value(object).unwrap()];
-        let desired = Desired {
-            extension: Extension { name: "e".to_owned(), uid: "x".to_owned() },
-            phases: vec![Phase { name: "deploy".to_owned(), objects }],
-            annotations: BTreeMap::new(),
-            probes: Vec::new(),
-            deadline_minutes: None,
-            collision_protection: CollisionProtection::Prevent,
-            migrated_from: None,
-        };
+        let desired = desired();
         let packed = pack("e-1", &desired.phases).unwrap();
         let mut set = build(&desired, "e-1", 1, &packed, namespace);
         set.metadata.uid = Some("u".to_owned());
