@@ -364,6 +364,7 @@ mod tests {
     use kube::core::DeserializeGuard;
     use kube::runtime::watcher;
     use olm_api::CollisionProtection;
+    use olm_core::error::Classify as _;
     use olm_core::object::Object;
     use olm_core::revision::Phase;
     use rstest::rstest;
