@@ -151,12 +151,12 @@ pub(super) fn split<T, E>(results: Vec<Result<T, E>>) -> (Vec<T>, Vec<E>) {
     (values, errors)
 }
 
-/// Returns whether a failure names its object, or its missing namespace. Without an answer, or if
-/// the account does not exist, it does not concern a single object.
+/// Returns whether a failure names its object, or its missing namespace. If the account does not
+/// exist, it does not concern a single object.
 fn is_named(object: &Identity, err: &kube::Error, text: &str) -> bool {
     let names = |name: &str| !name.is_empty() && text.contains(&format!("\"{name}\""));
     match code(err) {
-        0 | 401 => true,
+        401 => true,
         404 if names(&object.namespace) => true,
         _ => names(&object.name),
     }
@@ -253,6 +253,7 @@ mod tests {
     #[case::right(403, NO_RIGHT, false)]
     #[case::no_namespace(404, "namespaces \"ns\" not found", false)]
     #[case::no_account(401, "Unauthorized", false)]
+    #[case::no_answer(0, "no answer within 25 seconds", true)]
     fn a_failure_names_its_object(#[case] code: u16, #[case] text: &str, #[case] added: bool) {
         let named = ApplyError::of("removing", vec![(object("a"), refused(code, text))]);
         let prefix = if added { "removing ConfigMap.v1 ns/a: " } else { "" };
