@@ -12,11 +12,18 @@ use std::iter;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::paths;
 
 /// What stands for any lines.
 const ANY: &str = "...";
+/// Commands that show what the controller has reported.
+const READS: [&str; 4] =
+    ["kubectl get ", "kubectl describe ", "kubectl olm history ", "kubectl olm status "];
+/// Most time it takes to report what a command before has changed.
+const SETTLED: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(500);
 /// kubectl finds the plugin by itself; where there is no kubectl, the plugin is enough.
 const PLUGIN_ALONE: &str = "kubectl() { test \"$1\" = olm && shift && kubectl-olm \"$@\"; }\n";
 
@@ -219,12 +226,23 @@ impl Shell {
     }
 
     /// Runs a command of a document, and returns what it prints if that is not what is shown. One of
-    /// which nothing is shown has to succeed.
+    /// which nothing is shown has to succeed. What reads a cluster is run again for a while: a reader is
+    /// slower than the controller.
     pub fn play(&self, step: &Step) -> Result<(), String> {
-        let (succeeded, printed) = self.run(&step.command);
-        let holds =
-            if step.output.is_empty() { succeeded } else { is_shown(&step.output, &printed) };
-        if holds { Ok(()) } else { Err(printed) }
+        let reads = READS.iter().any(|read| step.command.starts_with(read));
+        let began = Instant::now();
+        loop {
+            let (succeeded, printed) = self.run(&step.command);
+            let holds =
+                if step.output.is_empty() { succeeded } else { is_shown(&step.output, &printed) };
+            if holds {
+                return Ok(());
+            }
+            if !reads || began.elapsed() > SETTLED {
+                return Err(printed);
+            }
+            std::thread::sleep(POLL);
+        }
     }
 }
 

@@ -154,18 +154,6 @@ impl State {
     }
 }
 
-/// Returns the resource version of every object on the cluster, except [`VOLATILE`] kinds.
-pub async fn resource_versions(client: &Client) -> Result<BTreeMap<String, String>, String> {
-    let objects = objects(client).await?;
-    Ok(objects
-        .into_iter()
-        .map(|(key, object)| {
-            let version = object["metadata"]["resourceVersion"].as_str();
-            (key, version.unwrap_or_default().to_owned())
-        })
-        .collect())
-}
-
 /// Returns the UID of every object on the cluster, except [`VOLATILE`] kinds.
 pub async fn uids(client: &Client) -> Result<BTreeMap<String, String>, String> {
     let objects = objects(client).await?.into_iter();

@@ -13,7 +13,7 @@ use crate::stage::Stage;
 use crate::world::{SETTLED, World};
 
 /// How long the cluster must not change to count as settled.
-const QUIET: Duration = Duration::from_secs(3);
+const QUIET: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(250);
 /// After this time the remaining differences are printed, for whoever watches the test.
 const SLOW: Duration = Duration::from_secs(45);

@@ -29,8 +29,7 @@ fn apply_crd(plane: &ControlPlane) {
     let crd = paths::repository()
         .join("config/components/operator-conditions/operators.coreos.com_operatorconditions.yaml");
     plane.kubectl(&["apply", "-f", &crd.to_string_lossy()]);
-    let name = "crd/operatorconditions.operators.coreos.com";
-    plane.kubectl(&["wait", "--for=condition=Established", name]);
+    plane.established("operatorconditions.operators.coreos.com");
 }
 
 /// Expects that who may view things may view those of the operator.
@@ -41,9 +40,13 @@ fn is_aggregated(scene: &Scene) {
 }
 
 /// Expects that the plugin renders what is added as the controller does.
-fn plans_no_change(scene: &Scene) {
-    let plan = plugin::read(scene.cluster.plane, &["plan", &scene.name, "-o", "json"]).document();
-    assert_eq!(plan["objects"], json!([]), "{plan:#}");
+async fn plans_no_change(scene: &Scene) {
+    let objects = || {
+        let asked = ["plan", &scene.name, "-o", "json"];
+        plugin::read(scene.cluster.plane, &asked).document()["objects"].clone()
+    };
+    wait::value("the plan changes nothing", ROLLOUT, objects, |objects| *objects == json!([]))
+        .await;
 }
 
 /// `why` and `plan` say that the operator holds the update.
@@ -115,7 +118,7 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
     give_out(&client, "http://other.example.com:3128").await;
     has_variable(&scene, "HTTP_PROXY", "http://other.example.com:3128").await;
     extension.installed("1.1.0").await;
-    plans_no_change(&scene);
+    plans_no_change(&scene).await;
     extension.delete().await;
     plane.kubectl(&["delete", "proxies.config.openshift.io", "cluster"]);
 }

@@ -350,7 +350,8 @@ async fn installed_never_falters_through_ten_upgrades() {
     life.never_faltered(&extension).await;
     let cache = scene.cluster.dir.join("controller-state/bundles/bundles");
     let unpacked = std::fs::read_dir(cache.join(&scene.name)).expect("the unpacked bundles");
-    assert!(unpacked.count() <= 2, "superseded bundles stay on disk");
+    // The one before the last may not have been archived yet when the last was pulled.
+    assert!(unpacked.count() <= 3, "superseded bundles stay on disk");
     extension.delete().await;
 }
 

@@ -14,6 +14,9 @@ const CATALOGS: &str = "catalogd-operator-lock";
 /// Within this time the next leader takes over a released lease, even on a busy machine and when its
 /// rights count only at the second attempt; shorter than any lease that would have to expire.
 const SOON: Duration = Duration::from_secs(40);
+/// What a process sent before it was stopped is received a moment afterwards. Its lease is valid for
+/// longer.
+const SENT_BEFORE: Duration = Duration::from_secs(1);
 /// Longer than the time between two renewals.
 const RENEWAL: Duration = Duration::from_secs(80);
 
@@ -339,7 +342,7 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
         assert_eq!(spec(&leases, name).await["leaseTransitions"], 1);
     }
     // Nothing of ours was written between the end of the first leader and the start of the second.
-    let ours = writes_since(plane, killed);
+    let ours = writes_since(plane, killed + SENT_BEFORE);
     assert_eq!(ours[0].resource, "leases", "{ours:#?}");
     extension.delete().await;
 }
@@ -357,7 +360,7 @@ async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
     let mut controller = start(plane, "frozen", &args).await;
     held(&leases, CATALOGS, SOON, is_ours).await;
     controller.signal("STOP");
-    let (frozen, since) = (Instant::now(), Timestamp::now());
+    let (frozen, since) = (Instant::now(), Timestamp::now() + SENT_BEFORE);
     // An object that would be reconciled at once.
     plane.create(&objects::catalog("frozen", &format!("{}/none:v1", cluster.registry)));
     tokio::time::sleep(Duration::from_secs(109).saturating_sub(frozen.elapsed())).await;

@@ -108,6 +108,9 @@ impl Install {
                 program: program.cloned(),
                 ..ControllerOptions::default()
             };
+            if let Some(manifest) = &options.manifest {
+                has_its_role(plane, manifest);
+            }
             Controller::start(plane, options)
         });
         controllers.collect()
@@ -124,6 +127,18 @@ impl Install {
             .filter(|request| request.acted_as.is_none() && request.code == 403)
             .map(|request| format!("{} {}", request.verb, request.uri))
             .collect()
+    }
+}
+
+/// Waits until the authorizer of the API server knows what was just applied.
+fn has_its_role(plane: &ControlPlane, manifest: &Manifest) {
+    let user = format!("system:serviceaccount:{}:{}", manifest.namespace, manifest.account);
+    let kinds = ["clustercatalogs", "clusterextensions"]
+        .map(|kind| json!({"verb": "list", "group": olm_api::GROUP, "resource": kind}));
+    let deadline = std::time::Instant::now() + READY;
+    while !kinds.iter().any(|kind| plane.allows(&user, &json!([]), kind)) {
+        assert!(std::time::Instant::now() < deadline, "{user} has no role");
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 
@@ -277,9 +292,10 @@ async fn a_node_with_the_controller_can_be_drained() {
         }
         let nodes = running_on(&install.cluster, replicas).await;
         let node = nodes.first().expect("it runs somewhere");
-        // It fails when a budget holds a pod for a minute.
-        plane
-            .run(&format!("drain {node} --ignore-daemonsets --delete-emptydir-data --timeout=60s"));
+        // It fails when a budget holds a pod for minutes.
+        plane.run(&format!(
+            "drain {node} --ignore-daemonsets --delete-emptydir-data --timeout=180s"
+        ));
         let nodes = running_on(&install.cluster, replicas).await;
         assert!(!nodes.contains(node), "{nodes:?}");
         plane.kubectl(&["uncordon", node]);

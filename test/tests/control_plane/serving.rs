@@ -10,8 +10,6 @@ const PUBLISHED: &str = "catalogd-ca";
 const REPLACED: &str = "ServingAuthorityReplaced";
 const SELF_SIGNED: &str = "--serving-certificates=self-signed";
 const SOON: Duration = Duration::from_mins(1);
-/// deploying.md P15, and what a busy machine takes besides
-const AGAIN: Duration = Duration::from_secs(15);
 
 fn secrets(cluster: &Cluster) -> Api<Secret> {
     Api::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE)
@@ -108,14 +106,14 @@ async fn two_processes_that_start_at_once_make_one_ca() {
 
 /// Waits until the CA is another one and clients are served again.
 async fn replaced(cluster: &Cluster, old: &str, controller: &Controller) -> String {
-    let new = wait::until("there is another CA", AGAIN, || async {
+    let new = wait::until("there is another CA", SOON, || async {
         let new = entry(cluster, AUTHORITY, "tls.crt").await?;
         let published = entry(cluster, PUBLISHED, "ca.crt").await?;
         let other = new != old && published == new;
         other.then_some(new).ok_or_else(|| controller.last_words())
     })
     .await;
-    served(cluster, controller, AGAIN).await;
+    served(cluster, controller, SOON).await;
     new
 }
 

@@ -64,14 +64,14 @@ impl Apart {
         let count = || objects.iter().map(|(_, name)| (*name, self.passes(name)));
         // The first failure is seen before the text of a later one has been written.
         let mut last = (Vec::new(), Instant::now());
-        wait::until("nothing is tried within a second", window * 6, || {
+        wait::until("nothing is tried within some seconds", window * 6, || {
             let now: Vec<_> = count().collect();
             if now != last.0 {
                 last = (now, Instant::now());
             }
             // A pass is logged a moment after its status is written.
             let begun = last.0.iter().all(|(_, passes)| *passes > 0);
-            let quiet = begun && last.1.elapsed() >= Duration::from_secs(1);
+            let quiet = begun && last.1.elapsed() >= Duration::from_secs(3);
             async move { if quiet { Ok(()) } else { Err(()) } }
         })
         .await;

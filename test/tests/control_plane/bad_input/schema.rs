@@ -104,7 +104,7 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
     }
     apart.is_well();
     let bad = ["bad-namespace", "bad-spec", "bad-source", "bad-none"];
-    plane.kubectl(&[&["delete", "--timeout=60s", "clusterextension"], &bad[..]].concat());
+    plane.kubectl(&[&["delete", "clusterextension"], &bad[..]].concat());
     futures::future::join_all(extensions.iter().map(Extension::delete)).await;
     catalog.delete().await;
 }

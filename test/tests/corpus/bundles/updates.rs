@@ -71,8 +71,8 @@ enum Watches {
 }
 use Watches::{Another, Everything, Own};
 
-/// Every bundle that installs, in its last version.
-const BUNDLES: [(&str, &str, Watches); 29] = [
+/// Every bundle that installs on a cluster without others, in its last version.
+const BUNDLES: [(&str, &str, Watches); 27] = [
     ("project-quay", "3.9.9", Everything),
     ("ncn-operator", "0.3.18", Everything),
     ("gitlab-runner-operator", "1.49.0", Everything),
@@ -91,8 +91,6 @@ const BUNDLES: [(&str, &str, Watches); 29] = [
     ("argocd-operator", "0.18.0", Everything),
     ("gitlab-operator-kubernetes", "3.3.0", Own),
     ("kubernetes-imagepuller-operator", "1.1.2", Everything),
-    ("rabbitmq-messaging-topology-operator", "1.19.3", Everything),
-    ("dbaas-operator", "0.5.0", Everything),
     ("marin3r", "0.13.1", Own),
     ("cert-manager", "1.16.5", Everything),
     ("dynatrace-operator", "1.0.0", Everything),
@@ -103,8 +101,6 @@ const BUNDLES: [(&str, &str, Watches); 29] = [
     ("tagger", "2.1.17", Everything),
     ("community-kubevirt-hyperconverged", "1.18.1", Everything),
 ];
-/// Those whose constraints are not met here. An administrator skips the check.
-const FORCED: [&str; 2] = ["rabbitmq-messaging-topology-operator", "dbaas-operator"];
 /// Updated in the normal run; all of them take half an hour.
 const FEW: usize = 2;
 /// Packages that are updated at the same time.
@@ -129,14 +125,7 @@ async fn lives_through_updates(
     if watches == Another {
         plane.kubectl(&["create", "namespace", &another]);
     }
-    if FORCED.contains(&package) {
-        args.push("--no-wait");
-        plugin::ask(plane, &args);
-        let change = format!("{}=constraints", policy::FORCE);
-        plane.kubectl(&["annotate", "clusterextension", package, &change]);
-    } else {
-        plugin::ask(plane, &args);
-    }
+    plugin::ask(plane, &args);
     let extension = Extension::named(&cluster.client, package);
     let before = extension.installed(&first).await.metadata.generation;
     for _ in 0..UPDATES {
