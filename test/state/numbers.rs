@@ -31,10 +31,16 @@ pub(super) fn left_out(objects: &BTreeMap<String, Value>, extension: &str) -> St
             Some((number, format!("{prefix}{extension}-{ANY}{rest}")))
         });
         if let Some((number, key)) = of_revision {
-            if !archived.contains(number) {
+            // Content without an owner is of a revision that was not made; it is collected later.
+            let made = key.starts_with(REVISIONS) || object["metadata"]["owners"].is_array();
+            if made && !archived.contains(number) {
                 // During a rollout there are several active revisions; the last one counts.
                 in_all_texts(&mut object, extension);
                 object["spec"]["revision"] = json!(ANY);
+                // What was installed already is kept, and patched.
+                if key.starts_with(REVISIONS) {
+                    without_generations(&mut object);
+                }
                 kept.insert(key, object);
             }
             continue;
@@ -49,6 +55,18 @@ pub(super) fn left_out(objects: &BTreeMap<String, Value>, extension: &str) -> St
         kept.insert(key.clone(), object);
     }
     State(kept)
+}
+
+/// Removes the generation of a revision, and where its status names it.
+fn without_generations(set: &mut Value) {
+    set["metadata"]["generation"] = Value::Null;
+    let status = &mut set["status"];
+    if status.is_object() {
+        status["observedGeneration"] = Value::Null;
+    }
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        condition["observedGeneration"] = Value::Null;
+    }
 }
 
 /// Splits what follows the extension in the name of a revision, or of something of a revision.
@@ -129,7 +147,8 @@ mod tests {
             ),
             (
                 format!("Secret. olmv1-system/{name}-abc"),
-                json!({"metadata": {"labels": {label::REVISION_NAME: name}}}),
+                json!({"metadata": {"labels": {label::REVISION_NAME: name}, "owners": [
+                    {"kind": "ClusterObjectSet", "name": name}]}}),
             ),
             (
                 "Deployment.apps x/x-2".to_owned(),
@@ -175,6 +194,7 @@ mod tests {
                 json!({"metadata": {}, "spec": {"lifecycleState": "Archived"}}),
             ),
             ("Secret. olmv1-system/x-1-def".to_owned(), json!({"metadata": {}})),
+            ("Secret. olmv1-system/x-3-abc".to_owned(), json!({"metadata": {"owners": null}})),
         ]);
         let more = State(more).without_numbers("x");
         assert_eq!(state(2).without_numbers("x").differences(&more), [""; 0]);

@@ -11,6 +11,7 @@ use olm_core::revision::{
     is_optional_group, missing_pods, pod_selector, reject_duplicates, stalled,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line, stalled_line};
+use tokio::sync::Semaphore;
 
 use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
@@ -18,6 +19,10 @@ use super::error::{ApplyError, split};
 use super::object::{Observed, storage_class};
 use super::revision::{Existence, Revision};
 use crate::cluster::{Kinds, Seen, code, join_bounded, message};
+
+/// Most kilobytes of objects that are written at the same time for one phase, unless a single one is
+/// larger. Each write has a time limit, and eight large CRDs at once take a busy API server longer.
+const IN_FLIGHT_KIB: usize = 1024;
 
 /// An object that was refused, the immutable field that it keeps, and the answer.
 type Refused<'a> = (&'a Object, Option<Fixed>, kube::Error);
@@ -236,7 +241,9 @@ impl Applier {
         index: usize,
         writing: &mut [&mut Observed<'_>],
     ) -> Result<(), ApplyError> {
-        let asking = writing.iter_mut().map(|one| async move {
+        let room = Semaphore::new(IN_FLIGHT_KIB);
+        let asking = writing.iter_mut().map(|one| async {
+            let _room = room.acquire_many(kib(&one.wanted.object)).await;
             one.dry_run().await.map_err(|err| (&one.wanted.object, one.kept(&err), err))
         });
         self.judge(index, join_bounded(asking.collect()).await)
@@ -286,7 +293,9 @@ impl Applier {
     }
 
     async fn write(&self, index: usize, writing: Vec<&mut Observed<'_>>) -> Result<(), ApplyError> {
+        let room = &Semaphore::new(IN_FLIGHT_KIB);
         let writes = writing.into_iter().map(|one| async move {
+            let _room = room.acquire_many(kib(&one.wanted.object)).await;
             one.write().await.map_err(|err| (&one.wanted.object, one.kept(&err), err))
         });
         self.judge(index, join_bounded(writes.collect()).await)
@@ -381,6 +390,12 @@ pub(crate) fn check_content(content: &Content) -> Result<(), ApplyError> {
         return Ok(());
     }
     Err(ApplyError::InvalidRevision(complaints.join("\n")))
+}
+
+/// Returns the length of an object in kilobytes of JSON, at most all that is written at the same time.
+fn kib(object: &Object) -> u32 {
+    let bytes = serde_json::to_vec(&object.0).map_or(0, |json| json.len());
+    u32::try_from((bytes >> 10).min(IN_FLIGHT_KIB)).unwrap_or(u32::MAX)
 }
 
 fn reject_collisions(index: usize, observed: &[Observed<'_>]) -> Result<(), ApplyError> {

@@ -14,7 +14,7 @@ const REVIEWS: usize = 6;
 /// Most requests that one install takes today.
 const LIMIT: usize = 39;
 /// Writes of others about it, where nothing takes long.
-const STEPS: usize = 12;
+const STEPS: usize = 25;
 
 /// Time for a reconcile.
 const SOON: Duration = Duration::from_mins(1);

@@ -67,6 +67,8 @@ impl Install {
         plane.kubectl(&["apply", "--server-side", "-f", &file]);
         let objects = plane.json(&["get", "-f", &file, "--output=json"]);
         let items = objects["items"].as_array().expect("a list");
+        let deployments = items.iter().filter(|object| object["kind"] == "Deployment");
+        deployments.for_each(|deployment| has_its_role(plane, &Manifest::of(deployment)));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         items
             .iter()
@@ -108,9 +110,6 @@ impl Install {
                 program: program.cloned(),
                 ..ControllerOptions::default()
             };
-            if let Some(manifest) = &options.manifest {
-                has_its_role(plane, manifest);
-            }
             Controller::start(plane, options)
         });
         controllers.collect()
