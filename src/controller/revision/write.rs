@@ -363,7 +363,7 @@ mod tests {
     use kube::client::Body;
     use kube::core::DeserializeGuard;
     use kube::runtime::watcher;
-    use olm_api::CollisionProtection;
+    use olm_api::{ClusterExtensionSpec, CollisionProtection};
     use olm_core::error::Classify as _;
     use olm_core::object::Object;
     use olm_core::revision::Phase;
@@ -427,7 +427,7 @@ mod tests {
         let (known, mut feed, _names) = KnownRevisions::new(client, namespace.to_owned());
         feed.revisions.apply_watcher_event(&watcher::Event::Init);
         feed.revisions.apply_watcher_event(&watcher::Event::InitDone);
-        let mut extension = ClusterExtension::new("e", Default::default());
+        let mut extension = ClusterExtension::new("e", ClusterExtensionSpec::default());
         extension.metadata.uid = Some("x".to_owned());
         let read = known.of(&extension).await.unwrap();
         assert!(read.is_empty());
