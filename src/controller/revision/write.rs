@@ -9,7 +9,7 @@ use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource as _, ResourceExt};
 use olm_api::keys::{annotation, label, manager, name};
-use olm_api::{API_VERSION, ClusterExtension, ClusterObjectSet};
+use olm_api::{API_VERSION, ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_cluster::{read_secrets, resolve};
 use olm_core::revision::{
     Change, ContentSecret, Desired, Extension, build, compare, has_finalizer, needs_patch,
@@ -180,7 +180,8 @@ impl KnownRevisions {
     ) -> Result<Vec<&'a ClusterObjectSet>, WriteError> {
         let mut found = Vec::new();
         for set in revisions {
-            if !has_finalizer(set) || self.has_content(set).await {
+            let done = set.spec.lifecycle_state == LifecycleState::Archived && !has_finalizer(set);
+            if done || self.has_content(set).await {
                 continue;
             }
             let stored = self.stored_content(set).await?;
@@ -441,6 +442,27 @@ mod tests {
             known.of(&extension).await.unwrap().iter().map(ResourceExt::name_any).collect();
         assert_eq!(names, ["e-1"]);
         assert_eq!(asked.lock().unwrap().last(), Some(&"list"));
+    }
+
+    // ours: content may be lost before its revision got the finalizer
+    #[rstest]
+    #[case::new(LifecycleState::Active, 1)]
+    #[case::done(LifecycleState::Archived, 0)]
+    #[tokio::test]
+    async fn a_new_revision_misses_its_content_and_an_archived_one_does_not(
+        #[case] state: LifecycleState,
+        #[case] want: usize,
+    ) {
+        let service = tower::service_fn(|_: Request<Body>| {
+            let none = json!({"metadata": {}, "items": []}).to_string();
+            ready(Ok::<_, kube::Error>(Response::new(Body::from(none.into_bytes()))))
+        });
+        let client = Client::new(service, "default");
+        let (known, _feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
+        let packed = pack("e-1", &desired().phases).unwrap();
+        let mut set = build(&desired(), "e-1", 1, &packed, "olmv1-system");
+        set.spec.lifecycle_state = state;
+        assert_eq!(known.without_content(&[set]).await.unwrap().len(), want);
     }
 
     // deploying.md 4.1
