@@ -59,7 +59,7 @@ classic() { # OLM Classic and its CRDs, from its Go module
   mkdir -p "$tools/classic"
   cp -rT "$folder/deploy/chart/crds" "$tools/classic/crds"
   chmod -R u+w "$tools/classic/crds"
-  CGO_ENABLED=0 GOBIN=$tools/classic go install -trimpath "$module/cmd/olm@$version"
+  CGO_ENABLED=0 go build -C "$folder" -trimpath -mod=readonly -o "$tools/classic/olm" ./cmd/olm
 }
 
 for tool in "$@"; do
