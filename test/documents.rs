@@ -19,8 +19,14 @@ use crate::paths;
 /// What stands for any lines.
 const ANY: &str = "...";
 /// Commands that show what the controller has reported.
-const READS: [&str; 4] =
-    ["kubectl get ", "kubectl describe ", "kubectl olm history ", "kubectl olm status "];
+const READS: [&str; 6] = [
+    "kubectl get ",
+    "kubectl describe ",
+    "kubectl olm doctor",
+    "kubectl olm history ",
+    "kubectl olm status ",
+    "kubectl olm version",
+];
 /// Most time it takes to report what a command before has changed.
 const SETTLED: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(500);
