@@ -132,9 +132,9 @@ impl KnownRevisions {
         self.written.put(&uid, Some(versions));
     }
 
-    /// Notes that a revision of the extension with this UID is about to be made: whether it was, only a
-    /// list tells, until [`Self::wrote`].
-    pub(super) fn writes(&self, extension: &str) {
+    /// Has the revisions of the extension with this UID be listed the next time, because the watch may not
+    /// have brought all of them: one is about to be made, or was made since they were read.
+    pub(super) fn list_next_time(&self, extension: &str) {
         self.written.put(extension, Some(Versions::never()));
     }
 

@@ -111,7 +111,8 @@ impl KnownRevisions {
         let mut set = build(desired, &name, number, &packed, system_namespace);
         // Nothing has this version: what got the name meanwhile is not written over.
         set.metadata.resource_version = Some("1".to_owned());
-        self.writes(&desired.extension.uid);
+        // Whatever becomes of it.
+        self.list_next_time(&desired.extension.uid);
         let set = apply(client, &set).await?;
         tracing::info!(revision = name, "revision created");
         let owning = packed.secrets.iter().map(|secret| self.own_secret(&secret.name, &set));
@@ -147,7 +148,7 @@ impl KnownRevisions {
                 taken.map_err(RequestError::doing("looking for the name of a new revision"))?;
             let Some(taken) = taken else { return Ok((number, name)) };
             if is_of(&taken, extension) {
-                self.writes(&extension.uid);
+                self.list_next_time(&extension.uid);
                 return Err(WriteError::Behind(name));
             }
             tracing::warn!(set = name, "not a revision of the extension, its number is skipped");

@@ -319,30 +319,3 @@ fn rendering_twice_gives_identical_bytes_and_no_identity_twice() {
         }
     }
 }
-
-/// Prints how long the largest bundle without webhooks takes; fails only when absurdly slow.
-#[test]
-fn the_largest_bundle_renders_in_seconds() {
-    let largest = bundles::shared()
-        .into_iter()
-        .filter_map(|(name, path)| {
-            let bundle = load(&path).ok()?;
-            let bytes: usize = read_files(&path).unwrap().values().map(Vec::len).sum();
-            bundle.csv.webhooks.is_empty().then_some((bytes, name, path))
-        })
-        .max()
-        .unwrap();
-    let (bytes, name, path) = largest;
-    let files = read_files(&path).unwrap();
-    let start = Instant::now();
-    let bundle = Bundle::from_files(&files).unwrap();
-    let loaded = start.elapsed();
-    let target = if bundle.csv.supports(mode::ALL_NAMESPACES) { "" } else { "watch-ns" };
-    let rendered = render(&bundle, &options(&bundle, "inst-ns", target)).unwrap();
-    let total = start.elapsed();
-    println!(
-        "{name}: {bytes} bytes loaded in {loaded:?}, {} objects rendered in {:?}",
-        rendered.objects.len(),
-        total.checked_sub(loaded).unwrap()
-    );
-}
