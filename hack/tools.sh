@@ -27,8 +27,8 @@ python() { # package, ... of PyPI
 crate() { # program, crate with its version
   has "$1" && return
   tell "$2 (a few minutes)"
-  # Not optimised: it runs for seconds, and optimising would take minutes.
-  cargo install --locked --quiet --debug --root "$tools" "$2"
+  # Neither optimised nor with debug information: it runs for seconds, and both would take minutes.
+  CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --quiet --debug --root "$tools" "$2"
 }
 
 module() { # package of Go, with its version

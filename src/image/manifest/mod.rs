@@ -62,8 +62,10 @@ pub enum ManifestError {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Platform {
     /// Operating system, for example `linux`.
+    #[serde(default)]
     pub os: String,
     /// Architecture in Go's spelling, for example `amd64`.
+    #[serde(default)]
     pub architecture: String,
     /// Variant of the architecture, for example `v8`; only for arm.
     #[serde(default)]
@@ -149,7 +151,9 @@ impl RawDescriptor {
         let zstd = annotations
             .filter(|(key, _)| *key == "io.github.containers.compression.zstd")
             .any(|(_, value)| value == "true");
-        Ok(IndexEntry { descriptor: self.checked()?, platform: self.platform.clone(), zstd })
+        let named = |it: &Platform| !it.os.is_empty() || !it.architecture.is_empty();
+        let platform = self.platform.clone().filter(named);
+        Ok(IndexEntry { descriptor: self.checked()?, platform, zstd })
     }
 }
 

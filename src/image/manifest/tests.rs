@@ -46,6 +46,18 @@ fn chooses(
 }
 
 #[test]
+fn a_platform_without_names_is_none() {
+    for platform in [json!({}), json!({"os": "", "architecture": ""}), json!({"variant": "v8"})] {
+        let entry = json!({"digest": digest("0"), "size": 1, "platform": platform});
+        let document = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
+        let Manifest::Index(entries) = parse(document.as_bytes(), None).unwrap() else {
+            panic!("{document}");
+        };
+        assert!(choose(&entries, &Platform::linux("amd64")).unwrap().1, "{document}");
+    }
+}
+
+#[test]
 fn absent_platform_is_named() {
     let err = choose(&[], &Platform::linux("amd64")).unwrap_err();
     assert_eq!(
