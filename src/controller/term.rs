@@ -1,7 +1,7 @@
 //! Until when this process may write.
 //!
 //! A leader counts from before its last good renewal was sent, by a clock that goes on while the
-//! machine sleeps, and every write asks that clock in one place (`cluster::bounded`).
+//! machine sleeps, and every write asks that clock in one place (`cluster::within_term`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

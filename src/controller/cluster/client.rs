@@ -1,7 +1,7 @@
 //! The client for the API server: every request has a time limit, and only the leader writes.
 //!
-//! In goes a client as kube makes it, out comes one whose requests have a limit and whose writes
-//! ask the [`Term`] of this process first.
+//! In goes a client as kube makes it, out comes one whose requests have a limit; of that comes one
+//! whose writes ask the [`Term`] of this process first.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -40,24 +40,37 @@ struct Limits {
     write: Duration,
 }
 
-/// Returns a client whose every request ends and whose writes fail outside of `term`.
+/// Returns a client whose every request ends, and which sends a read that fails again.
 ///
 /// kube's own has no limit on reading, and one answer that never comes would hold a reconcile for
 /// ever.
-pub fn bounded(client: Client, term: Term) -> Client {
-    let limits = Limits { read: REQUEST_LIMIT, write: WRITE_LIMIT };
-    limited(client, limits, term)
+pub fn bounded(client: Client) -> Client {
+    limited(client, Limits { read: REQUEST_LIMIT, write: WRITE_LIMIT })
 }
 
-fn limited(client: Client, limits: Limits, term: Term) -> Client {
+fn limited(client: Client, limits: Limits) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            if is_write(request.method()) {
+                return within(limits.write, answer(client, request)).await;
+            }
+            within(limits.read, read(client, request)).await
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// Returns a client whose writes fail outside of `term`, of one that is [`bounded`].
+pub fn within_term(client: Client, term: Term) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, term) = (client.clone(), term.clone());
         async move {
-            if is_write(request.method()) {
-                return within(limits.write, led(&term, answer(client, request))).await;
-            }
-            within(limits.read, read(client, request)).await
+            let writes = is_write(request.method());
+            let answer = async { Ok(client.send(request).await?) };
+            if writes { led(&term, answer).await } else { answer.await }
         }
     });
     Client::new(service, namespace)
@@ -162,7 +175,6 @@ mod tests {
     /// Answers each request, of which the number is given; and how many were sent.
     fn answering<A>(
         limits: Limits,
-        term: Term,
         answer: impl Fn(usize) -> A + Send + 'static,
     ) -> (Client, Arc<AtomicUsize>)
     where
@@ -172,11 +184,11 @@ mod tests {
         let count = Arc::clone(&sent);
         let service =
             tower::service_fn(move |_: Request<Body>| answer(count.fetch_add(1, Ordering::SeqCst)));
-        (limited(Client::new(service, "default"), limits, term), sent)
+        (limited(Client::new(service, "default"), limits), sent)
     }
 
     fn silent() -> Client {
-        answering(LIMITS, Term::unlimited(), |_| std::future::pending()).0
+        answering(LIMITS, |_| std::future::pending()).0
     }
 
     /// Answers with a head at once, and with a body that never comes.
@@ -185,7 +197,7 @@ mod tests {
             let body = axum::body::Body::from_stream(stream::pending::<Result<Vec<u8>, Failure>>());
             ready(Ok(Response::new(body)))
         };
-        answering(LIMITS, Term::unlimited(), stalled).0
+        answering(LIMITS, stalled).0
     }
 
     #[rstest]
@@ -202,7 +214,7 @@ mod tests {
     /// Counts requests and fails the first `failures` of them, with this status or by breaking off.
     fn failing(failures: usize, status: Option<u16>) -> (Client, Arc<AtomicUsize>) {
         let limits = Limits { read: SOON, write: SOON };
-        answering(limits, Term::unlimited(), move |number| {
+        answering(limits, move |number| {
             let mut response = Response::new(FOUND.into());
             ready(match (number < failures, status) {
                 (true, None) => Err(Failure::from("cut")),
@@ -231,6 +243,7 @@ mod tests {
         #[case] succeeds: bool,
     ) {
         let (client, sent) = failing(failures, status);
+        let client = within_term(client, Term::unlimited());
         let read = Api::<ConfigMap>::default_namespaced(client).get("x").await;
         assert_eq!(read.is_ok(), succeeds, "{read:?}");
         assert_eq!(sent.load(Ordering::SeqCst), requests);
@@ -238,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_asks_for_a_wait_gets_it() {
-        let (client, sent) = answering(LIMITS, Term::unlimited(), |_| {
+        let (client, sent) = answering(LIMITS, |_| {
             let busy = Response::builder().status(StatusCode::TOO_MANY_REQUESTS);
             let answer = busy.header(RETRY_AFTER, "7").body(axum::body::Body::empty());
             ready(answer.map_err(Failure::from))
@@ -261,7 +274,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_has_a_limit_of_its_own() {
         let limits = Limits { read: Duration::from_hours(1), write: LIMIT };
-        let (client, _) = answering(limits, Term::unlimited(), |_| std::future::pending());
+        let (client, _) = answering(limits, |_| std::future::pending());
         let api = Api::<ConfigMap>::default_namespaced(client);
         let started = Instant::now();
         assert!(api.delete("x", &DeleteParams::default()).await.is_err());
@@ -279,8 +292,8 @@ mod tests {
             move || Duration::from_secs(clock.load(Ordering::SeqCst))
         });
         let found = |_| ready(Ok(Response::new(FOUND.into())));
-        let (client, sent) = answering(LIMITS, term.clone(), found);
-        let api = Api::<ConfigMap>::default_namespaced(client);
+        let (client, sent) = answering(LIMITS, found);
+        let api = Api::<ConfigMap>::default_namespaced(within_term(client, term.clone()));
         let write = || async {
             let (params, object) = (PostParams::default(), ConfigMap::default());
             api.create(&params, &object).await.map(drop).map_err(|error| error.to_string())

@@ -23,7 +23,7 @@ use kube::runtime::reflector::{Lookup, Store};
 use tokio::sync::Notify;
 
 pub use changes::{changes, named, stored, watched};
-pub use client::bounded;
+pub use client::{bounded, within_term};
 pub use connections::connect;
 pub use counted::counted;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::task::JoinError;
 
 use super::{Manager, Signal};
 use crate::args::Component;
-use crate::cluster::bounded;
+use crate::cluster::within_term;
 use crate::lease::{self, Candidacy, Elector, Loss};
 use crate::term::Term;
 
@@ -30,7 +30,7 @@ impl Manager {
         if !self.args.leader_elect {
             let term = Term::unlimited();
             self.terms.push(term.clone());
-            let client = bounded(self.client.clone(), term);
+            let client = within_term(self.client.clone(), term);
             return Half { client, turn: limited };
         }
         let term = Term::pending();
@@ -67,7 +67,7 @@ impl Manager {
                 std::future::pending::<()>().await;
             }
         };
-        Half { client: bounded(self.client.clone(), term), turn: turn.boxed().shared() }
+        Half { client: within_term(self.client.clone(), term), turn: turn.boxed().shared() }
     }
 
     /// Starts what writes, in its turn; it never starts when the process is to stop before.

@@ -339,5 +339,5 @@ async fn client(args: &Args, metrics: Metrics) -> anyhow::Result<Client> {
             .context("no cluster: set KUBECONFIG, pass --kubeconfig, or run in a pod")?,
     };
     let client = connect(config)?;
-    Ok(bounded(counted(client, metrics), Term::unlimited()))
+    Ok(bounded(counted(client, metrics)))
 }
