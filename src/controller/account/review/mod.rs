@@ -107,6 +107,22 @@ impl Reviews {
         known: Known,
         missing: impl Fn(&Held<'_>) -> Missing,
     ) -> Judgement {
+        let (judgement, changed) = self.judge_once(account, known, &missing).await;
+        if !changed {
+            return judgement;
+        }
+        self.judge_once(account, Known::default(), &missing).await.0
+    }
+
+    /// Judges an account once, and returns whether its rights may have changed meanwhile: the API
+    /// server lists all of them, unless its answer is incomplete, and has allowed one that it has not
+    /// listed.
+    async fn judge_once(
+        &self,
+        account: &Account,
+        known: Known,
+        missing: &impl Fn(&Held<'_>) -> Missing,
+    ) -> (Judgement, bool) {
         let nothing = missing(&Known::default().held());
         let places = nothing.rights.namespaces();
         let mut known = self.rules(account, known, places).await;
@@ -126,11 +142,12 @@ impl Reviews {
             ..Judgement::default()
         };
         if found.rights.is_empty() {
-            return judgement;
+            return (judgement, false);
         }
         let asked = found.alternatives.iter().chain(found.rights.iter());
         let asked: Vec<_> = asked.take(MOST).collect();
         let answers = self.ask(account, &asked).await;
+        let changed = !known.incomplete && answers.contains(&Some(true));
         let mut denied = Permissions::default();
         for ((namespace, right), answer) in asked.into_iter().zip(answers) {
             match answer {
@@ -147,7 +164,7 @@ impl Reviews {
                 judgement.missing.insert(namespace, right.clone());
             }
         }
-        judgement
+        (judgement, changed)
     }
 
     /// Returns the rights of the account in these namespaces (empty: cluster-wide), in addition to

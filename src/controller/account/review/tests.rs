@@ -97,6 +97,19 @@ async fn what_is_denied_is_missing(
     assert_eq!(lines(&judged(client, 1).await.missing), want);
 }
 
+// The rules were those of before a change, and what they lacked is asked for after it.
+#[tokio::test]
+async fn rights_that_change_meanwhile_are_asked_for_again() {
+    static REVIEWS: AtomicUsize = AtomicUsize::new(0);
+    let rules = || {
+        let changed = REVIEWS.fetch_add(1, Ordering::Relaxed) >= 2;
+        let verb = if changed { "create" } else { "delete" };
+        Some(told(false, &["get", "patch", verb]))
+    };
+    let (client, _) = server(rules, |right: Value| Some(right["verb"] != "delete"));
+    assert_eq!(lines(&judged(client, 1).await.missing), [DELETE]);
+}
+
 #[tokio::test]
 async fn at_most_so_many_are_asked_for_one_by_one() {
     let (client, asked) = server(|| Some(told(false, &[])), |_| Some(false));
