@@ -17,7 +17,7 @@ const AT_ONCE: usize = 8;
 /// Time that every API server has to learn of a CRD that has changed, before the first object is
 /// written: one that has not would store it in the earlier version. As long as Kubernetes' own
 /// establishing controller waits for the same reason.
-const LEARNED: Duration = Duration::from_secs(5);
+const PROPAGATION: Duration = Duration::from_secs(5);
 /// The interval of progress messages.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Wri
     let name = &args.name;
     let crd = crds.get_opt(name).await.with_context(|| format!("reading CRD {name}"))?;
     let crd = crd.with_context(|| format!("there is no CRD {name}"))?;
-    let learned = Instant::now() + LEARNED;
+    let propagated = Instant::now() + PROPAGATION;
     let stored = storage(&crd).with_context(|| format!("CRD {name} stores no version"))?;
     if let Some(wanted) = args.to.as_ref().filter(|wanted| **wanted != stored) {
         return Err(Hinted::failed(
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Wri
     let question = format!("Write all {count} once, unchanged, and drop {old}?");
     args.confirm.agreed(&question, "--yes confirms it")?;
     if global.dry_run.is_none() {
-        tokio::time::sleep_until(learned).await;
+        tokio::time::sleep_until(propagated).await;
     }
     let written = rewrite(&client, &resource(&crd, &stored), objects).await?;
     trim(&crds, &crd, &stored).await?;

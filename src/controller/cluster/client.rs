@@ -1,7 +1,7 @@
 //! The client for the API server: every request has a time limit, and only the leader writes.
 //!
-//! In goes a client as kube makes it, out comes one whose requests have a limit; of that comes one
-//! whose writes ask the [`Term`] of this process first.
+//! [`bounded`] limits the requests of a client as kube makes it; [`within_term`] has the writes of
+//! such a client ask the [`Term`] of this process first.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -62,7 +62,7 @@ fn limited(client: Client, limits: Limits) -> Client {
     Client::new(service, namespace)
 }
 
-/// Returns a client whose writes fail outside of `term`, of one that is [`bounded`].
+/// Returns a client that sends by this [`bounded`] one, and whose writes fail outside of `term`.
 pub fn within_term(client: Client, term: Term) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {

@@ -132,8 +132,8 @@ impl KnownRevisions {
         self.written.put(&uid, Some(versions));
     }
 
-    /// Has the revisions of the extension with this UID be listed the next time, because the watch may not
-    /// have brought all of them: one is about to be made, or was made since they were read.
+    /// Lists the revisions of the extension with this UID the next time, because the watch may not have
+    /// brought all of them: one is about to be made, or was made since they were read.
     pub(super) fn list_next_time(&self, extension: &str) {
         self.written.put(extension, Some(Versions::never()));
     }

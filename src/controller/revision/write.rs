@@ -111,7 +111,7 @@ impl KnownRevisions {
         let mut set = build(desired, &name, number, &packed, system_namespace);
         // Nothing has this version: what got the name meanwhile is not written over.
         set.metadata.resource_version = Some("1".to_owned());
-        // Whatever becomes of it.
+        // Also if the write fails: it may have been made without an answer.
         self.list_next_time(&desired.extension.uid);
         let set = apply(client, &set).await?;
         tracing::info!(revision = name, "revision created");
