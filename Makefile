@@ -165,11 +165,11 @@ test-full: built $(if $(SHORT),,chart) ## Run the tests about time, size, anothe
 	$(if $(SHORT),,$(MAKE) test-matrix availability test-deadlines)
 
 # Other releases of Kubernetes, and what is tested on them: install, upgrade, uninstall, policies.
-KUBERNETES ?= 1.35.4
+KUBERNETES ?= 1.35.4 1.34.4 1.33.13
 MATRIX := install:: manifests::one_apply manifests::a_process accounts:: objectset:: webhooks:: updates::
 
 .PHONY: test-matrix
-test-matrix: built ## Run some control-plane tests on other releases of Kubernetes (KUBERNETES="1.35.4"; minutes each the first time)
+test-matrix: built ## Run some control-plane tests on other releases of Kubernetes (KUBERNETES="1.35.4 1.34.4 1.33.13"; minutes each the first time)
 	for version in $(KUBERNETES); do \
 	  folder="$(CURDIR)/target/matrix/$$version"; \
 	  hack/local-cluster/other.sh "$$version" "$$folder"; \

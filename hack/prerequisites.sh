@@ -40,6 +40,6 @@ room() {
     echo "  \`cargo clean\` removes the output of earlier builds" >&2
   fi
 }
-room 12 3
+room 16 4
 
 exit "$missing"

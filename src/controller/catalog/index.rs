@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::origin::Origin;
 
 /// Version of the file format; a file of another version is read again from its image.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Most blobs of a catalog.
 pub const MAX_BLOBS: usize = 1_000_000;
@@ -207,8 +207,8 @@ impl BlobIndex {
 pub(super) struct Record {
     pub(super) origin: Origin,
     pub(super) stored: Timestamp,
-    /// Of the uncompressed lines, in hexadecimal.
-    pub(super) sha256: String,
+    /// CRC-32 of the uncompressed lines.
+    pub(super) checksum: u32,
     pub(super) dropped: usize,
     /// Its findings, if it was examined.
     pub(super) findings: Option<Tally>,
@@ -224,7 +224,7 @@ struct RecordFile<'a> {
     reference: String,
     unpacked: i64,
     stored: i64,
-    sha256: String,
+    checksum: u32,
     dropped: usize,
     findings: Option<Tally>,
     names: Vec<Cow<'a, str>>,
@@ -241,7 +241,7 @@ impl Record {
             reference: self.origin.reference.clone(),
             unpacked: self.origin.unpacked.as_second(),
             stored: self.stored.as_second(),
-            sha256: self.sha256.clone(),
+            checksum: self.checksum,
             dropped: self.dropped,
             findings: self.findings.clone(),
             names: self.index.names.iter().map(|name| Cow::Borrowed(&**name)).collect(),
@@ -275,7 +275,7 @@ impl Record {
                 unpacked: time(file.unpacked)?,
             },
             stored: time(file.stored)?,
-            sha256: file.sha256,
+            checksum: file.checksum,
             dropped: file.dropped,
             findings: file.findings,
             index,
@@ -299,8 +299,8 @@ mod tests {
             reference: "example.com/c@sha256:1".to_owned(),
             unpacked: Timestamp::UNIX_EPOCH,
         };
-        let (stored, sha256) = (Timestamp::UNIX_EPOCH, String::new());
-        Record { origin, stored, sha256, dropped: 0, findings: None, index }
+        let (stored, checksum) = (Timestamp::UNIX_EPOCH, 0);
+        Record { origin, stored, checksum, dropped: 0, findings: None, index }
     }
 
     /// Returns what is read back, and in how many bytes it was written.

@@ -3,11 +3,11 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use flate2::Crc;
 use jiff::Timestamp;
 use olm_core::catalog::lint::Linter;
 use olm_core::catalog::read::PackageSizes;
 use olm_core::error::quote;
-use olm_image::digest::{Algorithm, Hasher};
 use olm_image::room::{GrowingFile, Writing};
 
 use super::disk::{Blob, INDEX, LINES, StoreError, WRITING};
@@ -21,7 +21,7 @@ const BUFFER_BYTES: usize = 1 << 18;
 pub(super) struct Writer {
     lines: io::BufWriter<GrowingFile>,
     writing: Writing,
-    hasher: Hasher,
+    checksum: Crc,
     index: BlobIndex,
     packages: PackageSizes,
     dropped: usize,
@@ -40,7 +40,7 @@ impl Writer {
         Ok(Self {
             lines: io::BufWriter::with_capacity(BUFFER_BYTES, lines),
             writing,
-            hasher: Hasher::new(Algorithm::Sha256),
+            checksum: Crc::new(),
             index: BlobIndex::default(),
             packages: PackageSizes::default(),
             dropped: 0,
@@ -70,7 +70,7 @@ impl Writer {
         })?;
         for bytes in [meta.json.as_bytes(), b"\n"] {
             self.lines.write_all(bytes).map_err(StoreError::disk(WRITING))?;
-            self.hasher.update(bytes);
+            self.checksum.update(bytes);
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Writer {
         let record = Record {
             origin,
             stored: whole_seconds(Timestamp::now()),
-            sha256: self.hasher.finish().hex().to_owned(),
+            checksum: self.checksum.sum(),
             dropped: self.dropped,
             findings: self.linter.map(Linter::tally),
             index: self.index,

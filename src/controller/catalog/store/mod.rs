@@ -22,13 +22,13 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use flate2::Crc;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
 use olm_core::catalog;
 use olm_core::catalog::lint::{Linter, Tally};
 use olm_core::catalog::read::Meta;
-use olm_image::digest::{Algorithm, Hasher};
 use olm_image::reference::pinned;
 use olm_image::{Digest, Room};
 use tempfile::TempDir;
@@ -178,18 +178,19 @@ impl Content {
         Ok(Self { record, lines, place, gzip, zstd })
     }
 
-    /// Returns whether the lines are unchanged since they were written.
+    /// Returns whether the lines are unchanged since they were written. The checksum finds what a disk
+    /// or a crash has done; what the image had was compared with its digest.
     fn verify(&self) -> io::Result<bool> {
-        let mut hasher = Hasher::new(Algorithm::Sha256);
+        let mut checksum = Crc::new();
         let mut buffer = vec![0; 1 << 20];
         let mut file = &self.lines;
         loop {
             match file.read(&mut buffer)? {
                 0 => break,
-                read => hasher.update(&buffer[..read]),
+                read => checksum.update(&buffer[..read]),
             }
         }
-        Ok(hasher.finish().hex() == self.record.sha256)
+        Ok(checksum.sum() == self.record.checksum)
     }
 }
 

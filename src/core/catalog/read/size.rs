@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use memchr::memchr_iter;
+
 use super::super::model::schema;
 use super::Meta;
 use crate::error::quote;
@@ -45,7 +47,7 @@ impl PackageSizes {
             let was_within = size.0 <= MAX_BYTES && size.1 <= MAX_VALUES;
             size.0 += meta.json.len();
             // Those of a list or an object stand between commas; a comma in a text counts, too.
-            size.1 += 1 + meta.json.bytes().filter(|byte| *byte == b',').count();
+            size.1 += 1 + memchr_iter(b',', meta.json.as_bytes()).count();
             let ((bytes, values), package) = (*size, package.to_owned());
             if was_within && bytes > MAX_BYTES {
                 return Err(PackageTooLarge::Bytes { package, bytes });
