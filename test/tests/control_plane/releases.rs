@@ -79,7 +79,11 @@ async fn extensions_outlive_an_upgrade_of_the_controller_and_the_way_back() {
     plane.create(&one);
     for (build, next) in [(&this, "1.1.0"), (&earlier, "1.2.0")] {
         let before = lives(&scene, &extension).await;
-        drop(controllers);
+        // As a Deployment is rolled out: with SIGTERM, so that the next process need not wait for the lease.
+        for controller in &mut controllers {
+            controller.signal("TERM");
+            assert_eq!(controller.ended(SOON).await, 0);
+        }
         controllers = build.run().await;
         has_looked(&controllers).await;
         assert_eq!(lives(&scene, &extension).await, before);

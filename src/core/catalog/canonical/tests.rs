@@ -72,6 +72,15 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    // ours: eight bytes at once find what one after the other find
+    #[test]
+    fn what_ends_or_escapes_a_string_is_found(
+        bytes in r#"([a-zé~\x7f]{0,20}["\\\x00\x1f !]?){0,3}"#,
+    ) {
+        let want = bytes.bytes().position(|byte| byte < b' ' || byte == b'"' || byte == b'\\');
+        prop_assert_eq!(special(bytes.as_bytes()), want);
+    }
+
     // ours: one walk over the text says what reading all of it and writing it anew says
     #[test]
     fn a_walk_writes_what_a_value_is(text in text()) {
