@@ -7,6 +7,10 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if [[ $(uname -s) != Linux ]]; then
+  echo "The local control plane, the demo and the tests run on Linux only; \`make build\` builds the plugin." >&2
+  exit 1
+fi
 logs=target/build
 mkdir -p "$logs"
 start=$SECONDS
@@ -23,7 +27,7 @@ CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=80 CARGO_TERM_COLOR=ne
 rust=$!
 trap 'kill $go $rust 2>/dev/null || true' EXIT
 
-packages=$(cd hack/local-cluster && CGO_ENABLED=0 go list -deps . 2>/dev/null | wc -l)
+packages=$(cd hack/local-cluster && CGO_ENABLED=0 go list -deps . 2>/dev/null | wc -l) || packages="?"
 runs() { kill -0 "$1" 2>/dev/null; }
 progress() {
   local built crates

@@ -25,7 +25,9 @@ const LAST_FILES: Duration = Duration::from_millis(500);
 
 /// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, keeps the OpenShift gate.
 #[derive(Debug, Parser)]
-#[command(name = "olm-controller", version, args_conflicts_with_subcommands = true)]
+// The last of a flag that is given twice counts, as with upstream's flags.
+#[command(name = "olm-controller", version)]
+#[command(args_conflicts_with_subcommands = true, args_override_self = true)]
 struct CommandLine {
     #[command(subcommand)]
     task: Option<Task>,
@@ -83,4 +85,20 @@ fn start(args: Args, program: &str) -> anyhow::Result<()> {
     // A runtime that is dropped waits without a limit.
     runtime.shutdown_timeout(LAST_FILES);
     ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The chart and overlays add flags behind those that are there.
+    #[test]
+    fn the_last_of_a_flag_that_is_given_twice_counts() {
+        let line =
+            ["olm-controller", "--max-concurrent-reconciles=4", "--max-concurrent-reconciles=8"];
+        let read = CommandLine::try_parse_from(line).unwrap();
+        assert_eq!(read.args.max_concurrent_reconciles, 8);
+        let gates = ["olm-controller", "--feature-gates=A=true", "--feature-gates=B=true"];
+        CommandLine::try_parse_from(gates).unwrap();
+    }
 }

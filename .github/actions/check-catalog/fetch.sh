@@ -8,6 +8,10 @@ case $(uname -m) in
   aarch64 | arm64) architecture=arm64 ;;
   *) architecture=amd64 ;;
 esac
+if [[ $VERSION != v* ]]; then
+  echo "\"$VERSION\" is not a release: set input version of the action, for example version: v0.1.0" >&2
+  exit 1
+fi
 archive=kubectl-olm_linux_$architecture.tar.gz
 mkdir -p "$1"
 cd "$1"

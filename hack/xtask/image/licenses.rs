@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::Context as _;
 
@@ -26,19 +26,41 @@ pub(crate) fn text(program: &str, packages: &Packages) -> anyhow::Result<String>
     Ok(out)
 }
 
-/// Returns the texts of licences and notices at the top of a crate.
+/// Returns the texts of licences and notices of a crate: at its top, and at the top of its folders, one
+/// of which may be a library in C.
 fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut paths = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
-        let tells = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
-        if path.is_file() && tells.iter().any(|word| name.starts_with(word)) {
-            paths.push(path);
-        }
+    let list = |folder: &Path| -> anyhow::Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        paths.sort();
+        Ok(paths)
+    };
+    let mut paths = list(folder)?;
+    for inner in paths.clone().iter().filter(|path| path.is_dir()) {
+        paths.extend(list(inner)?);
     }
-    paths.sort();
+    let tells = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
+    paths.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+        path.is_file() && tells.iter().any(|word| name.starts_with(word))
+    });
     let read = |path| fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(paths.into_iter().map(read).collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_inside_a_crate_has_a_licence_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("jemalloc/src")).unwrap();
+        for (file, text) in
+            [("LICENSE-MIT", "the crate"), ("jemalloc/COPYING", "C"), ("jemalloc/src/NOTICE", "no")]
+        {
+            fs::write(folder.path().join(file), text).unwrap();
+        }
+        assert_eq!(files(folder.path()).unwrap(), ["the crate", "C"]);
+    }
 }

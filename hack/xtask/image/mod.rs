@@ -45,6 +45,9 @@ pub(crate) struct ImageArgs {
     /// Architectures, joined by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["amd64", "arm64"])]
     arch: Vec<Architecture>,
+    /// The URL of the repository, for a label
+    #[arg(long, value_name = "URL")]
+    source: Option<String>,
     /// Builds nothing; checks the image in target/image
     #[arg(long)]
     check: bool,
@@ -83,7 +86,7 @@ pub(crate) struct Commit {
 pub(crate) fn run(root: &Path, args: &ImageArgs) -> anyhow::Result<String> {
     let folder = root.join("target/image");
     if !args.check && args.unpack.is_none() && args.pin.is_none() {
-        return build(root, &folder, &args.arch);
+        return build(root, &folder, args);
     }
     let folder = args.layout.clone().unwrap_or(folder);
     let layout = Layout::open(&folder)
@@ -104,7 +107,7 @@ pub(crate) fn run(root: &Path, args: &ImageArgs) -> anyhow::Result<String> {
     Ok(said)
 }
 
-fn build(root: &Path, folder: &Path, architectures: &[Architecture]) -> anyhow::Result<String> {
+fn build(root: &Path, folder: &Path, args: &ImageArgs) -> anyhow::Result<String> {
     let version = env!("CARGO_PKG_VERSION");
     let commit = Commit::read(root)?;
     let mut linked = Packages::read(root, TITLE, Architecture::Amd64.target())?;
@@ -113,14 +116,15 @@ fn build(root: &Path, folder: &Path, architectures: &[Architecture]) -> anyhow::
     let license = fs::read(root.join("LICENSE"))?;
     let base = rootfs::base(&license, &licenses::text(TITLE, &linked)?)?;
     let mut index = IndexBuilder::default();
-    for (key, value) in annotations(version, &commit) {
-        index = index.annotation(key, value);
+    let labels = labels(version, &commit, args.source.as_deref());
+    for (key, value) in &labels {
+        index = index.annotation(*key, value.clone());
     }
     let mut boms = Vec::new();
-    for &architecture in architectures {
+    for &architecture in &args.arch {
         let program = program::build(root, TITLE, architecture.target(), &commit)?;
         let platform = Platform::linux(architecture.name());
-        let image = image(&program, &base, platform, version, &commit)?;
+        let image = image(&program, &base, platform, commit.time, &labels)?;
         let packages = Packages::read(root, TITLE, architecture.target())?;
         let bom = sbom::document(&packages, version, commit.time)?;
         boms.push((image.clone(), bom));
@@ -142,20 +146,20 @@ fn image(
     program: &[u8],
     base: &[u8],
     platform: Platform,
-    version: &str,
-    commit: &Commit,
+    created: Timestamp,
+    labels: &[(&'static str, String)],
 ) -> anyhow::Result<BuiltImage> {
     let mut builder = ImageBuilder::new()
         .platform(platform)
-        .created(commit.time)
+        .created(created)
         .runtime("User", json!(rootfs::USER))
         .runtime("Entrypoint", json!([rootfs::ENTRY_POINT]))
         .runtime("WorkingDir", json!("/"))
         .runtime("StopSignal", json!("SIGTERM"))
         .tar(base.to_vec(), Compression::Gzip)
         .tar(rootfs::program(program)?, Compression::Gzip);
-    for (key, value) in annotations(version, commit) {
-        builder = builder.label(key, value);
+    for (key, value) in labels {
+        builder = builder.label(*key, value.clone());
     }
     builder = builder
         .label("io.k8s.display-name", TITLE)
@@ -165,15 +169,17 @@ fn image(
 }
 
 /// Returns the labels of the image about its origin, which are also annotations of the index.
-fn annotations(version: &str, commit: &Commit) -> [(&'static str, String); 6] {
-    [
+fn labels(version: &str, commit: &Commit, source: Option<&str>) -> Vec<(&'static str, String)> {
+    let known = [
         ("org.opencontainers.image.title", TITLE.to_owned()),
         ("org.opencontainers.image.description", DESCRIPTION.to_owned()),
         ("org.opencontainers.image.version", version.to_owned()),
         ("org.opencontainers.image.revision", commit.id.clone()),
         ("org.opencontainers.image.created", commit.time.to_string()),
         ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE").to_owned()),
-    ]
+    ];
+    let source = source.map(|url| ("org.opencontainers.image.source", url.to_owned()));
+    known.into_iter().chain(source).collect()
 }
 
 /// Pushes the image that `xtask image` built, with the credentials of the user.

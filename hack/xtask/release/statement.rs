@@ -67,6 +67,15 @@ pub(super) fn notes(
     let (name, digest) = image.split_once('@').context("an image with a digest")?;
     let mut text = format!(
         "# {version}\n\n{section}\n\n\
+         ## Verify\n\n\
+         `SHA256SUMS` names every file, the provenance (`provenance.intoto.json`) and the lists of parts \
+         (`*.cdx.json`) included. Check the files before you change any; the first and the last command \
+         need `SHA256SUMS.sigstore.json` among the files, and the key of whoever published them:\n\n\
+         ```sh\n\
+         cosign verify-blob --key cosign.pub --bundle SHA256SUMS.sigstore.json SHA256SUMS\n\
+         sha256sum --check --ignore-missing SHA256SUMS\n\
+         cosign verify --key cosign.pub {image}\n\
+         ```\n\n\
          ## Install\n\n\
          It needs Kubernetes 1.33 or later. Download the files, and run these commands where they are. \
          The image is `{image}`. If your nodes cannot pull it, copy it out of the archive into a \
@@ -75,7 +84,7 @@ pub(super) fn notes(
          IMAGE=registry.example.com/olm-controller\n\
          skopeo copy --all --preserve-digests oci-archive:olm-controller-{number}.oci.tar:{number} \
          docker://$IMAGE:{version}\n\
-         sed -i \"s|{name}@|$IMAGE@|\" *.yaml\n\
+         for file in *.yaml; do sed \"s|{name}@|$IMAGE@|\" $file > $file.new && mv $file.new $file; done\n\
          ```\n\n\
          Install with manifests (on OpenShift `openshift.yaml`; in place of upstream's controllers \
          `upstream-compatible.yaml`):\n\n\
@@ -92,7 +101,7 @@ pub(super) fn notes(
          ```\n\n\
          The plugin is in `kubectl-olm_OS_ARCH.tar.gz`, with completions. For Linux on amd64:\n\n\
          ```sh\n\
-         tar -xzf kubectl-olm_linux_amd64.tar.gz -C ~/.local/bin kubectl-olm\n\
+         mkdir -p ~/.local/bin && tar -xzf kubectl-olm_linux_amd64.tar.gz -C ~/.local/bin kubectl-olm\n\
          kubectl olm search argocd\n\
          kubectl olm install argocd-operator -n argocd --create-namespace\n\
          ```\n\n\
@@ -110,18 +119,11 @@ pub(super) fn notes(
     }
     let _ = write!(
         text,
-        "\n## Signatures\n\n\
-         `SHA256SUMS` names every file, the provenance (`provenance.intoto.json`) and the lists of parts \
-         (`*.cdx.json`) included. Whoever publishes the release signs it with:\n\n\
+        "\n## Sign\n\n\
+         Whoever publishes the release signs it with:\n\n\
          ```sh\n\
          cosign sign-blob --key cosign.key --bundle SHA256SUMS.sigstore.json SHA256SUMS\n\
          cosign sign --key cosign.key --recursive {image}\n\
-         ```\n\n\
-         Where `SHA256SUMS.sigstore.json` is among the files, check it with:\n\n\
-         ```sh\n\
-         cosign verify-blob --key cosign.pub --bundle SHA256SUMS.sigstore.json SHA256SUMS\n\
-         sha256sum --check --ignore-missing SHA256SUMS\n\
-         cosign verify --key cosign.pub {image}\n\
          ```\n",
     );
     Ok(File::new("RELEASE.md", text))
@@ -171,7 +173,7 @@ mod tests {
         let file = notes(&release(), changelog, &left_out).unwrap();
         let text = String::from_utf8(file.content).unwrap();
         for part in [
-            "# v0.1.0\n\nSee [a](https://example.com/olm/blob/v0.1.0/docs/a.md).\n\n## Install",
+            "# v0.1.0\n\nSee [a](https://example.com/olm/blob/v0.1.0/docs/a.md).\n\n## Verify",
             "-f install.yaml\n",
             "oci-archive:olm-controller-0.1.0.oci.tar:0.1.0 docker://$IMAGE:v0.1.0\n",
             "s|r.example.com/olm@|$IMAGE@|",

@@ -274,11 +274,10 @@ impl Elector {
 
 /// Returns a name for this process as client-go makes it: the pod, and something random.
 pub fn identity() -> String {
-    let host = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
-    let host = host.ok().or_else(|| {
-        Some(std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?.trim().to_owned())
-    });
-    let host = host.filter(|name| !name.is_empty()).unwrap_or_else(|| "olm-controller".to_owned());
+    let variables = ["POD_NAME", "HOSTNAME"].into_iter().filter_map(|it| std::env::var(it).ok());
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut hosts = variables.chain([kernel.trim().to_owned()]).filter(|name| !name.is_empty());
+    let host = hosts.next().unwrap_or_else(|| "olm-controller".to_owned());
     format!("{host}_{}", random_uuid())
 }
 

@@ -4,14 +4,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::channel::mpsc;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use kube::runtime::reflector::Store;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
 use olm_api::conditions::Reason;
 use olm_api::keys::manager;
-use olm_core::revision::{AccountRule, deadline};
+use olm_core::revision::{AccountRule, deadline, judged_from};
 use olm_core::uninstall::UninstallPolicy;
 use olm_image::BundleCache;
 
@@ -27,11 +27,6 @@ use crate::reconcile::Reconciler;
 use crate::revision::{Feed, KeptContents};
 use crate::seen::Seen;
 use crate::telemetry::{CONTROLLER_OBJECT_SET, Metrics};
-
-/// The time a process runs before it reports that a rollout timed out: that of the shortest
-/// deadline. The status may have been restored from a backup. A restart delays a deadline by no
-/// more.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What flags decide about ClusterObjectSets.
 pub struct Settings {
@@ -84,8 +79,8 @@ pub struct Context {
     pub(super) stored_objects: StoredObjects,
     /// Wakes revisions that wait for rights.
     pub(super) rbac: Arc<RbacWatch>,
-    /// Until when nothing is said of deadlines; set when this process begins to act.
-    patient_until: OnceLock<Timestamp>,
+    /// Since when this process acts, and judges rollouts.
+    acting_since: OnceLock<Timestamp>,
 }
 
 /// One reconcile of a revision.
@@ -126,7 +121,7 @@ impl Context {
             kept: PerRevision::default(),
             stored_objects: StoredObjects::default(),
             rbac,
-            patient_until: OnceLock::new(),
+            acting_since: OnceLock::new(),
             client,
             revisions: feed.known.store.clone(),
             contents: KeptContents::new(
@@ -145,18 +140,17 @@ impl Context {
 
     /// Notes that this process acts from now on.
     pub(super) fn begin(&self) {
-        let until = Timestamp::now().checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
-        self.patient_until.get_or_init(|| until);
+        self.acting_since.get_or_init(Timestamp::now);
     }
 
-    /// Returns from when on this process says of a rollout that its time is over.
-    pub(super) fn patient_until(&self) -> Timestamp {
-        self.patient_until.get().copied().unwrap_or(Timestamp::MIN)
+    /// Returns since when this process acts.
+    pub(super) fn acting_since(&self) -> Timestamp {
+        self.acting_since.get().copied().unwrap_or(Timestamp::MIN)
     }
 
     /// Returns the time left until the rollout of a revision is late.
     pub(super) fn until_deadline(&self, set: &ClusterObjectSet) -> Option<Duration> {
-        let at = deadline(set)?.at.max(self.patient_until());
+        let at = deadline(set)?.at.max(judged_from(set, self.acting_since()));
         // A second more, so that the deadline has passed for certain when we look.
         let left = Duration::try_from(at.duration_since(Timestamp::now())).ok()?;
         Some(left + Duration::from_secs(1))

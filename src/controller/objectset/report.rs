@@ -40,7 +40,7 @@ pub(super) async fn report(
     let now = Timestamp::now();
     let mut status = set.status.clone().unwrap_or_default();
     let generation = set.metadata.generation;
-    for statement in statements(set, &outcome, now, ctx.patient_until()) {
+    for statement in statements(set, &outcome, now, ctx.acting_since()) {
         statement.put(&mut status.conditions, generation, now);
     }
     let archived = set.spec.lifecycle_state == LifecycleState::Archived;

@@ -10,6 +10,11 @@ use crate::status::{Statement, object_set as texts, retrying, terminal};
 
 use super::plan::has_succeeded;
 
+/// The time a process acts before it calls a rollout late that began before that: that of the shortest
+/// deadline by default. The status may have been restored from a backup. A restart delays a deadline by
+/// no more.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+
 /// How a reconcile of a revision ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -75,6 +80,18 @@ pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
     Some(Deadline { minutes, at })
 }
 
+/// Returns from when on a process that acts since `acting_since` calls a rollout late that does not meet
+/// its deadline: at once if it is the one that began it.
+///
+/// Source: applying.md 3.8.
+pub fn judged_from(revision: &ClusterObjectSet, acting_since: Timestamp) -> Timestamp {
+    // Conditions have whole seconds.
+    if began(revision).is_some_and(|began| began.as_second() >= acting_since.as_second()) {
+        return acting_since;
+    }
+    acting_since.checked_add(PATIENCE).unwrap_or(Timestamp::MAX)
+}
+
 /// Returns whether a rollout has failed to meet its deadline. While it is reconciled, its own
 /// reconciler reports that; one that waits for a person is judged by its deadline alone.
 ///
@@ -89,21 +106,21 @@ fn is_said(progressing: &Condition) -> bool {
     progressing.reason == Reason::ProgressDeadlineExceeded.as_str()
 }
 
-/// Returns the conditions after a reconcile; conditions not among them keep their value. No deadline
-/// passes before `patient_until`, unless that was said already.
+/// Returns the conditions after a reconcile by a process that acts since `acting_since`; conditions not
+/// among them keep their value. That a rollout is late stays said.
 ///
 /// Source: applying.md 3.8.
 pub fn statements(
     revision: &ClusterObjectSet,
     outcome: &Outcome,
     now: Timestamp,
-    patient_until: Timestamp,
+    acting_since: Timestamp,
 ) -> Vec<Statement> {
     let version = bundle_version(revision);
     let late = |last: &str| {
         let Deadline { minutes, at } = deadline(revision)?;
-        let judged =
-            now >= patient_until || revision.condition(types::PROGRESSING).is_some_and(is_said);
+        let judged = now >= judged_from(revision, acting_since)
+            || revision.condition(types::PROGRESSING).is_some_and(is_said);
         (now >= at && judged).then(|| texts::deadline_exceeded(minutes, last))
     };
     match outcome {
@@ -139,7 +156,7 @@ pub fn statements(
             std::iter::once(retrying(text)).chain(available).collect()
         }
         Outcome::Staying(outcome, text) => {
-            let mut all = statements(revision, outcome, now, patient_until);
+            let mut all = statements(revision, outcome, now, acting_since);
             all.retain(|statement| statement.type_ != types::PROGRESSING);
             all.push(retrying(text));
             all

@@ -801,9 +801,9 @@ fn reported(set: &mut ClusterObjectSet, statement: &crate::status::Statement, se
     statement.clone().put(conditions, None, Timestamp::from_second(second).unwrap());
 }
 
-fn progressing(set: &ClusterObjectSet, [second, patient_until]: [i64; 2]) -> String {
-    let [now, until] = [second, patient_until].map(|it| Timestamp::from_second(it).unwrap());
-    statements(set, &Outcome::RollingOut(None), now, until).remove(0).reason.as_str().to_owned()
+fn progressing(set: &ClusterObjectSet, [second, acting_since]: [i64; 2]) -> String {
+    let [now, since] = [second, acting_since].map(|it| Timestamp::from_second(it).unwrap());
+    statements(set, &Outcome::RollingOut(None), now, since).remove(0).reason.as_str().to_owned()
 }
 
 // applying.md 3.8: neither another clock nor a restored backup ends the time of a rollout at once
@@ -818,14 +818,22 @@ fn the_time_of_a_roll_out_begins_with_the_first_report() {
 }
 
 #[test]
-fn a_process_that_has_just_begun_says_of_no_roll_out_that_its_time_is_over() {
+fn a_process_that_has_just_begun_calls_only_a_rollout_late_that_it_began() {
     let mut set = rolling_with_deadline();
-    assert_eq!(progressing(&set, [4000, 4001]), "RollingOut");
-    assert_eq!(progressing(&set, [4001, 4001]), "ProgressDeadlineExceeded");
+    assert_eq!(progressing(&set, [4000, 3401]), "RollingOut");
+    assert_eq!(progressing(&set, [4001, 3401]), "ProgressDeadlineExceeded");
+    // install.feature, revision.feature: in the first minutes of a process
+    let mut begun = set.clone();
+    begun.spec.progress_deadline_minutes = Some(1);
+    begun.status = Some(ClusterObjectSetStatus::default());
+    reported(&mut begun, &crate::status::object_set::rolling_out("1.0.2"), 3402);
+    assert_eq!(progressing(&begun, [3461, 3402]), "RollingOut");
+    assert_eq!(progressing(&begun, [3462, 3402]), "ProgressDeadlineExceeded");
+    assert_eq!(progressing(&begun, [3462, 3403]), "RollingOut");
     let late = crate::status::object_set::deadline_exceeded(10, "m");
     reported(&mut set, &late, 4001);
     // What was said stays said.
-    assert_eq!(progressing(&set, [4002, 5000]), "ProgressDeadlineExceeded");
+    assert_eq!(progressing(&set, [4002, 4001]), "ProgressDeadlineExceeded");
     let second = |second| Timestamp::from_second(second).unwrap();
     assert!(is_late(&set, second(4002)));
     set.spec.progress_deadline_minutes = Some(720);
@@ -856,7 +864,8 @@ fn a_process_that_has_just_begun_says_of_no_roll_out_that_its_time_is_over() {
     "Progressing True Retrying removing revision resources that are not owned by another revision"])]
 fn conditions_of_a_pass(#[case] outcome: Outcome, #[case] second: i64, #[case] want: &[&str]) {
     let now = Timestamp::from_second(second).unwrap();
-    assert_eq!(texts(&statements(&rolling_with_deadline(), &outcome, now, now)), want);
+    let since = Timestamp::UNIX_EPOCH;
+    assert_eq!(texts(&statements(&rolling_with_deadline(), &outcome, now, since)), want);
 }
 
 #[test]

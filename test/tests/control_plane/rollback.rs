@@ -10,7 +10,7 @@ use crate::plans::{digest, olm as plans_olm, plan};
 
 const CONTENT_OF: &str = "olm.operatorframework.io/content-of";
 /// Longer than the shortest deadline of a rollout.
-const PAST_DEADLINE: Duration = Duration::from_mins(12);
+const PAST_DEADLINE: Duration = Duration::from_mins(3);
 /// The garbage collector learns of a CRD every 30 seconds, and a migration waits for that.
 const MIGRATED: Duration = Duration::from_mins(3);
 
@@ -281,13 +281,16 @@ async fn no_way_leads_back_from_a_stored_version() {
 
 // applying.md F23: once, with the evidence kept
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "waits for a deadline, which is ten minutes at least"]
+#[ignore = "waits for a deadline: make test-full"]
 async fn a_roll_out_that_fails_is_taken_back_once() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
-    let scene = Scene::shared_set("reverted", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let cluster = cluster::new().await;
+    cluster.plane.allow_short_deadlines();
+    let _controller = start(cluster.plane, "reverted", &[]).await;
+    let scene = Scene::set(cluster, "reverted", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     scene.annotate(ON_FAILURE, "Rollback");
-    extension.patch_spec(json!({"progressDeadlineMinutes": 10})).await;
+    extension.patch_spec(json!({"progressDeadlineMinutes": 1})).await;
     extension.patch_catalog(json!({"version": null})).await;
     let noted = |found: &ClusterExtension| is(found, "Ready", "True", "RolloutReverted");
     let found = extension.eventually("it is reverted", PAST_DEADLINE, noted).await;

@@ -74,7 +74,7 @@ fn findings_stay_with_the_content_and_older_content_is_read_again() {
     let home = root.path().join(key("a"));
     let index = home.join(fs::read_to_string(home.join(CURRENT)).unwrap()).join(INDEX);
     let text = fs::read_to_string(&index).unwrap();
-    fs::write(&index, text.replacen("\"format\":2", "\"format\":1", 1)).unwrap();
+    fs::write(&index, text.replacen("\"format\":3", "\"format\":1", 1)).unwrap();
     let restored = reopened(&root);
     assert!(restored.content("a").is_none());
 }
