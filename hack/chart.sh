@@ -31,6 +31,7 @@ write crds/crds.yaml 'resources: [../../config/crd]' \
   'commonAnnotations: {meta.helm.sh/release-name: olm, meta.helm.sh/release-namespace: olmv1-system}'
 
 helm lint --strict --quiet "$folder"
-for values in policies=false,catalogs=false defaultAccount=true,monitoring=true,uninstallPolicy=RetainCRDs; do
+for values in policies=false,catalogs=false defaultAccount=true,monitoring=true,uninstallPolicy=RetainCRDs \
+  "args={--v=1},env[0].name=NO_PROXY,resources.limits.memory=2Gi,imagePullSecrets[0].name=pull"; do
   helm lint --strict --quiet --set "$values" "$folder"
 done
