@@ -229,8 +229,8 @@ impl ControlPlane {
     /// Lets rollouts have a deadline of one minute, as upstream's tests do. For a control plane that only
     /// one test uses.
     pub fn allow_short_deadlines(&self) {
-        let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/progressDeadlineMinutes/minimum";
-        let patch = format!(r#"[{{"op":"replace","path":"{path}","value":1}}]"#);
+        let least = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/progressDeadlineMinutes/minimum";
+        let patch = format!(r#"[{{"op":"replace","path":"{least}","value":1}}]"#);
         for kind in ["clusterextensions", "clusterobjectsets"] {
             let crd = format!("{kind}.olm.operatorframework.io");
             self.kubectl(&["patch", "crd", &crd, "--type=json", "-p", &patch]);
