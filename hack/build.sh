@@ -8,7 +8,7 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [[ $(uname -s) != Linux ]]; then
-  echo "The local control plane, the demo and the tests run on Linux only; \`make build\` builds the plugin." >&2
+  echo "The local control plane, the demo and the tests run on Linux only. The plugin: cargo build --release --package kubectl-olm" >&2
   exit 1
 fi
 logs=target/build

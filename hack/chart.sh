@@ -32,6 +32,6 @@ write crds/crds.yaml 'resources: [../../config/crd]' \
 
 helm lint --strict --quiet "$folder"
 for values in policies=false,catalogs=false defaultAccount=true,monitoring=true,uninstallPolicy=RetainCRDs \
-  "args={--v=1},env[0].name=NO_PROXY,resources.limits.memory=2Gi,imagePullSecrets[0].name=pull"; do
+  "args={--v=1},env[0].name=NO_PROXY,resources.limits.memory=2Gi,imagePullSecrets[0].name=pull" env=null,args=null,resources=null; do
   helm lint --strict --quiet --set "$values" "$folder"
 done

@@ -27,7 +27,8 @@ pub(crate) fn text(program: &str, packages: &Packages) -> anyhow::Result<String>
 }
 
 /// Returns the texts of licences and notices of a crate: at its top, and at the top of its folders, one
-/// of which may be a library in C.
+/// of which may be a library in C. Where such a library has both LICENSE and COPYING, as zstd has, one
+/// may choose, and the former is the one of the crate.
 fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
     let list = |folder: &Path| -> anyhow::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
@@ -36,14 +37,18 @@ fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
         Ok(paths)
     };
     let mut paths = list(folder)?;
+    let is = |path: &Path, word: &str| {
+        path.file_name().is_some_and(|it| it.to_string_lossy().to_uppercase().starts_with(word))
+    };
     for inner in paths.clone().iter().filter(|path| path.is_dir()) {
-        paths.extend(list(inner)?);
+        let mut files = list(inner)?;
+        if files.iter().any(|path| is(path, "LICENSE")) {
+            files.retain(|path| !is(path, "COPYING"));
+        }
+        paths.extend(files);
     }
     let tells = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
-    paths.retain(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
-        path.is_file() && tells.iter().any(|word| name.starts_with(word))
-    });
+    paths.retain(|path| path.is_file() && tells.iter().any(|word| is(path, word)));
     let read = |path| fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(paths.into_iter().map(read).collect::<Result<_, _>>()?)
 }
@@ -55,12 +60,17 @@ mod tests {
     #[test]
     fn a_library_inside_a_crate_has_a_licence_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("jemalloc/src")).unwrap();
-        for (file, text) in
-            [("LICENSE-MIT", "the crate"), ("jemalloc/COPYING", "C"), ("jemalloc/src/NOTICE", "no")]
-        {
-            fs::write(folder.path().join(file), text).unwrap();
+        for (file, text) in [
+            ("LICENSE-MIT", "the crate"),
+            ("jemalloc/COPYING", "C"),
+            ("jemalloc/src/NOTICE", "no"),
+            ("zstd/COPYING", "the other choice"),
+            ("zstd/LICENSE", "BSD"),
+        ] {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
         }
-        assert_eq!(files(folder.path()).unwrap(), ["the crate", "C"]);
+        assert_eq!(files(folder.path()).unwrap(), ["the crate", "C", "BSD"]);
     }
 }

@@ -178,7 +178,8 @@ fn labels(version: &str, commit: &Commit, source: Option<&str>) -> Vec<(&'static
         ("org.opencontainers.image.created", commit.time.to_string()),
         ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE").to_owned()),
     ];
-    let source = source.map(|url| ("org.opencontainers.image.source", url.to_owned()));
+    let source = source.map(|url| url.trim_end_matches('/').to_owned());
+    let source = source.map(|url| ("org.opencontainers.image.source", url));
     known.into_iter().chain(source).collect()
 }
 

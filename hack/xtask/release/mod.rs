@@ -91,12 +91,17 @@ pub(crate) fn run(root: &Path, args: &ReleaseArgs) -> anyhow::Result<String> {
     let source = args.source.trim_end_matches('/');
     if args.check {
         let unnamed = source.starts_with("https://example.com/") || !args.image.contains('/');
-        let readme = fs::read_to_string(root.join("README.md"))?;
-        ensure!(
-            unnamed || !readme.contains("No image is published yet"),
-            "README.md says that no image is published yet: adapt it, docs/install.md and \
-             docs/support.md to the release first, and commit that"
-        );
+        let unpublished = [
+            ("README.md", "No image is published yet"),
+            ("docs/install.md", "None is published yet"),
+            ("docs/support.md", "None has been published yet"),
+        ];
+        for (file, text) in unpublished {
+            ensure!(
+                unnamed || !fs::read_to_string(root.join(file))?.contains(text),
+                "{file} contains \"{text}\": adapt it to the release first, and commit that"
+            );
+        }
         let trial = "IMAGE or SOURCE is not named: these files are for a trial, they name what nobody \
                      has published\n";
         return Ok(if unnamed { trial.to_owned() } else { String::new() });

@@ -69,8 +69,9 @@ pub(super) fn notes(
         "# {version}\n\n{section}\n\n\
          ## Verify\n\n\
          `SHA256SUMS` names every file, the provenance (`provenance.intoto.json`) and the lists of parts \
-         (`*.cdx.json`) included. Check the files before you change any; the first and the last command \
-         need `SHA256SUMS.sigstore.json` among the files, and the key of whoever published them:\n\n\
+         (`*.cdx.json`) included. Check the files before you change any; the first command \
+         needs `SHA256SUMS.sigstore.json` among the files, and the last a signed image in a registry that \
+         you can reach; both need the key of whoever published them:\n\n\
          ```sh\n\
          cosign verify-blob --key cosign.pub --bundle SHA256SUMS.sigstore.json SHA256SUMS\n\
          sha256sum --check --ignore-missing SHA256SUMS\n\

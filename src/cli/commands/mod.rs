@@ -48,8 +48,7 @@ use crate::output::Ended;
 
 /// Install, upgrade and examine ClusterExtensions
 #[derive(Debug, Parser)]
-// The last of a flag that is given twice counts, as with kubectl.
-#[command(name = "kubectl-olm", bin_name = "kubectl olm", version, args_override_self = true)]
+#[command(name = "kubectl-olm", bin_name = "kubectl olm", version)]
 pub(crate) struct Cli {
     /// Flags every command accepts.
     #[command(flatten)]
@@ -275,14 +274,6 @@ mod tests {
         grouped.sort_unstable();
         assert_eq!(visible, grouped);
         insta::assert_snapshot!(super::grouped().render_help());
-    }
-
-    #[test]
-    fn the_last_of_a_flag_that_is_given_twice_counts() {
-        let line = ["kubectl olm", "status", "-n", "a", "--context", "b", "-n", "c"];
-        let found = grouped().try_get_matches_from(line).unwrap();
-        let verb = found.subcommand_matches("status").unwrap();
-        assert_eq!(verb.get_one::<String>("namespace").unwrap(), "c");
     }
 
     // plugin.md 1.1
