@@ -10,9 +10,8 @@ use crate::status::{Statement, object_set as texts, retrying, terminal};
 
 use super::plan::has_succeeded;
 
-/// The time a process acts before it calls a rollout late that began before that: that of the shortest
-/// deadline by default. The status may have been restored from a backup. A restart delays a deadline by
-/// no more.
+/// How long a process calls no rollout late that began before it acted: the shortest deadline that the
+/// CRDs allow. The status may have been restored from a backup. A restart delays a deadline by no more.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// How a reconcile of a revision ended.
@@ -80,8 +79,8 @@ pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
     Some(Deadline { minutes, at })
 }
 
-/// Returns from when on a process that acts since `acting_since` calls a rollout late that does not meet
-/// its deadline: at once if it is the one that began it.
+/// Returns the time from which on a process that acts since `acting_since` may call a rollout late:
+/// at once if the rollout began after that.
 ///
 /// Source: applying.md 3.8.
 pub fn judged_from(revision: &ClusterObjectSet, acting_since: Timestamp) -> Timestamp {

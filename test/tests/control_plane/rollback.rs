@@ -9,7 +9,7 @@ use olm_test::prelude::*;
 use crate::plans::{digest, olm as plans_olm, plan};
 
 const CONTENT_OF: &str = "olm.operatorframework.io/content-of";
-/// Longer than the shortest deadline of a rollout.
+/// Longer than a deadline of one minute, with the rollout and its revert.
 const PAST_DEADLINE: Duration = Duration::from_mins(3);
 /// The garbage collector learns of a CRD every 30 seconds, and a migration waits for that.
 const MIGRATED: Duration = Duration::from_mins(3);

@@ -7,7 +7,7 @@ use olm_test::prelude::*;
 use crate::gate::{cluster_upgrade, in_the_way, set_cluster_version, wait_for_verdict};
 use crate::plans::{digest, olm, plan};
 
-/// Longer than the shortest deadline of a rollout.
+/// Longer than a deadline of one minute, with the rollout and its revert.
 const PAST_DEADLINE: Duration = Duration::from_mins(3);
 const VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
 
