@@ -1,45 +1,71 @@
 //! Values that are kept until newer ones need their room.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The values put in last, each with the memory it takes: so many, of so many bytes together.
 #[derive(Debug)]
-pub struct Recent<K, V, const KEPT: usize, const BYTES: usize>(Mutex<VecDeque<(K, V, usize)>>);
+pub struct Recent<K, V, const KEPT: usize, const BYTES: usize>(Mutex<Kept<K, V>>);
+
+#[derive(Debug)]
+struct Kept<K, V> {
+    values: HashMap<Arc<K>, (V, usize, u64)>,
+    /// The keys by when they were put in.
+    order: BTreeMap<u64, Arc<K>>,
+    bytes: usize,
+    next: u64,
+}
 
 impl<K, V, const KEPT: usize, const BYTES: usize> Default for Recent<K, V, KEPT, BYTES> {
     fn default() -> Self {
-        Self(Mutex::default())
+        let (values, order) = (HashMap::new(), BTreeMap::new());
+        Self(Mutex::new(Kept { values, order, bytes: 0, next: 0 }))
     }
 }
 
-impl<K: PartialEq, V: Clone, const KEPT: usize, const BYTES: usize> Recent<K, V, KEPT, BYTES> {
+impl<K: Eq + Hash, V: Clone, const KEPT: usize, const BYTES: usize> Recent<K, V, KEPT, BYTES> {
     /// Returns a copy of a value.
     pub fn get(&self, key: &K) -> Option<V> {
-        self.lock().iter().find(|(other, ..)| other == key).map(|(_, value, _)| value.clone())
+        self.lock().values.get(key).map(|(value, ..)| value.clone())
     }
 
     /// Keeps a value in place of the oldest, unless it is too large on its own.
     pub fn put(&self, key: K, value: V, bytes: usize) {
-        self.retain(|other| *other != key);
+        let mut kept = self.lock();
+        kept.remove(&key);
         if bytes > BYTES {
             return;
         }
-        let mut kept = self.lock();
-        kept.push_back((key, value, bytes));
-        let mut total: usize = kept.iter().map(|(.., bytes)| bytes).sum();
-        while kept.len() > KEPT || total > BYTES {
-            total -= kept.pop_front().map_or(total, |(.., bytes)| bytes);
+        let (key, place) = (Arc::new(key), kept.next);
+        kept.next += 1;
+        kept.bytes += bytes;
+        kept.order.insert(place, Arc::clone(&key));
+        kept.values.insert(key, (value, bytes, place));
+        while kept.values.len() > KEPT || kept.bytes > BYTES {
+            let Some((_, oldest)) = kept.order.pop_first() else { break };
+            kept.remove(&oldest);
         }
     }
 
     /// Drops the values whose keys are not to be kept.
     pub fn retain(&self, keep: impl Fn(&K) -> bool) {
-        self.lock().retain(|(key, ..)| keep(key));
+        let mut kept = self.lock();
+        let gone: Vec<_> = kept.values.keys().filter(|key| !keep(key)).cloned().collect();
+        gone.iter().for_each(|key| kept.remove(key));
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(K, V, usize)>> {
+    fn lock(&self) -> MutexGuard<'_, Kept<K, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash, V> Kept<K, V> {
+    fn remove(&mut self, key: &K) {
+        if let Some((_, bytes, place)) = self.values.remove(key) {
+            self.bytes -= bytes;
+            self.order.remove(&place);
+        }
     }
 }
 

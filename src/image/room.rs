@@ -1,8 +1,9 @@
 //! Room on disk: the caches together stop below a limit, before somebody evicts the pod for them.
 //!
-//! What is there is measured when somebody begins to write and nobody else does; from then on every
-//! byte that is written counts. So a limit is never passed, and what is removed in the meantime
-//! counts as room for whoever begins next.
+//! The files are measured when somebody begins to write and nobody else does; from then on every byte
+//! that is written counts. So a limit is never passed, and what is removed in the meantime counts as
+//! room for whoever begins next. Who knows how much it will write has them measured only if it would
+//! not fit otherwise, so that an install does not read through the bundles of all others.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -22,7 +23,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Taken {
-    bytes: u64,
+    /// At least what the files have; absent before they were measured.
+    bytes: Option<u64>,
     writers: usize,
 }
 
@@ -46,13 +48,25 @@ impl Room {
         Self(Some(Arc::new(Shared { limit, folders, taken: Mutex::default() })))
     }
 
-    /// Begins to write. Blocks.
+    /// Begins to write, nobody knows how much. Blocks.
     pub fn enter(&self) -> io::Result<Writing> {
+        self.begin(None)
+    }
+
+    /// Begins to write so many bytes, and takes the room for them. Blocks.
+    pub fn enter_with(&self, bytes: usize) -> io::Result<Writing> {
+        let writing = self.begin(Some(bytes as u64))?;
+        writing.take(bytes)?;
+        Ok(writing)
+    }
+
+    fn begin(&self, bytes: Option<u64>) -> io::Result<Writing> {
         let Some(shared) = &self.0 else { return Ok(Writing(None)) };
         let mut taken = shared.taken();
-        if taken.writers == 0 {
+        let fits = bytes.zip(taken.bytes).is_some_and(|(more, all)| shared.fits(all, more));
+        if taken.writers == 0 && !fits {
             let sizes = shared.folders.iter().map(|folder| bytes_below(folder));
-            taken.bytes = sizes.sum::<io::Result<_>>()?;
+            taken.bytes = Some(sizes.sum::<io::Result<_>>()?);
         }
         taken.writers += 1;
         Ok(Writing(Some(Arc::new(Turn(Arc::clone(shared))))))
@@ -62,6 +76,10 @@ impl Room {
 impl Shared {
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fits(&self, all: u64, more: u64) -> bool {
+        all.saturating_add(more) <= self.limit
     }
 }
 
@@ -76,12 +94,12 @@ impl Writing {
     pub fn take(&self, bytes: usize) -> io::Result<()> {
         let Some(Turn(shared)) = self.0.as_deref() else { return Ok(()) };
         let mut taken = shared.taken();
-        let all = taken.bytes.saturating_add(bytes as u64);
-        if all > shared.limit {
+        let all = taken.bytes.unwrap_or_default();
+        if !shared.fits(all, bytes as u64) {
             let text = format!("cache limit of {} bytes reached", shared.limit);
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, text));
         }
-        taken.bytes = all;
+        taken.bytes = Some(all + bytes as u64);
         Ok(())
     }
 
@@ -158,6 +176,21 @@ mod tests {
         fs::remove_file(file(&one, "a")).unwrap();
         write(&room, &file(&one, "c"), 60).unwrap();
         write(&Room::default(), &file(&one, "d"), 1000).unwrap();
+    }
+
+    #[test]
+    fn what_was_removed_is_found_when_something_would_not_fit() {
+        let folder = tempfile::tempdir().unwrap();
+        let (hidden, file) = (folder.path().join("hidden"), folder.path().join("a"));
+        let room = Room::within(100, vec![folder.path().to_owned()]);
+        write(&room, &file, 60).unwrap();
+        // Written by somebody else: seen only by who measures.
+        fs::write(&hidden, [0; 60]).unwrap();
+        drop(room.enter_with(40).unwrap());
+        room.enter_with(1).unwrap_err();
+        fs::remove_file(&hidden).unwrap();
+        drop(room.enter_with(40).unwrap());
+        room.enter_with(41).unwrap_err();
     }
 
     #[test]

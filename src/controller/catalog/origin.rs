@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 /// The origin of content.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Name of the catalog.
     pub catalog: String,

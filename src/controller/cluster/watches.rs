@@ -102,10 +102,18 @@ struct Entry {
     _task: Task,
 }
 
+/// The watches of accounts.
+#[derive(Default)]
+struct Entries {
+    open: HashMap<Key, Entry>,
+    /// Those that a revision wants.
+    wanted: HashMap<String, HashSet<Key>>,
+}
+
 /// All watches of managed objects.
 pub struct Watches {
     shared: SharedWatches,
-    entries: Mutex<HashMap<Key, Entry>>,
+    entries: Mutex<Entries>,
     wake: Arc<Wake>,
 }
 
@@ -114,7 +122,8 @@ impl Watches {
     pub fn modes(&self) -> BTreeMap<&'static str, usize> {
         let entries = lock(&self.entries);
         let mut modes: BTreeMap<_, _> = Mode::iter().map(|mode| (mode.into(), 0)).collect();
-        for mode in entries.values().map(|entry| *lock(&entry.mode)).chain(self.shared.modes()) {
+        for mode in entries.open.values().map(|entry| *lock(&entry.mode)).chain(self.shared.modes())
+        {
             *modes.entry(mode.into()).or_default() += 1;
         }
         modes
@@ -171,6 +180,7 @@ impl Watches {
                 selector: selector.to_owned(),
             };
             let entry = entries
+                .open
                 .entry(key.clone())
                 .or_insert_with(|| start(client, &target, selector, &self.wake));
             entry.subscribers.send_if_modified(|subscribers| {
@@ -179,7 +189,7 @@ impl Watches {
             });
             wanted.insert(key);
         }
-        drop_unwanted(&mut entries, revision, |key| wanted.contains(key));
+        entries.keep_only(revision, wanted);
     }
 
     /// Has the controller itself watch what it may, and returns what is left to the account.
@@ -209,7 +219,7 @@ impl Watches {
         self.shared.seen(revision, |(api_version, kind), (namespace, name), version| {
             note([api_version, kind, namespace, name], version);
         });
-        for (key, entry) in &*entries {
+        for (key, entry) in entries.of(revision) {
             let subscribers = entry.subscribers.borrow();
             let versions = lock(&entry.versions);
             for name in subscribers.get(revision).into_iter().flatten() {
@@ -243,16 +253,14 @@ impl Watches {
 
     fn has_listed(&self, revision: &str) -> bool {
         let entries = lock(&self.entries);
-        let mut own =
-            entries.values().filter(|entry| entry.subscribers.borrow().contains_key(revision));
-        own.all(|entry| *lock(&entry.mode) != Mode::Starting) && self.shared.has_listed(revision)
+        entries.of(revision).all(|(_, entry)| *lock(&entry.mode) != Mode::Starting)
+            && self.shared.has_listed(revision)
     }
 
     /// Stops waking `revision`. Watches that nobody needs any more end.
     pub fn release(&self, revision: &str) {
         self.shared.release(revision, &BTreeSet::new());
-        let mut entries = lock(&self.entries);
-        drop_unwanted(&mut entries, revision, |_| false);
+        lock(&self.entries).keep_only(revision, HashSet::new());
     }
 
     /// Wakes revisions for a reason other than a watched object.
@@ -262,25 +270,32 @@ impl Watches {
 
     /// Returns whether some objects of `revision` can only be polled.
     pub fn polls(&self, revision: &str) -> bool {
-        lock(&self.entries).values().any(|entry| {
-            *lock(&entry.mode) == Mode::Poll && entry.subscribers.borrow().contains_key(revision)
-        })
+        lock(&self.entries).of(revision).any(|(_, entry)| *lock(&entry.mode) == Mode::Poll)
     }
 }
 
-fn drop_unwanted(
-    entries: &mut HashMap<Key, Entry>,
-    revision: &str,
-    is_wanted: impl Fn(&Key) -> bool,
-) {
-    entries.retain(|key, entry| {
-        if !is_wanted(key) {
-            entry
-                .subscribers
-                .send_if_modified(|subscribers| subscribers.remove(revision).is_some());
+impl Entries {
+    fn of(&self, revision: &str) -> impl Iterator<Item = (&Key, &Entry)> {
+        let keys = self.wanted.get(revision).into_iter().flatten();
+        keys.filter_map(|key| self.open.get_key_value(key))
+    }
+
+    /// Leaves a revision these watches and no others. Watches that nobody needs any more end.
+    fn keep_only(&mut self, revision: &str, wanted: HashSet<Key>) {
+        let mut unwanted = self.wanted.remove(revision).unwrap_or_default();
+        unwanted.retain(|key| !wanted.contains(key));
+        if !wanted.is_empty() {
+            self.wanted.insert(revision.to_owned(), wanted);
         }
-        !entry.subscribers.borrow().is_empty()
-    });
+        for key in unwanted {
+            if let Some(entry) = self.open.get(&key) {
+                entry.subscribers.send_if_modified(|all| all.remove(revision).is_some());
+                if entry.subscribers.borrow().is_empty() {
+                    self.open.remove(&key);
+                }
+            }
+        }
+    }
 }
 
 fn start(client: &Client, target: &Target, selector: &str, wake: &Arc<Wake>) -> Entry {

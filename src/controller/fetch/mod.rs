@@ -8,12 +8,13 @@
 
 mod remote;
 
+use std::collections::{HashMap, HashSet};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, ResourceExt as _};
+use kube::Api;
 use olm_api::ClusterCatalog;
 use olm_api::keys::name::CA_BUNDLE;
 use olm_core::catalog::Content;
@@ -46,6 +47,8 @@ pub struct Catalogs {
 struct Inner {
     source: Source,
     parsed: Parsed,
+    /// Of which copy of each catalog packages were parsed.
+    origins: std::sync::Mutex<HashMap<String, Origin>>,
     /// Held while a package is read: a large one takes a part of the memory.
     reading: Mutex<()>,
 }
@@ -92,8 +95,8 @@ impl Catalogs {
     }
 
     fn new(source: Source) -> Self {
-        let (parsed, reading) = (Parsed::default(), Mutex::default());
-        Self { inner: Arc::new(Inner { source, parsed, reading }) }
+        let (parsed, origins, reading) = Default::default();
+        Self { inner: Arc::new(Inner { source, parsed, origins, reading }) }
     }
 
     /// Returns a receiver that changes whenever a download is complete, so that extensions which
@@ -126,10 +129,11 @@ impl Catalogs {
 
     /// Drops the copies of catalogs that are not in `live`. Blocks.
     pub fn retain(&self, live: &[ClusterCatalog]) {
-        let is_live = |name: &str| live.iter().any(|catalog| catalog.name_any() == name);
-        self.inner.parsed.retain(|(_, origin)| is_live(&origin.catalog));
+        let live: HashSet<_> =
+            live.iter().filter_map(|catalog| catalog.metadata.name.as_deref()).collect();
+        self.drop_parsed(|name, _| !live.contains(name));
         if let Source::Remote(remote) = &self.inner.source {
-            remote.retain(is_live);
+            remote.retain(|name| live.contains(name));
         }
     }
 
@@ -195,14 +199,28 @@ impl Catalogs {
 
     /// Keeps what was parsed of a copy, and nothing of others of the same catalog.
     fn remember(&self, key: (String, Origin), content: &Arc<Content>) {
-        let origin = &key.1;
-        let parsed = &self.inner.parsed;
-        parsed.retain(|(_, other)| other.catalog != origin.catalog || other == origin);
-        parsed.put(key, Arc::clone(content), content.bytes());
+        let origin = key.1.clone();
+        self.drop_parsed(|name, other| *name == origin.catalog && *other != origin);
+        self.origins().insert(origin.catalog.clone(), origin);
+        self.inner.parsed.put(key, Arc::clone(content), content.bytes());
+    }
+
+    /// Drops what was parsed of some copies. Only that looks at all packages.
+    fn drop_parsed(&self, is_gone: impl Fn(&str, &Origin) -> bool) {
+        let mut origins = self.origins();
+        let known = origins.len();
+        origins.retain(|name, origin| !is_gone(name, origin));
+        if origins.len() < known {
+            self.inner.parsed.retain(|(_, origin)| origins.get(&origin.catalog) == Some(origin));
+        }
+    }
+
+    fn origins(&self) -> std::sync::MutexGuard<'_, HashMap<String, Origin>> {
+        self.inner.origins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn forget(&self, name: &str) {
-        self.inner.parsed.retain(|(_, origin)| origin.catalog != name);
+        self.drop_parsed(|known, _| known == name);
         if let Source::Remote(remote) = &self.inner.source {
             remote.forget(name).await;
         }

@@ -28,7 +28,7 @@ pub use schema::{example, schema};
 /// What may be configured.
 ///
 /// Everything is on by default (decision 10); each is a feature gate of upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Features {
     /// Whether the install modes SingleNamespace and OwnNamespace are offered; without them the
     /// key `watchNamespace` does not exist and a bundle must support AllNamespaces.

@@ -12,7 +12,7 @@ use crate::render::{
 use crate::revision::BundleRecord;
 
 /// What the annotations of an extension add, and what that depends on.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Extras {
     /// What is added.
     pub additions: Additions,
@@ -21,7 +21,7 @@ pub struct Extras {
 }
 
 /// Everything that what is rendered depends on, but for the bundle.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rendering {
     package: String,
     version: String,

@@ -24,7 +24,7 @@ const CONDITION_VARIABLE: &str = "OPERATOR_CONDITION_NAME";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// What is added.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Additions {
     /// Whether the operator gets proxies.
     pub cluster_proxy: bool,
@@ -38,7 +38,17 @@ pub struct Additions {
 
 /// Roles for the users of the APIs that a bundle provides.
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, VariantNames,
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    EnumString,
+    VariantNames,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
