@@ -307,8 +307,6 @@ pub enum Reason {
     AsExpected,
     /// Not everything has been read yet.
     NoData,
-    /// The version is not reported yet.
-    UpgradeInProgress,
     /// The version of the cluster cannot be read.
     ClusterVersionUnknown,
     /// Installed bundles block the update. The name is the union of operator conditions': the

@@ -112,7 +112,7 @@ fn reasons_keep_their_names() {
         CatalogUnavailable SuccessorIsLowerVersion BreaksInstalled CatalogFindings UpgradeAvailable \
         RevisionCreated ForcedUpgrade CatalogChanged ForcedRollback CertificateIssued CertificateReplaced \
         ServingAuthorityReplaced CRDRetained DeferredObjectsApplied RemovalHeld UninstallFallback AsExpected NoData \
-        UpgradeInProgress ClusterVersionUnknown \
+        ClusterVersionUnknown \
         InstalledOLMOperators_IncompatibleOperatorsInstalled \
         InstalledOLMOperators_FailureGettingExtensionMetadata";
     assert_eq!(Reason::VARIANTS.join(" "), names);

@@ -187,7 +187,7 @@ pub(super) fn listen_address(text: &str) -> Result<Listen, String> {
     if text == "0" || text.is_empty() {
         return Ok(Listen::Off);
     }
-    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
     full.parse()
         .map(Listen::At)
         .map_err(|_| format!("expected an address such as :8443 or 127.0.0.1:0, found {text:?}"))

@@ -77,8 +77,16 @@ struct Memory {
     written: Option<Written>,
 }
 
-/// The verdict, and why the gate itself is degraded, if it is.
-type Written = (Statement, Option<Degraded>);
+/// What a `ClusterOperator` is to state.
+#[derive(PartialEq, Clone)]
+struct Written {
+    verdict: Statement,
+    /// Why the gate itself is degraded, if it is.
+    degraded: Option<Degraded>,
+    /// The version that the operator reports as its own.
+    version: Option<String>,
+}
+
 /// The reason, and its text.
 type Degraded = (Reason, &'static str);
 
@@ -187,15 +195,22 @@ impl Gate {
             Reason::ClusterVersionUnknown,
             "the version of the cluster cannot be read",
         ));
-        let new = (verdict, degraded);
+        let new = Written { verdict, degraded, version: self.own_version(&observed) };
         if written.as_ref() != Some(&new) {
             *written = None;
             if observed.given.is_none() {
-                operator::write(self, new.0.clone(), new.1).await?;
+                operator::write(self, new.clone()).await?;
             }
             *written = Some(new);
         }
         Ok(readable)
+    }
+
+    /// Returns the release that this program is part of: the one that the cluster is at or on its way
+    /// to, because an update waits until every operator reports it.
+    fn own_version(&self, observed: &Observed) -> Option<String> {
+        let desired = || observed.cluster_version.as_ref()?.pointer("/status/desired/version");
+        self.payload.clone().or_else(|| desired()?.as_str().map(str::to_owned))
     }
 
     /// Returns the verdict, and whether the version of the cluster could be read.

@@ -10,10 +10,10 @@ use olm_api::conditions::clusteroperator;
 use olm_api::keys;
 use olm_core::gate::{elsewhere, operator_conditions};
 use olm_core::rights::UPSTREAMS_OPERATOR;
-use olm_core::status::{Statement, find};
+use olm_core::status::find;
 use serde_json::{Value, json};
 
-use super::{Degraded, GROUP, Gate, VERSION, openshift};
+use super::{GROUP, Gate, VERSION, Written, openshift};
 use crate::cluster::{ApiError, RequestError};
 
 /// Whether and where the verdict is written.
@@ -32,25 +32,22 @@ pub enum Manage {
 const OTHER_NAMESPACE: &str = "openshift-cluster-olm-operator";
 
 /// Writes the verdict where it belongs, and takes it off where it stood before.
-pub(super) async fn write(
-    gate: &Gate,
-    verdict: Statement,
-    degraded: Option<Degraded>,
-) -> anyhow::Result<()> {
+pub(super) async fn write(gate: &Gate, state: Written) -> anyhow::Result<()> {
     let api = openshift(gate.client.clone(), "ClusterOperator");
     let name = match gate.manage {
         Manage::Never => return Ok(()),
         Manage::Always => keys::name::CLUSTER_OPERATOR,
         Manage::Auto => managed_name(gate, &api).await?,
     };
-    put(gate, &api, name, verdict, degraded).await?;
+    let version = state.version.clone();
+    put(&api, name, state).await?;
     let other = keys::name::CLUSTER_OPERATOR_OURS;
     if name == other {
         return Ok(());
     }
     // It cannot be deleted, and what it says would stop updates although nobody keeps it up.
     if api.get_metadata_opt(other).await.map_err(RequestError::doing(READING))?.is_some() {
-        put(gate, &api, other, elsewhere(), None).await?;
+        put(&api, other, Written { verdict: elsewhere(), degraded: None, version }).await?;
     }
     Ok(())
 }
@@ -59,11 +56,9 @@ const READING: &str = "reading the ClusterOperator";
 
 /// Writes the conditions, if they differ from what is there.
 async fn put(
-    gate: &Gate,
     api: &Api<DynamicObject>,
     name: &str,
-    verdict: Statement,
-    degraded: Option<Degraded>,
+    Written { verdict, degraded, version }: Written,
 ) -> anyhow::Result<()> {
     let writing = || format!("writing ClusterOperator {name}");
     let found = match api.get_opt(name).await.map_err(RequestError::doing(READING))? {
@@ -74,10 +69,10 @@ async fn put(
     let mut conditions: Vec<Condition> =
         serde_json::from_value(before.get("conditions").cloned().unwrap_or_default())
             .unwrap_or_default();
-    let version = gate.payload.as_deref().unwrap_or_default();
+    let versions = version.map(|version| json!([{"name": "operator", "version": version}]));
     let now = Timestamp::now();
-    let mut changed = false;
-    for statement in operator_conditions(verdict, version, true, degraded) {
+    let mut changed = versions.as_ref().is_some_and(|new| before.get("versions") != Some(new));
+    for statement in operator_conditions(verdict, degraded) {
         changed |= statement.put(&mut conditions, None, now);
     }
     if !changed {
@@ -92,8 +87,8 @@ async fn put(
         );
     }
     let mut status = json!({"conditions": ours(&conditions), "relatedObjects": related()});
-    if !version.is_empty() {
-        status["versions"] = json!([{"name": "operator", "version": version}]);
+    if let Some(versions) = versions {
+        status["versions"] = versions;
     }
     let patch = json!({
         "apiVersion": format!("{GROUP}/{VERSION}"), "kind": "ClusterOperator",
@@ -130,11 +125,14 @@ fn ours(conditions: &[Condition]) -> Vec<&Condition> {
 /// Source: applying.md 9.7.
 async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static str, RequestError> {
     let other = Api::<Deployment>::namespaced(gate.client.clone(), OTHER_NAMESPACE)
-        .get_metadata_opt(UPSTREAMS_OPERATOR)
+        .get_opt(UPSTREAMS_OPERATOR)
         .await
         .map_err(RequestError::doing("reading Deployment cluster-olm-operator"))?;
-    if other.is_some() {
-        return Ok(keys::name::CLUSTER_OPERATOR_OURS);
+    match other.map(|other| other.spec.and_then(|spec| spec.replicas)) {
+        // Nobody else will ever change what it has written.
+        Some(Some(0)) => return Ok(keys::name::CLUSTER_OPERATOR),
+        Some(_) => return Ok(keys::name::CLUSTER_OPERATOR_OURS),
+        None => {}
     }
     let operator = api.get_metadata_opt(keys::name::CLUSTER_OPERATOR).await;
     let operator = operator.map_err(RequestError::doing(READING))?;

@@ -1,6 +1,6 @@
 //! Listeners of this process: bound before anything starts, served to the very end.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Manager {
                 )
             }
             (Some(listen), _) => listen,
-            (None, Some(_)) => Listen::At(SocketAddr::from(([0, 0, 0, 0], default))),
+            (None, Some(_)) => Listen::At(SocketAddr::from((Ipv6Addr::UNSPECIFIED, default))),
             (None, None) => Listen::Off,
         };
         if let Listen::At(address) = metrics {

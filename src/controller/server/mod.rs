@@ -15,7 +15,7 @@ pub mod tls;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,8 +54,18 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const DRAIN: Duration = Duration::from_secs(30);
 
 /// Binds an address; port 0 lets the system choose, and [`TcpListener::local_addr`] tells.
+///
+/// `[::]` is every address of both families, and of IPv4 alone where the kernel has no other.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
+    let every = address.ip() == Ipv6Addr::UNSPECIFIED;
+    let listener = TcpListener::bind(address).or_else(|error| {
+        let ipv4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+        if every && error.kind() != io::ErrorKind::AddrInUse {
+            TcpListener::bind(ipv4)
+        } else {
+            Err(error)
+        }
+    })?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
@@ -146,4 +156,23 @@ pub fn write_listen_info(path: &Path, addresses: &BTreeMap<&str, SocketAddr>) ->
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    // Go's `:8443` as well; pods of a cluster that prefers IPv6 are probed at such an address.
+    #[test]
+    fn every_address_is_one_of_both_families() {
+        let listener = bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))).unwrap();
+        let at = listener.local_addr().unwrap();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, at.port())).unwrap();
+        if at.is_ipv6() {
+            TcpStream::connect((Ipv6Addr::LOCALHOST, at.port())).unwrap();
+        }
+        bind(at).unwrap_err();
+    }
 }

@@ -174,28 +174,17 @@ fn blocked(reason: Reason, message: &str) -> Statement {
 
 /// Returns all four conditions of the `ClusterOperator`, in their usual order.
 ///
-/// `version_reported`: whether `status.versions` already names `version`. `degraded`: what has been
-/// wrong for longer than the inertia of two minutes, which the caller measures.
-pub fn operator_conditions(
-    verdict: Statement,
-    version: &str,
-    version_reported: bool,
-    degraded: Option<(Reason, &str)>,
-) -> [Statement; 4] {
+/// `degraded`: what has been wrong for longer than the inertia of two minutes, which the caller
+/// measures.
+pub fn operator_conditions(verdict: Statement, degraded: Option<(Reason, &str)>) -> [Statement; 4] {
     let not = |type_| Statement::no(type_, Reason::AsExpected, ALL_IS_WELL);
-    let progressing = if version_reported {
-        not(operator::PROGRESSING)
-    } else {
-        let text = format!("Progressing towards operator version {version}");
-        Statement::yes(operator::PROGRESSING, Reason::UpgradeInProgress, text)
-    };
     let degraded = match degraded {
         None => not(operator::DEGRADED),
         Some((reason, message)) => Statement::yes(operator::DEGRADED, reason, message),
     };
     [
         Statement::yes(operator::AVAILABLE, Reason::AsExpected, ALL_IS_WELL),
-        progressing,
+        not(operator::PROGRESSING),
         degraded,
         verdict,
     ]

@@ -412,7 +412,7 @@ fn each_requirement_needs_a_signature() {
     let check = |found: Vec<Attachment>| demand.check(&Signatures::Found(found), MANIFEST);
     assert!(check(vec![keys.signed("other"), keys.signed("right")]).is_ok());
     let error = check(vec![keys.signed("right")]).unwrap_err().to_string();
-    assert!(error.contains("for the default: it was made with another key"), "{error}");
+    assert!(error.contains("for the default: cryptographic signature verification failed: invalid signature: it was made with another key"), "{error}");
     let elsewhere = Signatures::NotLooked {
         place: "mirror.io/pot".to_owned(),
         registries: "/etc/containers/registries.d".into(),

@@ -36,7 +36,8 @@ impl SignatureError {
 
     /// Another key made it, or what it signs was changed afterwards.
     pub(super) fn key() -> Self {
-        let text = "it was made with another key than policy.json names, or was changed afterwards";
+        let text = "cryptographic signature verification failed: invalid signature: it was made with \
+                    another key than policy.json names, or was changed afterwards";
         Self::signer(text)
     }
 

@@ -207,9 +207,19 @@ async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     let (plane, client) = (cluster.plane, cluster.client.clone());
     let other = "openshift-cluster-olm-operator";
     plane.kubectl(&["create", "namespace", other]);
-    plane.run(&format!(
-        "create deployment cluster-olm-operator --image=none --replicas=0 --namespace {other}"
-    ));
+    plane.run(&format!("create deployment cluster-olm-operator --image=none --namespace {other}"));
+    // What it has written stays when it is stopped.
+    let operators = api(&client, "ClusterOperator");
+    let stale = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
+        "metadata": {"name": "olm"}, "spec": {}});
+    let stale = serde_json::from_value(stale).expect("a ClusterOperator");
+    operators.create(&PostParams::default(), &stale).await.expect("it is created");
+    let condition = json!({"type": "Upgradeable", "status": "False", "reason": "Stale",
+        "message": "nobody lifts this", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let stale = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
+        "status": {"conditions": [condition], "versions": [{"name": "operator", "version": "4.19.4"}]}});
+    let by_other = PatchParams::apply("cluster-olm-operator");
+    operators.patch_status("olm", &by_other, &Patch::Apply(stale)).await.expect("it is written");
     set_cluster_version(&client, "4.19.5").await;
     let properties = json!([{"type": "olm.maxOpenShiftVersion", "value": "4.19"}]);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
@@ -225,11 +235,18 @@ async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     let ours = "olm-clusterextensions";
     wait_for_verdict_of(&client, ours, "False", "moved.v1.0.0").await;
 
-    plane.kubectl(&["delete", "namespace", other]);
+    // As docs/openshift.md stops it.
+    plane.run(&format!("scale deployment cluster-olm-operator --replicas=0 --namespace {other}"));
     // The gate reconciles again when the version changes.
     set_cluster_version(&client, "4.19.6").await;
     wait_for_verdict(&client, "False", "moved.v1.0.0").await;
     wait_for_verdict_of(&client, ours, "True", "another ClusterOperator").await;
+    // An update of the cluster waits for this.
+    for name in ["olm", ours] {
+        let operator = operators.get(name).await.expect("the ClusterOperator");
+        let want = json!([{"name": "operator", "version": "4.19.6"}]);
+        assert_eq!(operator.data["status"]["versions"], want, "{name}");
+    }
     plane.kubectl(&["delete", "clusterobjectset", "moved-1"]);
     wait_for_verdict(&client, "True", "").await;
 }

@@ -17,7 +17,7 @@ const WATCHES_OF_A_CONNECTION: usize = 100;
 /// Most lists of a kind then, as the controller itself, however many extensions there are.
 const LISTS: u64 = 5;
 /// Most reads of a controller that starts: its rights, what is served, and its watches.
-const READS_OF_START: usize = 120;
+const READS_OF_START: usize = 150;
 /// Most reads of an extension when the controller comes back: the watch as its account of the one
 /// kind that may hold secrets, and its list.
 const READS_OF_RETURN: usize = 2;
