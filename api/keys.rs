@@ -295,6 +295,8 @@ pub mod name {
     pub const CLUSTER_OPERATOR: &str = "olm";
     /// The ClusterOperator that the upgrade gate writes where upstream's operator owns `olm`.
     pub const CLUSTER_OPERATOR_OURS: &str = "olm-clusterextensions";
+    /// The configuration of OpenShift's operator of OLM, of kind `OLM`.
+    pub const OLM: &str = "cluster";
     /// The ConfigMap in the controller's namespace that holds its effective settings.
     pub const CONTROLLER_CONFIG: &str = "olm-controller-config";
     /// The Service of the catalog server.

@@ -52,7 +52,9 @@ impl<K: Eq + Hash, V: Clone, const KEPT: usize, const BYTES: usize> Recent<K, V,
     pub fn retain(&self, keep: impl Fn(&K) -> bool) {
         let mut kept = self.lock();
         let gone: Vec<_> = kept.values.keys().filter(|key| !keep(key)).cloned().collect();
-        gone.iter().for_each(|key| kept.remove(key));
+        for key in gone {
+            kept.remove(&key);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept<K, V>> {

@@ -259,6 +259,7 @@ mod tests {
             (Catalogs, "system", "update", COORDINATION, LEASES, Catalogs.lease()),
             (Extensions, "", "patch", OPENSHIFT, "clusteroperators", name::CLUSTER_OPERATOR),
             (Extensions, "", "patch", OPENSHIFT, "clusteroperators", name::CLUSTER_OPERATOR_OURS),
+            (Extensions, "", "patch", "operator.openshift.io", "olms/status", name::OLM),
             (Extensions, "", "get", "apps", "deployments", UPSTREAMS_OPERATOR),
             (Catalogs, "", "get", ADMISSION, "validatingadmissionpolicies", UPSTREAMS_DEPRECATION),
             (Extensions, "system", "patch", CORE, "configmaps", name::CONTROLLER_CONFIG),

@@ -4,11 +4,11 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry};
-use kube::api::{Api, Patch, PatchParams};
-use kube::core::DynamicObject;
+use kube::api::{Api, ApiResource, Patch, PatchParams};
+use kube::core::{DynamicObject, GroupVersionKind};
 use olm_api::conditions::clusteroperator;
 use olm_api::keys;
-use olm_core::gate::{elsewhere, operator_conditions};
+use olm_core::gate::{elsewhere, operator_condition, operator_conditions};
 use olm_core::rights::UPSTREAMS_OPERATOR;
 use olm_core::status::find;
 use serde_json::{Value, json};
@@ -40,7 +40,12 @@ pub(super) async fn write(gate: &Gate, state: Written) -> anyhow::Result<()> {
         Manage::Auto => managed_name(gate, &api).await?,
     };
     let version = state.version.clone();
-    put(&api, name, state).await?;
+    let conditions = put(&api, name, state).await?;
+    if name == keys::name::CLUSTER_OPERATOR
+        && let Some(upgradeable) = find(&conditions, clusteroperator::UPGRADEABLE)
+    {
+        put_operator_condition(gate, upgradeable).await?;
+    }
     let other = keys::name::CLUSTER_OPERATOR_OURS;
     if name == other {
         return Ok(());
@@ -54,12 +59,30 @@ pub(super) async fn write(gate: &Gate, state: Written) -> anyhow::Result<()> {
 
 const READING: &str = "reading the ClusterOperator";
 
-/// Writes the conditions, if they differ from what is there.
+/// Writes the verdict into `OLM` `cluster`, from which OpenShift's operator takes that of `olm`. Where
+/// it was never installed, there is none.
+async fn put_operator_condition(gate: &Gate, upgradeable: &Condition) -> anyhow::Result<()> {
+    let kind = GroupVersionKind::gvk("operator.openshift.io", VERSION, "OLM");
+    let kind = ApiResource::from_gvk(&kind);
+    let api = Api::<DynamicObject>::all_with(gate.client.clone(), &kind);
+    let patch = json!({
+        "apiVersion": kind.api_version, "kind": kind.kind,
+        "metadata": {"name": keys::name::OLM},
+        "status": {"conditions": [operator_condition(upgradeable)]},
+    });
+    let params = PatchParams::apply(keys::manager::UPGRADE_GATE).force();
+    match api.patch_status(keys::name::OLM, &params, &Patch::Apply(patch)).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        patched => patched.map(drop).map_err(ApiError).context("writing OLM cluster"),
+    }
+}
+
+/// Writes the conditions, if they differ from what is there, and returns all of them.
 async fn put(
     api: &Api<DynamicObject>,
     name: &str,
     Written { verdict, degraded, version }: Written,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Condition>> {
     let writing = || format!("writing ClusterOperator {name}");
     let found = match api.get_opt(name).await.map_err(RequestError::doing(READING))? {
         Some(found) => found,
@@ -76,7 +99,7 @@ async fn put(
         changed |= statement.put(&mut conditions, None, now);
     }
     if !changed {
-        return Ok(());
+        return Ok(conditions);
     }
     if let Some(upgradeable) = find(&conditions, clusteroperator::UPGRADEABLE) {
         tracing::info!(
@@ -96,7 +119,8 @@ async fn put(
     });
     let params = PatchParams::apply(keys::manager::UPGRADE_GATE).force();
     let patched = api.patch_status(name, &params, &Patch::Apply(patch)).await;
-    patched.map(drop).map_err(ApiError).with_context(writing)
+    patched.map_err(ApiError).with_context(writing)?;
+    Ok(conditions)
 }
 
 /// Creates the object by an apply, because the right to create can be bound to a name only then.

@@ -12,7 +12,7 @@ mod release;
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use olm_api::conditions::{Reason, clusteroperator as operator, status, types};
 use olm_api::keys::annotation;
 
@@ -170,6 +170,22 @@ fn blocked(reason: Reason, message: &str) -> Statement {
         .join("\n");
     truncate(&mut message);
     Statement::no(operator::UPGRADEABLE, reason, message)
+}
+
+/// Returns the operator condition that the verdict in the `ClusterOperator` is made from: reason and
+/// message without what its name adds to them.
+pub fn operator_condition(upgradeable: &Condition) -> Condition {
+    let name = operator::INSTALLED_OLM_OPERATORS_UPGRADEABLE;
+    let (of_reason, of_line) =
+        (format!("{}_", name.trim_end_matches(operator::UPGRADEABLE)), format!("{name}: "));
+    let without = |text: &str, prefix: &str| text.strip_prefix(prefix).unwrap_or(text).to_owned();
+    let lines = upgradeable.message.split('\n');
+    Condition {
+        type_: name.to_owned(),
+        reason: without(&upgradeable.reason, &of_reason),
+        message: lines.map(|line| without(line, &of_line)).join("\n"),
+        ..upgradeable.clone()
+    }
 }
 
 /// Returns all four conditions of the `ClusterOperator`, in their usual order.

@@ -114,6 +114,22 @@ fn incompatible_bundles_and_errors_are_told_together() {
     );
 }
 
+// applying.md 9.5
+#[test]
+fn the_operator_condition_has_the_words_without_its_name() {
+    let oops = [bundle("a", "a.v1", "oops")];
+    let mut conditions = Vec::new();
+    let verdict = verdict(Cluster::At(Some("4.18.7")), &oops, &BTreeMap::new());
+    verdict.put(&mut conditions, None, jiff::Timestamp::UNIX_EPOCH);
+    let got = operator_condition(&conditions[0]);
+    assert_eq!(got.type_, "InstalledOLMOperatorsUpgradeable");
+    assert_eq!(
+        (got.status.as_str(), got.reason.as_str()),
+        ("False", "FailureGettingExtensionMetadata")
+    );
+    assert!(got.message.starts_with("error with cluster extension a: "), "{}", got.message);
+}
+
 // applying.md i3
 #[test]
 fn nothing_declared_is_well() {

@@ -209,6 +209,12 @@ async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     plane.kubectl(&["create", "namespace", other]);
     plane.run(&format!("create deployment cluster-olm-operator --image=none --namespace {other}"));
     // What it has written stays when it is stopped.
+    crate::manifests::stand_in(plane, "olms.operator.openshift.io/v1", "OLM", "Cluster");
+    let olm = json!({"apiVersion": "operator.openshift.io/v1", "kind": "OLM",
+        "metadata": {"name": "cluster"}, "spec": {"managementState": "Managed"}});
+    let status = r#"[{"op":"add","path":"/spec/versions/0/subresources","value":{"status":{}}}]"#;
+    plane.kubectl(&["patch", "crd", "olms.operator.openshift.io", "--type=json", "-p", status]);
+    plane.create(&olm);
     let operators = api(&client, "ClusterOperator");
     let stale = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
         "metadata": {"name": "olm"}, "spec": {}});
@@ -241,6 +247,13 @@ async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     set_cluster_version(&client, "4.19.6").await;
     wait_for_verdict(&client, "False", "moved.v1.0.0").await;
     wait_for_verdict_of(&client, ours, "True", "another ClusterOperator").await;
+    let told = || {
+        let list =
+            r#"jsonpath={range .status.conditions[*]}{.type} {.status} {.reason}{"\n"}{end}"#;
+        tokio::task::block_in_place(|| plane.kubectl(&["get", "olm", "cluster", "-o", list]))
+    };
+    let want = "InstalledOLMOperatorsUpgradeable False IncompatibleOperatorsInstalled\n";
+    wait::value("OLM cluster has the verdict", VERDICT, told, |told| told == want).await;
     // An update of the cluster waits for this.
     for name in ["olm", ours] {
         let operator = operators.get(name).await.expect("the ClusterOperator");

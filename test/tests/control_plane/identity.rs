@@ -4,13 +4,14 @@ use olm_api::keys::name::CONTROLLER_CONFIG;
 use olm_test::prelude::*;
 
 /// What the controller writes with its own rights (applying.md 4.3).
-const ITS_OWN: [&str; 6] = [
+const ITS_OWN: [&str; 7] = [
     "clusterextensions",
     "clustercatalogs",
     "clusterobjectsets",
     "clusteroperators",
     "events",
     "leases",
+    "olms",
 ];
 
 // applying.md f1

@@ -190,8 +190,8 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     left.release((1, "deployed"), "1.0.0", &objects);
     wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
     let kind = "OLM";
-    stand_in(plane, "olms.operator.openshift.io/v1alpha1", kind, "Cluster");
-    let olm = json!({"apiVersion": "operator.openshift.io/v1alpha1", "kind": kind,
+    stand_in(plane, "olms.operator.openshift.io/v1", kind, "Cluster");
+    let olm = json!({"apiVersion": "operator.openshift.io/v1", "kind": kind,
         "metadata": {"name": "cluster"}, "spec": {"managementState": "Managed"}});
     create(plane, &[olm]);
     create(plane, &upstream("quay.io/openshift/olm:1")[3..4]);

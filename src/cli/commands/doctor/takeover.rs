@@ -131,7 +131,7 @@ fn kinds_and_policies(facts: &Facts) -> Vec<Row> {
 /// the consequences (deploying.md 7.4).
 async fn openshift(client: &Client) -> Option<Row> {
     let operator = format!("/apis/apps/v1/namespaces/openshift-{OPERATOR}/deployments/{OPERATOR}");
-    let olm = get(client, "/apis/operator.openshift.io/v1alpha1/olms/cluster").await;
+    let olm = get(client, "/apis/operator.openshift.io/v1/olms/cluster").await;
     Some(match olm {
         Ok(olm) if olm["spec"]["managementState"] == "Unmanaged" => {
             let text = "OLM cluster is Unmanaged: the next update of the cluster waits for it";
