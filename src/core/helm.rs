@@ -38,8 +38,10 @@ const EXTRA_CHUNKS: &str = "extraChunks";
 const STATUS: &str = "status";
 const VERSION: &str = "version";
 const DEPLOYED: &str = "deployed";
-/// Most bytes of a chunk.
-const MAX_CHUNK_BYTES: usize = 1_040_384;
+/// Most bytes of a chunk that is read: what upstream wrote before v1.9.
+const MAX_CHUNK_BYTES: usize = 1 << 20;
+/// Most bytes of a chunk that is written, so that the whole Secret fits.
+const WRITTEN_CHUNK_BYTES: usize = 1_040_384;
 /// Most chunks of a release.
 const MAX_CHUNKS: usize = 11;
 /// Most bytes of a release after decompression: rendered bundles take a few.
@@ -248,7 +250,7 @@ pub fn secrets(
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(release.to_string().as_bytes()).ok()?;
     let packed = gzip.finish().ok()?;
-    let chunks: Vec<&[u8]> = packed.chunks(MAX_CHUNK_BYTES).collect();
+    let chunks: Vec<&[u8]> = packed.chunks(WRITTEN_CHUNK_BYTES).collect();
     if chunks.len() > MAX_CHUNKS {
         return None;
     }

@@ -157,6 +157,12 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     };
     let mut outcome = Box::pin(steps).await.unwrap_or_else(Outcome::from);
     let revisions = outcome.enacted.revisions.take().or(taken).unwrap_or(revisions);
+    outcome.not_taken_over = revisions.is_empty()
+        && match &outcome.error {
+            None => false,
+            Some(ExtensionError::TakeOver(_)) => true,
+            Some(_) => ctx.helm_has(extension).await,
+        };
     let closing = platform::closing(ctx.platform.release(), &revisions);
     outcome.enacted.notes.extend(closing);
     outcome.revisions = Some(revisions);

@@ -29,6 +29,8 @@ pub(super) struct Outcome {
     pub(super) opens: Option<Timestamp>,
     /// Whether the installed bundle is the requested one, although there is an error.
     pub(super) fits: bool,
+    /// Whether another installer has installed it, and there is no revision of that yet.
+    pub(super) not_taken_over: bool,
     /// Why it did not reach its end, if it did not.
     pub(super) error: Option<ExtensionError>,
 }

@@ -124,6 +124,7 @@ fn status(
             channels,
             notes: &notes,
             fits: outcome.fits,
+            not_taken_over: outcome.not_taken_over,
         },
         now,
     );

@@ -46,6 +46,12 @@ impl Context {
         Ok((!crds.is_empty()).then(|| left_to_helm(&name, &crds)))
     }
 
+    /// Returns whether there is a Helm release of an extension, as far as that is known.
+    pub(super) async fn helm_has(&self, extension: &ClusterExtension) -> bool {
+        let (name, secrets) = (extension.name_any(), self.helm_secrets());
+        self.before.helm.has(&secrets, &name, false).await.unwrap_or(false)
+    }
+
     fn helm_secrets(&self) -> Api<Secret> {
         Api::namespaced(self.client.clone(), &self.system_namespace)
     }

@@ -10,6 +10,7 @@ use jiff::civil::Date;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::gate::MinorRelease;
 use crate::version::Version;
 
 pub(super) const SCHEMA: &str = "io.openshift.operators.lifecycles.v1alpha1";
@@ -74,10 +75,13 @@ impl Lifecycle {
 
     /// Returns whether the version lists the versions of OpenShift that it supports, without this
     /// one.
-    pub fn excludes(&self, openshift: &str) -> bool {
+    pub fn excludes(&self, openshift: MinorRelease) -> bool {
         let named = self.platform_compatibility.iter().filter(|it| it.name == OPENSHIFT);
         let mut versions = named.flat_map(|it| &it.versions).peekable();
-        versions.peek().is_some() && versions.all(|version| version != openshift)
+        let is_it = |version: &String| {
+            version.parse().is_ok_and(|it: MinorRelease| it.as_peer() == openshift.as_peer())
+        };
+        versions.peek().is_some() && !versions.any(is_it)
     }
 
     /// Returns the support phase of the version, and the platforms that it supports.
@@ -153,8 +157,8 @@ mod tests {
         assert_eq!(found[1].text(today), "4.18: support not known");
         let ends = [found[0].end(), found[1].end()];
         assert_eq!(ends, ["2026-04-01".parse().ok(), None]);
-        let excludes = |version| found[0].excludes(version);
-        assert!(excludes("4.19") && !excludes("4.18") && !found[1].excludes("4.19"));
+        let (at_18, at_19) = (MinorRelease::new(4, 18), MinorRelease::new(4, 19));
+        assert!(found[0].excludes(at_19) && !found[0].excludes(at_18) && !found[1].excludes(at_19));
         let covers = |version: &str| found[0].covers(&version.parse().unwrap());
         assert!(covers("4.17.3-rc.1") && !covers("4.1.7"));
     }

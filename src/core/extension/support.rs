@@ -20,7 +20,7 @@ pub fn supported(
     if end.is_some_and(|end| end < today) {
         return Some(Statement::no(types::SUPPORTED, Reason::SupportEnded, text));
     }
-    if let Some(release) = platform.filter(|release| lifecycle.excludes(&release.to_string())) {
+    if let Some(release) = platform.filter(|release| lifecycle.excludes(*release)) {
         let text = format!("{text}; this cluster is openshift {release}");
         return Some(Statement::no(types::SUPPORTED, Reason::PlatformUnsupported, text));
     }

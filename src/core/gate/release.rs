@@ -80,10 +80,15 @@ impl MinorRelease {
         Self::new(from.major, from.minor.saturating_add(1))
     }
 
-    /// Returns the release that belongs to a version of Kubernetes: 4.N to 1.(N + 13).
+    /// Returns the release that belongs to a version of Kubernetes: 4.N to 1.(N + 13), and from 1.37 on
+    /// 5.N to 1.(N + 36).
     pub fn of_kubernetes(version: &Version) -> Option<Self> {
         let minor = version.minor.checked_sub(KUBERNETES_AHEAD)?;
-        (version.major == 1).then(|| Self::new(LAST_OF_4.major, minor))
+        let release = match minor.checked_sub(LAST_OF_4.minor) {
+            Some(after) if after > 0 => Self::new(FIRST_OF_5.major, after),
+            _ => Self::new(LAST_OF_4.major, minor),
+        };
+        (version.major == 1).then_some(release)
     }
 
     /// Returns the minor version of Kubernetes 1 that it brings.
@@ -94,7 +99,7 @@ impl MinorRelease {
     }
 
     /// Replaces 4.23 by its equal 5.0.
-    pub(super) fn as_peer(self) -> Self {
+    pub(crate) fn as_peer(self) -> Self {
         if self == LAST_OF_4 { FIRST_OF_5 } else { self }
     }
 }

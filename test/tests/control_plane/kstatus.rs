@@ -75,6 +75,7 @@ fn summarized(revisions: Result<Revisions<'_>, String>, outcome: Outcome, notes:
         channels: &[],
         notes,
         fits: false,
+        not_taken_over: false,
     };
     conditioned("ClusterExtension", &summarize(None, &pass, now()).conditions)
 }

@@ -93,6 +93,9 @@ pub struct Pass<'a> {
     /// Whether the installed bundle is the requested one although the reconcile failed, as the notes
     /// explain.
     pub fits: bool,
+    /// Whether another installer has installed it, and its first revision could not be made: what its
+    /// status has about that still holds.
+    pub not_taken_over: bool,
 }
 
 /// Returns the status after a reconcile, given the previous one.
@@ -115,11 +118,20 @@ pub fn summarize(
             status.install = None;
         }
         Ok(revisions) => {
-            installed(revisions).put(conditions, pass.generation, now);
+            let installed_before = find(conditions, types::INSTALLED).is_some();
+            if pass.not_taken_over && !installed_before {
+                let unknown =
+                    Statement::unknown(types::INSTALLED, Reason::Failed, text::NOT_TAKEN_OVER);
+                unknown.put(conditions, pass.generation, now);
+            } else if !pass.not_taken_over {
+                installed(revisions).put(conditions, pass.generation, now);
+            }
             progressing(conditions, revisions, pass, now);
             available(conditions, revisions, pass.generation);
             let installed = revisions.installed.as_ref();
-            status.install = installed.map(|it| InstallStatus { bundle: it.bundle.clone() });
+            if !pass.not_taken_over {
+                status.install = installed.map(|it| InstallStatus { bundle: it.bundle.clone() });
+            }
             status.active_revisions = active(revisions);
             deprecations(conditions, revisions, pass, now);
         }

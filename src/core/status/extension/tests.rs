@@ -25,6 +25,7 @@ fn pass(revisions: Revisions<'_>, outcome: Outcome) -> Pass<'_> {
         channels: &[],
         notes: &[],
         fits: false,
+        not_taken_over: false,
     }
 }
 
@@ -38,6 +39,24 @@ fn installed_revision(conditions: &[Condition]) -> Installed<'_> {
         },
         image: "r.io/pkg@sha256:1",
     }
+}
+
+// ours: what upstream has reported of a Helm release holds until there is a revision of it
+#[test]
+fn what_is_not_taken_over_yet_stays_installed() {
+    let of = |before: Option<&ClusterExtensionStatus>| {
+        let found = Revisions { installed: None, rolling: vec![] };
+        let pass = Pass { not_taken_over: true, ..pass(found, retry()) };
+        summarize(before, &pass, Timestamp::UNIX_EPOCH)
+    };
+    let unknown = of(None);
+    assert!(one(&unknown, "Installed").starts_with("Unknown/Failed "), "{unknown:?}");
+    let found = [];
+    let installed = Revisions { installed: Some(installed_revision(&found)), rolling: vec![] };
+    let before = summarize(None, &pass(installed, retry()), Timestamp::UNIX_EPOCH);
+    let after = of(Some(&before));
+    assert_eq!(one(&after, "Installed"), INSTALLED);
+    assert_eq!(after.install, before.install);
 }
 
 fn rolling(conditions: &[Condition]) -> Revision<'_> {

@@ -7,6 +7,9 @@ use olm_api::keys::policy;
 /// `Installed` is false.
 pub const NOTHING_INSTALLED: &str = "No bundle installed";
 
+/// `Installed` is unknown: another installer has installed it, and nobody has said what.
+pub const NOT_TAKEN_OVER: &str = "what Helm or an earlier release installed is not taken over yet";
+
 /// `Progressing` while reading the installed revision fails (row 8).
 pub const READING_INSTALLED: &str = "retrying to get installed bundle";
 
