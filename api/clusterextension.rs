@@ -1,14 +1,8 @@
 //! `ClusterExtension`: a package to install from the catalogs.
 
-use std::borrow::Cow;
-
-use k8s_openapi::ClusterResourceScope;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
-use kube::core::crd::v1::CustomResourceExt;
 use kube::core::object::HasStatus;
-use kube::core::{ApiResource, Resource};
-use kube::{CustomResource, KubeSchema};
+use kube::{CustomResource, KubeSchema, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -17,9 +11,10 @@ use crate::schema;
 
 /// One extension to install and keep on the cluster.
 ///
-/// Not derived, because the schema allows an object without `spec`, which must still be readable so
+/// Not derived from [`ClusterExtensionSpec`], because the schema allows an object without `spec`, which must still be readable so
 /// that its status can report the missing field (api.md 4.4 row 2).
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Resource)]
+#[resource(inherit = "ClusterExtensionSchema")]
 pub struct ClusterExtension {
     /// Name, generation, labels and so on.
     #[serde(default)]
@@ -82,39 +77,6 @@ impl Serialize for ClusterExtension {
     }
 }
 
-impl Resource for ClusterExtension {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn group((): &()) -> Cow<'_, str> {
-        crate::GROUP.into()
-    }
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "ClusterExtension".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        crate::VERSION.into()
-    }
-
-    fn api_version((): &()) -> Cow<'_, str> {
-        crate::API_VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "clusterextensions".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
 impl HasStatus for ClusterExtension {
     type Status = ClusterExtensionStatus;
 
@@ -124,24 +86,6 @@ impl HasStatus for ClusterExtension {
 
     fn status_mut(&mut self) -> &mut Option<ClusterExtensionStatus> {
         &mut self.status
-    }
-}
-
-impl CustomResourceExt for ClusterExtension {
-    fn crd() -> CustomResourceDefinition {
-        ClusterExtensionSchema::crd()
-    }
-
-    fn crd_name() -> &'static str {
-        ClusterExtensionSchema::crd_name()
-    }
-
-    fn api_resource() -> ApiResource {
-        ClusterExtensionSchema::api_resource()
-    }
-
-    fn shortnames() -> &'static [&'static str] {
-        ClusterExtensionSchema::shortnames()
     }
 }
 

@@ -3,10 +3,8 @@
 //! Conditions that upstream has carry only upstream's reasons (api.md 4.1, decision 26);
 //! reasons of our own appear on the additive condition types alone.
 
-use std::fmt;
-
-use serde::{Serialize, Serializer};
-use strum::{EnumString, IntoStaticStr, VariantNames};
+use serde::Serialize;
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// Statuses of a condition.
 pub mod status {
@@ -72,7 +70,20 @@ pub mod types {
 ///
 /// The name on the wire is that of the variant, unless `serialize` gives another. Conditions that
 /// upstream has carry only upstream's reasons (decision 26).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
+#[serde(into = "&'static str")]
 #[strum(const_into_str)]
 pub enum Reason {
     // Upstream's.
@@ -322,18 +333,6 @@ impl Reason {
     /// Returns the name on the wire.
     pub const fn as_str(self) -> &'static str {
         self.into_str()
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl Serialize for Reason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }
 

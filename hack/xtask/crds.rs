@@ -5,7 +5,7 @@
 
 use anyhow::{Context as _, bail};
 use kube::core::crd::v1::CustomResourceExt;
-use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_api::{ClusterCatalog, ClusterExtensionSchema, ClusterObjectSet};
 use serde_json::{Map, Value, json};
 
 /// Folder of the CRDs, from the root of the repository.
@@ -15,7 +15,7 @@ const FOLDER: &str = "config/crd";
 pub(crate) fn files() -> anyhow::Result<Vec<(String, String)>> {
     let kinds = [
         // An object without spec is admitted; see olm_api::ClusterExtension.
-        (generated::<ClusterExtension>()?, &[][..]),
+        (generated::<ClusterExtensionSchema>()?, &[][..]),
         (generated::<ClusterCatalog>()?, &["metadata", "spec"]),
         (generated::<ClusterObjectSet>()?, &[]),
     ];

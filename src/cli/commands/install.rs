@@ -7,6 +7,7 @@ use std::future;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_core::catalog::SUGGESTED_NAMESPACE;
+use olm_core::error::first_of;
 use olm_core::rbac::{Account, BundleObjects, Options, Powers, manifests};
 use olm_core::resolve::UpdatePolicy;
 use olm_core::revision::{controller, is_retained_for};
@@ -19,7 +20,6 @@ use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::render::{Rendering, print};
 use crate::commands::resolve::Policy;
 use crate::connection::DryRun;
-use crate::output::first;
 use crate::prelude::*;
 use crate::target::{Chosen, or_near, warn_of_deprecation};
 
@@ -370,7 +370,7 @@ async fn existing(
 async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
     match changes::would_change(client, object, live).await {
         Ok(found) if found.is_empty() => "nothing changes".to_owned(),
-        Ok(found) => format!("changes {}", first(&found, DIFFERENCES)),
+        Ok(found) => format!("changes {}", first_of(&found, DIFFERENCES)),
         Err(why) => format!("the changes are not known: {why}"),
     }
 }

@@ -4,6 +4,7 @@
 
 use futures::stream::{self, StreamExt as _};
 use kube::ResourceExt;
+use olm_core::error::first_of;
 use olm_core::object::Identity;
 use olm_core::revision::{
     Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
@@ -11,7 +12,6 @@ use olm_core::revision::{
 
 use crate::document::{Leaf, Tree, TreeRevision};
 use crate::managed::{kinds, of_extensions};
-use crate::output::first;
 use crate::prelude::*;
 use crate::workloads::reasons;
 
@@ -152,7 +152,7 @@ async fn drift(
     let wanted = olm_core::revision::desired_object(object, &owner, Some(live));
     match changes::would_change(client, &wanted, live).await {
         Ok(fields) if fields.is_empty() => String::new(),
-        Ok(fields) => format!("changed: {}", first(&fields, FIELDS)),
+        Ok(fields) => format!("changed: {}", first_of(&fields, FIELDS)),
         Err(why) => format!("drift not known: {why}"),
     }
 }

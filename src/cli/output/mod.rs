@@ -139,15 +139,6 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{s}")
 }
 
-/// Returns the first of some names, and how many there are besides: `a, b and 3 more`.
-pub(crate) fn first(names: &[String], most: usize) -> String {
-    let (first, more) = names.split_at(names.len().min(most));
-    match more.len() {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
-    }
-}
-
 /// Returns how long ago something was, as kubectl prints ages: in its largest unit.
 pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(since).as_secs().max(0);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use olm_core::error::{Classify, Disposition};
+use olm_core::error::{Classify, Disposition, first_of};
 use olm_core::object::Identity;
 
 use crate::cluster::{MAX_RIGHTS_DELAY, code, is_denied, message};
@@ -69,15 +69,7 @@ impl ApplyError {
         }
         let texts = texts.into_iter().map(|(text, objects)| match objects.len() {
             0 => text,
-            count => {
-                let first: Vec<_> = objects.into_iter().take(NAMED).collect();
-                let first = first.join(", ");
-                let more = match count.saturating_sub(NAMED) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                format!("{doing} {first}{more}: {text}")
-            }
+            _ => format!("{doing} {}: {text}", first_of(objects, NAMED)),
         });
         let texts: Vec<String> = texts.collect();
         Self::joined(&texts, &failed.into_iter().map(|(_, err)| err).collect::<Vec<_>>())

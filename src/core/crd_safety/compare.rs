@@ -134,7 +134,7 @@ fn node(
     let finding = |check, text, unhandled| Finding { place: place(), check, text, unhandled };
     let mut findings = Vec::new();
     let mut unhandled = Vec::new();
-    for keyword in &KEYWORDS {
+    for keyword in KEYWORDS.iter() {
         let key = keyword.key;
         let before = old.schema.get(key).unwrap_or(&Value::Null);
         let after = new.get(key).unwrap_or(&Value::Null);

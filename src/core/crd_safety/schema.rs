@@ -4,8 +4,10 @@
 //! list and an empty one, `false` and nothing, `1` and `1.0`), and what they drop is gone.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
+use strum::EnumString;
 
 use crate::go_json;
 
@@ -13,7 +15,7 @@ use crate::go_json;
 pub(super) type Schema = Map<String, Value>;
 
 /// What a keyword holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
 pub(super) enum Kind {
     /// Text, absent when empty.
     Text,
@@ -50,62 +52,20 @@ pub(super) struct Keyword {
     pub(super) kind: Kind,
 }
 
-const fn keyword(key: &'static str, field: &'static str, kind: Kind) -> Keyword {
-    Keyword { key, field, kind }
-}
-
 /// Everything a schema may say, in the order of the fields of `JSONSchemaProps`.
-pub(super) const KEYWORDS: [Keyword; 44] = [
-    keyword("id", "ID", Kind::Text),
-    keyword("$schema", "Schema", Kind::Text),
-    keyword("$ref", "Ref", Kind::TextPointer),
-    keyword("description", "Description", Kind::Text),
-    keyword("type", "Type", Kind::Text),
-    keyword("format", "Format", Kind::Text),
-    keyword("title", "Title", Kind::Text),
-    keyword("default", "Default", Kind::Json),
-    keyword("maximum", "Maximum", Kind::Number),
-    keyword("exclusiveMaximum", "ExclusiveMaximum", Kind::Flag),
-    keyword("minimum", "Minimum", Kind::Number),
-    keyword("exclusiveMinimum", "ExclusiveMinimum", Kind::Flag),
-    keyword("maxLength", "MaxLength", Kind::Number),
-    keyword("minLength", "MinLength", Kind::Number),
-    keyword("pattern", "Pattern", Kind::Text),
-    keyword("maxItems", "MaxItems", Kind::Number),
-    keyword("minItems", "MinItems", Kind::Number),
-    keyword("uniqueItems", "UniqueItems", Kind::Flag),
-    keyword("multipleOf", "MultipleOf", Kind::Number),
-    keyword("enum", "Enum", Kind::Jsons),
-    keyword("maxProperties", "MaxProperties", Kind::Number),
-    keyword("minProperties", "MinProperties", Kind::Number),
-    keyword("required", "Required", Kind::Texts),
-    keyword("items", "Items", Kind::Items),
-    keyword("allOf", "AllOf", Kind::Schemas),
-    keyword("oneOf", "OneOf", Kind::Schemas),
-    keyword("anyOf", "AnyOf", Kind::Schemas),
-    keyword("not", "Not", Kind::Schema),
-    keyword("properties", "Properties", Kind::SchemaMap),
-    keyword("additionalProperties", "AdditionalProperties", Kind::SchemaOrFlag),
-    keyword("patternProperties", "PatternProperties", Kind::SchemaMap),
-    keyword("dependencies", "Dependencies", Kind::Dependencies),
-    keyword("additionalItems", "AdditionalItems", Kind::SchemaOrFlag),
-    keyword("definitions", "Definitions", Kind::SchemaMap),
-    keyword("externalDocs", "ExternalDocs", Kind::Documentation),
-    keyword("example", "Example", Kind::Json),
-    keyword("nullable", "Nullable", Kind::Flag),
-    keyword("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields", Kind::FlagPointer),
-    keyword("x-kubernetes-embedded-resource", "XEmbeddedResource", Kind::Flag),
-    keyword("x-kubernetes-int-or-string", "XIntOrString", Kind::Flag),
-    keyword("x-kubernetes-list-map-keys", "XListMapKeys", Kind::Texts),
-    keyword("x-kubernetes-list-type", "XListType", Kind::TextPointer),
-    keyword("x-kubernetes-map-type", "XMapType", Kind::TextPointer),
-    keyword("x-kubernetes-validations", "XValidations", Kind::Rules),
-];
+pub(super) static KEYWORDS: LazyLock<Vec<Keyword>> = LazyLock::new(|| {
+    let rows = include_str!("keywords.tsv").lines().map(|row| row.split('\t'));
+    let keywords = rows.filter_map(|mut row| {
+        let (key, field, kind) = (row.next()?, row.next()?, row.next()?.parse().ok()?);
+        Some(Keyword { key, field, kind })
+    });
+    keywords.collect()
+});
 
 /// Returns a schema in the form in which equal schemas are equal values.
 pub(super) fn normalized(schema: &Value) -> Schema {
     let mut normal = Schema::new();
-    for keyword in &KEYWORDS {
+    for keyword in KEYWORDS.iter() {
         let value = schema.get(keyword.key).and_then(|value| normalized_value(keyword.kind, value));
         if let Some(value) = value {
             normal.insert(keyword.key.to_owned(), value);
@@ -224,7 +184,7 @@ fn visit<'a>(path: String, node: Node<'a>, nodes: &mut BTreeMap<String, Node<'a>
 /// Returns the schemas right below a schema, each with its keyword and its part of the path.
 fn children(schema: &Schema) -> Vec<(&'static str, String, &Value)> {
     let mut children = Vec::new();
-    for keyword in &KEYWORDS {
+    for keyword in KEYWORDS.iter() {
         let key = keyword.key;
         let Some(value) = schema.get(key) else { continue };
         match (keyword.kind, value) {

@@ -396,3 +396,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_row_is_a_keyword() {
+    let rows = include_str!("keywords.tsv").lines().count();
+    assert_eq!((schema::KEYWORDS.len(), rows), (44, 44));
+}

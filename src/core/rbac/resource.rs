@@ -6,6 +6,7 @@
 //! half-way.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -39,56 +40,19 @@ pub struct Resource {
 ///
 /// Source: rendering.md 1.5 (manifests a bundle may hold) and 4 (what rendering adds), applying.md
 /// 3.2 (kinds of hand-written revisions and of later bundle formats).
-#[rustfmt::skip] // One kind a line.
-const KNOWN: &[(&str, &str, &str, Scope)] = &[
-    ("", "ConfigMap", "configmaps", Namespaced),
-    ("", "Namespace", "namespaces", Cluster),
-    ("", "PersistentVolume", "persistentvolumes", Cluster),
-    ("", "PersistentVolumeClaim", "persistentvolumeclaims", Namespaced),
-    ("", "Secret", "secrets", Namespaced),
-    ("", "Service", "services", Namespaced),
-    ("", "ServiceAccount", "serviceaccounts", Namespaced),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", Cluster),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", Cluster),
-    ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", Cluster),
-    ("apiregistration.k8s.io", "APIService", "apiservices", Cluster),
-    ("apps", "DaemonSet", "daemonsets", Namespaced),
-    ("apps", "Deployment", "deployments", Namespaced),
-    ("apps", "StatefulSet", "statefulsets", Namespaced),
-    ("authorization.openshift.io", "ClusterRole", "clusterroles", Cluster),
-    ("authorization.openshift.io", "ClusterRoleBinding", "clusterrolebindings", Cluster),
-    ("authorization.openshift.io", "Role", "roles", Namespaced),
-    ("authorization.openshift.io", "RoleBinding", "rolebindings", Namespaced),
-    ("autoscaling.k8s.io", "VerticalPodAutoscaler", "verticalpodautoscalers", Namespaced),
-    ("batch", "CronJob", "cronjobs", Namespaced),
-    ("batch", "Job", "jobs", Namespaced),
-    ("cert-manager.io", "Certificate", "certificates", Namespaced),
-    ("cert-manager.io", "Issuer", "issuers", Namespaced),
-    ("console.openshift.io", "ConsoleCLIDownload", "consoleclidownloads", Cluster),
-    ("console.openshift.io", "ConsoleLink", "consolelinks", Cluster),
-    ("console.openshift.io", "ConsolePlugin", "consoleplugins", Cluster),
-    ("console.openshift.io", "ConsoleQuickStart", "consolequickstarts", Cluster),
-    ("console.openshift.io", "ConsoleYAMLSample", "consoleyamlsamples", Cluster),
-    ("monitoring.coreos.com", "PodMonitor", "podmonitors", Namespaced),
-    ("monitoring.coreos.com", "PrometheusRule", "prometheusrules", Namespaced),
-    ("monitoring.coreos.com", "ServiceMonitor", "servicemonitors", Namespaced),
-    ("networking.k8s.io", "Ingress", "ingresses", Namespaced),
-    ("networking.k8s.io", "NetworkPolicy", "networkpolicies", Namespaced),
-    ("operators.coreos.com", "OperatorCondition", "operatorconditions", Namespaced),
-    ("policy", "PodDisruptionBudget", "poddisruptionbudgets", Namespaced),
-    ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", Cluster),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", Cluster),
-    ("rbac.authorization.k8s.io", "Role", "roles", Namespaced),
-    ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", Namespaced),
-    ("route.openshift.io", "Route", "routes", Namespaced),
-    ("scheduling.k8s.io", "PriorityClass", "priorityclasses", Cluster),
-    ("storage.k8s.io", "StorageClass", "storageclasses", Cluster),
-];
+static KNOWN: LazyLock<Vec<(&str, &str, &str, Scope)>> = LazyLock::new(|| {
+    let rows = include_str!("known_kinds.tsv").lines().map(|row| row.split('\t'));
+    let known = rows.filter_map(|mut row| {
+        let (group, kind, plural) = (row.next()?, row.next()?, row.next()?);
+        Some((group, kind, plural, if row.next()? == "Cluster" { Cluster } else { Namespaced }))
+    });
+    known.collect()
+});
 
 /// Returns the plurals of the kinds known without a custom resource definition, by their groups.
 pub fn known_resources() -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut groups = BTreeMap::<_, Vec<_>>::new();
-    for (group, _, plural, _) in KNOWN {
+    for (group, _, plural, _) in KNOWN.iter() {
         groups.entry(*group).or_default().push(*plural);
     }
     groups
@@ -172,5 +136,6 @@ mod tests {
         sorted.sort();
         sorted.dedup();
         assert_eq!(keys, sorted);
+        assert_eq!(keys.len(), include_str!("known_kinds.tsv").lines().count());
     }
 }

@@ -1,13 +1,16 @@
 //! The probes of a revision, and how they decide whether an object is ready.
 
+use std::sync::LazyLock;
+
 use olm_api::conditions::status;
 use olm_api::{
     Assertion, AssertionType, ConditionEqualProbe, ConditionEqualStatus, FieldValueProbe,
-    FieldsEqualProbe, GroupKind, ObjectSelector, ProgressionProbe, SelectorType,
+    FieldsEqualProbe, ObjectSelector, ProgressionProbe, SelectorType,
 };
 use serde_json::Value;
 
 use crate::object::Object;
+use crate::yaml::to_json;
 
 use super::selector::matches_labels;
 use crate::go_json;
@@ -40,41 +43,14 @@ type Finding = (Verdict, String);
 ///
 /// Source: applying.md 3.7.
 pub fn built_in() -> Vec<ProgressionProbe> {
-    let kind = |group: &str, kind: &str, assertions: Vec<Assertion>| ProgressionProbe {
-        selector: ObjectSelector {
-            type_: SelectorType::GroupKind,
-            group_kind: Some(GroupKind { group: group.to_owned(), kind: kind.to_owned() }),
-            label: None,
-        },
-        assertions,
-    };
-    let updated = || fields_equal("status.updatedReplicas", "status.replicas");
-    let scheduled = |field| fields_equal(field, "status.desiredNumberScheduled");
-    vec![
-        kind(
-            "apiextensions.k8s.io",
-            "CustomResourceDefinition",
-            vec![condition_true("Established")],
-        ),
-        kind("apiregistration.k8s.io", "APIService", vec![condition_true("Available")]),
-        kind("cert-manager.io", "Certificate", vec![condition_true("Ready")]),
-        kind("cert-manager.io", "Issuer", vec![condition_true("Ready")]),
-        kind("", "Namespace", vec![field_value("status.phase", "Active")]),
-        kind("", "PersistentVolumeClaim", vec![field_value("status.phase", "Bound")]),
-        kind("apps", "Deployment", vec![updated(), condition_true("Available")]),
-        kind(
-            "apps",
-            "StatefulSet",
-            vec![updated(), fields_equal("status.readyReplicas", "status.replicas")],
-        ),
-        kind(
-            "apps",
-            "DaemonSet",
-            vec![scheduled("status.updatedNumberScheduled"), scheduled("status.numberReady")],
-        ),
-        kind("batch", "Job", vec![condition_true("Complete")]),
-    ]
+    BUILT_IN.clone()
 }
+
+#[expect(clippy::expect_used, reason = "tests read the table")]
+static BUILT_IN: LazyLock<Vec<ProgressionProbe>> = LazyLock::new(|| {
+    let mut documents = to_json(include_str!("probes.yaml")).expect("the table is YAML");
+    serde_json::from_value(documents.remove(0)).expect("the table holds probes")
+});
 
 /// Evaluates `probes` on an object as the API server returned it.
 ///
@@ -228,37 +204,4 @@ fn fail(message: String) -> Finding {
 
 fn unknown(message: &str) -> Finding {
     (Verdict::Unknown, message.to_owned())
-}
-
-fn condition_true(type_: &str) -> Assertion {
-    Assertion {
-        type_: AssertionType::ConditionEqual,
-        condition_equal: Some(ConditionEqualProbe {
-            type_: type_.to_owned(),
-            status: ConditionEqualStatus::True,
-        }),
-        ..Assertion::default()
-    }
-}
-
-fn fields_equal(field_a: &str, field_b: &str) -> Assertion {
-    Assertion {
-        type_: AssertionType::FieldsEqual,
-        fields_equal: Some(FieldsEqualProbe {
-            field_a: field_a.to_owned(),
-            field_b: field_b.to_owned(),
-        }),
-        ..Assertion::default()
-    }
-}
-
-fn field_value(field_path: &str, value: &str) -> Assertion {
-    Assertion {
-        type_: AssertionType::FieldValue,
-        field_value: Some(FieldValueProbe {
-            field_path: field_path.to_owned(),
-            value: value.to_owned(),
-        }),
-        ..Assertion::default()
-    }
 }

@@ -3,6 +3,7 @@
 
 use kube::core::ApiResource;
 use kube::core::crd::v1::CustomResourceExt;
+use olm_api::ClusterExtensionSchema;
 use olm_core::yaml;
 use olm_test::prelude::*;
 use serde::Deserialize;
@@ -148,7 +149,7 @@ fn assert_refused(what: &Value, answer: Result<(), String>, with: &str) {
 
 #[tokio::test]
 async fn a_field_is_admitted_or_refused_as_the_table_says() {
-    Kind::of::<ClusterExtension>().await.follows_its_table().await;
+    Kind::of::<ClusterExtensionSchema>().await.follows_its_table().await;
     Kind::of::<ClusterCatalog>().await.follows_its_table().await;
     Kind::of::<ClusterObjectSet>().await.follows_its_table().await;
 }
@@ -157,7 +158,7 @@ mod extensions {
     use super::*;
 
     async fn kind() -> Kind {
-        Kind::of::<ClusterExtension>().await
+        Kind::of::<ClusterExtensionSchema>().await
     }
 
     #[tokio::test]

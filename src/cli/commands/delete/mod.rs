@@ -5,6 +5,7 @@ mod deletion;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::PartialObjectMeta;
+use olm_core::error::first_of;
 use olm_core::resolve::ProviderOrigin;
 use olm_core::uninstall::BLOCKED;
 
@@ -12,7 +13,6 @@ use super::crd_migrate;
 use super::rbac::made::{self, account_of, shared_with};
 use crate::connection::DryRun;
 use crate::limit::patiently;
-use crate::output::first;
 use crate::prelude::*;
 use crate::waiting::{self, Look};
 
@@ -338,8 +338,7 @@ fn show(extension: &ClusterExtension, data: &[Data], out: &mut dyn Write) -> any
 
 /// The first names in a namespace, and how many there are besides.
 fn in_namespace(namespace: &str, names: &BTreeSet<String>) -> String {
-    let names: Vec<_> = names.iter().cloned().collect();
-    let names = first(&names, NAMES);
+    let names = first_of(names, NAMES);
     match namespace {
         "" => names,
         namespace => format!("{namespace}: {names}"),
