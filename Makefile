@@ -39,7 +39,7 @@ image: tools-image built ## Build the image into target/image and an archive, wi
 	target/debug/xtask image --check
 
 .PHONY: image-compare
-image-compare: tools-image built ## Build the image here and in another folder, and compare every byte (about 10 minutes)
+image-compare: tools-image built ## Build the image here and in another folder, and compare every byte (half an hour)
 	@hack/image_compare.sh "$(ARCH)"
 
 .PHONY: push
