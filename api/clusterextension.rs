@@ -11,8 +11,8 @@ use crate::schema;
 
 /// One extension to install and keep on the cluster.
 ///
-/// Not derived from [`ClusterExtensionSpec`], because the schema allows an object without `spec`, which must still be readable so
-/// that its status can report the missing field (api.md 4.4 row 2).
+/// Not derived from [`ClusterExtensionSpec`], because the schema allows an object without `spec`, which
+/// must still be readable so that its status can report the missing field (api.md 4.4 row 2).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Resource)]
 #[resource(inherit = "ClusterExtensionSchema")]
 pub struct ClusterExtension {

@@ -2,8 +2,8 @@
 //!
 //! The files are measured when somebody begins to write and nobody else does; from then on every byte
 //! that is written counts. So a limit is never passed, and what is removed in the meantime counts as
-//! room for whoever begins next. Who knows how much it will write has them measured only if it would
-//! not fit otherwise, so that an install does not read through the bundles of all others.
+//! room for whoever begins next. A writer that knows its size is let in without a measurement if it fits
+//! by the count so far, so that an install does not read through the bundles of all others.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -25,15 +25,19 @@ struct Shared {
 struct Taken {
     /// At least what the files have; absent before they were measured.
     bytes: Option<u64>,
+    /// Those who do not know how much they will write.
     writers: usize,
+    /// What the others write, of which a measurement may not have seen all.
+    sized: u64,
 }
 
 /// Somebody who writes into a room, until it is dropped; clones are the same one.
 #[derive(Debug, Clone)]
 pub struct Writing(Option<Arc<Turn>>);
 
+/// Its place, and the bytes of one that knows its size.
 #[derive(Debug)]
-struct Turn(Arc<Shared>);
+struct Turn(Arc<Shared>, Option<u64>);
 
 /// A file that takes room as it grows.
 #[derive(Debug)]
@@ -60,16 +64,20 @@ impl Room {
         Ok(writing)
     }
 
-    fn begin(&self, bytes: Option<u64>) -> io::Result<Writing> {
+    fn begin(&self, sized: Option<u64>) -> io::Result<Writing> {
         let Some(shared) = &self.0 else { return Ok(Writing(None)) };
         let mut taken = shared.taken();
-        let fits = bytes.zip(taken.bytes).is_some_and(|(more, all)| shared.fits(all, more));
+        let fits = sized.zip(taken.bytes).is_some_and(|(more, all)| shared.fits(all, more));
         if taken.writers == 0 && !fits {
             let sizes = shared.folders.iter().map(|folder| bytes_below(folder));
-            taken.bytes = Some(sizes.sum::<io::Result<_>>()?);
+            let all = sizes.sum::<io::Result<u64>>()?;
+            taken.bytes = Some(all.saturating_add(taken.sized));
         }
-        taken.writers += 1;
-        Ok(Writing(Some(Arc::new(Turn(Arc::clone(shared))))))
+        match sized {
+            Some(bytes) => taken.sized += bytes,
+            None => taken.writers += 1,
+        }
+        Ok(Writing(Some(Arc::new(Turn(Arc::clone(shared), sized)))))
     }
 }
 
@@ -85,14 +93,18 @@ impl Shared {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.taken().writers -= 1;
+        let mut taken = self.0.taken();
+        match self.1 {
+            Some(bytes) => taken.sized -= bytes,
+            None => taken.writers -= 1,
+        }
     }
 }
 
 impl Writing {
     /// Takes room for so many bytes, or fails.
     pub fn take(&self, bytes: usize) -> io::Result<()> {
-        let Some(Turn(shared)) = self.0.as_deref() else { return Ok(()) };
+        let Some(Turn(shared, _)) = self.0.as_deref() else { return Ok(()) };
         let mut taken = shared.taken();
         let all = taken.bytes.unwrap_or_default();
         if !shared.fits(all, bytes as u64) {
@@ -191,6 +203,21 @@ mod tests {
         fs::remove_file(&hidden).unwrap();
         drop(room.enter_with(40).unwrap());
         room.enter_with(41).unwrap_err();
+    }
+
+    #[test]
+    fn who_knows_its_size_hides_no_room_from_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let room = Room::within(100, vec![folder.path().to_owned()]);
+        write(&room, &file, 60).unwrap();
+        fs::remove_file(&file).unwrap();
+        let sized = room.enter_with(30).unwrap();
+        let (other, more) = (room.enter().unwrap(), 71);
+        other.take(more).unwrap_err();
+        other.take(more - 1).unwrap();
+        drop((sized, other));
+        room.enter_with(100).unwrap();
     }
 
     #[test]

@@ -278,7 +278,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "infer_platform_version")]
     pub platform_version: Option<MinorRelease>,
 
-    /// Derive --platform-version from the version of Kubernetes: 4.N from 1.(N+13).
+    /// Derive --platform-version from the version of Kubernetes: 4.N from 1.(N+13), 5.N
+    /// from 1.(N+36).
     #[arg(long, help_heading = RARE)]
     pub infer_platform_version: bool,
 

@@ -131,11 +131,21 @@ impl HelmReleases {
         if locked().contains(name) || !asks {
             return Ok(locked().contains(name));
         }
-        let found = secrets.list_metadata(&of_release(name)).await;
-        let found = found.map_err(RequestError::doing("listing a Helm release"))?;
-        if !found.items.is_empty() {
+        let found = self.is_there(secrets, name).await?;
+        if found {
             locked().insert(name.to_owned());
         }
+        Ok(found)
+    }
+
+    /// Reads whether there is a release of an extension now.
+    pub(super) async fn is_there(
+        &self,
+        secrets: &Api<Secret>,
+        name: &str,
+    ) -> Result<bool, RequestError> {
+        let found = secrets.list_metadata(&of_release(name)).await;
+        let found = found.map_err(RequestError::doing("listing a Helm release"))?;
         Ok(!found.items.is_empty())
     }
 

@@ -113,7 +113,11 @@ async fn unheld(
         return Err(error);
     }
     Ok(match ctx.revisions.of(extension).await {
-        Ok(revisions) => Outcome { revisions: Some(revisions), ..error.into() },
+        Ok(revisions) => Outcome {
+            not_taken_over: ctx.is_not_taken_over(extension, &revisions).await,
+            revisions: Some(revisions),
+            ..error.into()
+        },
         Err(cause) => {
             tracing::warn!(error = %Chain(&error), "no finalizer");
             ExtensionError::Revisions(ApiError(cause)).into()
@@ -157,12 +161,8 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     };
     let mut outcome = Box::pin(steps).await.unwrap_or_else(Outcome::from);
     let revisions = outcome.enacted.revisions.take().or(taken).unwrap_or(revisions);
-    outcome.not_taken_over = revisions.is_empty()
-        && match &outcome.error {
-            None => false,
-            Some(ExtensionError::TakeOver(_)) => true,
-            Some(_) => ctx.helm_has(extension).await,
-        };
+    outcome.not_taken_over =
+        outcome.error.is_some() && ctx.is_not_taken_over(extension, &revisions).await;
     let closing = platform::closing(ctx.platform.release(), &revisions);
     outcome.enacted.notes.extend(closing);
     outcome.revisions = Some(revisions);

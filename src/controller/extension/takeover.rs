@@ -46,10 +46,28 @@ impl Context {
         Ok((!crds.is_empty()).then(|| left_to_helm(&name, &crds)))
     }
 
-    /// Returns whether there is a Helm release of an extension, as far as that is known.
-    pub(super) async fn helm_has(&self, extension: &ClusterExtension) -> bool {
+    /// Returns whether another installer has installed an extension, of which no first revision stands
+    /// yet. What cannot be read counts.
+    pub(super) async fn is_not_taken_over(
+        &self,
+        extension: &ClusterExtension,
+        revisions: &[ClusterObjectSet],
+    ) -> bool {
         let (name, secrets) = (extension.name_any(), self.helm_secrets());
-        self.before.helm.has(&secrets, &name, false).await.unwrap_or(false)
+        match revisions {
+            [] => {}
+            [only] => return is_migrated(only) && !has_succeeded(only),
+            _ => return false,
+        }
+        let found = async {
+            // A release may have gone since they were listed.
+            let helm = &self.before.helm;
+            if helm.has(&secrets, &name, false).await? && helm.is_there(&secrets, &name).await? {
+                return Ok::<_, RequestError>(true);
+            }
+            Ok(!self.before.earlier.of(&self.client, extension).await?.is_empty())
+        };
+        found.await.unwrap_or(true)
     }
 
     fn helm_secrets(&self) -> Api<Secret> {

@@ -201,8 +201,8 @@ impl Catalogs {
     fn remember(&self, key: (String, Origin), content: &Arc<Content>) {
         let origin = key.1.clone();
         self.drop_parsed(|name, other| *name == origin.catalog && *other != origin);
-        self.origins().insert(origin.catalog.clone(), origin);
         self.inner.parsed.put(key, Arc::clone(content), content.bytes());
+        self.origins().insert(origin.catalog.clone(), origin);
     }
 
     /// Drops what was parsed of some copies. Only that looks at all packages.

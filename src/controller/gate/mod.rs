@@ -2,7 +2,8 @@
 //!
 //! In: the revisions of all extensions and the `ClusterVersion`, as watches bring them. Out: four
 //! conditions of one `ClusterOperator`, written only when they differ; it is read when the verdict or
-//! the `ClusterVersion` has changed, and every ten minutes. Where `config.openshift.io` is not served nothing is read or
+//! the `ClusterVersion` has changed, and every ten minutes, as is `OLM` `cluster`, which has the
+//! verdict, too. Where `config.openshift.io` is not served nothing is read or
 //! written; that is looked at again every ten minutes.
 //!
 //! Source: applying.md 9.

@@ -41,11 +41,6 @@ pub(super) async fn write(gate: &Gate, state: Written) -> anyhow::Result<()> {
     };
     let version = state.version.clone();
     let conditions = put(&api, name, state).await?;
-    if name == keys::name::CLUSTER_OPERATOR
-        && let Some(upgradeable) = find(&conditions, clusteroperator::UPGRADEABLE)
-    {
-        put_operator_condition(gate, upgradeable).await?;
-    }
     let other = keys::name::CLUSTER_OPERATOR_OURS;
     if name == other {
         return Ok(());
@@ -54,27 +49,37 @@ pub(super) async fn write(gate: &Gate, state: Written) -> anyhow::Result<()> {
     if api.get_metadata_opt(other).await.map_err(RequestError::doing(READING))?.is_some() {
         put(&api, other, Written { verdict: elsewhere(), degraded: None, version }).await?;
     }
-    Ok(())
+    match find(&conditions, clusteroperator::UPGRADEABLE) {
+        Some(upgradeable) => put_operator_condition(gate, upgradeable).await,
+        None => Ok(()),
+    }
 }
 
 const READING: &str = "reading the ClusterOperator";
 
-/// Writes the verdict into `OLM` `cluster`, from which OpenShift's operator takes that of `olm`. Where
-/// it was never installed, there is none.
+/// Writes the verdict into `OLM` `cluster`, from which OpenShift's operator takes that of `olm`, if that
+/// is there and differs.
 async fn put_operator_condition(gate: &Gate, upgradeable: &Condition) -> anyhow::Result<()> {
     let kind = GroupVersionKind::gvk("operator.openshift.io", VERSION, "OLM");
     let kind = ApiResource::from_gvk(&kind);
     let api = Api::<DynamicObject>::all_with(gate.client.clone(), &kind);
+    let found = match api.get(keys::name::OLM).await {
+        // The kind may be missing, too.
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+        found => found.map_err(RequestError::doing("reading OLM cluster"))?,
+    };
+    let condition = json!(operator_condition(upgradeable));
+    let conditions = found.data.pointer("/status/conditions").and_then(Value::as_array);
+    if conditions.is_some_and(|conditions| conditions.contains(&condition)) {
+        return Ok(());
+    }
     let patch = json!({
         "apiVersion": kind.api_version, "kind": kind.kind,
-        "metadata": {"name": keys::name::OLM},
-        "status": {"conditions": [operator_condition(upgradeable)]},
+        "metadata": {"name": keys::name::OLM}, "status": {"conditions": [condition]},
     });
     let params = PatchParams::apply(keys::manager::UPGRADE_GATE).force();
-    match api.patch_status(keys::name::OLM, &params, &Patch::Apply(patch)).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        patched => patched.map(drop).map_err(ApiError).context("writing OLM cluster"),
-    }
+    let patched = api.patch_status(keys::name::OLM, &params, &Patch::Apply(patch)).await;
+    patched.map(drop).map_err(ApiError).context("writing OLM cluster")
 }
 
 /// Writes the conditions, if they differ from what is there, and returns all of them.

@@ -19,7 +19,7 @@ const PUT_BACK: &str =
     "what is published of the serving CA, which is put back; looked at now and then";
 
 /// Rights that the scenario below may not use, and what uses them.
-const UNSEEN: [(&str, &str); 18] = [
+const UNSEEN: [(&str, &str); 19] = [
     ("get /metrics", "objects of a CRD, when the account of an uninstall cannot count them"),
     (
         "update clusterextensions/finalizers.olm.operatorframework.io",
@@ -37,6 +37,7 @@ const UNSEEN: [(&str, &str); 18] = [
     ("create clusteroperators.config.openshift.io olm-clusterextensions", BESIDE),
     ("patch clusteroperators.config.openshift.io olm-clusterextensions", BESIDE),
     ("patch clusteroperators/status.config.openshift.io olm-clusterextensions", BESIDE),
+    ("patch olms/status.operator.openshift.io cluster", "where OpenShift's operator has been"),
     ("patch events.events.k8s.io", "an Event that repeats"),
     ("create events.events.k8s.io here", "a serving CA that is replaced"),
     ("patch events.events.k8s.io here", "the same, again"),

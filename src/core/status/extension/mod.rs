@@ -118,8 +118,10 @@ pub fn summarize(
             status.install = None;
         }
         Ok(revisions) => {
-            let installed_before = find(conditions, types::INSTALLED).is_some();
-            if pass.not_taken_over && !installed_before {
+            // It keeps the generation that it was about, too.
+            let is_known = find(conditions, types::INSTALLED)
+                .is_some_and(|found| found.status != status::UNKNOWN);
+            if pass.not_taken_over && !is_known {
                 let unknown =
                     Statement::unknown(types::INSTALLED, Reason::Failed, text::NOT_TAKEN_OVER);
                 unknown.put(conditions, pass.generation, now);

@@ -7,8 +7,9 @@ use olm_api::keys::policy;
 /// `Installed` is false.
 pub const NOTHING_INSTALLED: &str = "No bundle installed";
 
-/// `Installed` is unknown: another installer has installed it, and nobody has said what.
-pub const NOT_TAKEN_OVER: &str = "what Helm or an earlier release installed is not taken over yet";
+/// `Installed` is unknown: another installer may have installed it, and its status does not tell.
+pub const NOT_TAKEN_OVER: &str =
+    "not known before the installation of an earlier controller is taken over";
 
 /// `Progressing` while reading the installed revision fails (row 8).
 pub const READING_INSTALLED: &str = "retrying to get installed bundle";
