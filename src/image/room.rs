@@ -69,8 +69,8 @@ impl Room {
         let mut taken = shared.taken();
         let fits = sized.zip(taken.bytes).is_some_and(|(more, all)| shared.fits(all, more));
         if taken.writers == 0 && !fits {
-            let sizes = shared.folders.iter().map(|folder| bytes_below(folder));
-            let all = sizes.sum::<io::Result<u64>>()?;
+            let measured = shared.folders.iter().map(|folder| bytes_below(folder));
+            let all = measured.sum::<io::Result<u64>>()?;
             taken.bytes = Some(all.saturating_add(taken.sized));
         }
         match sized {
