@@ -2,9 +2,9 @@
 //!
 //! In: the revisions of all extensions and the `ClusterVersion`, as watches bring them. Out: four
 //! conditions of one `ClusterOperator`, written only when they differ; it is read when the verdict or
-//! the `ClusterVersion` has changed, and every ten minutes, as is `OLM` `cluster`, which has the
-//! verdict, too. Where `config.openshift.io` is not served nothing is read or
-//! written; that is looked at again every ten minutes.
+//! the `ClusterVersion` has changed, and every ten minutes, and so is `OLM` `cluster`, which has the
+//! verdict, too. Where `config.openshift.io` is not served nothing is read or written; that is looked at
+//! again every ten minutes.
 //!
 //! Source: applying.md 9.
 
@@ -75,12 +75,12 @@ struct Memory {
     /// Since when something is wrong.
     failing: Option<Instant>,
     /// The last written state; nothing if the `ClusterOperator` has to be read again.
-    written: Option<Written>,
+    written: Option<Report>,
 }
 
-/// What a `ClusterOperator` is to state.
+/// What a `ClusterOperator` is to report.
 #[derive(PartialEq, Clone)]
-struct Written {
+struct Report {
     verdict: Statement,
     /// Why the gate itself is degraded, if it is.
     degraded: Option<Degraded>,
@@ -188,7 +188,7 @@ impl Gate {
         &self,
         observed: Option<Observed>,
         lasting: bool,
-        written: &mut Option<Written>,
+        written: &mut Option<Report>,
     ) -> anyhow::Result<bool> {
         let observed = observed.context("revisions or the ClusterVersion are not read yet")?;
         let (verdict, readable) = self.verdict(&observed);
@@ -196,7 +196,7 @@ impl Gate {
             Reason::ClusterVersionUnknown,
             "the version of the cluster cannot be read",
         ));
-        let new = Written { verdict, degraded, version: self.own_version(&observed) };
+        let new = Report { verdict, degraded, version: self.own_version(&observed) };
         if written.as_ref() != Some(&new) {
             *written = None;
             if observed.given.is_none() {

@@ -13,7 +13,7 @@ use olm_core::rights::UPSTREAMS_OPERATOR;
 use olm_core::status::find;
 use serde_json::{Value, json};
 
-use super::{GROUP, Gate, VERSION, Written, openshift};
+use super::{GROUP, Gate, Report, VERSION, openshift};
 use crate::cluster::{ApiError, RequestError};
 
 /// Whether and where the verdict is written.
@@ -32,7 +32,7 @@ pub enum Manage {
 const OTHER_NAMESPACE: &str = "openshift-cluster-olm-operator";
 
 /// Writes the verdict where it belongs, and takes it off where it stood before.
-pub(super) async fn write(gate: &Gate, state: Written) -> anyhow::Result<()> {
+pub(super) async fn write(gate: &Gate, state: Report) -> anyhow::Result<()> {
     let api = openshift(gate.client.clone(), "ClusterOperator");
     let name = match gate.manage {
         Manage::Never => return Ok(()),
@@ -47,7 +47,7 @@ pub(super) async fn write(gate: &Gate, state: Written) -> anyhow::Result<()> {
     }
     // It cannot be deleted, and what it says would stop updates although nobody keeps it up.
     if api.get_metadata_opt(other).await.map_err(RequestError::doing(READING))?.is_some() {
-        put(&api, other, Written { verdict: elsewhere(), degraded: None, version }).await?;
+        put(&api, other, Report { verdict: elsewhere(), degraded: None, version }).await?;
     }
     match find(&conditions, clusteroperator::UPGRADEABLE) {
         Some(upgradeable) => put_operator_condition(gate, upgradeable).await,
@@ -86,7 +86,7 @@ async fn put_operator_condition(gate: &Gate, upgradeable: &Condition) -> anyhow:
 async fn put(
     api: &Api<DynamicObject>,
     name: &str,
-    Written { verdict, degraded, version }: Written,
+    Report { verdict, degraded, version }: Report,
 ) -> anyhow::Result<Vec<Condition>> {
     let writing = || format!("writing ClusterOperator {name}");
     let found = match api.get_opt(name).await.map_err(RequestError::doing(READING))? {
