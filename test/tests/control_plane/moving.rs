@@ -190,6 +190,8 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     left.release((1, "deployed"), "1.0.0", &objects);
     wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
     let kind = "OLM";
+    // As on every cluster of OpenShift.
+    olm_test::classic::prepare(plane);
     stand_in(plane, "olms.operator.openshift.io/v1", kind, "Cluster");
     let olm = json!({"apiVersion": "operator.openshift.io/v1", "kind": kind,
         "metadata": {"name": "cluster"}, "spec": {"managementState": "Managed"}});
@@ -205,8 +207,12 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
         assert!(text.contains("cluster-olm-operator is active"), "{text}");
     }
     stop_the_operator_and_start_it_again(plane);
-    let unmanaged = r#"{"spec":{"managementState":"Unmanaged"}}"#;
-    plane.kubectl(&["patch", "olm", "cluster", "--type=merge", "-p", unmanaged]);
+    let (text, _) = from_upstream(plane, &[]).ends(1);
+    let unmanaged = text.lines().find_map(|it| it.split_once("kubectl ")?.1.strip_prefix("patch "));
+    let unmanaged = unmanaged.and_then(|it| it.strip_suffix(')')).expect("a hint");
+    let documented = documents::read("docs/openshift.md");
+    assert!(documented.contains(&format!("`oc patch {unmanaged}`")), "{unmanaged}");
+    plane.run(&format!("patch {}", unmanaged.replace('\'', "")));
     let text = changes_nothing(plane).await;
     assert!(text.contains("the next update of the cluster waits"), "{text}");
     let hints = hints(&text);

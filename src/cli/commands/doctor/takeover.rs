@@ -146,7 +146,8 @@ async fn openshift(client: &Client) -> Option<Row> {
             }
             _ => {
                 let text = format!("{OPERATOR} is active, and would restore its Deployments");
-                let hint = "kubectl patch olm cluster --type merge -p '{\"spec\":{\"managementState\":\"Unmanaged\"}}'";
+                // To kubectl, `olm` alone is the category of OLM Classic's kinds.
+                let hint = "kubectl patch olms.operator.openshift.io cluster --type merge -p '{\"spec\":{\"managementState\":\"Unmanaged\"}}'";
                 Row::problem(text, hint)
             }
         },
