@@ -5,10 +5,9 @@
 //! semicolon and an unknown parameter are refused. The extractors of the HTTP library refuse
 //! repeated parameters and take the others.
 
-use crate::catalog::index::Query;
+use olm_core::bundle::{MAX_SUBDOMAIN_BYTES, is_subdomain};
 
-/// Longest name of a catalog (DNS-1123 subdomain).
-const MAX_NAME_BYTES: usize = 253;
+use crate::catalog::index::Query;
 
 /// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,17 +70,10 @@ pub(super) fn catalog_name(segment: &str) -> Result<String, &'static str> {
     const FORM: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
         characters, '-' or '.', and must start and end with an alphanumeric character";
     let name = decode(segment, false).ok_or(FORM)?;
-    if name.len() > MAX_NAME_BYTES {
+    if name.len() > MAX_SUBDOMAIN_BYTES {
         return Err("must be no more than 253 bytes");
     }
-    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let well_formed = name.split('.').all(|label| {
-        let bytes = label.as_bytes();
-        bytes.first().is_some_and(alphanumeric)
-            && bytes.last().is_some_and(alphanumeric)
-            && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
-    });
-    if well_formed { Ok(name) } else { Err(FORM) }
+    if is_subdomain(&name) { Ok(name) } else { Err(FORM) }
 }
 
 /// Reads the query of `/metas`; nothing when a parameter is unknown or cannot be decoded.

@@ -26,8 +26,8 @@ pub use field::FieldError;
 pub use manifest::ManifestError;
 pub(crate) use manifest::{Written, csv_as_written};
 pub use size::{MAX_DOCUMENT_BYTES, MAX_MANIFESTS_BYTES, MAX_VALUES, SizeError};
-pub use validate::{ValidationError, supported_kind, validate};
-pub(crate) use validate::{is_label, is_subdomain};
+pub use validate::{MAX_SUBDOMAIN_BYTES, ValidationError, is_subdomain, supported_kind, validate};
+pub(crate) use validate::{SUBDOMAIN_FORM, is_label};
 
 use crate::object::Object;
 use crate::yaml::{self, YamlError};

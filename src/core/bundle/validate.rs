@@ -244,8 +244,16 @@ fn api_services(bundle: &Bundle) -> Vec<String> {
     findings.into_iter().collect()
 }
 
+/// The most bytes of a DNS-1123 subdomain.
+pub const MAX_SUBDOMAIN_BYTES: usize = 253;
+
+/// Kubernetes' text for a DNS-1123 subdomain with characters in the wrong places.
+pub(crate) const SUBDOMAIN_FORM: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
+     for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
 /// Says whether a name is a DNS-1123 subdomain.
-pub(crate) fn is_subdomain(name: &str) -> bool {
+pub fn is_subdomain(name: &str) -> bool {
     subdomain_faults(name).is_empty()
 }
 
@@ -253,14 +261,9 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
 fn subdomain_faults(name: &str) -> Vec<&'static str> {
     let mut faults = Vec::new();
     if !name.split('.').all(is_label) {
-        faults.push(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-             '-' or '.', and must start and end with an alphanumeric character (e.g. \
-             'example.com', regex used for validation is \
-             '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
-        );
+        faults.push(SUBDOMAIN_FORM);
     }
-    if name.len() > 253 {
+    if name.len() > MAX_SUBDOMAIN_BYTES {
         faults.push("must be no more than 253 characters");
     }
     faults

@@ -1,6 +1,9 @@
 //! What a `CatalogSource` becomes.
 
+use std::time::Duration;
+
 use itertools::Itertools as _;
+use jiff::SignedDuration;
 use olm_api::keys::annotation::CATALOG_IMAGE_TEMPLATE as TEMPLATE;
 use olm_api::keys::policy;
 use serde_json::{Map, Value, json};
@@ -9,6 +12,8 @@ use super::{Answer, Carried, has, texts};
 use crate::catalog::template;
 use crate::error::quote;
 use crate::object::Object;
+
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Catalogs that come with a platform: their name in Classic, their name for OLM v1, and the repository
 /// of their image.
@@ -188,23 +193,8 @@ fn poll(source: &Object, image: &str, spec: &mut Value, answer: &mut Answer) {
 
 /// Returns the minutes of a Go duration, rounded up.
 fn minutes(text: &str) -> Option<u64> {
-    let (mut seconds, mut number) = (0_u64, String::new());
-    for character in text.chars() {
-        if character.is_ascii_digit() {
-            number.push(character);
-            continue;
-        }
-        let factor = match character {
-            'h' => 3600,
-            'm' => 60,
-            's' => 1,
-            _ => return None,
-        };
-        let count: u64 = number.parse().ok()?;
-        seconds = seconds.checked_add(count.checked_mul(factor)?)?;
-        number.clear();
-    }
-    (number.is_empty() && seconds > 0).then(|| seconds.div_ceil(60))
+    let duration: Duration = text.parse::<SignedDuration>().ok()?.try_into().ok()?;
+    u64::try_from(duration.as_nanos().div_ceil(MINUTE.as_nanos())).ok().filter(|it| *it > 0)
 }
 
 #[cfg(test)]
@@ -213,10 +203,16 @@ mod tests {
 
     #[test]
     fn a_duration_becomes_whole_minutes() {
-        let cases = [("45m", Some(45)), ("1h30m", Some(90)), ("30s", Some(1)), ("10m1s", Some(11))];
+        let cases = [
+            ("45m", Some(45)),
+            ("1h30m", Some(90)),
+            ("30s", Some(1)),
+            ("10m1s", Some(11)),
+            ("1.5h", Some(90)),
+        ];
         for (text, want) in cases {
             assert_eq!(minutes(text), want, "{text}");
         }
-        assert_eq!(["", "5", "1d", "0s"].map(minutes), [None; 4]);
+        assert_eq!(["", "5", "1d", "0s", "-5m"].map(minutes), [None; 5]);
     }
 }

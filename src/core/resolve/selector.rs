@@ -8,13 +8,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::bundle::is_subdomain;
+use crate::bundle::{MAX_SUBDOMAIN_BYTES, SUBDOMAIN_FORM, is_subdomain};
 use crate::error::quote;
 
 /// The most bytes the name part of a key, or a value, may have.
 const MAX_NAME_BYTES: usize = 63;
-/// The most bytes the prefix of a key may have.
-const MAX_SUBDOMAIN_BYTES: usize = 253;
 
 /// A selector whose requirements are valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -164,13 +162,7 @@ fn prefix_problem(prefix: &str) -> Option<String> {
     if is_subdomain(prefix) {
         return None;
     }
-    Some(
-        "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
-         characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
-         'example.com', regex used for validation is \
-         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-            .to_owned(),
-    )
+    Some(format!("prefix part {SUBDOMAIN_FORM}"))
 }
 
 /// Returns what is wrong with a label value.

@@ -250,7 +250,9 @@ async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     let told = || {
         let list =
             r#"jsonpath={range .status.conditions[*]}{.type} {.status} {.reason}{"\n"}{end}"#;
-        tokio::task::block_in_place(|| plane.kubectl(&["get", "olms.operator.openshift.io", "cluster", "-o", list]))
+        tokio::task::block_in_place(|| {
+            plane.kubectl(&["get", "olms.operator.openshift.io", "cluster", "-o", list])
+        })
     };
     let want = "InstalledOLMOperatorsUpgradeable False IncompatibleOperatorsInstalled\n";
     wait::value("OLM cluster has the verdict", VERDICT, told, |told| told == want).await;
