@@ -125,8 +125,27 @@ pub(crate) fn params() -> PatchParams {
 }
 
 /// Shows what to change where an object is kept by a manager that may put this change back, and
-/// refuses it without a terminal: a script has to make it there. An empty change is the removal.
+/// refuses it without a terminal: a script has to make it there.
 pub(crate) fn yields<K>(object: &K, change: &Value, is_dry: bool) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let (plural, name) = (K::plural(&()), object.name_any());
+    yields_to(
+        object,
+        change,
+        &format!("kubectl patch {plural} {name} --type=merge -p '{change}'"),
+        is_dry,
+    )
+}
+
+/// The same, with the command that makes the change anyway.
+pub(crate) fn yields_to<K>(
+    object: &K,
+    change: &Value,
+    command: &str,
+    is_dry: bool,
+) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()>,
 {
@@ -142,11 +161,6 @@ where
     if is_dry || std::io::stdin().is_terminal() {
         return Ok(());
     }
-    let here = format!("{} {name}", K::plural(&()));
-    let command = match change.as_object() {
-        Some(fields) if fields.is_empty() => format!("kubectl delete {here}"),
-        _ => format!("kubectl patch {here} --type=merge -p '{change}'"),
-    };
     let text = format!("{kind} {name} is not changed: it is managed by {keeper}");
     Err(Hinted::failed(text, format!("{command} changes it anyway")))
 }

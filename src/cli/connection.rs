@@ -36,7 +36,7 @@ pub(crate) struct Global {
     #[arg(long = "as", global = true, value_name = "USER")]
     pub(crate) impersonate: Option<String>,
     /// Group to impersonate; may be repeated
-    #[arg(long = "as-group", global = true, value_name = "GROUP")]
+    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "impersonate")]
     pub(crate) impersonate_groups: Vec<String>,
     /// Time to wait for the response of a server to begin, and to continue after a pause; 0 means
     /// no limit

@@ -74,8 +74,10 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
     // Line by line, so that a question stands below what it is about.
     let mut out = Screen::new(io::stdout().lock());
     let outcome = runtime.block_on(commands::run(cli, &mut out))?;
-    out.flush()?;
-    Ok(outcome)
+    match out.flush() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(outcome),
+    }
 }
 
 /// Prints a failure to stderr and returns the outcome of the program.

@@ -40,4 +40,5 @@ pub(crate) use crate::output::{
 pub(crate) use crate::settings::SettingsFlags;
 pub(crate) use crate::target::{Lookup, Target, chosen, load};
 pub(crate) use crate::verb::{Confirm, InNamespace, OnCluster, Wait};
+pub(crate) use crate::waiting::Awaited;
 pub(crate) use crate::{changes, output, waiting};

@@ -24,12 +24,33 @@ const STANDS: Duration = Duration::from_secs(3);
 /// of the spec it makes no new generation by which its effect could be told.
 pub(crate) const NOTICED: Duration = Duration::from_secs(15);
 
-/// Waits until an extension is ready as it was written, with this version if one is given. What it
+/// The version that is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Awaited<'a> {
+    /// Any.
+    Any,
+    /// This one.
+    Version(&'a str),
+    /// Another one than this.
+    Other(&'a str),
+}
+
+impl Awaited<'_> {
+    fn is(self, installed: Option<&str>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Version(version) => installed == Some(version),
+            Self::Other(version) => installed != Some(version),
+        }
+    }
+}
+
+/// Waits until an extension is ready as it was written, with the version that is awaited. What it
 /// says meanwhile is told; a failure that nothing but a change ends is the answer.
 pub(crate) async fn ready(
     client: &Client,
     written: &ClusterExtension,
-    version: Option<&str>,
+    version: Awaited<'_>,
     timeout: u64,
     out: &mut dyn Write,
 ) -> Ended {
@@ -129,7 +150,7 @@ fn since(before: &Progress, now: Progress, elapsed: Duration) -> Progress {
     }
 }
 
-fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
+fn progress(extension: &ClusterExtension, version: Awaited<'_>) -> Progress {
     let generation = extension.metadata.generation;
     let condition = |type_| {
         let found = extension.condition(type_)?;
@@ -137,8 +158,7 @@ fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
     };
     let installed = extension.installed().map(|it| it.version.as_str());
     let ready = condition(types::READY);
-    let is_there = version.is_none_or(|version| installed == Some(version));
-    if let (Some(ready), Some(installed), true) = (ready, installed, is_there)
+    if let (Some(ready), Some(installed), true) = (ready, installed, version.is(installed))
         && ready.status == status::TRUE
     {
         return Progress::Ready(installed.to_owned());
@@ -180,30 +200,40 @@ mod tests {
 
     // plugin.md 1.3
     #[rstest]
-    #[case::ready(json!([["Ready", "True", "", 2]]), None, Progress::Ready("1.0.0".into()))]
+    #[case::ready(json!([["Ready", "True", "", 2]]), Awaited::Any, Progress::Ready("1.0.0".into()))]
     #[case::true_before(
         json!([["Ready", "True", "", 1]]),
-        None,
+        Awaited::Any,
         Progress::Going("waiting for the controller".into())
     )]
     #[case::another_version(
         json!([["Ready", "True", "fine", 2]]),
-        Some("1.1.0"),
+        Awaited::Version("1.1.0"),
         Progress::Going("fine".into())
+    )]
+    #[case::the_version_before(
+        json!([["Ready", "True", "fine", 2]]),
+        Awaited::Other("1.0.0"),
+        Progress::Going("fine".into())
+    )]
+    #[case::a_further_version(
+        json!([["Ready", "True", "", 2]]),
+        Awaited::Other("0.9.0"),
+        Progress::Ready("1.0.0".into())
     )]
     #[case::stopped(
         json!([["Ready", "False", "bad", 2], ["Progressing", "False", "bad", 2]]),
-        None,
+        Awaited::Any,
         Progress::Stopped("bad".into())
     )]
     #[case::stopped_before(
         json!([["Ready", "False", "works", 2], ["Progressing", "False", "bad", 1]]),
-        None,
+        Awaited::Any,
         Progress::Going("works".into())
     )]
     #[case::held(
         json!([["Ready", "False", "no rights", 2, "PermissionsMissing"]]),
-        None,
+        Awaited::Any,
         Progress::Held {
             why: "no rights".into(),
             command: Some("kubectl olm rbac e --missing | kubectl apply -f -".into()),
@@ -211,12 +241,12 @@ mod tests {
     )]
     #[case::held_until_a_time(
         json!([["Ready", "False", "later", 2, "OutsideWindow"]]),
-        None,
+        Awaited::Any,
         Progress::Going("later".into())
     )]
     fn an_extension_is_waited_for_as_it_was_written(
         #[case] conditions: Value,
-        #[case] version: Option<&str>,
+        #[case] version: Awaited<'_>,
         #[case] want: Progress,
     ) {
         assert_eq!(progress(&extension(&conditions), version), want);

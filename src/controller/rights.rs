@@ -14,6 +14,7 @@ use kube::api::{Api, PostParams};
 use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_core::rbac::{Permission, Permissions, lines};
 use olm_core::rights::{Half, Reach, Right, attributes};
+use olm_core::settings::REINSTALL;
 use serde_json::json;
 
 use crate::account::held;
@@ -65,7 +66,7 @@ fn note(metrics: &Metrics, before: &Permissions, missing: &Permissions) {
         tracing::warn!(
             missing,
             "the account of this process lacks rights, and what needs them fails: apply the \
-             manifests of this version again, kubectl apply --server-side -f install.yaml"
+             manifests of this version again, {REINSTALL}"
         );
     }
 }

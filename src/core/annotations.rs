@@ -9,6 +9,9 @@ use olm_api::keys::policy;
 use crate::error::quote;
 use crate::uninstall;
 
+/// Begins the message of a removal that waits for an annotation to be corrected.
+pub const REMOVAL_BLOCKED: &str = "removal blocked: ";
+
 /// A kind whose objects carry policy annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::VariantArray)]
 pub enum Carrier {
@@ -100,7 +103,7 @@ pub fn removal_hold(
     let unsupported = check_keys(carrier, annotations).err()?;
     let (resource, key) = (carrier.resource(), unsupported.key());
     Some(format!(
-        "removal blocked: {unsupported}; to remove anyway: kubectl annotate {resource} {name} \
+        "{REMOVAL_BLOCKED}{unsupported}; to remove anyway: kubectl annotate {resource} {name} \
          {key}-"
     ))
 }

@@ -14,7 +14,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use itertools::Itertools as _;
 use olm_api::CollisionProtection;
-use olm_api::keys::{annotation, label};
+use olm_api::keys::{annotation, label, policy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,6 +23,19 @@ use crate::extension::ValidExtension;
 use crate::object::Object;
 use crate::render::handover::prepare_for_revision;
 use crate::revision::{Account, BundleRecord, Desired, Extension, RevisionError, built_in, phases};
+
+/// Returns how to continue with revisions of upstream v1.6 to v1.8, which cannot be converted. They have
+/// a finalizer that only upstream removes, and it would remove what they own with it.
+pub fn release_earlier_revisions(names: &[impl AsRef<str>]) -> String {
+    let names = names.iter().map(AsRef::as_ref).join(" ");
+    format!(
+        "kubectl patch clusterextensionrevisions {names} --type=merge -p \
+         '{{\"metadata\":{{\"finalizers\":null}}}}', then kubectl delete clusterextensionrevisions \
+         {names} --cascade=orphan, and annotate the extension with {}=all, which takes over what \
+         they leave",
+        policy::ADOPT
+    )
+}
 
 /// Type of an index Secret.
 pub const INDEX_TYPE: &str = "operatorframework.io/index.v1";

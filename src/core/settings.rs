@@ -22,6 +22,10 @@ use crate::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
 use crate::revision::{Account, AccountRule};
 use crate::yaml::{self, YamlError};
 
+/// How to put the controller's manifests back.
+pub const REINSTALL: &str =
+    "kubectl apply --server-side -f install.yaml (on OpenShift, openshift.yaml)";
+
 /// Key of the ConfigMap whose value is the document.
 pub const KEY: &str = "settings.yaml";
 /// Version of the form that this program writes and reads.

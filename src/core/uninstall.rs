@@ -13,6 +13,9 @@ use crate::object::Object;
 
 /// How every text begins that says why an uninstall does not start.
 pub const BLOCKED: &str = "uninstall blocked: ";
+
+/// In the message of an uninstall that goes on when CRDs and their objects are retained.
+pub const CAN_RETAIN: &str = "=RetainCRDs keeps them";
 /// The property with which the author of a bundle asks for a policy.
 pub const PROPERTY: &str = "olm.uninstallPolicy";
 /// CRDs that a text names.
@@ -130,7 +133,7 @@ pub fn blocked(extension: Option<&str>, crds: &BTreeMap<String, Instances>) -> O
         None => format!("annotation {key}"),
     };
     Some(format!(
-        "{BLOCKED}{}; removal continues when they are gone, or: {annotate}=RetainCRDs keeps them \
+        "{BLOCKED}{}; removal continues when they are gone, or: {annotate}{CAN_RETAIN} \
          and their CRDs, {annotate}=Delete removes them",
         parts.join(", ")
     ))

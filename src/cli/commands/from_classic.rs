@@ -110,9 +110,10 @@ async fn apply(args: FromClassicArgs, global: &Global, out: &mut dyn Write) -> E
     }
     let global = &args.confirm.rehearsal.of(global);
     let cluster = args.on.connect(global).await?;
+    cluster.heeds(policy::ADOPT).await?;
     let (objects, unread) = from_cluster(cluster.own_client(), None).await?;
-    if let Some(why) = unread.first() {
-        anyhow::bail!("{why}");
+    if let Some(why) = unread.into_iter().next() {
+        return Err(Hinted { text: why, hint: None, outcome: Outcome::Unknown }.into());
     }
     let moving = Moving {
         names: args.subscriptions,
@@ -168,7 +169,7 @@ fn steps(answer: &Answer) -> Vec<String> {
     if !names.is_empty() {
         let names = names.join(" ");
         steps.push(format!(
-            "Apply the catalogs above and wait: kubectl wait --for=condition=Serving clustercatalog {names}"
+            "Apply the catalogs above and wait: kubectl wait --for=condition=Serving --timeout=5m clustercatalog {names}"
         ));
     }
     for migration in &answer.migrations {
@@ -187,7 +188,7 @@ fn steps(answer: &Answer) -> Vec<String> {
         steps.push(format!(
             "Apply extension {extension}, which takes the CRDs over, give its account the rights that \
              its annotations need (kubectl olm rbac {extension} --apply), and wait: kubectl wait \
-             --for=condition=Ready clusterextension {extension}"
+             --for=condition=Ready --timeout=5m clusterextension {extension}"
         ));
     }
     if answer.migrations.iter().any(|migration| migration.follow.is_some()) {

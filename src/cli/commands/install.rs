@@ -105,6 +105,12 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
     if args.package.contains('/') {
         return usage("a package of a catalog is installed, not a directory or an image");
     }
+    if args.rendering.differs_from_controller() {
+        return usage(
+            "--webhook-certificates and --role-placement are for `bundle render` and `rbac`: the \
+             controller has its own",
+        );
+    }
     let rehearsal = args.confirm.rehearsal;
     let global = &rehearsal.of(global);
     let cluster = args.on.connect(global).await?;
@@ -141,6 +147,12 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
     let question = format!("Create these {} objects?", plan.written.len());
     args.confirm.agreed(&question, "--yes confirms it, -o yaml prints it")?;
     let mut written = changes::rehearse(client, &plan.written).await;
+    // Nothing can be applied in a namespace that a dry run does not make.
+    let is_judged = global.dry_run.is_some() && args.create_namespace;
+    if is_judged && written.is_ok() {
+        plan.written.iter().try_for_each(|object| out.object(&object.0))?;
+        return Ok(Outcome::Done);
+    }
     if written.is_ok() {
         written = changes::apply(client, &plan.written, out).await;
     }
@@ -156,7 +168,7 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
     let mut written = cluster.extension(args.name()).await?;
     // A status that it has by now is already about this installation.
     written.status = None;
-    waiting::ready(client, &written, None, args.wait.timeout, out).await
+    waiting::ready(client, &written, Awaited::Any, args.wait.timeout, out).await
 }
 
 impl InstallArgs {

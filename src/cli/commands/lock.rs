@@ -317,7 +317,7 @@ fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
     }
     match verdict {
         Verdict::Ahead => {
-            Some("a newer version is installed; kubectl olm rollback goes back".to_owned())
+            Some(format!("a newer version is installed; kubectl olm rollback {name} goes back"))
         }
         Verdict::OtherImage => {
             let image = now.as_ref().map_or("", |now| now.image.as_str());
@@ -335,8 +335,8 @@ async fn planned(cluster: &Cluster, one: &Compared) -> Result<(ClusterExtension,
     let locked = &one.locked;
     let Some(extension) = &one.extension else {
         return Err(format!(
-            "kubectl olm install {}@{} creates it",
-            locked.package, locked.version
+            "kubectl olm install {}@{} --name {} --namespace NAMESPACE creates it",
+            locked.package, locked.version, locked.name
         ));
     };
     if let Some(why) = of_itself(extension, one) {

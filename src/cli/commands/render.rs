@@ -142,6 +142,11 @@ impl Rendering {
         Ok(Self { copies, ..self })
     }
 
+    /// Returns whether the flags ask for what the controller does not read.
+    pub(crate) fn differs_from_controller(&self) -> bool {
+        self.webhook_certificates.is_some() || self.role_placement != Placement::default()
+    }
+
     /// Returns the options of rendering for a new extension, by default named after its package:
     /// those of the cluster's controller without annotations.
     pub(crate) async fn of_new(

@@ -58,10 +58,17 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
                         notice(&format!("hint: {}", hold.note.message));
                     }
                 } else if !allow.is_empty() {
+                    let before = extension.annotations().get(policy::CRD_SAFETY_ALLOW);
+                    let overwrite = if before.is_some() { "--overwrite " } else { "" };
                     notice(&format!(
-                        "hint: kubectl annotate clusterextension {name} {}={} {}=WHY allows that",
+                        "hint: kubectl annotate {overwrite}clusterextension {name} {}={} {}=WHY allows that",
                         policy::CRD_SAFETY_ALLOW,
-                        allow.join(","),
+                        before
+                            .map(String::as_str)
+                            .into_iter()
+                            .chain(allow)
+                            .collect::<Vec<_>>()
+                            .join(","),
                         policy::CRD_SAFETY_REASON
                     ));
                 }
@@ -94,7 +101,7 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
     while begun.elapsed() < waiting::NOTICED && !is_made(&cluster.revisions(name).await?, number) {
         sleep(waiting::LOOK).await;
     }
-    waiting::ready(client, &written, Some(&version), args.wait.timeout, out).await
+    waiting::ready(client, &written, Awaited::Version(&version), args.wait.timeout, out).await
 }
 
 /// Returns whether the newest revision has the content of this one.

@@ -94,6 +94,7 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
         let account = account.context("it names no service account")?;
         changes::apply(client, &missing_manifests(&account, &grants), out).await?;
     }
+    let is_pinned = edit.change["spec"]["source"]["catalog"]["version"] == edit.version.as_str();
     let written = changes::merge(client, &extension, edit.change).await?;
     out.object(&written)?;
     if !args.wait.is_wanted(global) {
@@ -102,12 +103,23 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
         }
         return Ok(Outcome::Done);
     }
-    let version = Some(edit.version.as_str());
-    let ended = waiting::ready(client, &written, version, args.wait.timeout, out).await?;
+    let version = match extension.installed() {
+        _ if is_pinned || written.metadata.generation == extension.metadata.generation => {
+            Awaited::Version(&edit.version)
+        }
+        // A range or a channel may lead on before anybody looks.
+        Some(installed) => Awaited::Other(&installed.version),
+        None => Awaited::Any,
+    };
     if args.force {
-        undo(&cluster, &extension, ended).await?;
+        notice(&format!("note: it is SelfCertified during the move; {} ends that", back(name)));
     }
-    Ok(ended)
+    let ended = waiting::ready(client, &written, version, args.wait.timeout, out).await;
+    if args.force {
+        let outcome = ended.as_ref().map_or(Outcome::Failed, |outcome| *outcome);
+        undo(&cluster, &extension, outcome).await?;
+    }
+    ended
 }
 
 /// Makes the plan of an edit before it is written. Returns the rights to give for it; nothing where

@@ -1,5 +1,5 @@
 //! The output of a verb that writes: text for people, or with `-o` the objects that were written, and
-//! the text beside them on stderr.
+//! the text beside them on stderr. What nobody reads any more (`| head`) ends no verb half-way.
 
 use std::io::{self, Stderr, Write};
 
@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use olm_core::object::Object;
 use serde::Serialize;
 
-use super::{Format, Screen, is_quiet, write_json, write_yaml};
+use super::{Format, Screen, is_broken_pipe, is_quiet, write_json, write_yaml};
 use crate::managed::named;
 
 /// The output of a command, for its text and the objects.
@@ -28,7 +28,14 @@ impl<'a> Written<'a> {
     pub(crate) fn object(&mut self, object: &impl Serialize) -> anyhow::Result<()> {
         let Some(format) = self.format else { return Ok(()) };
         let object = Object::from_value(serde_json::to_value(object)?);
-        let mut object = object.context("an object of Kubernetes is a JSON object")?;
+        let object = object.context("an object of Kubernetes is a JSON object")?;
+        match self.print(object, format) {
+            Err(error) if is_broken_pipe(&error) => Ok(()),
+            printed => printed,
+        }
+    }
+
+    fn print(&mut self, mut object: Object, format: Format) -> anyhow::Result<()> {
         if format == Format::Name {
             writeln!(self.out, "{}", named(object.kind(), object.group(), object.name()))?;
             return Ok(());
@@ -46,10 +53,14 @@ impl<'a> Written<'a> {
 
 impl Write for Written<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.format {
+        let written = match self.format {
             None => self.out.write(bytes),
             Some(_) if is_quiet() => Ok(bytes.len()),
             Some(_) => self.beside.write(bytes),
+        };
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
         }
     }
 

@@ -9,7 +9,6 @@ use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::Reason;
-use olm_api::keys::policy;
 use olm_api::{ClusterExtension, GROUP};
 use olm_core::error::{Classify, Disposition};
 use olm_core::helm::{self, HelmError};
@@ -33,9 +32,8 @@ pub enum TakeOverError {
     /// Revisions of upstream v1.6 to v1.8 hold the installed objects; nothing makes ours of them.
     #[error(
         "{kind} {} of an earlier release hold the installed objects and cannot be taken over; to \
-         continue: kubectl delete clusterextensionrevisions {} --cascade=orphan, and annotate the extension with \
-         {}=all, which takes over what they leave",
-        .names.join(", "), .names.join(" "), policy::ADOPT, kind = EARLIER_KIND
+         continue: {}",
+        .names.join(", "), helm::release_earlier_revisions(.names), kind = EARLIER_KIND
     )]
     Earlier {
         /// Their names.

@@ -18,6 +18,8 @@ use itertools::Itertools as _;
 use olm_api::keys::label;
 use serde_json::Value;
 
+pub use source::name as catalog_name;
+
 use crate::object::{Object, is_set};
 
 /// API group of Classic.

@@ -46,7 +46,7 @@ const OLDEST: &str = "v1.33.0";
 
 /// Returns the name of the catalog that a source becomes: that of the platform, unless the object has
 /// an image of somebody else, such as a mirror's.
-pub(super) fn name<'a>(source: &'a str, found: Option<&Object>) -> &'a str {
+pub fn name<'a>(source: &'a str, found: Option<&Object>) -> &'a str {
     let image = found.map_or("", |found| found.text_at("/spec/image"));
     let known = DEFAULTS.iter().find(|(classic, _, repository)| {
         let version = image.strip_prefix(repository);

@@ -37,7 +37,7 @@ const ELSEWHERE: [(&str, &str); 12] = [
     ("kubectl olm catalog add operatorhubio ", "documents"),
     ("helm install olm ", "chart"),
     ("velero restore create ", "documents"),
-    ("kubectl annotate clusterextension NAME ", "backup"),
+    ("kubectl annotate --overwrite clusterextension NAME ", "backup"),
     ("for kind in ", "moving"),
     ("oc patch clusterversion version --type json -p '[{\"op\": \"add\"", "moving"),
     ("oc delete deployment ", "moving"),

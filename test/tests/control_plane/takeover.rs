@@ -305,15 +305,21 @@ async fn revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopte
     let plural = crd["metadata"]["name"].as_str().expect("a name").to_owned();
     plane.established(&plural);
     let revision = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtensionRevision",
-        "metadata": {"name": "old-1", "ownerReferences": [owner(&left.scene.name, &left.uid)]}});
+        "metadata": {"name": "old-1", "finalizers": ["olm.operatorframework.io/teardown"],
+            "ownerReferences": [owner(&left.scene.name, &left.uid)]}});
     plane.create(&revision);
     left.install_for(&bundles[0], &json!([]));
     left.controller.restart(plane);
     let text =
         "taking over the installed objects: ClusterExtensionRevision old-1 of an earlier release";
-    left.extension.shows("Progressing", "False", "Blocked", text).await;
+    let found = left.extension.shows("Progressing", "False", "Blocked", text).await;
     assert!(left.extension.revisions().await.is_empty());
-    plane.kubectl(&["delete", &plural, "old-1", "--cascade=orphan"]);
+    let told = &condition(&found, "Progressing").expect("a condition").message;
+    let commands =
+        told.split("kubectl ").skip(1).map(|it| it.split(", ").next().expect("a command"));
+    for command in commands {
+        plane.run(&command.replace('\'', ""));
+    }
     left.scene.annotate("policy.olm.operatorframework.io/adopt", "all");
     left.extension.installed("1.0.0").await;
     left.extension.delete().await;

@@ -174,7 +174,7 @@ async fn live(
                     what: format!("{} of {api_version} on the cluster", kind.kind),
                     why: failure(&error),
                     hint: Some(format!(
-                        "kubectl auth can-i list {}.{}",
+                        "kubectl auth can-i list {}.{} --all-namespaces",
                         resource.plural, kind.group
                     )),
                 });

@@ -5,6 +5,7 @@ mod deletion;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::PartialObjectMeta;
+use olm_core::annotations::REMOVAL_BLOCKED;
 use olm_core::error::first_of;
 use olm_core::resolve::ProviderOrigin;
 use olm_core::uninstall::BLOCKED;
@@ -60,6 +61,19 @@ impl DeleteArgs {
         }
     }
 
+    /// Returns the command that deletes an extension with the same decision.
+    fn by_kubectl(&self, name: &str) -> String {
+        let delete = format!("kubectl delete clusterextensions {name}");
+        match self.decision() {
+            Some(word) => format!(
+                "kubectl annotate --overwrite clusterextensions {name} {}={word} && {delete}",
+                policy::UNINSTALL
+            ),
+            None if self.orphan => format!("{delete} --cascade=orphan"),
+            None => delete,
+        }
+    }
+
     fn params(&self) -> DeleteParams {
         if self.orphan { DeleteParams::orphan() } else { DeleteParams::background() }
     }
@@ -110,7 +124,8 @@ pub(crate) async fn run(args: DeleteArgs, global: &Global, out: &mut dyn Write) 
         return Ok(Outcome::Done);
     }
     for (extension, _) in &extensions {
-        changes::yields(extension, &json!({}), global.dry_run.is_some())?;
+        let command = args.by_kubectl(&extension.name_any());
+        changes::yields_to(extension, &json!({}), &command, global.dry_run.is_some())?;
     }
     let question = match going.as_slice() {
         [only] => format!("Delete extension {only}?"),
@@ -369,7 +384,8 @@ async fn wait(
         };
         let message = message(&found);
         let is_old = before.as_deref() == Some(message) && begun.elapsed() < waiting::NOTICED;
-        if message.starts_with(BLOCKED) && !is_old {
+        let is_blocked = [BLOCKED, REMOVAL_BLOCKED].iter().any(|it| message.starts_with(it));
+        if is_blocked && !is_old {
             writeln!(out, "{name}: {message}")?;
             return Ok(Look::Ended(Outcome::Failed));
         }

@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use olm_api::keys::{label, name};
 use olm_core::extension::holds::advice;
 use olm_core::guard::{Policy, in_force};
-use olm_core::settings::{ControllerSettings, KEY};
+use olm_core::settings::{ControllerSettings, KEY, REINSTALL};
 
 use super::facts::{self, Facts, Refusal};
 use super::{Row, about};
@@ -19,7 +19,6 @@ use crate::prelude::*;
 const SKEW: SignedDuration = SignedDuration::from_secs(30);
 /// The policies that every installation has; the fourth comes with the default account.
 const POLICIES: [Policy; 3] = [Policy::Extension, Policy::ObjectSet, Policy::Approve];
-const INSTALL: &str = "kubectl apply --server-side -f install.yaml";
 
 /// A check of one subject; `Err` if what it needs is not known.
 type Check = fn(&Facts) -> Result<Vec<Row>, Refusal>;
@@ -94,7 +93,7 @@ pub(super) fn kinds_of(facts: &Facts, wanted: &[&str]) -> Result<Vec<Row>, Refus
             Ok(crd) => crd,
             Err(Refusal::Absent) => {
                 let text = format!("CRD {} does not exist", facts::crd(kind));
-                rows.push(Row::problem(text, INSTALL));
+                rows.push(Row::problem(text, REINSTALL));
                 continue;
             }
             Err(refusal) => return Err(refusal),
@@ -107,7 +106,10 @@ pub(super) fn kinds_of(facts: &Facts, wanted: &[&str]) -> Result<Vec<Row>, Refus
             .iter()
             .any(|it| it["type"] == "Established" && it["status"] == "True");
         if !served || !established {
-            rows.push(Row::problem(format!("CRD {} does not serve v1", facts::crd(kind)), INSTALL));
+            rows.push(Row::problem(
+                format!("CRD {} does not serve v1", facts::crd(kind)),
+                REINSTALL,
+            ));
         }
         let stored = list(&crd["status"]["storedVersions"]);
         let others: Vec<_> =
@@ -124,7 +126,7 @@ fn controller(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     let deployments: Vec<Deployment> = facts.items(facts::DEPLOYMENTS)?;
     if deployments.is_empty() {
         let text = "no Deployment has label app.kubernetes.io/part-of=olm";
-        return Ok(vec![Row::warning(text, INSTALL)]);
+        return Ok(vec![Row::warning(text, REINSTALL)]);
     }
     let mut rows = Vec::new();
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -158,7 +160,7 @@ fn controller_rights(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         if missing.is_empty() {
             return Row::ok(format!("service account {account} has every right it needs"));
         }
-        Row::problem(format!("service account {account} lacks {}", missing.join("; ")), INSTALL)
+        Row::problem(format!("service account {account} lacks {}", missing.join("; ")), REINSTALL)
     });
     Ok(rows.collect())
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use olm_api::keys::{annotation, label};
 use olm_cluster::join_bounded;
 use olm_core::extension::ValidExtension;
-use olm_core::helm::Release;
+use olm_core::helm::{self, Release};
 use olm_core::rbac::{Permission, Permissions, lines};
 use olm_core::revision::{Account, Desired};
 
@@ -240,12 +240,10 @@ impl Asked<'_> {
         };
         let names = self.older.iter().filter(owned);
         let names: Vec<_> = names.filter_map(|one| one["metadata"]["name"].as_str()).collect();
-        let names = names.join(" ");
-        let text = format!("ClusterExtensionRevisions {names} hold it, and cannot be taken over");
-        let hint = format!(
-            "kubectl delete clusterextensionrevisions {names} --cascade=orphan, and annotate it with {}=all",
-            policy::ADOPT
-        );
+        let hint =
+            format!("once upstream no longer runs: {}", helm::release_earlier_revisions(&names));
+        let listed = names.join(" ");
+        let text = format!("ClusterExtensionRevisions {listed} hold it, and cannot be taken over");
         (!names.is_empty()).then(|| Row::problem(text, hint))
     }
 

@@ -146,12 +146,19 @@ impl Backup {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&beside, &self.path)?;
-            // The name has to survive as well.
-            let folder = self.path.parent().filter(|it| !it.as_os_str().is_empty());
-            std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            sync_folder(&self.path)
         };
         write().with_context(|| format!("writing {shown}"))
     }
+}
+
+/// Has the name of a file survive as well; Windows opens no folder as a file.
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    if cfg!(windows) {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

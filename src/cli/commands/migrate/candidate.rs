@@ -29,6 +29,8 @@ pub(super) struct Candidate {
     pub(super) entry: Option<Entry>,
     /// Whether the entry exists already.
     pub(super) is_kept: bool,
+    /// Whether it was moved, and what ran was removed since.
+    pub(super) is_removed: bool,
     pub(super) plan: Option<Plan>,
 }
 
@@ -61,6 +63,12 @@ fn key(object: &Object) -> (String, String) {
     (object.namespace().to_owned(), object.name().to_owned())
 }
 
+/// Returns namespace and name of the CSV that a Subscription has installed.
+fn installed(subscription: &Object) -> Option<(String, String)> {
+    let csv = subscription.pointer("/status/installedCSV").and_then(Value::as_str)?;
+    Some((subscription.namespace().to_owned(), csv.to_owned()))
+}
+
 impl<'a> World<'a> {
     /// Finds the Subscriptions of these names, all of them without names; in a namespace if one is
     /// given.
@@ -90,11 +98,7 @@ impl<'a> World<'a> {
         if let Some(name) = names.iter().find(|name| wanted.iter().all(|it| it.name() != **name)) {
             anyhow::bail!("there is no Subscription {name:?}");
         }
-        let installed = |it: &&Object| {
-            let csv = it.pointer("/status/installedCSV").and_then(Value::as_str)?;
-            Some((it.namespace().to_owned(), csv.to_owned()))
-        };
-        let moving = wanted.iter().filter_map(installed).collect();
+        let moving = wanted.iter().copied().filter_map(installed).collect();
         let migrations = Classic::new(&objects).convert(&[]).migrations;
         let order = |key: &(String, String)| {
             migrations.iter().position(|it| it.subscription == *key).unwrap_or(usize::MAX)
@@ -120,6 +124,15 @@ impl<'a> World<'a> {
         self.cluster.own_client()
     }
 
+    /// From now on only these are moved. Returns whether others were to be moved before.
+    pub(super) fn move_only<'b>(
+        &mut self,
+        candidates: impl Iterator<Item = &'b Candidate>,
+    ) -> bool {
+        let moving = candidates.filter_map(|it| installed(&it.subscription)).collect();
+        std::mem::replace(&mut self.moving, moving) != self.moving
+    }
+
     /// Judges a Subscription.
     pub(super) async fn candidate(
         &self,
@@ -138,6 +151,7 @@ impl<'a> World<'a> {
             notes: Vec::new(),
             progress: Progress { subscribed: true, csv: Csv::Kept, extended: false },
             is_kept: kept.is_some(),
+            is_removed: false,
             entry: kept,
             plan: None,
         };
@@ -167,6 +181,16 @@ impl<'a> World<'a> {
         }
         if found.progress.subscribed {
             found.failed = facts.failed();
+        }
+        if let Some(entry) = found.entry.as_ref().filter(|_| found.progress.csv == Csv::Gone) {
+            let is_deployment = |it: &Object| it.kind() == "Deployment";
+            found.is_removed =
+                entry.running().iter().any(is_deployment) && !running.iter().any(is_deployment);
+        }
+        if found.is_removed {
+            let hint = "kubectl olm install, or another --backup for a new Subscription";
+            let text = "it was moved, and removed since";
+            found.failed.push(Failed::conflict(Check::Objects, text, hint));
         }
         self.occupied(&mut found);
         if let (Some(csv), []) = (facts.csv(), found.failed.as_slice()) {
@@ -348,13 +372,17 @@ impl<'a> World<'a> {
     /// Returns the hint for adding the catalog of a Subscription.
     fn catalog_hint(&self, subscription: &Object) -> String {
         let source = subscription.text_at("/spec/source");
+        let namespace = subscription.text_at("/spec/sourceNamespace");
         let mut sources = self.objects.iter().filter(|it| it.kind() == "CatalogSource");
-        let found = sources.find(|it| it.name() == source);
+        let found = sources.find(|it| it.name() == source && it.namespace() == namespace);
         match found.map_or("", |found| found.text_at("/spec/image")) {
             "" => {
                 "kubectl olm catalog build builds an image of it, catalog add serves it".to_owned()
             }
-            image => format!("kubectl olm catalog add {source} {image}"),
+            image => {
+                let becomes = olm_core::classic::catalog_name(source, found);
+                format!("kubectl olm catalog add {becomes} {image}")
+            }
         }
     }
 

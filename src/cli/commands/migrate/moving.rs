@@ -36,17 +36,20 @@ impl Moving {
         let (client, out) = (cluster.own_client(), &mut self.confirm.rehearsal.written(out));
         let mut backup = Backup::open(&self.backup, &objects::cluster_id(client).await?)?;
         let wanted = (self.names.as_slice(), self.namespace.as_deref(), self.follow);
-        let (world, keys) = World::new(cluster, objects, &backup, wanted).await?;
+        let (mut world, mut keys) = World::new(cluster, objects, &backup, wanted).await?;
         anyhow::ensure!(!keys.is_empty(), "no Subscriptions found");
-        let mut candidates = Vec::new();
-        for key in &keys {
-            let candidate = world.candidate(key, &backup).await;
-            let candidate =
-                candidate.with_context(|| format!("Subscription {}/{}", key.0, key.1))?;
-            show(&candidate, out)?;
-            candidates.push(candidate);
-        }
         let goes_on = |it: &Candidate| matches!(it.verdict, Verdict::Ready | Verdict::Moved);
+        let mut candidates = judged(&world, &keys, &backup).await?;
+        // What stays may need what goes: judged again, until nobody else stays.
+        while world.move_only(candidates.iter().filter(|it| goes_on(it))) {
+            candidates = judged(&world, &keys, &backup).await?;
+        }
+        if self.names.is_empty() {
+            // What was removed since its move is in the backup only.
+            candidates.retain(|it| !it.is_removed);
+            keys.truncate(candidates.len());
+        }
+        candidates.iter().try_for_each(|it| show(it, out))?;
         let outcome = if candidates.iter().all(goes_on) { Outcome::Done } else { Outcome::Failed };
         candidates.retain(goes_on);
         let due = candidates.iter().filter(|it| it.plan.is_some()).count();
@@ -122,6 +125,12 @@ impl Moving {
         let follow = candidate.plan.as_ref().and_then(|plan| plan.follow.as_ref());
         if let Some(follow) = follow.filter(|_| self.follow) {
             changes::apply(client, std::slice::from_ref(follow), out).await?;
+            // `upgrade` and others write the version by a merge, which an apply leaves alone.
+            let pinned = "/spec/source/catalog/version";
+            let unpin = json!({"spec": {"source": {"catalog": {"version": null}}}});
+            let is_pinned =
+                |live: &Object| follow.pointer(pinned).is_none() && live.pointer(pinned).is_some();
+            objects::change(client, follow, |live| is_pinned(live).then(|| unpin.clone())).await?;
         }
         Ok(Outcome::Done)
     }
@@ -151,11 +160,25 @@ impl Moving {
         // A status that it has by now is already about this move.
         written.status = None;
         if self.wait.is_wanted(global) {
-            let version = Some(plan.version.as_str());
+            let version = Awaited::Version(&plan.version);
             return waiting::ready(client, &written, version, self.wait.timeout, out).await;
         }
         Ok(Outcome::Done)
     }
+}
+
+/// Judges Subscriptions.
+async fn judged(
+    world: &World<'_>,
+    keys: &[(String, String)],
+    backup: &Backup,
+) -> anyhow::Result<Vec<Candidate>> {
+    let mut candidates = Vec::new();
+    for key in keys {
+        let candidate = world.candidate(key, backup).await;
+        candidates.push(candidate.with_context(|| format!("Subscription {}/{}", key.0, key.1))?);
+    }
+    Ok(candidates)
 }
 
 fn show(candidate: &Candidate, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -287,7 +287,9 @@ pub(super) async fn gone(client: &Client, object: &Object, timeout: u64) -> anyh
             return Ok(());
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
-            bail!("timed out after {timeout} s: {} still exists", object.identity().text());
+            let text =
+                format!("timed out after {timeout} s: {} still exists", object.identity().text());
+            return Err(Hinted { text, hint: None, outcome: Outcome::TimedOut }.into());
         }
         tokio::time::sleep(LOOK).await;
     }

@@ -37,25 +37,41 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
         notice("error: OLM Classic is not installed: its kinds are not served");
         return Ok(Outcome::Failed);
     }
-    for entry in &entries {
+    let (mut back, mut outcome) = (Vec::new(), Outcome::Done);
+    for entry in entries {
         let (namespace, name) = entry.key();
         let extension = entry.extension();
+        let (_, csv) = entry.moved()?;
+        let live = cluster.find_extension(extension).await?;
+        if let Some(other) =
+            live.as_ref().and_then(|it| it.installed()).filter(|it| it.name != csv.name())
+        {
+            notice(&format!(
+                "error: {namespace}/{name} stays: extension {extension} has {} installed, not {}",
+                other.name,
+                csv.name()
+            ));
+            notice(&format!("hint: kubectl olm rollback {extension} goes back to it first"));
+            outcome = Outcome::Failed;
+            continue;
+        }
+        back.push(entry);
         writeln!(
             out,
             "{namespace}/{name}: back from extension {extension}, the running objects stay"
         )?;
     }
-    if global.dry_run.is_some() {
-        return Ok(Outcome::Done);
+    if global.dry_run.is_some() || back.is_empty() {
+        return Ok(outcome);
     }
-    let question = format!("Give {} back to OLM Classic?", entries.len());
+    let question = format!("Give {} back to OLM Classic?", back.len());
     args.confirm.agreed(&question, "--yes confirms it, --dry-run shows it")?;
     let namespace = cluster.system_namespace().await?;
-    for entry in entries {
+    for entry in back {
         detach(client, entry, &namespace, args.wait.timeout, out).await?;
         restore(client, entry, args.wait.timeout, out).await?;
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 /// Deletes an extension, and waits until what it installed is nobody's.

@@ -21,10 +21,10 @@ fn the_stream_ends_with_the_steps() {
     let comments: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
     insta::assert_snapshot!(comments.join("\n"), @r"
     # not converted: OperatorCondition pots/teapot-blue overrides: are deleted with the CSV: set them again on the OperatorCondition of the extension
-    # 1. Apply the catalogs above and wait: kubectl wait --for=condition=Serving clustercatalog pots
+    # 1. Apply the catalogs above and wait: kubectl wait --for=condition=Serving --timeout=5m clustercatalog pots
     # 2. Give the account exactly the rights it needs: kubectl olm rbac package:teapot@1.0.0 -n pots --service-account teapot-installer --apply
     # 3. Stop the operator of Classic; CRDs and their objects stay: kubectl delete subscription.operators.coreos.com -n pots teapot && kubectl delete clusterserviceversion -n pots teapot-blue. Where a CRD has a conversion webhook, check first that its versions have the same schema, and set conversion strategy None; otherwise stop here
-    # 4. Apply extension teapot, which takes the CRDs over, give its account the rights that its annotations need (kubectl olm rbac teapot --apply), and wait: kubectl wait --for=condition=Ready clusterextension teapot
+    # 4. Apply extension teapot, which takes the CRDs over, give its account the rights that its annotations need (kubectl olm rbac teapot --apply), and wait: kubectl wait --for=condition=Ready --timeout=5m clusterextension teapot
     # 5. Apply the output of kubectl olm migrate from-classic --follow from before the first step, so that updates continue
     # 6. To go back: kubectl olm delete NAME --retain-crds, and apply the Subscription again
     ");

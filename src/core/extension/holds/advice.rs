@@ -5,6 +5,7 @@ use olm_api::ClusterExtension;
 use olm_api::conditions::{Reason, status, types};
 
 use super::{Holder, conditioned, holders, named, reported};
+use crate::uninstall::CAN_RETAIN;
 
 /// What a message says of an account that does not exist.
 const ACCOUNT: &str = "service account \"";
@@ -28,7 +29,9 @@ pub fn advice(extension: &ClusterExtension) -> Vec<String> {
 
 fn about_removal(ready: &Condition, name: &str) -> String {
     match ready.reason.parse() {
-        Ok(Reason::Blocked) => format!("kubectl olm delete {name} --retain-crds"),
+        Ok(Reason::Blocked) if ready.message.contains(CAN_RETAIN) => {
+            format!("kubectl olm delete {name} --retain-crds")
+        }
         Ok(Reason::InvalidConfiguration) => edit(name),
         _ => format!("kubectl describe clusterextension {name}"),
     }
@@ -101,8 +104,11 @@ mod tests {
     #[case::typo_while_paused("False", "InvalidConfiguration", "x",
         json!({"annotations": {"policy.olm.operatorframework.io/paused": "true"}}),
         &["kubectl edit clusterextension e", "kubectl olm resume e"])]
-    #[case::blocked_removal("False", "Blocked", "x", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
-        &["kubectl olm delete e --retain-crds"])]
+    #[case::blocked_removal("False", "Blocked", "=RetainCRDs keeps them",
+        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl olm delete e --retain-crds"])]
+    #[case::removal_that_cannot_retain("False", "Blocked", "uninstall blocked: a.b cannot be retained",
+        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl describe clusterextension e"])]
+    #[case::reverted("True", "RolloutReverted", "x", json!({}), &["kubectl olm upgrade e --to VERSION"])]
     #[case::held_removal("False", "InvalidConfiguration", "x",
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl edit clusterextension e"])]
     fn the_reason_of_ready_comes_first(

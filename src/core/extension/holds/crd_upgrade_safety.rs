@@ -106,11 +106,12 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
         return Ok(Vec::new());
     };
     let (mut errors, mut allow, mut waived) = (Vec::new(), BTreeSet::new(), Vec::new());
-    let (mut refused, mut first) = (Vec::new(), Vec::new());
+    let (mut refused, mut first, mut allowed) = (Vec::new(), Vec::new(), Vec::new());
     for (name, findings) in crds.findings(desired) {
         let covered = |finding: &Finding| crds.waivers.cover(&name, finding, crds.now);
         let (passing, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(covered);
         allow.extend(Waivers::for_all(&name, &findings));
+        allowed.extend(Waivers::for_all(&name, &passing));
         first.extend(crds.first(desired, &name, &findings));
         if !passing.is_empty() {
             let passing = list(&passing, MAX_LINES);
@@ -125,6 +126,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
         let message = format!("let pass by {}: {}", policy::CRD_SAFETY_ALLOW, waived.join("\n"));
         let note = Note { reason: Reason::CrdUpgradeWaived, message };
         return Ok(if waived.is_empty() { Vec::new() } else { vec![note] });
+    }
+    if !allow.is_empty() {
+        // What is told takes the place of what stands in the annotation.
+        allow.extend(allowed);
     }
     Err(Hold {
         message: errors.join("\n"),

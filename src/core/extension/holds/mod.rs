@@ -12,7 +12,7 @@ mod crd_upgrade_safety;
 mod permission_increase;
 mod permissions;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, UpdateStatus};
@@ -190,7 +190,7 @@ const fn by(
 }
 
 /// In the order in which they are named. The last is what every other reason is called.
-static HOLDERS: [Holder; 14] = [
+static HOLDERS: [Holder; 15] = [
     by("pause", &[Reason::Paused], false, Some(("resume", ""))),
     by("crds", &[Reason::CrdUpgradeRefused], false, None),
     by(
@@ -202,7 +202,9 @@ static HOLDERS: [Holder; 14] = [
     by("approval", &[Reason::PlanChanged, Reason::ApprovalRequired], true, Some(("approve", ""))),
     by("increase", &[Reason::PermissionIncrease], true, Some(("approve", ""))),
     by("content", &[Reason::ContentChanged], false, None),
-    by("rollback", &[Reason::RolledBack, Reason::RolloutReverted], false, Some(("upgrade", ""))),
+    by("rollback", &[Reason::RolledBack], false, Some(("upgrade", ""))),
+    // That bundle is not tried again before the spec changes.
+    by("rollback", &[Reason::RolloutReverted], false, Some(("upgrade", " --to VERSION"))),
     by("version", &[Reason::Pinned], false, Some(("upgrade", ""))),
     by("window", &[Reason::OutsideWindow], true, None),
     by("move", &[Reason::OtherCatalogHeld], true, None),
@@ -210,7 +212,13 @@ static HOLDERS: [Holder; 14] = [
     by("catalog", &[Reason::NotSuccessor, Reason::AmbiguousCatalogs], false, Some(("why", ""))),
     by(
         "constraints",
-        &[Reason::ConstraintInvalid, Reason::ConstraintUnmet, Reason::ConstraintUnknown],
+        &[
+            Reason::ConstraintInvalid,
+            Reason::ConstraintUnmet,
+            Reason::ConstraintUnknown,
+            Reason::DependencyUnsupported,
+            Reason::BreaksInstalled,
+        ],
         false,
         Some(("why", "")),
     ),
@@ -259,8 +267,8 @@ pub fn reported(extension: &ClusterExtension) -> Vec<&'static Holder> {
 
 /// Returns the holders of these reasons, each once, in the order in which they are named.
 fn holders(reasons: impl Iterator<Item = Reason>) -> Vec<&'static Holder> {
-    let held: BTreeSet<_> = reasons.map(|reason| holder(reason).word).collect();
-    HOLDERS.iter().filter(|holder| held.contains(holder.word)).collect()
+    let held: Vec<_> = reasons.map(holder).collect();
+    HOLDERS.iter().filter(|holder| held.contains(holder)).collect()
 }
 
 /// Returns the reasons of what holds an extension, as its conditions and annotations say it.

@@ -72,7 +72,7 @@ fn look<T>(words: &[&str], change: Change, look: impl FnOnce(&Facts<'_>) -> T) -
         }),
         crds: is("crds").then_some(CrdUpgrades {
             live: &live,
-            empty: &BTreeSet::new(),
+            empty: &std::collections::BTreeSet::new(),
             leaving: &leaving,
             waivers: &waivers,
             rules: Rules::Loosenings,
