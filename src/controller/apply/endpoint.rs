@@ -76,9 +76,13 @@ impl Endpoint {
         self.patch(object, &params).await
     }
 
-    /// Asks whether a forced apply would be accepted.
-    pub(super) async fn try_apply(&self, object: &Object) -> Result<Object, kube::Error> {
-        self.patch(object, &PatchParams::apply(manager::DRY_RUN).force().dry_run()).await
+    /// Asks whether a forced apply of a manager would be accepted.
+    pub(super) async fn try_apply(
+        &self,
+        object: &Object,
+        manager: &str,
+    ) -> Result<Object, kube::Error> {
+        self.patch(object, &PatchParams::apply(manager).force().dry_run()).await
     }
 
     async fn patch(&self, object: &Object, params: &PatchParams) -> Result<Object, kube::Error> {
@@ -103,19 +107,37 @@ impl Endpoint {
     pub(super) async fn replace(
         &self,
         live: &Object,
-        parts: &[(&str, Value)],
+        parts: &[(impl AsRef<str>, Value)],
+    ) -> Result<Object, kube::Error> {
+        self.patch_parts(live, parts, false).await
+    }
+
+    /// Asks whether that would be accepted.
+    pub(super) async fn try_replace(
+        &self,
+        live: &Object,
+        parts: &[(impl AsRef<str>, Value)],
+    ) -> Result<Object, kube::Error> {
+        self.patch_parts(live, parts, true).await
+    }
+
+    async fn patch_parts(
+        &self,
+        live: &Object,
+        parts: &[(impl AsRef<str>, Value)],
+        dry_run: bool,
     ) -> Result<Object, kube::Error> {
         let version = live.pointer("/metadata/resourceVersion").cloned();
         let guard = ("/metadata/resourceVersion", version.unwrap_or_default());
+        let parts = parts.iter().map(|(path, value)| (path.as_ref(), value));
         let operations: Vec<Value> = parts
-            .iter()
-            .chain([&guard])
+            .chain([(guard.0, &guard.1)])
             // `add` also replaces, and works where the member is absent.
             .map(|(path, value)| json!({"op": "add", "path": path, "value": value}))
             .collect();
         let patch = serde_json::from_value(Value::Array(operations));
         let patch = Patch::<()>::Json(patch.map_err(kube::Error::SerdeError)?);
-        let params = PatchParams::apply(manager::OBJECTS);
+        let params = PatchParams { dry_run, ..PatchParams::apply(manager::OBJECTS) };
         self.send(self.request.patch(live.name(), &params, &patch)).await
     }
 
@@ -241,7 +263,7 @@ mod tests {
         let endpoint = Endpoint::new(client, &kind(namespaced), "ops");
         endpoint.create(&object, false).await.unwrap();
         endpoint.apply(&object, true).await.unwrap();
-        endpoint.try_apply(&object).await.unwrap();
+        endpoint.try_apply(&object, manager::DRY_RUN).await.unwrap();
         let seen = seen.lock().unwrap();
         assert_eq!(seen.len(), 3);
         for sent in seen.iter() {

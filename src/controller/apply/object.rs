@@ -7,6 +7,7 @@ use olm_cluster::ResolvedObject;
 use olm_core::object::Object;
 use olm_core::revision::{
     Decision, Fixed, desired_object, has_owner, is_unchanged, upgrade_managed_fields, with_owner,
+    without_leftovers,
 };
 use serde_json::Value;
 
@@ -34,6 +35,8 @@ pub(super) struct Observed<'a> {
     pub(super) decision: Decision,
     /// Whether it is deleted and created again, because it cannot be changed.
     pub(super) replaces: bool,
+    /// The parts of it that are replaced first, because what others have left there is refused.
+    pub(super) cleared: Vec<(String, Value)>,
 }
 
 impl Observed<'_> {
@@ -86,9 +89,13 @@ impl Observed<'_> {
     /// made anew, and holds no state, is replaced.
     async fn judge(&mut self, answer: Result<(), kube::Error>) -> Result<(), kube::Error> {
         let Err(refused) = verdict(answer) else { return Ok(()) };
-        let ours = self.live.as_ref().is_some_and(|live| self.revision.controls(live));
-        if !ours || !self.fixed(&refused).is_some_and(|fixed| fixed.is_replaced()) {
+        if !self.is_ours() || code(&refused) != 422 {
             return Err(refused);
+        }
+        match self.fixed(&refused) {
+            None => return self.try_as_manager().await,
+            Some(fixed) if !fixed.is_replaced() => return Err(refused),
+            Some(_) => {}
         }
         let desired = desired_object(&self.wanted.object, &self.revision.owner, None);
         match self.endpoint.create(&desired, true).await {
@@ -99,6 +106,28 @@ impl Observed<'_> {
             }
             _ => Err(refused),
         }
+    }
+
+    /// Asks whether the API server would take the object from its own manager: whoever has written
+    /// nothing of it leaves what another version had below the same name. Where that is refused, too,
+    /// because of what others or defaults have left, those parts are to be replaced.
+    async fn try_as_manager(&mut self) -> Result<(), kube::Error> {
+        let Some(live) = self.live.clone() else { return Ok(()) };
+        // Changes nothing but who manages which fields.
+        let live = self.upgrade_managed_fields(live).await?;
+        let content = &self.wanted.object;
+        let desired = desired_object(content, &self.revision.owner, Some(&live));
+        self.live = Some(live.clone());
+        let answer = self.endpoint.try_apply(&desired, manager::OBJECTS).await;
+        let Err(refused) = verdict(answer.map(drop)) else { return Ok(()) };
+        let parts = without_leftovers(&live, &desired, refused_fields(&refused));
+        if parts.is_empty()
+            || verdict(self.endpoint.try_replace(&live, &parts).await.map(drop)).is_err()
+        {
+            return Err(refused);
+        }
+        self.cleared = parts;
+        Ok(())
     }
 
     /// Returns the fields that cannot be changed, where the API server refused the object for what it
@@ -123,7 +152,7 @@ impl Observed<'_> {
         let Some(live) = &self.live else {
             return self.endpoint.create(&desired, true).await.map(drop);
         };
-        let tried = self.endpoint.try_apply(&desired).await?;
+        let tried = self.endpoint.try_apply(&desired, manager::DRY_RUN).await?;
         // A write of ours that was late may have brought it back; only what folds our managed fields
         // takes it off, which a dry run does not do.
         let stale = self.revision.owner.archived.iter().any(|uid| has_owner(live, uid));
@@ -171,14 +200,28 @@ impl Observed<'_> {
                         return Ok(());
                     }
                 }
+                // Without what we have written, what others have is refused.
+                Err(err) if code(&err) == 422 && self.is_ours() && attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    self.try_as_manager().await?;
+                    if self.cleared.is_empty() {
+                        return Err(err);
+                    }
+                }
                 Err(err) => return Err(err),
             }
         }
     }
 
+    /// Returns whether this revision, or another of its extension, controls the object.
+    fn is_ours(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| self.revision.controls(live))
+    }
+
     async fn refetch(&mut self) -> Result<(), kube::Error> {
         let live = self.endpoint.get(self.wanted.object.name()).await?;
         self.replaces &= uid(live.as_ref()) == uid(self.live.as_ref());
+        self.cleared.clear();
         self.live = live;
         self.presumed = false;
         self.decision = self.revision.decide(self.live.as_ref(), self.wanted.protection);
@@ -202,20 +245,22 @@ impl Observed<'_> {
                 let desired = desired_object(content, &self.revision.owner, None);
                 self.endpoint.create(&desired, false).await.map(Some)
             }
-            (Decision::Update, Some(live)) => {
-                let live = self.upgrade_managed_fields(live.clone(), &[]).await?;
+            (Decision::Update | Decision::Adopt, Some(live)) => {
+                let mut live = self.upgrade_managed_fields(live.clone()).await?;
+                if !self.cleared.is_empty() {
+                    let parts: Vec<_> = self.cleared.iter().map(|(path, _)| path).collect();
+                    let object = content.identity().text();
+                    tracing::info!(object, ?parts, "replacing what others have left");
+                    live = self.endpoint.replace(&live, &self.cleared).await?;
+                }
                 let desired = desired_object(content, &self.revision.owner, Some(&live));
-                match self.endpoint.apply(&desired, false).await {
+                let force = self.decision == Decision::Adopt;
+                match self.endpoint.apply(&desired, force).await {
                     Err(err) if is_field_conflict(&err) => {
                         self.endpoint.apply(&desired, true).await.map(Some)
                     }
                     answer => answer.map(Some),
                 }
-            }
-            (Decision::Adopt, Some(live)) => {
-                let live = self.upgrade_managed_fields(live.clone(), &EARLIER_MANAGERS).await?;
-                let desired = desired_object(content, &self.revision.owner, Some(&live));
-                self.endpoint.apply(&desired, true).await.map(Some)
             }
             (Decision::Superseded, Some(live)) if !has_owner(live, &self.revision.owner.uid) => {
                 let references = with_owner(live, &self.revision.owner);
@@ -230,11 +275,9 @@ impl Observed<'_> {
 
     /// Makes what we wrote by other means than apply part of our apply entry: without this, a field
     /// that a later version drops would never be pruned.
-    async fn upgrade_managed_fields(
-        &self,
-        live: Object,
-        others: &[&str],
-    ) -> Result<Object, kube::Error> {
+    async fn upgrade_managed_fields(&self, live: Object) -> Result<Object, kube::Error> {
+        let others: &[&str] =
+            if self.decision == Decision::Adopt { &EARLIER_MANAGERS } else { &[] };
         match upgrade_managed_fields(&live, manager::OBJECTS, others) {
             Some(fields) => {
                 let parts = [("/metadata/managedFields", fields)];
@@ -243,6 +286,13 @@ impl Observed<'_> {
             None => Ok(live),
         }
     }
+}
+
+/// Returns the fields that the API server has refused.
+fn refused_fields(err: &kube::Error) -> impl Iterator<Item = &str> {
+    let kube::Error::Api(status) = err else { return None.into_iter().flatten() };
+    let causes = status.details.as_ref().map(|details| details.causes.iter());
+    Some(causes.into_iter().flatten().map(|cause| cause.field.as_str())).into_iter().flatten()
 }
 
 fn uid(live: Option<&Object>) -> Option<&Value> {

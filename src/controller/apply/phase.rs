@@ -204,6 +204,7 @@ impl Applier {
                 presumed,
                 decision,
                 replaces: false,
+                cleared: Vec::new(),
             });
         }
         Ok(Observation { observed, failing, deferred })

@@ -245,6 +245,109 @@ async fn next_revision_takes_over_and_the_rest_goes() {
     stage.removed(2, STEP).await;
 }
 
+/// A Service and a Deployment whose parts have the same names but other ports, sources and choices.
+fn chosen(stage: &Stage, second: bool) -> Vec<Value> {
+    let pick = |first: Value, other: Value| if second { other } else { first };
+    let port = pick(json!(8080), json!(8443));
+    let ports =
+        json!([{"name": "metrics", "port": port, "targetPort": "metrics", "protocol": "TCP"}]);
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "op", "namespace": stage.name},
+        "spec": {"selector": {"app": "op"}, "ports": ports}});
+    let mut operator = deployment(stage, "op", "example/op:1");
+    operator["spec"]["strategy"] =
+        pick(json!({"type": "RollingUpdate"}), json!({"type": "Recreate"}));
+    let pod = &mut operator["spec"]["template"]["spec"];
+    pod["volumes"] = json!([pick(
+        json!({"name": "v", "emptyDir": {}}),
+        json!({"name": "v", "configMap": {"name": "settings", "optional": true}})
+    )]);
+    let container = &mut pod["containers"][0];
+    container["ports"] = json!([{"name": "metrics", "containerPort": port}]);
+    container["env"] = json!([pick(
+        json!({"name": "MODE", "value": "plain"}),
+        json!({"name": "MODE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
+    )]);
+    container["livenessProbe"] =
+        pick(json!({"httpGet": {"path": "/", "port": 8080}}), json!({"tcpSocket": {"port": 8443}}));
+    if !second {
+        let containers = pod["containers"].as_array_mut().expect("a list");
+        containers.push(json!({"name": "extra", "image": "example/op:1"}));
+    }
+    vec![service, operator]
+}
+
+/// Returns what of a Service and a Deployment [`chosen`] decides.
+fn choices(stage: &Stage) -> Value {
+    let service = stage.get("service", "op").unwrap_or_default();
+    let spec = stage.get("deployment", "op").unwrap_or_default()["spec"].clone();
+    let (pod, container) = (&spec["template"]["spec"], &spec["template"]["spec"]["containers"][0]);
+    let keys =
+        |value: &Value| json!(value.as_object().map(|it| it.keys().cloned().collect::<Vec<_>>()));
+    let numbers = |list: &Value, key: &str| {
+        let numbers = list.as_array().into_iter().flatten().map(|it| it[key].clone());
+        json!(numbers.collect::<Vec<_>>())
+    };
+    json!([
+        numbers(&pod["containers"], "name"),
+        numbers(&service["spec"]["ports"], "port"),
+        numbers(&container["ports"], "containerPort"),
+        spec["strategy"]["type"],
+        keys(&pod["volumes"][0]),
+        keys(&container["env"][0]),
+        container["livenessProbe"].get("tcpSocket").is_some()
+    ])
+}
+
+// applying.md 3.6: one of a name, one of several choices
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_a_volume_or_a_choice_gets_another_value_under_the_same_name() {
+    let stage = Stage::set("choice", &["op"]).await;
+    let first = json!([
+        ["c", "extra"],
+        [8080],
+        [8080],
+        "RollingUpdate",
+        ["emptyDir", "name"],
+        ["name", "value"],
+        false
+    ]);
+    let second = json!([
+        ["c"],
+        [8443],
+        [8443],
+        "Recreate",
+        ["configMap", "name"],
+        ["name", "valueFrom"],
+        true
+    ]);
+    // From the third on the API server's own defaults belong to nobody.
+    for (number, want) in [(1, &first), (2, &second), (3, &first), (4, &second)] {
+        stage.revise(number, &[chosen(&stage, number % 2 == 0)]);
+        stage.succeeds(number).await;
+        assert_eq!(choices(&stage), *want, "revision {number}");
+        if number == 3 {
+            // Stays behind without an image.
+            let set = ["set", "env", "deployment/op", "-c", "extra", "A=1", "-n", &stage.name];
+            stage.kubectl(&set);
+        }
+    }
+    for (kind, edit) in [
+        ("service", r#"[{"op": "replace", "path": "/spec/ports/0/port", "value": 9443}]"#),
+        (
+            "deployment",
+            r#"[{"op": "replace", "path": "/spec/template/spec/volumes", "value": [{"name": "v", "emptyDir": {}}]},
+                {"op": "replace", "path": "/spec/strategy", "value": {"type": "RollingUpdate"}}]"#,
+        ),
+    ] {
+        stage.kubectl(&["patch", kind, "op", "-n", &stage.name, "--type=json", "-p", edit]);
+        assert_ne!(choices(&stage), second, "{edit}");
+        let repaired = || choices(&stage) == second;
+        stage.eventually(&format!("the {kind} is repaired"), STEP, repaired).await;
+    }
+    stage.removed(4, STEP).await;
+}
+
 // applying.md d1
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_object_collides_until_it_is_gone() {
