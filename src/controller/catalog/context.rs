@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::plan::{CatalogFailure, Memory};
 use super::store::{Content, Store};
+use super::turns::Turns;
 use crate::backoff::FIRST_DELAY_CATALOG;
 use crate::by_key::ByKey;
 use crate::credentials::RegistryCredentials;
@@ -29,6 +30,7 @@ pub struct Context {
     pub(super) reconciler: Reconciler,
     /// The start of this process.
     pub(super) began: Timestamp,
+    pub(super) turns: Turns,
     /// A permit for each write on disk that is under way.
     writes: Arc<Semaphore>,
     /// The memory of catalogs, by name.
@@ -64,6 +66,7 @@ impl Context {
             metrics,
             reconciler,
             began: Timestamp::now(),
+            turns: Turns::default(),
             writes: Arc::new(Semaphore::new(MAX_WRITES as usize)),
             memories: ByKey::default(),
             failures: ByKey::default(),

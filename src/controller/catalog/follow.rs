@@ -19,7 +19,6 @@ use olm_core::error::Chain;
 use olm_core::status::is_true;
 use tokio::sync::Notify;
 
-use super::CONCURRENCY;
 use super::context::Context;
 use super::download::CatalogServer;
 use super::error::CatalogError;
@@ -33,6 +32,8 @@ use crate::cluster;
 
 type Catalog = DeserializeGuard<ClusterCatalog>;
 
+/// Catalogs that are copied at the same time.
+const DOWNLOADS: u16 = 4;
 /// For so long a process waits for content before it says that it is ready without: there may be
 /// none to be had anywhere.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -76,7 +77,7 @@ pub async fn follow(
         move |()| stream::iter(follower.mended()).map(|name| ObjectRef::new(&name))
     });
     let passes = Controller::for_stream(catalogs, reader.clone())
-        .with_config(controller::Config::default().concurrency(CONCURRENCY))
+        .with_config(controller::Config::default().concurrency(DOWNLOADS))
         .reconcile_on(mended)
         .run(pass, retry, Arc::clone(&follower))
         .for_each(|result| {

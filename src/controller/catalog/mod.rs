@@ -20,6 +20,7 @@ mod report;
 pub mod store;
 mod taken;
 mod trust;
+mod turns;
 mod writer;
 
 use std::sync::Arc;
@@ -53,8 +54,8 @@ use newer::wanted;
 use plan::{CatalogFailure, Observed, Plan, plan, release as due_at, until_poll, waiting};
 use report::{Outcome, Served, report};
 
-/// Catalogs worked on at the same time, so that one hanging registry does not stop the others.
-const CONCURRENCY: u16 = 4;
+/// Catalogs worked on at the same time; fewer are pulled ([`turns`]).
+const CONCURRENCY: u16 = 32;
 
 /// The interval of reads of the API server's version, if an image depends on it.
 const LOOK: Duration = Duration::from_mins(10);

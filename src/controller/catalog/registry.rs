@@ -98,6 +98,7 @@ impl<'a> Registry<'a> {
         resolved: &Resolved,
         unpacked: Timestamp,
     ) -> Result<Staged, CatalogError> {
+        let _turn = self.ctx.turns.next(resolved.image().registry()).await;
         let image = pull_catalog(&self.puller, resolved).await;
         self.ctx.metrics.pulled(&image);
         let image = image.map_err(pull)?;

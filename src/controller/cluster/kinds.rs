@@ -12,7 +12,6 @@ use olm_cluster::code;
 use olm_core::object::{Identity, Object};
 
 use super::wake::lock;
-use crate::by_key::ByKey;
 
 /// A kind as the cluster serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,13 +28,12 @@ pub struct Kind {
 pub struct Kinds {
     client: Client,
     known: Mutex<HashMap<(String, String), Kind>>,
-    waiting_classes: ByKey<bool>,
 }
 
 impl Kinds {
     /// Returns an empty cache.
     pub fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default(), waiting_classes: ByKey::default() }
+        Self { client, known: Mutex::default() }
     }
 
     /// Returns the kind of an object, or `None` when the cluster does not serve it.
@@ -72,14 +70,8 @@ impl Kinds {
     ///
     /// A class that cannot be read binds at once, as far as anyone knows.
     pub async fn waits_for_consumer(&self, class: &str) -> bool {
-        let known = self.waiting_classes.get(class);
-        if let Some(waits) = known {
-            return waits;
-        }
         let api = Api::<StorageClass>::all(self.client.clone());
         let Ok(Some(found)) = api.get_opt(class).await else { return false };
-        let waits = found.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-        self.waiting_classes.put(class, Some(waits));
-        waits
+        found.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
     }
 }

@@ -123,6 +123,15 @@ impl Context {
         names
     }
 
+    /// The same for one extension; the others are left to whoever asks for all.
+    pub(super) fn is_mended(&self, name: &str) -> bool {
+        let is_mended = self.kept.pull_state.is_mended(name, self.credentials.version());
+        if is_mended {
+            self.reconciler.succeeded(name);
+        }
+        is_mended
+    }
+
     /// Replaces the status, if it differs from the one that was read.
     pub(super) async fn write_status(
         &self,

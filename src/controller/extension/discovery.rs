@@ -191,7 +191,10 @@ impl DiscoveryCache {
         // What the API server remembers is as new as the event that brought us here.
         let any = ListParams::default().match_any();
         let mut providers = Vec::new();
-        for (name, revision) in installed(&self.client, &any).await? {
+        let installed = installed(&self.client, &any).await?;
+        let uids: BTreeSet<_> = installed.iter().filter_map(|(_, one)| one.uid()).collect();
+        self.defined.lock().retain(|uid, _| uids.contains(uid));
+        for (name, revision) in installed {
             let defined = self.defined(&revision).await;
             providers.push(provider(&name, &revision, defined));
         }

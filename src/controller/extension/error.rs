@@ -261,7 +261,13 @@ impl Classify for ExtensionError {
     }
 
     fn is_conflict(&self) -> bool {
-        matches!(self, Self::Request(error) if error.is_conflict())
+        match self {
+            Self::Request(error) => error.is_conflict(),
+            Self::Bundle { cause, .. } => {
+                matches!(&**cause, ContentError::Write(error) if error.is_conflict())
+            }
+            _ => false,
+        }
     }
 }
 

@@ -247,7 +247,7 @@ fn error_policy(
     let name = object.name_any();
     let delay = ctx.reconciler.retry(&name, error);
     // What is configured has changed while the image was pulled.
-    if error.is_of_pull() && ctx.mended().contains(&name) {
+    if error.is_of_pull() && ctx.is_mended(&name) {
         return Action::requeue(Duration::ZERO);
     }
     Action::requeue(delay)

@@ -51,6 +51,16 @@ impl PullState {
         self.failed.lock().extract_if(|_, with| *with != version).map(|(name, _)| name).collect()
     }
 
+    /// The same for one extension.
+    pub(super) fn is_mended(&self, extension: &str, version: u64) -> bool {
+        let mut failed = self.failed.lock();
+        let is_mended = failed.get(extension).is_some_and(|with| *with != version);
+        if is_mended {
+            failed.remove(extension);
+        }
+        is_mended
+    }
+
     /// Drops what is remembered of an extension that is gone.
     pub(super) fn forget(&self, extension: &str) {
         let Self { secrets, begun, failed } = self;
@@ -115,6 +125,11 @@ mod tests {
         state.begin("failed", 3);
         state.end("failed", true);
         assert_eq!(state.mended(2), [""; 0]);
+        assert!(!state.is_mended("failed", 2));
+        pull("other", 2, true);
+        // Whoever asks for one leaves the others.
+        assert!(state.is_mended("other", 3));
+        assert!(!state.is_mended("other", 3));
         assert_eq!(state.mended(3), ["failed"]);
         state.forget("failed");
         assert_eq!(state.mended(2), [""; 0]);

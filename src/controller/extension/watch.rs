@@ -136,12 +136,22 @@ fn mended(ctx: &Arc<Context>) -> BoxStream<'static, String> {
     changes.flat_map(move |()| futures::stream::iter(credentials.mended())).boxed()
 }
 
-/// Watches all extensions; who changed one is recorded with its next revision.
-fn authored(ctx: &Context) -> impl Stream<Item = watcher::Result<watcher::Event<Guarded>>> + use<> {
-    cluster::watched(Api::all(ctx.client.clone()), watcher::Config::default(), |metadata| {
-        // Who wrote a status is of no interest.
-        if let Some(entries) = &mut metadata.managed_fields {
-            entries.retain(|entry| entry.subresource.is_none());
+/// Watches all extensions; who changed one is recorded with its next revision. What is kept of one
+/// ends with it, also where somebody else removed its finalizers.
+fn authored(
+    ctx: &Arc<Context>,
+) -> impl Stream<Item = watcher::Result<watcher::Event<Guarded>>> + use<> {
+    let forgetting = Arc::clone(ctx);
+    let changes =
+        cluster::watched(Api::all(ctx.client.clone()), watcher::Config::default(), |metadata| {
+            // Who wrote a status is of no interest.
+            if let Some(entries) = &mut metadata.managed_fields {
+                entries.retain(|entry| entry.subresource.is_none());
+            }
+        });
+    changes.inspect_ok(move |event| {
+        if let watcher::Event::Delete(DeserializeGuard(Ok(gone))) = event {
+            forgetting.forget(gone);
         }
     })
 }

@@ -39,6 +39,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest that doing it may take before it is reported as failed.
 const LIMIT: Duration = Duration::from_mins(5);
+/// Longest that is waited for the record of an earlier process to be confirmed; then all is read.
+const SETTLED_LIMIT: Duration = Duration::from_secs(30);
 
 impl Attempt<'_> {
     /// Does what is planned.
@@ -104,7 +106,8 @@ impl Attempt<'_> {
             Ok(client) => client,
             Err(error) => return self.early(Err(error)),
         };
-        if let Some(settled) = ctx.still_settled(set, (account, &client)).await {
+        let settled = ctx.still_settled(set, (account, &client));
+        if let Ok(Some(settled)) = tokio::time::timeout(SETTLED_LIMIT, settled).await {
             return self.early(Ok(settled));
         }
         let content = match deadline.hold(self.read(&client)).await {

@@ -88,10 +88,16 @@ pub async fn run(
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
         .combine(predicates::labels);
-    let told = Arc::clone(&known);
+    let (told, forgetting) = (Arc::clone(&known), Arc::clone(&ctx));
     let sets = cluster::watched(api, watcher::Config::default(), keep_makers)
         .reflect(revisions)
-        .inspect_ok(move |event| told.tell(event));
+        .inspect_ok(move |event| {
+            told.tell(event);
+            // Also one whose finalizer somebody else removed.
+            if let watcher::Event::Delete(DeserializeGuard(Ok(gone))) = event {
+                forgetting.forget(gone);
+            }
+        });
     let sets = cluster::stored(sets, reader.clone())
         .predicate_filter(relevant, PredicateConfig::default());
     let woken_revisions = woken.revisions.map(|name| ObjectRef::<Guarded>::new(&name));

@@ -68,15 +68,17 @@ pub async fn remove_unowned_content(
     Ok(())
 }
 
-/// Deletes a Secret and says whether it was there; fails if somebody replaced it meanwhile.
+/// Deletes a Secret as it was listed, and returns whether it was deleted. One that has changed since
+/// may have come into use.
 async fn delete_secret(
     secrets: &Api<Secret>,
     secret: &PartialObjectMeta<Secret>,
 ) -> Result<bool, kube::Error> {
     let mut params = DeleteParams::background();
-    params.preconditions = Some(Preconditions { uid: secret.uid(), resource_version: None });
+    let resource_version = secret.resource_version();
+    params.preconditions = Some(Preconditions { uid: secret.uid(), resource_version });
     match secrets.delete(&secret.name_any(), &params).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
         answer => answer.map(|_| true),
     }
 }

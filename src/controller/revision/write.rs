@@ -12,9 +12,9 @@ use olm_api::keys::{annotation, label, manager, name};
 use olm_api::{API_VERSION, ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_cluster::{read_secrets, resolve};
 use olm_core::revision::{
-    Change, ContentSecret, Desired, Extension, build, compare, has_finalizer, needs_patch,
-    next_number, number_after, orphan_mark, outdated, pack, rebuild, referenced_secrets,
-    revision_name,
+    Change, ContentSecret, Desired, Extension, build, check_annotations, compare, has_finalizer,
+    needs_patch, next_number, number_after, orphan_mark, outdated, pack, rebuild,
+    referenced_secrets, revision_name,
 };
 use serde_json::json;
 
@@ -101,6 +101,8 @@ impl KnownRevisions {
         let (client, system_namespace) = (&self.client, &self.system_namespace);
         let (number, name) = self.free_number(&desired.extension, revisions).await?;
         let packed = pack(&name, &desired.phases)?;
+        let mut set = build(desired, &name, number, &packed, system_namespace);
+        check_annotations(set.annotations())?;
         let owner = &desired.extension.name;
         let creating = packed.secrets.iter().map(|secret| {
             let metadata = self.content_metadata(&name, owner);
@@ -108,7 +110,6 @@ impl KnownRevisions {
         });
         let created = join_bounded(creating.collect()).await;
         created.into_iter().collect::<Result<(), _>>()?;
-        let mut set = build(desired, &name, number, &packed, system_namespace);
         // Nothing has this version: what got the name meanwhile is not written over.
         set.metadata.resource_version = Some("1".to_owned());
         // Also if the write fails: it may have been made without an answer.

@@ -1,11 +1,22 @@
 //! What can be wrong with a revision.
 
+use std::collections::BTreeMap;
+
 use olm_api::MAX_REVISION;
 use olm_api::conditions::Reason;
 
 use crate::error::{Classify, Disposition, quote};
 
 use super::{MAX_OBJECT_BYTES, MAX_SECRET_BYTES};
+
+/// The most bytes that keys and values of an object's annotations may have together.
+const MAX_ANNOTATION_BYTES: usize = 256 << 10;
+
+/// Fails if the API server would refuse the annotations of a revision.
+pub fn check_annotations(annotations: &BTreeMap<String, String>) -> Result<(), RevisionError> {
+    let bytes = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if bytes > MAX_ANNOTATION_BYTES { Err(RevisionError::Annotations(bytes)) } else { Ok(()) }
+}
 
 /// Why a revision cannot be built, stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +45,12 @@ pub enum RevisionError {
     /// `secret` is `<namespace>/<name>`.
     #[error("reading key {} in Secret {secret}: {cause}", quote(.key))]
     InvalidContent { key: String, secret: String, cause: String },
+    /// Its annotations are more than the API server takes; their bytes.
+    #[error(
+        "the annotations of the revision have {0} bytes, at most {MAX_ANNOTATION_BYTES} are allowed: \
+         the bundle declares too many properties"
+    )]
+    Annotations(usize),
     /// The name of the revision does not fit into a label value.
     #[error(
         "metadata.name is too long: revision name {} must be no more than 63 characters",
@@ -48,9 +65,10 @@ pub enum RevisionError {
 impl Classify for RevisionError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::TooManyPhases(_) | Self::ObjectTooLarge { .. } | Self::NoNumber(_) => {
-                Disposition::Terminal(Reason::Blocked)
-            }
+            Self::TooManyPhases(_)
+            | Self::ObjectTooLarge { .. }
+            | Self::Annotations(_)
+            | Self::NoNumber(_) => Disposition::Terminal(Reason::Blocked),
             Self::NameTooLong(_) => Disposition::Terminal(Reason::InvalidConfiguration),
             // A duplicate comes from rendering, whose errors are retried.
             Self::Duplicate(..) | Self::ContentTooLarge { .. } | Self::InvalidContent { .. } => {

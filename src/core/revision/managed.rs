@@ -106,6 +106,9 @@ pub fn fingerprint(content: &Object, live: &Object) -> String {
         live.0.get("metadata").and_then(|metadata| metadata.get(key)).cloned().unwrap_or_default()
     };
     let generation = metadata("generation").as_i64().unwrap_or(0);
+    // The API server gives one a generation and never another.
+    let is_constant = live.group() == "scheduling.k8s.io" && live.kind() == "PriorityClass";
+    let generation = if is_constant { 0 } else { generation };
     // What others add, as the Deployment controller does, is theirs.
     let ours = |member: &str, added: &[&str]| {
         let wanted = content.0.get("metadata").and_then(|metadata| metadata.get(member));

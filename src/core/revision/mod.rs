@@ -33,7 +33,7 @@ pub use adopt::{
     Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, is_retained_for,
     removal,
 };
-pub use error::RevisionError;
+pub use error::{RevisionError, check_annotations};
 pub use fixed::Fixed;
 pub use identity::{
     Account, AccountRule, IdentityError, NotNamespaced, namespaced, recorded_account,

@@ -434,13 +434,17 @@ fn aggregating_role_is_applied_without_rules() {
 
 #[test]
 fn status_changes_leave_the_fingerprint_where_generations_count() {
-    let with = |generation: i64, version: &str| {
+    let of = |kind: &str, generation: i64, version: &str| {
         let metadata = json!({"uid": "u", "generation": generation, "resourceVersion": version});
-        fingerprint(&object(json!({})), &object(json!({"metadata": metadata})))
+        let live =
+            json!({"apiVersion": "scheduling.k8s.io/v1", "kind": kind, "metadata": metadata});
+        fingerprint(&object(json!({})), &object(live))
     };
+    let with = |generation, version| of("Other", generation, version);
     assert_eq!(with(1, "5"), with(1, "6"));
     assert_ne!(with(1, "5"), with(2, "5"));
     assert_ne!(with(0, "5"), with(0, "6"));
+    assert_ne!(of("PriorityClass", 1, "5"), of("PriorityClass", 1, "6"));
 }
 
 // ours: what others add is theirs, what we wrote is looked after

@@ -108,7 +108,8 @@ mod tests {
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl olm delete e --retain-crds"])]
     #[case::removal_that_cannot_retain("False", "Blocked", "uninstall blocked: a.b cannot be retained",
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl describe clusterextension e"])]
-    #[case::reverted("True", "RolloutReverted", "x", json!({}), &["kubectl olm upgrade e --to VERSION"])]
+    #[case::reverted("True", "RolloutReverted", "x", json!({}),
+        &["kubectl olm upgrade e --to VERSION", "kubectl olm upgrade e"])]
     #[case::held_removal("False", "InvalidConfiguration", "x",
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl edit clusterextension e"])]
     fn the_reason_of_ready_comes_first(
