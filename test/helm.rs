@@ -100,7 +100,9 @@ pub fn create(
         metadata["labels"][label::OWNER_NAME] = json!(extension);
         let mut sent = object.clone();
         sent["metadata"]["ownerReferences"] = owners.clone();
-        let args = ["create", "--field-manager=operator-controller", "-f", "-"];
+        // As v1.0 and v1.1 are called, and later releases.
+        let by = if object["kind"] == "ConfigMap" { "manager" } else { "operator-controller" };
+        let args = ["create", &format!("--field-manager={by}"), "-f", "-"];
         plane.kubectl_with_input(&args, &sent.to_string());
     }
     objects

@@ -6,8 +6,8 @@ use olm_api::keys::manager;
 use olm_cluster::ResolvedObject;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Decision, Fixed, desired_object, has_owner, is_unchanged, upgrade_managed_fields, with_owner,
-    without_leftovers,
+    Decision, Fixed, controller, desired_object, has_owner, is_unchanged, take_applied_fields,
+    upgrade_managed_fields, with_owner, without_leftovers,
 };
 use serde_json::Value;
 
@@ -20,6 +20,8 @@ use crate::cluster::code;
 const MAX_ATTEMPTS: usize = 3;
 /// Managers whose fields a takeover makes ours: those a Helm installation left behind.
 const EARLIER_MANAGERS: [&str; 4] = [manager::OPERATOR_CONTROLLER, "helm", "olm", "catalog"];
+/// The same of upstream v1.0 and v1.1; many operators have this name, too.
+const FIRST_MANAGER: &str = "manager";
 
 /// An object beside what is on the cluster.
 pub(super) struct Observed<'a> {
@@ -255,11 +257,19 @@ impl Observed<'_> {
                 }
                 let desired = desired_object(content, &self.revision.owner, Some(&live));
                 let force = self.decision == Decision::Adopt;
-                match self.endpoint.apply(&desired, force).await {
+                let applied = match self.endpoint.apply(&desired, force).await {
                     Err(err) if is_field_conflict(&err) => {
-                        self.endpoint.apply(&desired, true).await.map(Some)
+                        self.endpoint.apply(&desired, true).await?
                     }
-                    answer => answer.map(Some),
+                    answer => answer?,
+                };
+                let by_helm = controller(&live).is_some_and(|it| it.kind == "ClusterExtension");
+                match take_applied_fields(&applied, manager::OBJECTS, FIRST_MANAGER) {
+                    Some(fields) if by_helm => {
+                        let parts = [("/metadata/managedFields", fields)];
+                        self.endpoint.replace(&applied, &parts).await.map(Some)
+                    }
+                    _ => Ok(Some(applied)),
                 }
             }
             (Decision::Superseded, Some(live)) if !has_owner(live, &self.revision.owner.uid) => {

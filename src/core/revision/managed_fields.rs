@@ -39,6 +39,38 @@ pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> 
     Some(std::iter::once(apply).chain(kept).collect())
 }
 
+/// Returns `metadata.managedFields` where the `Update` entries of `other` have none of the fields that
+/// `manager` has applied, or `None` when that changes nothing. For a name that others besides Helm have,
+/// of whose fields those of the bundle are taken and the rest stays.
+pub fn take_applied_fields(live: &Object, manager: &str, other: &str) -> Option<Value> {
+    let mut entries = live.pointer("/metadata/managedFields")?.as_array()?.clone();
+    let is = |entry: &Value, manager: &str, operation: &str| {
+        entry["manager"] == manager
+            && entry["operation"] == operation
+            && entry["subresource"].as_str().unwrap_or_default().is_empty()
+    };
+    let applied = entries.iter().find(|entry| is(entry, manager, "Apply"))?["fieldsV1"].clone();
+    let before = entries.clone();
+    for entry in entries.iter_mut().filter(|entry| is(entry, other, "Update")) {
+        difference(&mut entry["fieldsV1"], &applied);
+    }
+    entries.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
+    (entries != before).then_some(entries.into())
+}
+
+/// Removes every path of `taken` from `from`, and what nothing is left of.
+fn difference(from: &mut Value, taken: &Value) {
+    let (Value::Object(from), Value::Object(taken)) = (from, taken) else { return };
+    for (path, below) in taken {
+        if let Some(found) = from.get_mut(path) {
+            difference(found, below);
+            if found.as_object().is_none_or(Map::is_empty) {
+                from.remove(path);
+            }
+        }
+    }
+}
+
 /// Says whether anybody but `manager` has written something below a field, named as in `fieldsV1`.
 pub(super) fn others_manage(live: &Object, manager: &str, field: &str) -> bool {
     let entries = live.list_at("/metadata/managedFields");
@@ -91,6 +123,20 @@ mod tests {
         assert_eq!(upgraded[0]["fieldsV1"], json!({"f:data": {"f:a": {}, "f:b": {}}}));
         assert_eq!(upgraded[1]["manager"], "kubectl");
         assert_eq!(upgraded.as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn fields_of_the_bundle_are_taken_from_a_manager_of_another_name() {
+        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": fields}});
+        let ours = entry("us", "Apply", json!({"f:a": {}}));
+        let theirs = entry("manager", "Update", json!({".": {}, "f:a": {}, "f:own": {}}));
+        let found = live(&json!([ours, theirs]));
+        let left = entry("manager", "Update", json!({".": {}, "f:own": {}}));
+        let taken = take_applied_fields(&found, "us", "manager");
+        assert_eq!(taken, Some(json!([ours, left])));
+        let all = live(&json!([ours, entry("manager", "Update", json!({"f:a": {}}))]));
+        assert_eq!(take_applied_fields(&all, "us", "manager"), Some(json!([ours])));
+        assert_eq!(take_applied_fields(&live(&json!([ours, left])), "us", "manager"), None);
     }
 
     #[test]
