@@ -76,6 +76,31 @@ mod tests {
 
     use super::*;
 
+    /// A pipe that nobody reads.
+    struct Closed;
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[rstest]
+    fn a_pipe_that_nobody_reads_ends_no_verb(
+        #[values(None, Some(Format::Name), Some(Format::Json), Some(Format::Yaml))] format: Option<
+            Format,
+        >,
+    ) {
+        let mut closed = Closed;
+        let mut out = Written::new(&mut closed, format);
+        writeln!(out, "a deleted").unwrap();
+        out.object(&json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "a"}})).unwrap();
+    }
+
     #[rstest]
     #[case::text(None, "lamp: resumed\n")]
     #[case::name(

@@ -109,24 +109,6 @@ impl Endpoint {
         live: &Object,
         parts: &[(impl AsRef<str>, Value)],
     ) -> Result<Object, kube::Error> {
-        self.patch_parts(live, parts, false).await
-    }
-
-    /// Asks whether that would be accepted.
-    pub(super) async fn try_replace(
-        &self,
-        live: &Object,
-        parts: &[(impl AsRef<str>, Value)],
-    ) -> Result<Object, kube::Error> {
-        self.patch_parts(live, parts, true).await
-    }
-
-    async fn patch_parts(
-        &self,
-        live: &Object,
-        parts: &[(impl AsRef<str>, Value)],
-        dry_run: bool,
-    ) -> Result<Object, kube::Error> {
         let version = live.pointer("/metadata/resourceVersion").cloned();
         let guard = ("/metadata/resourceVersion", version.unwrap_or_default());
         let parts = parts.iter().map(|(path, value)| (path.as_ref(), value));
@@ -137,7 +119,7 @@ impl Endpoint {
             .collect();
         let patch = serde_json::from_value(Value::Array(operations));
         let patch = Patch::<()>::Json(patch.map_err(kube::Error::SerdeError)?);
-        let params = PatchParams { dry_run, ..PatchParams::apply(manager::OBJECTS) };
+        let params = PatchParams::apply(manager::OBJECTS);
         self.send(self.request.patch(live.name(), &params, &patch)).await
     }
 

@@ -7,7 +7,7 @@ use olm_cluster::ResolvedObject;
 use olm_core::object::Object;
 use olm_core::revision::{
     Decision, Fixed, controller, desired_object, has_owner, is_unchanged, take_applied_fields,
-    upgrade_managed_fields, with_owner, without_leftovers,
+    take_leftovers, upgrade_managed_fields, with_owner,
 };
 use serde_json::Value;
 
@@ -37,8 +37,6 @@ pub(super) struct Observed<'a> {
     pub(super) decision: Decision,
     /// Whether it is deleted and created again, because it cannot be changed.
     pub(super) replaces: bool,
-    /// The parts of it that are replaced first, because what others have left there is refused.
-    pub(super) cleared: Vec<(String, Value)>,
 }
 
 impl Observed<'_> {
@@ -95,7 +93,7 @@ impl Observed<'_> {
             return Err(refused);
         }
         match self.fixed(&refused) {
-            None => return self.try_as_manager().await,
+            None => return self.try_as_manager(refused).await,
             Some(fixed) if !fixed.is_replaced() => return Err(refused),
             Some(_) => {}
         }
@@ -112,24 +110,30 @@ impl Observed<'_> {
 
     /// Asks whether the API server would take the object from its own manager: whoever has written
     /// nothing of it leaves what another version had below the same name. Where that is refused, too,
-    /// because of what others or defaults have left, those parts are to be replaced.
-    async fn try_as_manager(&mut self) -> Result<(), kube::Error> {
-        let Some(live) = self.live.clone() else { return Ok(()) };
-        // Changes nothing but who manages which fields.
-        let live = self.upgrade_managed_fields(live).await?;
-        let content = &self.wanted.object;
-        let desired = desired_object(content, &self.revision.owner, Some(&live));
-        self.live = Some(live.clone());
-        let answer = self.endpoint.try_apply(&desired, manager::OBJECTS).await;
-        let Err(refused) = verdict(answer.map(drop)) else { return Ok(()) };
-        let parts = without_leftovers(&live, &desired, refused_fields(&refused));
-        if parts.is_empty()
-            || verdict(self.endpoint.try_replace(&live, &parts).await.map(drop)).is_err()
-        {
+    /// because of what others or defaults have left, that becomes the manager's. Nothing but
+    /// `managedFields` is written.
+    async fn try_as_manager(&mut self, refused: kube::Error) -> Result<(), kube::Error> {
+        let Some(live) = self.live.take() else { return Err(refused) };
+        let folded = self.upgrade_managed_fields(live.clone()).await;
+        let live = self.live.insert(folded.unwrap_or(live));
+        let desired = desired_object(&self.wanted.object, &self.revision.owner, Some(live));
+        let refused = match self.endpoint.try_apply(&desired, manager::OBJECTS).await {
+            // Somebody has written meanwhile.
+            Err(err) if code(&err) == 409 => return Err(refused),
+            Err(err) => err,
+            Ok(_) => return Ok(()),
+        };
+        let fields = refused_fields(&refused);
+        let Some((fields, taken)) = take_leftovers(live, &desired, manager::OBJECTS, fields) else {
             return Err(refused);
-        }
-        self.cleared = parts;
-        Ok(())
+        };
+        let object = self.wanted.object.identity().text();
+        tracing::warn!(object, taken, "what others have left stands in the way, and is removed");
+        let parts = [("/metadata/managedFields", fields)];
+        let Ok(written) = self.endpoint.replace(live, &parts).await else { return Err(refused) };
+        let live = self.live.insert(written);
+        let desired = desired_object(&self.wanted.object, &self.revision.owner, Some(live));
+        self.endpoint.try_apply(&desired, manager::OBJECTS).await.map(drop)
     }
 
     /// Returns the fields that cannot be changed, where the API server refused the object for what it
@@ -205,10 +209,7 @@ impl Observed<'_> {
                 // Without what we have written, what others have is refused.
                 Err(err) if code(&err) == 422 && self.is_ours() && attempt < MAX_ATTEMPTS => {
                     attempt += 1;
-                    self.try_as_manager().await?;
-                    if self.cleared.is_empty() {
-                        return Err(err);
-                    }
+                    self.try_as_manager(err).await?;
                 }
                 Err(err) => return Err(err),
             }
@@ -223,7 +224,6 @@ impl Observed<'_> {
     async fn refetch(&mut self) -> Result<(), kube::Error> {
         let live = self.endpoint.get(self.wanted.object.name()).await?;
         self.replaces &= uid(live.as_ref()) == uid(self.live.as_ref());
-        self.cleared.clear();
         self.live = live;
         self.presumed = false;
         self.decision = self.revision.decide(self.live.as_ref(), self.wanted.protection);
@@ -248,13 +248,7 @@ impl Observed<'_> {
                 self.endpoint.create(&desired, false).await.map(Some)
             }
             (Decision::Update | Decision::Adopt, Some(live)) => {
-                let mut live = self.upgrade_managed_fields(live.clone()).await?;
-                if !self.cleared.is_empty() {
-                    let parts: Vec<_> = self.cleared.iter().map(|(path, _)| path).collect();
-                    let object = content.identity().text();
-                    tracing::info!(object, ?parts, "replacing what others have left");
-                    live = self.endpoint.replace(&live, &self.cleared).await?;
-                }
+                let live = self.upgrade_managed_fields(live.clone()).await?;
                 let desired = desired_object(content, &self.revision.owner, Some(&live));
                 let force = self.decision == Decision::Adopt;
                 let applied = match self.endpoint.apply(&desired, force).await {

@@ -134,25 +134,41 @@ impl Applier {
     /// Fails if an object of any phase belongs to somebody else, as far as the watches know it: before
     /// the first phase is applied. Where nothing is to be expected, only what they know is read.
     pub async fn refuse_collisions(&self, phases: &[ResolvedPhase]) -> Result<(), ApplyError> {
-        let uid = &self.revision.owner.uid;
         for (index, phase) in phases.iter().enumerate().filter(|_| self.revision.first) {
-            let mut collisions = Vec::new();
-            for ResolvedObject { object, protection } in &phase.objects {
-                let identity = object.identity();
-                if !self.seen.knows(&identity) || self.applied.knows(uid, object) {
-                    continue;
-                }
-                // What cannot be read now is judged in its phase.
-                if let Ok(Found::Read(_, live)) = self.find(object).await
-                    && let Decision::Collide(owner) =
-                        self.revision.decide(live.as_ref(), *protection)
-                {
-                    collisions.push(Collision { object: identity, owner });
-                }
+            let collisions = self.collisions(phase, true).await;
+            if collisions.is_empty() {
+                continue;
+            }
+            // The first phase with any is told, also of those that no watch brought.
+            for (index, earlier) in phases[..index].iter().enumerate() {
+                reject(index, &self.collisions(earlier, false).await)?;
             }
             reject(index, &collisions)?;
         }
         Ok(())
+    }
+
+    /// Returns the objects of a phase that belong to somebody else; with `known`, only of those that the
+    /// watches know. What cannot be read now is judged in its phase.
+    async fn collisions(&self, phase: &ResolvedPhase, known: bool) -> Vec<Collision> {
+        let mut collisions = Vec::new();
+        for ResolvedObject { object, protection } in &phase.objects {
+            let identity = object.identity();
+            if (known && !self.seen.knows(&identity))
+                || self.applied.knows(&self.revision.owner.uid, object)
+            {
+                continue;
+            }
+            let live = match self.find(object).await {
+                Ok(Found::Read(_, live)) => live,
+                Ok(Found::Presumed(endpoint)) => endpoint.get(object.name()).await.ok().flatten(),
+                _ => continue,
+            };
+            if let Decision::Collide(owner) = self.revision.decide(live.as_ref(), *protection) {
+                collisions.push(Collision { object: identity, owner });
+            }
+        }
+        collisions
     }
 
     async fn observe<'a>(
@@ -204,7 +220,6 @@ impl Applier {
                 presumed,
                 decision,
                 replaces: false,
-                cleared: Vec::new(),
             });
         }
         Ok(Observation { observed, failing, deferred })

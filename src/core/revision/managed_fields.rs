@@ -52,21 +52,35 @@ pub fn take_applied_fields(live: &Object, manager: &str, other: &str) -> Option<
     let applied = entries.iter().find(|entry| is(entry, manager, "Apply"))?["fieldsV1"].clone();
     let before = entries.clone();
     for entry in entries.iter_mut().filter(|entry| is(entry, other, "Update")) {
-        difference(&mut entry["fieldsV1"], &applied);
+        remove_applied(&mut entry["fieldsV1"], &applied);
     }
     entries.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
     (entries != before).then_some(entries.into())
 }
 
-/// Removes every path of `taken` from `from`, and what nothing is left of.
-fn difference(from: &mut Value, taken: &Value) {
-    let (Value::Object(from), Value::Object(taken)) = (from, taken) else { return };
-    for (path, below) in taken {
+/// Removes every path of `applied` from `from`, and what nothing is left of. What `from` has below one
+/// of them stays: the bundle does not have it.
+fn remove_applied(from: &mut Value, applied: &Value) {
+    let (Value::Object(from), Value::Object(applied)) = (from, applied) else { return };
+    for (path, below) in applied {
         if let Some(found) = from.get_mut(path) {
-            difference(found, below);
+            remove_applied(found, below);
             if found.as_object().is_none_or(Map::is_empty) {
                 from.remove(path);
             }
+        }
+    }
+}
+
+/// Removes every path of `taken` from `from` with all below it, and what nothing is left of.
+pub(super) fn subtract(from: &mut Value, taken: &Value) {
+    let (Value::Object(from), Value::Object(taken)) = (from, taken) else { return };
+    for (path, below) in taken {
+        let Some(found) = from.get_mut(path) else { continue };
+        let is_whole = below.as_object().is_none_or(Map::is_empty);
+        subtract(found, below);
+        if is_whole || found.as_object().is_none_or(Map::is_empty) {
+            from.remove(path);
         }
     }
 }
@@ -82,7 +96,7 @@ pub(super) fn others_manage(live: &Object, manager: &str, field: &str) -> bool {
 }
 
 /// Adds every path of `from` to `into`; both are sets in the `fieldsV1` form.
-fn union(into: &mut Value, from: &Value) {
+pub(super) fn union(into: &mut Value, from: &Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (path, below) in from {
         let entry = into.entry(path.clone()).or_insert_with(|| Value::Object(Map::new()));

@@ -47,7 +47,7 @@ const NOT_HERE: [&str; 5] = [
 ];
 /// Kinds of those, and of the operator of the demo.
 const OF_OTHERS: [&str; 6] =
-    ["certificate", "clusteroperator", "clusterversion", "lamps", "olm", "servicemonitor"];
+    ["certificate", "clusteroperator", "clusterversion", "lamps", "olms", "servicemonitor"];
 
 /// A cluster with what the documents install, and a shell as its reader has one.
 struct Reader {

@@ -120,6 +120,27 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
     }
 }
 
+// plugin.md 1.3
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_over_two_versions_ends_with_one_of_them() {
+    let cluster = cluster::with_controller().await;
+    let mut scene = Scene::empty(cluster, "hops");
+    let versions = ["1.0.0", "1.1.0", "1.2.0"];
+    scene.publish(&versions.map(Bundle::new), &chain(&versions)).await;
+    scene.create_namespace();
+    let name = scene.name.as_str();
+    let first = format!("{}@1.0.0", scene.package.name());
+    let install = ["install", &first, "--name", name, "-n", name, "--rights", "stable", "--yes"];
+    olm(&scene, &install, true).good();
+    let upgrade = ["upgrade", name, "--to", "1.x", "--yes", "--timeout", "60"];
+    let (text, _) = olm(&scene, &upgrade, true).good();
+    let ends = ["1.1.0", "1.2.0"].map(|version| text.contains(&format!(": {version} ready after")));
+    assert!(ends.contains(&true), "{text}");
+    let extension = Extension::named(&scene.cluster.client, name);
+    extension.installed("1.2.0").await;
+    olm(&scene, &["delete", name, "--delete-data", "--yes"], false).good();
+}
+
 // plugin.md U31: what is there already is shown, and taken over on request
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_there_already_is_shown_before_it_is_taken_over() {
