@@ -177,12 +177,11 @@ impl Entry {
         if !self.registrytoken.0.is_empty() {
             return Ok(Some(Credential::RegistryToken(self.registrytoken)));
         }
-        if !self.username.is_empty() || !self.password.0.is_empty() {
-            let Self { username, password, .. } = self;
-            return Ok(Some(Credential::Basic { username, password }));
-        }
+        // It counts before the two fields, as for Docker and the kubelet.
         if self.auth.0.is_empty() {
-            return Ok(None);
+            let Self { username, password, .. } = self;
+            let is_set = !username.is_empty() || !password.0.is_empty();
+            return Ok(is_set.then_some(Credential::Basic { username, password }));
         }
         let (username, password) =
             decode(self.auth.expose()).ok_or_else(|| AuthError::Entry(without_user(key)))?;
@@ -191,8 +190,9 @@ impl Entry {
 }
 
 fn decode(auth: &str) -> Option<(String, SecretString)> {
-    let auth = auth.trim();
-    let bytes = STANDARD.decode(auth).or_else(|_| STANDARD_NO_PAD.decode(auth)).ok()?;
+    // With line breaks, as base64 writes them, too.
+    let auth = auth.trim().replace(['\r', '\n'], "");
+    let bytes = STANDARD.decode(&auth).or_else(|_| STANDARD_NO_PAD.decode(&auth)).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let (username, password) = text.split_once(':')?;
     // Docker pads the decoded text with NUL bytes.

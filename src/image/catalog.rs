@@ -28,25 +28,23 @@ pub struct CatalogImage {
 /// Pulls the content of a catalog, within the limits for catalogs.
 pub async fn pull_catalog(puller: &Puller, resolved: &Resolved) -> Result<CatalogImage, PullError> {
     let limits = &puller.config().catalog;
-    within(limits.pull, async {
-        let image = puller.image(resolved).await?;
-        let labels = image.labels();
-        let Some(value) = labels.get(CONFIGS_LABEL) else {
-            return Err(PullError::MissingLabel {
-                by_digest: resolved.requested().digest().is_some(),
-                sqlite: labels.contains_key(DATABASE_LABEL),
-            });
-        };
-        let directory = clean(value).ok_or_else(|| PullError::LabelDirectory(value.clone()))?;
-        let unpacked = image.unpack(std::slice::from_ref(&directory), limits).await?;
-        Ok(CatalogImage {
-            image: resolved.image().clone(),
-            directory_missing: !unpacked.missing.is_empty(),
-            directory,
-            files: unpacked.files,
-        })
+    let image = within(limits.pull, puller.image(resolved)).await?;
+    let labels = image.labels();
+    let Some(value) = labels.get(CONFIGS_LABEL) else {
+        return Err(PullError::MissingLabel {
+            by_digest: resolved.requested().digest().is_some(),
+            sqlite: labels.contains_key(DATABASE_LABEL),
+        });
+    };
+    let directory = clean(value).ok_or_else(|| PullError::LabelDirectory(value.clone()))?;
+    let unpacking = image.unpack(std::slice::from_ref(&directory), limits);
+    let unpacked = within(image.longest(limits), unpacking).await?;
+    Ok(CatalogImage {
+        image: resolved.image().clone(),
+        directory_missing: !unpacked.missing.is_empty(),
+        directory,
+        files: unpacked.files,
     })
-    .await
 }
 
 /// Cleans the label's value into a path from the root of the image; `None` if it is outside.

@@ -78,6 +78,9 @@ pub(crate) enum Command {
     /// Open a read-only web view
     Browse(browse::BrowseArgs),
     /// Install a package, with an account that may install only this package
+    // The controller has its own.
+    #[command(mut_arg("webhook_certificates", |it| it.hide(true)))]
+    #[command(mut_arg("role_placement", |it| it.hide(true)))]
     Install(Box<install::InstallArgs>),
     /// Move an extension to another version
     Upgrade(Box<upgrade::UpgradeArgs>),

@@ -58,17 +58,19 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
                         notice(&format!("hint: {}", hold.note.message));
                     }
                 } else if !allow.is_empty() {
-                    let before = extension.annotations().get(policy::CRD_SAFETY_ALLOW);
-                    let overwrite = if before.is_some() { "--overwrite " } else { "" };
+                    let annotations = extension.annotations();
+                    let before = annotations.get(policy::CRD_SAFETY_ALLOW);
+                    let before = before.map_or("", String::as_str).split(',').map(str::trim);
+                    let allow: Vec<_> =
+                        before.filter(|entry| !entry.is_empty()).chain(allow).collect();
+                    let is_set = [policy::CRD_SAFETY_ALLOW, policy::CRD_SAFETY_REASON]
+                        .iter()
+                        .any(|key| annotations.contains_key(*key));
+                    let overwrite = if is_set { "--overwrite " } else { "" };
                     notice(&format!(
                         "hint: kubectl annotate {overwrite}clusterextension {name} {}={} {}=WHY allows that",
                         policy::CRD_SAFETY_ALLOW,
-                        before
-                            .map(String::as_str)
-                            .into_iter()
-                            .chain(allow)
-                            .collect::<Vec<_>>()
-                            .join(","),
+                        allow.join(","),
                         policy::CRD_SAFETY_REASON
                     ));
                 }

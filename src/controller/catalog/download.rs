@@ -120,16 +120,19 @@ impl CatalogServer {
             }
             Kind::Replica => {
                 let mut roots = RootCertStore::empty();
-                for certificate in certificates {
-                    roots.add(certificate)?;
-                }
+                roots.add_parsable_certificates(certificates);
                 tls.with_root_certificates(roots)
             }
         }
         .with_no_client_auth();
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let builder = builder.https_only(self.kind == Kind::Replica).tls_backend_preconfigured(tls);
-        Ok(Proxies::default().on(builder)?.build()?)
+        let builder = builder.tls_backend_preconfigured(tls);
+        let builder = match self.kind {
+            Kind::Other => Proxies::default().on(builder)?,
+            // Another replica is never beyond a proxy.
+            Kind::Replica => builder.https_only(true).no_proxy(),
+        };
+        Ok(builder.build()?)
     }
 
     /// Writes a body to a file without a name.

@@ -39,6 +39,7 @@ use olm_api::ClusterCatalog;
 use olm_api::conditions::{Reason, status::FALSE, types};
 use olm_api::keys::annotation;
 use olm_core::catalog::lint::Tally;
+use olm_core::error::{Classify as _, Disposition};
 use olm_core::status::{find, is_true};
 
 pub use context::Context;
@@ -51,7 +52,9 @@ use crate::backoff::{FIRST_DELAY_CATALOG, resync};
 use crate::cluster::{self, RequestError, Sentence};
 use enact::{enact, release};
 use newer::wanted;
-use plan::{CatalogFailure, Observed, Plan, plan, release as due_at, until_poll, waiting};
+use plan::{
+    CatalogFailure, Observed, Plan, plan, poll_interval, release as due_at, until_poll, waiting,
+};
 use report::{Outcome, Served, report};
 
 /// Catalogs worked on at the same time; fewer are pulled ([`turns`]).
@@ -247,7 +250,11 @@ fn error_policy(
     ctx: Arc<Context>,
 ) -> Action {
     let name = object.name_any();
-    let delay = ctx.reconciler.retry(&name, error);
+    let mut delay = ctx.reconciler.retry(&name, error);
+    // A tag that is polled may name another image any time.
+    if let (Disposition::Terminal(_), Ok(catalog)) = (error.disposition(), &object.0) {
+        delay = poll_interval(catalog).map_or(delay, |interval| delay.min(interval));
+    }
     // What is configured has changed while the image was pulled.
     if error.is_of_pull() && ctx.mended().contains(&name) {
         return Action::requeue(Duration::ZERO);

@@ -180,14 +180,19 @@ pub(super) fn has_finalizer(catalog: &ClusterCatalog) -> bool {
     catalog.finalizers().iter().any(|name| name == finalizer::DELETE_SERVER_CACHE)
 }
 
+/// Returns the interval of polls, if the image is polled.
+pub(super) fn poll_interval(catalog: &ClusterCatalog) -> Option<Duration> {
+    let minutes = catalog.spec.source.image.as_ref()?.poll_interval_minutes?;
+    Some(Duration::from_secs(u64::try_from(minutes).ok()?.saturating_mul(60)))
+}
+
 /// Returns how long until the registry is asked again; nothing if it is not polled.
 pub(super) fn until_poll(
     catalog: &ClusterCatalog,
     memory: &Memory,
     now: Instant,
 ) -> Option<Duration> {
-    let minutes = catalog.spec.source.image.as_ref()?.poll_interval_minutes?;
-    let interval = Duration::from_secs(u64::try_from(minutes).ok()?.saturating_mul(60));
+    let interval = poll_interval(catalog)?;
     // An interval too long to be added is as good as none.
     let extra = interval.checked_div(JITTER_DIVISOR)?.mul_f64(memory.jitter);
     Some(memory.polled.checked_add(interval.checked_add(extra)?)?.saturating_duration_since(now))

@@ -1,5 +1,5 @@
 //! Turns of pulls: an unpacked catalog is in memory until it is on disk, so that few are pulled at the
-//! same time; and none of a registry that hangs or trickles keeps those of others waiting.
+//! same time; and one registry that hangs or trickles leaves a turn to the others.
 
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use olm_core::classic::takeover::CERTIFICATE_CA;
 use rustls::pki_types::CertificateDer;
 
 use crate::x509::{Data, Validity, certificate, is_accepted, is_pair, validity};
@@ -56,7 +57,8 @@ impl Leaf {
         if !is_pair(&der, key) {
             return Err("its key does not match its certificate");
         }
-        let ca = bytes(CA).and_then(|ca| String::from_utf8(ca.to_vec()).ok());
+        let ca = bytes(CA).or_else(|| bytes(CERTIFICATE_CA));
+        let ca = ca.and_then(|ca| String::from_utf8(ca.to_vec()).ok());
         Ok(Self { ca: ca.unwrap_or_default(), validity, der })
     }
 

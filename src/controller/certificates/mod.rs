@@ -249,8 +249,17 @@ impl Issuer {
             let client = self.accounts.client(account)?;
             for request in &obsolete {
                 let secret = LeafSecret { client: &client, owner, request };
-                secret.remove().await?;
-                tracing::info!(secret = request.secret, "certificate of a webhook removed");
+                let secret_name = &request.secret;
+                match secret.remove().await {
+                    Err(err) if err.is_of_account() => {
+                        let error = Chain(&err).to_string();
+                        tracing::warn!(secret_name, error, "left to the garbage collector");
+                    }
+                    done => {
+                        done?;
+                        tracing::info!(secret_name, "certificate of a webhook removed");
+                    }
+                }
             }
         }
         if wanted.is_empty() {

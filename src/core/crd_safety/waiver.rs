@@ -21,6 +21,8 @@ pub struct Waiver {
     check: Check,
     /// When it ceases to count.
     until: Option<Timestamp>,
+    /// As it is written.
+    entry: String,
 }
 
 /// The findings that are allowed.
@@ -65,6 +67,12 @@ impl Waivers {
         checks.iter().map(|check| format!("{definition}:{check}")).collect()
     }
 
+    /// Returns the entries that count at a time, as they are written.
+    pub fn entries(&self, now: Timestamp) -> impl Iterator<Item = String> {
+        let counts = move |it: &&Waiver| it.until.is_none_or(|until| now < until);
+        self.0.iter().filter(counts).map(|waiver| waiver.entry.clone())
+    }
+
     /// Returns whether a finding about a CRD is allowed at a time.
     pub fn cover(&self, definition: &str, finding: &Finding, now: Timestamp) -> bool {
         self.0.iter().any(|waiver| {
@@ -91,6 +99,7 @@ impl Waiver {
         let unreadable =
             |until: &str| WaiverError::Until { entry: entry.to_owned(), until: until.to_owned() };
         Ok(Self {
+            entry: entry.to_owned(),
             check: check.parse().map_err(unknown)?,
             until: until.map(|until| end(until).ok_or_else(|| unreadable(until))).transpose()?,
             definition,

@@ -132,9 +132,11 @@ mod tests {
         let hook = json!({"apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "h"},
             "webhooks": [{"clientConfig": {"service": {"name": "s", "namespace": "ns"}}}]});
-        let hook = Object::from_value(hook).unwrap();
-        let certificates = issued_again(&recording("self-signed"), std::slice::from_ref(&hook));
-        assert_eq!(issued_again(&recording("cert-manager"), &[hook]), []);
+        let service = json!({"kind": "Service", "metadata": {"name": "s", "namespace": "ns"}});
+        let called = [hook, service].map(|it| Object::from_value(it).unwrap());
+        let certificates = issued_again(&recording("self-signed"), &called);
+        assert_eq!(issued_again(&recording("self-signed"), &called[..1]), []);
+        assert_eq!(issued_again(&recording("cert-manager"), &called), []);
         let [issued] = certificates.as_slice() else { panic!("{certificates:?}") };
         let valid = ValidExtension::of(&extension).unwrap();
         // Of two revisions, one of them rolled out.

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use super::certificate::{CertificateRequest, request_of_service};
 use crate::object::Object;
 
-/// Returns the certificates of the servers that objects call, in the order of their Secrets.
+/// Returns the certificates of the servers that objects call, in the order of their Secrets. A Service
+/// that is not among the objects has certificates of somebody else.
 pub fn called_services(objects: &[Object]) -> Vec<CertificateRequest> {
     let mut requests = BTreeSet::new();
     for object in objects {
@@ -17,6 +18,12 @@ pub fn called_services(objects: &[Object]) -> Vec<CertificateRequest> {
             let service = client.get("service").unwrap_or(&Value::Null);
             let text = |key: &str| service[key].as_str();
             let service = text("name").zip(text("namespace"));
+            let service = service.filter(|(name, namespace)| {
+                let is = |it: &Object| {
+                    it.kind() == "Service" && it.name() == *name && it.namespace() == *namespace
+                };
+                objects.iter().any(is)
+            });
             requests.extend(service.map(|(name, namespace)| request_of_service(name, namespace)));
         }
     }
@@ -73,6 +80,9 @@ mod tests {
             json!({"kind": "MutatingWebhookConfiguration", "webhooks": [{"clientConfig": client}]}),
             json!({"kind": "APIService", "spec": client}),
             json!({"kind": "Deployment", "spec": {}}),
+            json!({"kind": "Service", "metadata": {"name": "d-service", "namespace": "ns"}}),
+            json!({"kind": "MutatingWebhookConfiguration", "webhooks": [{"clientConfig":
+                {"service": {"name": "of-others", "namespace": "ns"}}}]}),
         ];
         let mut all: Vec<_> = all.into_iter().filter_map(Object::from_value).collect();
         let requests = called_services(&all);

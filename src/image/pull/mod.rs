@@ -39,6 +39,8 @@ mod signatures;
 
 pub use error::{CopyError, EndpointError, PullError, SourceError};
 
+/// Bytes per second of a link that is waited for, besides the time for everything.
+const SLOWEST: u64 = 250_000;
 /// Most chunks of a layer that wait to be written to disk.
 const CHUNKS_IN_FLIGHT: usize = 16;
 
@@ -264,12 +266,9 @@ impl Puller {
         wanted: &[String],
         limits: &Limits,
     ) -> Result<(Image, Unpacked), PullError> {
-        within(limits.pull, async {
-            let image = self.image(resolved).await?;
-            let unpacked = image.unpack(wanted, limits).await?;
-            Ok((image, unpacked))
-        })
-        .await
+        let image = within(limits.pull, self.image(resolved)).await?;
+        let unpacked = within(image.longest(limits), image.unpack(wanted, limits)).await?;
+        Ok((image, unpacked))
     }
 
     async fn find(&self, image: &ImageRef) -> Result<Result<Found, SourceError>, PullError> {
@@ -372,6 +371,12 @@ impl Image {
     /// Returns the labels in the image configuration.
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.config.labels
+    }
+
+    /// Returns the longest that fetching the layers may take: more for larger ones.
+    pub(crate) fn longest(&self, limits: &Limits) -> Duration {
+        let bytes = self.layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
+        limits.pull + Duration::from_secs(bytes.min(limits.compressed_image) / SLOWEST)
     }
 
     /// Fetches the layers and returns the files below the `wanted` directories.

@@ -149,7 +149,7 @@ impl Session {
         sink: mpsc::Sender<Vec<u8>>,
     ) -> Result<(), RequestError> {
         let path = format!("blobs/{}", blob.digest);
-        let mut received = 0;
+        let (mut received, mut resumed) = (0, false);
         loop {
             let (since, began) = (received, Instant::now());
             let range = format!("bytes={received}-");
@@ -159,14 +159,19 @@ impl Session {
                 let text = "registry did not resume the interrupted download";
                 return Err(RequestError::Refused(text.to_owned()));
             }
-            let broken = match self.pump(response, blob, &mut received, &sink).await {
-                Err(broken @ RequestError::Transport { .. }) => broken,
-                Ok(()) if received < blob.size => RequestError::size(received, blob.size),
+            let (broken, is_cut) = match self.pump(response, blob, &mut received, &sink).await {
+                // All of it came before the connection broke.
+                Err(RequestError::Transport { .. }) if received == blob.size => return Ok(()),
+                Err(broken @ RequestError::Transport { .. }) => (broken, true),
+                Ok(()) if received < blob.size => (RequestError::size(received, blob.size), false),
                 other => return other,
             };
-            if received - since < RESUME_BYTES && began.elapsed() < RESUME_TIME {
+            let little = received - since < RESUME_BYTES && began.elapsed() < RESUME_TIME;
+            // A connection that is cut is resumed once in any case.
+            if little && (resumed || !is_cut || received == 0) {
                 return Err(broken);
             }
+            resumed = true;
             tracing::debug!(digest = %blob.digest, received, "resuming an interrupted download");
         }
     }

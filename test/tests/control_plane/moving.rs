@@ -33,6 +33,11 @@ pub(crate) fn upstream(image: &str) -> Vec<Value> {
                 "template": {"metadata": {"labels": {"control-plane": name}}, "spec": {
                     "containers": [{"name": "manager", "image": image, "args": args}]}}}})
     };
+    let budget = |name: &str| {
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": format!("{name}-controller-manager"), "namespace": SYSTEM_NAMESPACE},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"control-plane": name}}}})
+    };
     vec![
         deployment(
             "operator-controller",
@@ -53,6 +58,8 @@ pub(crate) fn upstream(image: &str) -> Vec<Value> {
             "spec": {"matchConstraints": {"resourceRules": [{"apiGroups": [KEYS],
                 "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["clusterextensions"]}]},
                 "validations": [{"expression": "true"}]}}),
+        budget("operator-controller"),
+        budget("catalogd"),
     ]
 }
 
@@ -98,7 +105,7 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
     let text = changes_nothing(plane).await;
     assert!(text.contains(&format!("{}: release of Helm with ", left.scene.name)), "{text}");
     let hints = hints(&text);
-    assert_eq!(hints.len(), 5, "{text}");
+    assert_eq!(hints.len(), 7, "{text}");
     let before = left.alive();
     for command in hints {
         let words: Vec<_> = ["delete"].into_iter().chain(command.split(' ')).collect();

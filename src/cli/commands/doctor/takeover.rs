@@ -23,7 +23,7 @@ const VERBS: [&str; 3] = ["get", "patch", "delete"];
 /// The operator that manages upstream on OpenShift.
 const OPERATOR: &str = "cluster-olm-operator";
 /// Objects of upstream that conflict with ours: kind, path and name.
-const IN_THE_WAY: [(&str, &str, &str); 4] = [
+const IN_THE_WAY: [(&str, &str, &str); 6] = [
     (
         "mutatingwebhookconfiguration",
         "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
@@ -44,7 +44,12 @@ const IN_THE_WAY: [(&str, &str, &str); 4] = [
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
         "operator-controller-manager-admin-rolebinding",
     ),
+    (BUDGET, BUDGETS, "operator-controller-controller-manager"),
+    (BUDGET, BUDGETS, "catalogd-controller-manager"),
 ];
+/// Upstream's has `minAvailable`, which stays beside `maxUnavailable` of ours, and both are refused.
+const BUDGET: &str = "poddisruptionbudget -n olmv1-system";
+const BUDGETS: &str = "/apis/policy/v1/namespaces/olmv1-system/poddisruptionbudgets";
 
 /// Judges the cluster before the first step of a takeover.
 pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<Row> {
@@ -68,6 +73,7 @@ async fn left(client: &Client) -> Vec<Row> {
     for (kind, path, name) in IN_THE_WAY {
         let found = get(client, &format!("{path}/{name}")).await;
         rows.extend(match found {
+            Ok(found) if kind == BUDGET && found["spec"]["minAvailable"].is_null() => None,
             Ok(_) => {
                 let text = format!("{kind} {name} has to be deleted");
                 Some(Row::warning(text, format!("kubectl delete {kind} {name}")))

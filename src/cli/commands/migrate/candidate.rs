@@ -34,6 +34,13 @@ pub(super) struct Candidate {
     pub(super) plan: Option<Plan>,
 }
 
+impl Candidate {
+    /// Returns whether Classic has nothing of it any more, and nobody there can need it.
+    pub(super) fn is_gone(&self) -> bool {
+        !self.progress.subscribed && self.progress.csv == Csv::Gone
+    }
+}
+
 /// The objects that are written to move it.
 pub(super) struct Plan {
     /// The account and its rights.
@@ -124,13 +131,15 @@ impl<'a> World<'a> {
         self.cluster.own_client()
     }
 
-    /// From now on only these are moved. Returns whether others were to be moved before.
+    /// From now on only these are moved, of those that were. Returns whether there are fewer now.
     pub(super) fn move_only<'b>(
         &mut self,
         candidates: impl Iterator<Item = &'b Candidate>,
     ) -> bool {
-        let moving = candidates.filter_map(|it| installed(&it.subscription)).collect();
-        std::mem::replace(&mut self.moving, moving) != self.moving
+        let moving: BTreeSet<_> = candidates.filter_map(|it| installed(&it.subscription)).collect();
+        let before = self.moving.len();
+        self.moving.retain(|csv| moving.contains(csv));
+        self.moving.len() < before
     }
 
     /// Judges a Subscription.

@@ -36,20 +36,20 @@ impl Moving {
         let (client, out) = (cluster.own_client(), &mut self.confirm.rehearsal.written(out));
         let mut backup = Backup::open(&self.backup, &objects::cluster_id(client).await?)?;
         let wanted = (self.names.as_slice(), self.namespace.as_deref(), self.follow);
-        let (mut world, mut keys) = World::new(cluster, objects, &backup, wanted).await?;
+        let (mut world, keys) = World::new(cluster, objects, &backup, wanted).await?;
         anyhow::ensure!(!keys.is_empty(), "no Subscriptions found");
         let goes_on = |it: &Candidate| matches!(it.verdict, Verdict::Ready | Verdict::Moved);
         let mut candidates = judged(&world, &keys, &backup).await?;
         // What stays may need what goes: judged again, until nobody else stays.
-        while world.move_only(candidates.iter().filter(|it| goes_on(it))) {
+        while world.move_only(candidates.iter().filter(|it| goes_on(it) || it.is_gone())) {
             candidates = judged(&world, &keys, &backup).await?;
         }
+        candidates.iter().try_for_each(|it| show(it, out))?;
         if self.names.is_empty() {
             // What was removed since its move is in the backup only.
             candidates.retain(|it| !it.is_removed);
-            keys.truncate(candidates.len());
         }
-        candidates.iter().try_for_each(|it| show(it, out))?;
+        let all = candidates.len();
         let outcome = if candidates.iter().all(goes_on) { Outcome::Done } else { Outcome::Failed };
         candidates.retain(goes_on);
         let due = candidates.iter().filter(|it| it.plan.is_some()).count();
@@ -63,7 +63,7 @@ impl Moving {
             return Ok(outcome);
         }
         if due > 0 {
-            let question = format!("Move {due} of {}?", keys.len());
+            let question = format!("Move {due} of {all}?");
             self.confirm.agreed(&question, "--yes confirms it, --dry-run shows it")?;
             let unkept = candidates.iter().filter(|it| !it.is_kept && it.verdict == Verdict::Ready);
             let entries: Vec<Entry> = unkept.filter_map(|it| it.entry.clone()).collect();

@@ -42,16 +42,18 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
         let (namespace, name) = entry.key();
         let extension = entry.extension();
         let (_, csv) = entry.moved()?;
-        let live = cluster.find_extension(extension).await?;
-        if let Some(other) =
-            live.as_ref().and_then(|it| it.installed()).filter(|it| it.name != csv.name())
-        {
+        let revisions = cluster.revisions(extension).await?;
+        let newest = revisions.last().map(BundleRecord::of);
+        if let Some(other) = newest.filter(|it| !it.name.is_empty() && it.name != csv.name()) {
             notice(&format!(
-                "error: {namespace}/{name} stays: extension {extension} has {} installed, not {}",
+                "error: {namespace}/{name} stays: extension {extension} has {}, not {}",
                 other.name,
                 csv.name()
             ));
-            notice(&format!("hint: kubectl olm rollback {extension} goes back to it first"));
+            notice(&format!(
+                "hint: kubectl olm history {extension} lists the revisions, kubectl olm rollback \
+                 {extension} REVISION goes back to it first"
+            ));
             outcome = Outcome::Failed;
             continue;
         }

@@ -21,7 +21,7 @@ use super::{GROUP, has, texts};
 use crate::object::Object;
 
 pub use pods::dropped;
-pub use servers::{certificates, is_certificate, is_for, own, readers, selects_by};
+pub use servers::{CERTIFICATE_CA, certificates, is_certificate, is_for, own, readers, selects_by};
 
 /// Annotation with which Kubernetes counts the revisions of a Deployment; it is not kept.
 const COUNTED: &str = "deployment.kubernetes.io/revision";

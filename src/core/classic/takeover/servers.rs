@@ -10,7 +10,7 @@ use crate::object::Object;
 use crate::render::{READER, certificate_name, reader_name, service_name};
 
 /// Classic keeps the CA beside a certificate that it made.
-const CERTIFICATE_CA: &str = "olmCAKey";
+pub const CERTIFICATE_CA: &str = "olmCAKey";
 /// Namespaces that a group watches have this label, with its UID behind.
 const WATCHED_BY: &str = "olm.operatorgroup.uid/";
 

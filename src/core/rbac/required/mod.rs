@@ -289,7 +289,9 @@ impl Collector<'_> {
 
     /// Adds the rights to remove an object.
     fn leave(&mut self, object: &Object, resource: &Resource, namespace: &str) {
-        for verb in LEAVING_VERBS {
+        // One whose objects may exist stays, without us as its owner.
+        let stays = (resource.plural == CRDS).then_some("patch");
+        for verb in LEAVING_VERBS.iter().copied().chain(stays) {
             let name = Some(object.name());
             let right = Permission::on(verb, &resource.group, &resource.plural, name);
             self.into.needed.insert(namespace, right);
@@ -343,11 +345,11 @@ impl Collector<'_> {
 
     /// Adds what the API server requires of the writer of a role: to hold its rules, or `escalate`.
     ///
-    /// `escalate` is never limited to a name: the authorizer does not know the name on create.
+    /// `escalate` counts without a name only: the authorizer does not know the name on create.
     fn write_role(&mut self, role: &Object, namespace: &str) {
         let plural = role_plural(role.kind());
         if let Some(judge) = &mut self.judge {
-            let escalate = Permission::on("escalate", RBAC, plural, Some(role.name()));
+            let escalate = Permission::on("escalate", RBAC, plural, None);
             if judge.spares(namespace, escalate) {
                 return;
             }

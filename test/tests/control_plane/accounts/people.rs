@@ -202,6 +202,8 @@ async fn the_default_account_is_used_by_those_who_may() {
         .expect("an extension that names an account is no business of this policy");
     let other = Made::new(&tenant.cluster, CE, &nameless);
     assert_refused(&tenant.merges(CE, &other.name, &change), text);
+    let taken = json!({"spec": {"serviceAccount": {"name": "mine"}}});
+    assert_refused(&tenant.merges(CE, &other.name, &taken), text);
     assert_refused(&tenant.tries(&["delete", CE, &other.name], ""), text);
     tenant.grant("use", accounts, Some("olm-default-installer"), Some("olmv1-system"));
     let mut third = nameless.clone();
