@@ -19,6 +19,10 @@ pub(crate) struct Access {
     pub(crate) certificates: Vec<PathBuf>,
 }
 
+/// Said of the certificate of a server that is one of a CA, as `openssl req -x509` makes them.
+const NOT_OF_A_SERVER: &str = "it is the certificate of a CA; issue one for the server, with \
+     basicConstraints CA:FALSE: openssl req -x509 -addext basicConstraints=critical,CA:FALSE";
+
 impl Access {
     /// Adds to an error what a person needs to do something about it: the credential that was used
     /// or that there was none, and where a CA belongs. `base` is the URL of the registry.
@@ -40,6 +44,9 @@ impl Access {
                 let places = places.map(|place| quote(&place.display().to_string()));
                 let places: Vec<_> = places.collect();
                 Some(format!("its CA belongs in {}", places.join(" or ")))
+            }
+            RequestError::Transport { text, .. } if text.contains("CaUsedAsEndEntity") => {
+                Some(NOT_OF_A_SERVER.to_owned())
             }
             _ => None,
         }
@@ -90,6 +97,13 @@ mod tests {
             url: "https://h.io/v2/".to_owned(),
             text: text.to_owned(),
         };
+        assert_eq!(
+            said(broken("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))")),
+            format!(
+                "Get \"https://h.io/v2/\": invalid peer certificate: \
+                 Other(OtherError(CaUsedAsEndEntity)) ({NOT_OF_A_SERVER})"
+            )
+        );
         assert_eq!(
             said(broken("invalid peer certificate: UnknownIssuer")),
             "Get \"https://h.io/v2/\": invalid peer certificate: UnknownIssuer (its CA belongs in \
