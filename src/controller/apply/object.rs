@@ -128,7 +128,11 @@ impl Observed<'_> {
             return Err(refused);
         };
         let object = self.wanted.object.identity().text();
-        tracing::warn!(object, taken, "what others have left stands in the way, and is removed");
+        tracing::warn!(
+            object,
+            taken,
+            "fields that others have left prevent the update, and are removed"
+        );
         let parts = [("/metadata/managedFields", fields)];
         let Ok(written) = self.endpoint.replace(live, &parts).await else { return Err(refused) };
         let live = self.live.insert(written);
