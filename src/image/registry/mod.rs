@@ -7,6 +7,7 @@
 //!
 //! Source: OCI distribution specification 1.1, catalogs.md 5.3, 8.3.
 
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_RANGE, CONTENT_TYPE, HeaderName, RANGE};
@@ -57,7 +58,8 @@ pub(crate) struct Session {
     actions: &'static str,
     insecure: bool,
     access: Access,
-    challenge: Challenge,
+    /// What the ping has asked for, or the first request of the repository where that was nothing.
+    challenge: RwLock<Challenge>,
     token: Mutex<Option<token::Token>>,
 }
 
@@ -86,7 +88,7 @@ impl Session {
             repository: endpoint.image.repository().to_owned(),
             actions: "pull",
             insecure: endpoint.insecure,
-            challenge: answer.map_err(|error| access.explain(error, &base))?,
+            challenge: RwLock::new(answer.map_err(|error| access.explain(error, &base))?),
             access,
             base,
             token: Mutex::new(None),
@@ -220,17 +222,38 @@ impl Session {
                 if response.status() == StatusCode::UNAUTHORIZED
                     && scope.is_none()
                     && is_same_host(&url, response.url())
-                    && let Challenge::Bearer { scope: wanted, .. } =
-                        Challenge::read(response.headers())
                 {
-                    self.token.lock().await.take();
-                    scope = Some(wanted.unwrap_or_else(|| self.scope()));
-                    continue;
+                    let asked = Challenge::read(response.headers());
+                    let is_first = self.is_first(&asked);
+                    if let Challenge::Bearer { scope: wanted, .. } = asked {
+                        self.token.lock().await.take();
+                        scope = Some(wanted.unwrap_or_else(|| self.scope()));
+                        continue;
+                    }
+                    if is_first {
+                        scope = Some(self.scope());
+                        continue;
+                    }
                 }
                 return Err(self.refusal(response, token.as_ref()).await);
             }
         };
         asked.await.map_err(|error| self.access.explain(error, &self.base))
+    }
+
+    /// Keeps a challenge if there was none yet: where some repositories are public, the ping need not
+    /// ask for anything. Returns whether it is kept.
+    fn is_first(&self, asked: &Challenge) -> bool {
+        let mut known = self.challenge.write().unwrap_or_else(PoisonError::into_inner);
+        let is_first = *known == Challenge::Anonymous && *asked != Challenge::Anonymous;
+        if is_first {
+            known.clone_from(asked);
+        }
+        is_first
+    }
+
+    fn challenge(&self) -> Challenge {
+        self.challenge.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Turns a response to a request with this `Authorization` header into an error.

@@ -44,7 +44,7 @@ impl Session {
         if let Some(Credential::RegistryToken(token)) = self.credential() {
             return Ok(Some(bearer(token.expose())));
         }
-        match (&self.challenge, self.credential()) {
+        match (&self.challenge(), self.credential()) {
             (Challenge::Basic, Some(Credential::Basic { username, password })) => {
                 Ok(Some(basic(username, password)))
             }

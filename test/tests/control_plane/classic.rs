@@ -190,8 +190,12 @@ async fn moved(operator: &Operator<'_>, before: &BTreeMap<String, String>) {
     assert!(!owners.contains("ClusterServiceVersion"), "{owners}");
     if !operator.bundle.webhooks.is_empty() || !operator.bundle.api_services.is_empty() {
         let certificate = scene.get("secret", &scene.package.certificate());
-        let owners = certificate.expect("it is there")["metadata"]["ownerReferences"].to_string();
+        let metadata = &certificate.expect("it is there")["metadata"];
+        let owners = metadata["ownerReferences"].to_string();
         assert!(owners.contains("\"ClusterExtension\""), "its issuer may write it: {owners}");
+        let service = scene.get("service", &format!("{}-service", scene.package.deployment()));
+        let origin = &metadata["annotations"]["service.beta.openshift.io/originating-service-uid"];
+        assert_eq!(*origin, uid(&service.expect("it is there")), "and so may OpenShift's");
     }
 }
 

@@ -302,9 +302,11 @@ pub(super) async fn give_certificates(
     csv: &Object,
     extension: &Object,
 ) -> anyhow::Result<()> {
-    for name in certificates(csv) {
+    for (name, service) in certificates(csv) {
         let secret = named("v1", "Secret", csv.namespace(), &name);
-        change(client, &secret, |live| own(live, extension)).await?;
+        let service = named("v1", "Service", csv.namespace(), &service);
+        let service = live(client, &service).await?.unwrap_or(service);
+        change(client, &secret, |live| own(live, extension, &service)).await?;
     }
     Ok(())
 }

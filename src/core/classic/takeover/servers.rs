@@ -1,10 +1,12 @@
 //! The servers of an operator that the API server calls: their certificates, what lets them judge
 //! callers, and which namespaces their webhooks are asked about.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use olm_api::keys::annotation::{SERVICE_CA_ORIGIN, SERVICE_CA_ORIGIN_UID};
 use serde_json::{Value, json};
 
+use super::uid;
 use crate::classic::has;
 use crate::object::Object;
 use crate::render::{READER, certificate_name, reader_name, service_name};
@@ -27,19 +29,21 @@ pub fn readers(csv: &Object) -> (&'static str, BTreeSet<String>) {
     (READER.0, called(csv).iter().map(|service| reader_name(service)).collect())
 }
 
-/// Returns the names of the Secrets with the certificates of the servers of a CSV.
-pub fn certificates(csv: &Object) -> BTreeSet<String> {
-    called(csv).iter().map(|service| certificate_name(service)).collect()
+/// Returns the names of the Secrets with the certificates of the servers of a CSV, and of their
+/// Services.
+pub fn certificates(csv: &Object) -> BTreeMap<String, String> {
+    called(csv).into_iter().map(|service| (certificate_name(&service), service)).collect()
 }
 
 /// Returns the change that gives a certificate of Classic to an extension, whose issuer may then write
-/// it, unless it is somebody's.
-pub fn own(certificate: &Object, extension: &Object) -> Option<Value> {
+/// it, unless it is somebody's. OpenShift's service CA writes over those of its Service only.
+pub fn own(certificate: &Object, extension: &Object, service: &Object) -> Option<Value> {
     let is_free = is_certificate(certificate) && !has(certificate, "/metadata/ownerReferences");
     is_free.then(|| {
         json!({"metadata": {"resourceVersion": certificate.text_at("/metadata/resourceVersion"),
+            "annotations": {SERVICE_CA_ORIGIN: service.name(), SERVICE_CA_ORIGIN_UID: uid(service)},
             "ownerReferences": [{"apiVersion": extension.api_version(), "kind": extension.kind(),
-                "name": extension.name(), "uid": extension.text_at("/metadata/uid"), "controller": true}]}})
+                "name": extension.name(), "uid": uid(extension), "controller": true}]}})
     })
 }
 

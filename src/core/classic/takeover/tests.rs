@@ -298,16 +298,21 @@ fn a_certificate_of_classic_is_in_no_revision() {
         "kind": "ClusterExtension", "metadata": {"name": "lamp", "uid": "e"}}));
     let owner = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
         "name": "lamp", "uid": "e", "controller": true});
-    let want = json!({"metadata": {"resourceVersion": "5", "ownerReferences": [owner]}});
-    assert_eq!(own(&made, &extension), Some(want));
+    let service = object(json!({"kind": "Service", "metadata": {"name": "s", "uid": "u"}}));
+    let origin = json!({"service.beta.openshift.io/originating-service-name": "s",
+        "service.beta.openshift.io/originating-service-uid": "u"});
+    let want = json!({"metadata": {"resourceVersion": "5", "annotations": origin,
+        "ownerReferences": [owner]}});
+    assert_eq!(own(&made, &extension, &service), Some(want));
     made.metadata_mut().insert("ownerReferences".to_owned(), json!([owner]));
-    assert_eq!(own(&made, &extension), None);
+    assert_eq!(own(&made, &extension, &service), None);
     let lamp = object(csv(
         "lamp.v1.0.0",
         "Succeeded",
         &json!({"webhookdefinitions": [{"deploymentName": "lamp"}]}),
     ));
-    assert_eq!(certificates(&lamp).into_iter().collect::<Vec<_>>(), ["lamp-service-cert"]);
+    let want = ("lamp-service-cert".to_owned(), "lamp-service".to_owned());
+    assert_eq!(certificates(&lamp).into_iter().collect::<Vec<_>>(), [want]);
 }
 
 #[test]

@@ -66,6 +66,36 @@ async fn credentials_reach_the_token_service() {
     assert_eq!(scene.pull().await.unwrap(), b"content");
 }
 
+// catalogs.md 5.3
+#[rstest]
+#[case::basic("Basic realm=\"x\"", "Basic dTpw")]
+#[case::bearer("Bearer realm=\"http://{host}/token\"", "Bearer t")]
+#[tokio::test]
+async fn credentials_are_sent_where_only_the_repository_asks(
+    #[case] challenge: &'static str,
+    #[case] wanted: &'static str,
+) {
+    let built = image();
+    let registry = serve(move |request| {
+        let given = request.header("authorization");
+        match request.path.as_str() {
+            "/v2/" => answer(200, "{}"),
+            path if path.starts_with("/token") && given == Some("Basic dTpw") => {
+                answer(200, r#"{"token":"t"}"#)
+            }
+            _ if given == Some(wanted) => honest(&built, request),
+            _ => {
+                let challenge = challenge.replace("{host}", &request.headers["host"]);
+                answer(401, "").with("WWW-Authenticate", challenge)
+            }
+        }
+    });
+    let scene = scene(&registry);
+    scene.pull().await.unwrap_err();
+    scene.credential(user("p"));
+    assert_eq!(scene.pull().await.unwrap(), b"content");
+}
+
 // deploying.md 3.1
 #[tokio::test]
 async fn files_of_the_user_are_read_by_each_pull_and_asked_last() {
