@@ -2,12 +2,13 @@
 //!
 //! Every update carries the resourceVersion that was read; a conflict leads to a new decision.
 
+use kube::core::response::StatusCause;
 use olm_api::keys::manager;
 use olm_cluster::ResolvedObject;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Decision, Fixed, controller, desired_object, has_owner, is_unchanged, take_applied_fields,
-    take_leftovers, upgrade_managed_fields, with_owner,
+    Decision, Fixed, RefusedField, controller, desired_object, has_owner, is_unchanged,
+    take_applied_fields, take_leftovers, upgrade_managed_fields, with_owner,
 };
 use serde_json::Value;
 
@@ -110,33 +111,48 @@ impl Observed<'_> {
 
     /// Asks whether the API server would take the object from its own manager: whoever has written
     /// nothing of it leaves what another version had below the same name. Where that is refused, too,
-    /// because of what others or defaults have left, that becomes the manager's. Nothing but
-    /// `managedFields` is written.
+    /// but the object would be taken if it were made anew, what others or defaults have left becomes
+    /// the manager's. Nothing but `managedFields` is written.
     async fn try_as_manager(&mut self, refused: kube::Error) -> Result<(), kube::Error> {
-        let Some(live) = self.live.take() else { return Err(refused) };
-        let folded = self.upgrade_managed_fields(live.clone()).await;
-        let live = self.live.insert(folded.unwrap_or(live));
-        let desired = desired_object(&self.wanted.object, &self.revision.owner, Some(live));
-        let refused = match self.endpoint.try_apply(&desired, manager::OBJECTS).await {
-            // Somebody has written meanwhile.
-            Err(err) if code(&err) == 409 => return Err(refused),
-            Err(err) => err,
-            Ok(_) => return Ok(()),
-        };
-        let fields = refused_fields(&refused);
-        let Some((fields, taken)) = take_leftovers(live, &desired, manager::OBJECTS, fields) else {
-            return Err(refused);
-        };
-        let object = self.wanted.object.identity().text();
+        for _ in 0..MAX_ATTEMPTS {
+            match self.take_as_manager().await {
+                // Somebody has written meanwhile.
+                Err(err) if code(&err) == 409 => self.refetch().await?,
+                answer => return answer,
+            }
+            if !self.is_ours() {
+                break;
+            }
+        }
+        Err(refused)
+    }
+
+    async fn take_as_manager(&mut self) -> Result<(), kube::Error> {
+        let Some(live) = self.live.clone() else { return Ok(()) };
+        let live = self.upgrade_managed_fields(live).await?;
+        let (content, owner) = (&self.wanted.object, &self.revision.owner);
+        let desired = desired_object(content, owner, Some(&live));
+        let answer = self.endpoint.try_apply(&desired, manager::OBJECTS).await;
+        let found = answer.as_ref().err().and_then(|refused| {
+            take_leftovers(&live, &desired, manager::OBJECTS, refused_fields(refused))
+        });
+        self.live = Some(live.clone());
+        let Some((fields, taken)) = found else { return answer.map(drop) };
+        match self.endpoint.create(&desired_object(content, owner, None), true).await {
+            // Nothing is wrong with it but that it is there.
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+            _ => return answer.map(drop),
+        }
+        let object = content.identity().text();
         tracing::warn!(
             object,
             taken,
             "fields that others have left prevent the update, and are removed"
         );
         let parts = [("/metadata/managedFields", fields)];
-        let Ok(written) = self.endpoint.replace(live, &parts).await else { return Err(refused) };
-        let live = self.live.insert(written);
-        let desired = desired_object(&self.wanted.object, &self.revision.owner, Some(live));
+        let live = self.endpoint.replace(&live, &parts).await?;
+        let desired = desired_object(content, owner, Some(&live));
+        self.live = Some(live);
         self.endpoint.try_apply(&desired, manager::OBJECTS).await.map(drop)
     }
 
@@ -297,10 +313,15 @@ impl Observed<'_> {
 }
 
 /// Returns the fields that the API server has refused.
-fn refused_fields(err: &kube::Error) -> impl Iterator<Item = &str> {
-    let kube::Error::Api(status) = err else { return None.into_iter().flatten() };
-    let causes = status.details.as_ref().map(|details| details.causes.iter());
-    Some(causes.into_iter().flatten().map(|cause| cause.field.as_str())).into_iter().flatten()
+fn refused_fields<'a>(err: &'a kube::Error) -> Vec<RefusedField<'a>> {
+    let kube::Error::Api(status) = err else { return Vec::new() };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let refused = |it: &'a StatusCause| RefusedField {
+        field: &it.field,
+        reason: &it.reason,
+        message: &it.message,
+    };
+    causes.map(refused).collect()
 }
 
 fn uid(live: Option<&Object>) -> Option<&Value> {

@@ -7,8 +7,23 @@
 use itertools::Itertools as _;
 use serde_json::{Map, Value, json};
 
-use super::managed_fields::{subtract, union};
+use super::managed_fields::subtract;
 use crate::object::Object;
+
+/// Reasons of a refusal, as the API server writes them.
+const REQUIRED: &str = "FieldValueRequired";
+const DUPLICATE: &str = "FieldValueDuplicate";
+
+/// A field that the API server refuses, as it says so.
+#[derive(Debug, Clone, Copy)]
+pub struct RefusedField<'a> {
+    /// Its path, such as `spec.ports[1].name`.
+    pub field: &'a str,
+    /// Why, as a word.
+    pub reason: &'a str,
+    /// Why, for people; names a value that is there twice.
+    pub message: &'a str,
+}
 
 /// One step of the path of a field as the API server names it, such as `spec.ports[1].name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,13 +36,14 @@ enum Step<'a> {
 /// Returns `metadata.managedFields` of `live` in which `manager` alone has the fields that stand in the
 /// way of `desired`, and these fields; `None` if there are none, or it has them already.
 ///
-/// `refused` are the fields that the API server has refused. What `desired` does not have beside or in
-/// place of them is taken. Nothing of metadata and status is.
+/// What `desired` does not have beside, within or in place of a refused field is taken. Nothing of
+/// metadata and status is. The index of an item counts for nothing, so that of items which are to stay
+/// only what the refusal can be about is taken.
 pub fn take_leftovers<'a>(
     live: &Object,
     desired: &Object,
     manager: &str,
-    refused: impl IntoIterator<Item = &'a str>,
+    refused: impl IntoIterator<Item = RefusedField<'a>>,
 ) -> Option<(Value, String)> {
     let entries = live.pointer("/metadata/managedFields")?.as_array()?;
     let of_object = |entry: &&Value| entry["subresource"].as_str().unwrap_or_default().is_empty();
@@ -35,23 +51,24 @@ pub fn take_leftovers<'a>(
     let own = entries.iter().filter(of_object).find(|entry| ours(entry))?;
     let trees: Vec<_> = entries.iter().filter(of_object).map(|it| &it["fieldsV1"]).collect();
     let mut taken = json!({});
-    for field in refused {
-        let steps = steps(field);
+    for refused in refused {
+        let steps = steps(refused.field);
         let [Step::Member(first), rest @ ..] = steps.as_slice() else { continue };
         if matches!(*first, "metadata" | "status" | "apiVersion" | "kind") {
             continue;
         }
         if let (Some(live), Some(desired)) = (live.0.get(*first), desired.0.get(*first)) {
             let key = member(first);
-            let node = Node { live, desired, own: &own["fieldsV1"][&key], trees: at(&trees, &key) };
-            node.take(rest, true, entry(&mut taken, key));
+            let (own, trees) = (&own["fieldsV1"][&key], at(&trees, &key));
+            let node = Node { live, desired, own, trees, refused, is_top: true, in_item: false };
+            node.take(rest, entry(&mut taken, key));
         }
     }
     prune(&mut taken);
     let mut fields = entries.clone();
     for entry in fields.iter_mut().filter(|entry| of_object(&&**entry)) {
         if ours(entry) {
-            union(&mut entry["fieldsV1"], &taken);
+            take_into(&mut entry["fieldsV1"], &taken);
         } else {
             subtract(&mut entry["fieldsV1"], &taken);
         }
@@ -66,44 +83,69 @@ struct Node<'a> {
     desired: &'a Value,
     own: &'a Value,
     trees: Vec<&'a Value>,
+    refused: RefusedField<'a>,
+    /// Whether it is a member of the object itself, which has much besides.
+    is_top: bool,
+    /// Whether it is in an item of a list, which may be another than the refused one.
+    in_item: bool,
 }
 
 impl<'a> Node<'a> {
-    /// Adds to `taken` what stands in the way below a path. `is_top` is of a member of the object
-    /// itself, which has much besides.
-    fn take(&self, steps: &[Step<'_>], is_top: bool, taken: &mut Value) {
-        match steps {
-            [Step::Item(_), rest @ ..] if self.live.is_array() => self.take_items(rest, taken),
-            [Step::Member(name) | Step::Item(name), rest @ ..] => {
-                let key = member(name);
-                match (self.live.get(*name), self.desired.get(*name)) {
-                    (Some(live), Some(desired)) if !rest.is_empty() => {
-                        let node = self.below(live, desired, &key);
-                        node.take(rest, false, entry(taken, key));
-                    }
-                    (Some(_), None) => *entry(taken, key) = json!(true),
-                    (None, None) => {}
-                    _ if is_top => {}
-                    _ => self.take_members(taken),
+    /// Adds to `taken` what prevents the update below a path.
+    fn take(&self, steps: &[Step<'_>], taken: &mut Value) {
+        let [step, rest @ ..] = steps else {
+            if !self.is_top {
+                self.take_members(taken);
+            }
+            return;
+        };
+        let (Step::Member(name) | Step::Item(name)) = *step;
+        if matches!(step, Step::Item(_)) && self.live.is_array() {
+            return self.take_items(rest, taken);
+        }
+        let key = member(name);
+        match (self.live.get(name), self.desired.get(name)) {
+            (Some(live), Some(desired)) if !rest.is_empty() => {
+                let node = Node { is_top: false, ..self.below(live, desired, &key) };
+                node.take(rest, entry(taken, key));
+            }
+            (Some(_), None) if rest.is_empty() || !self.in_item => {
+                *entry(taken, key) = json!(true);
+            }
+            // It is missing where it is refused.
+            (_, Some(_)) if self.refused.reason == REQUIRED => {}
+            (None, Some(_)) if !self.is_top => {
+                self.take_members(taken);
+            }
+            (Some(live), Some(desired)) if !self.is_top => {
+                let within = self.below(live, desired, &key);
+                if !within.take_members(entry(taken, key)) && self.refused.reason != DUPLICATE {
+                    self.take_members(taken);
                 }
             }
-            [] if is_top => {}
-            [] => self.take_members(taken),
+            // Known by another name here.
+            (None, None) if !self.is_top && !self.in_item => {
+                self.take_members(taken);
+            }
+            _ => {}
         }
     }
 
-    /// Takes the members that are not to be.
-    fn take_members(&self, taken: &mut Value) {
+    /// Takes the members that are not to be. Returns whether there are any.
+    fn take_members(&self, taken: &mut Value) -> bool {
         let (Some(live), Some(desired)) = (self.live.as_object(), self.desired.as_object()) else {
-            return;
+            return false;
         };
+        let mut any = false;
         for name in live.keys().filter(|name| !desired.contains_key(*name)) {
             *entry(taken, member(name)) = json!(true);
+            any = true;
         }
+        any
     }
 
     /// Looks into the items of a list of objects. Of those that are not to be, those that the manager
-    /// had, and those with the value of another in the refused field, are taken.
+    /// had, and those with the value that is refused because it is there twice, are taken.
     fn take_items(&self, rest: &[Step<'_>], taken: &mut Value) {
         let (Some(live), Some(desired)) = (self.live.as_array(), self.desired.as_array()) else {
             return;
@@ -117,16 +159,11 @@ impl<'a> Node<'a> {
             let is = |item: &&Value| is_named(item, &names);
             match (live.iter().find(is), desired.iter().find(is)) {
                 (Some(live), Some(desired)) => {
-                    let node = self.below(live, desired, key);
-                    node.take(rest, false, entry(taken, key.clone()));
+                    let node = Node { in_item: true, ..self.below(live, desired, key) };
+                    node.take(rest, entry(taken, key.clone()));
                 }
                 (Some(live), None) => {
-                    let same = |name: &str| {
-                        let value = live.get(name);
-                        value.is_some() && desired.iter().any(|it| it.get(name) == value)
-                    };
-                    let refused = matches!(rest, [Step::Member(name)] if same(name));
-                    if refused || self.own.get(key).is_some() {
+                    if self.own.get(key).is_some() || self.is_twice(live, rest) {
                         *entry(taken, key.clone()) = json!(true);
                     }
                 }
@@ -135,8 +172,29 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Returns whether an item has the value that is refused because another has it.
+    fn is_twice(&self, item: &Value, rest: &[Step<'_>]) -> bool {
+        let [Step::Member(name)] = rest else { return false };
+        let value = item.get(*name).filter(|value| value.is_string());
+        self.refused.reason == DUPLICATE
+            && value.is_some_and(|value| self.refused.message.contains(&value.to_string()))
+    }
+
     fn below(&self, live: &'a Value, desired: &'a Value, key: &str) -> Self {
-        Self { live, desired, own: &self.own[key], trees: at(&self.trees, key) }
+        let (own, trees) = (&self.own[key], at(&self.trees, key));
+        Self { live, desired, own, trees, is_top: false, ..*self }
+    }
+}
+
+/// Adds what is taken to the fields of the manager: each with all below it.
+fn take_into(own: &mut Value, taken: &Value) {
+    let Some(members) = taken.as_object() else { return };
+    for (key, below) in members {
+        let is_whole = below.as_object().is_none_or(Map::is_empty);
+        match own.get_mut(key) {
+            Some(known) if !is_whole => take_into(known, below),
+            _ => own[key] = below.clone(),
+        }
     }
 }
 
@@ -227,10 +285,20 @@ mod tests {
         .unwrap()
     }
 
+    fn refused(field: &str) -> RefusedField<'_> {
+        let (field, why) = field.split_once(' ').unwrap_or((field, ""));
+        let reason = match why {
+            "required" => REQUIRED,
+            "" => "FieldValueForbidden",
+            _ => DUPLICATE,
+        };
+        RefusedField { field, reason, message: why }
+    }
+
     /// What is taken, and what others keep.
     fn taken(live: &Object, desired: &Value, field: &str) -> Option<(String, Value)> {
         let desired = object(desired, &json!({}), &json!({}));
-        let (fields, paths) = take_leftovers(live, &desired, "us", [field])?;
+        let (fields, paths) = take_leftovers(live, &desired, "us", [refused(field)])?;
         Some((paths, fields[1]["fieldsV1"]["f:spec"].clone()))
     }
 
@@ -245,7 +313,7 @@ mod tests {
         json!({"group": "g"}),
         [json!({}), json!({"f:conversion": {"f:webhook": {"f:clientConfig": {"f:caBundle": {}}}}})],
         (".spec.conversion", Value::Null))]
-    #[case::same_name_of_another_port("spec.ports[1].name",
+    #[case::same_name_of_another_port("spec.ports[1].name Duplicate value: \"a\"",
         json!({"ports": [{"port": 9, "name": "a"}, {"port": 7, "name": "own"}]}),
         json!({"ports": [{"port": 8, "name": "a"}]}),
         [json!({"f:ports": {"k:{\"port\":8}": {}}}),
@@ -257,14 +325,25 @@ mod tests {
         [json!({"f:volumes": {"k:{\"name\":\"v\"}": {}}}),
             json!({"f:volumes": {"k:{\"name\":\"v\"}": {"f:emptyDir": {}}}})],
         (".spec.volumes[k:{\"name\":\"v\"}].emptyDir", Value::Null))]
-    #[case::rest_of_an_item_of_ours("spec.containers[1].image",
+    #[case::rest_of_an_item_of_ours("spec.containers[1].image required",
         json!({"containers": [{"name": "a", "env": 1}, {"name": "b", "env": 1}, {"name": "side"}]}),
         json!({"containers": [{"name": "a", "image": "i"}]}),
         [json!({"f:containers": {"k:{\"name\":\"a\"}": {}, "k:{\"name\":\"b\"}": {"f:image": {}}}}),
             json!({"f:containers": {"k:{\"name\":\"b\"}": {"f:env": {}}, "k:{\"name\":\"side\"}": {}}})],
-        // Whose image is missing cannot be seen.
-        (".spec.containers[k:{\"name\":\"a\"}].env, .spec.containers[k:{\"name\":\"b\"}]",
+        (".spec.containers[k:{\"name\":\"b\"}]",
             json!({"f:containers": {"k:{\"name\":\"side\"}": {}}})))]
+    #[case::another_choice_within("spec.env[0].valueFrom",
+        json!({"env": [{"name": "e", "valueFrom": {"theirs": 1, "ours": 1}, "more": 1}]}),
+        json!({"env": [{"name": "e", "valueFrom": {"ours": 1}}]}),
+        [json!({"f:env": {"k:{\"name\":\"e\"}": {}}}),
+            json!({"f:env": {"k:{\"name\":\"e\"}": {"f:valueFrom": {"f:theirs": {}}, "f:more": {}}}})],
+        (".spec.env[k:{\"name\":\"e\"}].valueFrom.theirs",
+            json!({"f:env": {"k:{\"name\":\"e\"}": {"f:more": {}}}})))]
+    #[case::known_by_another_name("spec.conversion.webhookClientConfig",
+        json!({"conversion": {"strategy": "None", "webhook": {}}}),
+        json!({"conversion": {"strategy": "None"}}),
+        [json!({"f:conversion": {"f:strategy": {}}}), json!({"f:conversion": {"f:webhook": {}}})],
+        (".spec.conversion.webhook", Value::Null))]
     #[case::key_of_a_map("spec.data[k]",
         json!({"data": {"k": "x", "own": "y"}}), json!({"data": {}}),
         [json!({}), json!({"f:data": {"f:k": {}, "f:own": {}}})],
@@ -285,21 +364,40 @@ mod tests {
     #[case("status.replicas")]
     #[case::all_of_it("spec")]
     #[case::absent("spec.b.c")]
+    #[case::of_another_item("spec.l[0].env[0].valueFrom")]
+    #[case::another_value("spec.l[0].name Duplicate value: \"x\"")]
     #[case("")]
     #[case("[0]")]
     fn nothing_else_is_taken(#[case] field: &str) {
-        let live = object(&json!({"a": 1}), &json!({}), &json!({"f:a": {}}));
-        assert_eq!(taken(&live, &json!({"b": 1}), field), None);
+        let spec =
+            json!({"a": 1, "l": [{"name": "k", "env": [{"name": "theirs"}]}, {"name": "m"}]});
+        let keys = ["k", "m"].map(|name| format!("k:{{\"name\":\"{name}\"}}"));
+        let theirs = json!({"f:a": {}, "f:l": {&keys[0]: {"f:env": {}}, &keys[1]: {}}});
+        let live = object(&spec, &json!({"f:l": {&keys[0]: {}}}), &theirs);
+        assert_eq!(taken(&live, &json!({"b": 1, "l": [{"name": "k"}]}), field), None);
     }
 
     #[test]
     fn a_field_within_another_that_is_taken_is_taken_with_it() {
         let live = object(&json!({"a": {"b": {"c": 1}}}), &json!({}), &json!({"f:a": {}}));
         let desired = object(&json!({}), &json!({}), &json!({}));
-        for refused in [["spec.a.b", "spec.a.b.c"], ["spec.a.b.c", "spec.a.b"]] {
-            let (_, paths) = take_leftovers(&live, &desired, "us", refused).unwrap();
+        for fields in [["spec.a.b", "spec.a.b.c"], ["spec.a.b.c", "spec.a.b"]] {
+            let (_, paths) = take_leftovers(&live, &desired, "us", fields.map(refused)).unwrap();
             assert_eq!(paths, ".spec.a");
         }
+    }
+
+    #[test]
+    fn an_item_is_ours_as_a_whole_though_a_part_was() {
+        let item = "k:{\"name\":\"b\"}";
+        let ours = json!({"f:l": {item: {"f:image": {}}}});
+        let live =
+            object(&json!({"l": [{"name": "b", "env": 1}]}), &ours, &json!({"f:l": {item: {}}}));
+        let desired = object(&json!({"l": []}), &json!({}), &json!({}));
+        let refused = refused("spec.l[0].image required");
+        let (fields, _) = take_leftovers(&live, &desired, "us", [refused]).unwrap();
+        assert_eq!(fields[0]["fieldsV1"], json!({"f:spec": {"f:l": {item: {}}}}));
+        assert_eq!(fields.as_array().unwrap().len(), 1);
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub(super) fn others_manage(live: &Object, manager: &str, field: &str) -> bool {
 }
 
 /// Adds every path of `from` to `into`; both are sets in the `fieldsV1` form.
-pub(super) fn union(into: &mut Value, from: &Value) {
+fn union(into: &mut Value, from: &Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (path, below) in from {
         let entry = into.entry(path.clone()).or_insert_with(|| Value::Object(Map::new()));

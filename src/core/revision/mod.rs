@@ -38,7 +38,7 @@ pub use fixed::Fixed;
 pub use identity::{
     Account, AccountRule, IdentityError, NotNamespaced, namespaced, recorded_account,
 };
-pub use leftover::take_leftovers;
+pub use leftover::{RefusedField, take_leftovers};
 pub use managed::{
     RevisionOwner, desired_object, fingerprint, forbidden_metadata, is_applied, is_unchanged,
     orphaned, released, retained, with_owner,

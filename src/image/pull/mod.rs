@@ -376,7 +376,7 @@ impl Image {
     /// Returns the longest that fetching the layers may take: more for larger ones.
     pub(crate) fn longest(&self, limits: &Limits) -> Duration {
         let bytes = self.layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
-        limits.pull + Duration::from_secs(bytes.min(limits.compressed_image) / SLOWEST)
+        limits.pull + Duration::from_secs(bytes / SLOWEST).min(Duration::from_hours(1))
     }
 
     /// Fetches the layers and returns the files below the `wanted` directories.
