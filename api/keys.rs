@@ -134,7 +134,7 @@ pub mod annotation {
     pub const SERVICE_CA_SERVING_CERT: &str = "service.beta.openshift.io/serving-cert-secret-name";
     /// Set by OpenShift on a Secret: name of the Service for which it was issued.
     pub const SERVICE_CA_ORIGIN: &str = "service.beta.openshift.io/originating-service-name";
-    /// Its UID; OpenShift writes over no Secret of another Service.
+    /// Set by OpenShift on a Secret: UID of that Service. It replaces no Secret without it.
     pub const SERVICE_CA_ORIGIN_UID: &str = "service.beta.openshift.io/originating-service-uid";
 }
 
