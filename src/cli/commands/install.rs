@@ -148,8 +148,7 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
     args.confirm.agreed(&question, "--yes confirms it, -o yaml prints it")?;
     let mut written = changes::rehearse(client, &plan.written).await;
     // Nothing can be applied in a namespace that a dry run does not make.
-    let is_judged = global.dry_run.is_some() && args.create_namespace;
-    if is_judged && written.is_ok() {
+    if global.dry_run.is_some() && args.create_namespace && written.is_ok() {
         plan.written.iter().try_for_each(|object| out.object(&object.0))?;
         return Ok(Outcome::Done);
     }

@@ -2,6 +2,7 @@
 //!
 //! Source: plugin.md 1.4, applying.md 10 (F10).
 
+use olm_core::crd_safety::Waivers;
 use olm_core::plan::{CrdVerdict, Plan};
 use olm_core::revision::{Origin, has_succeeded};
 use tokio::time::{Instant, sleep};
@@ -60,9 +61,10 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
                 } else if !allow.is_empty() {
                     let annotations = extension.annotations();
                     let before = annotations.get(policy::CRD_SAFETY_ALLOW);
-                    let before = before.map_or("", String::as_str).split(',').map(str::trim);
-                    let allow: Vec<_> =
-                        before.filter(|entry| !entry.is_empty()).chain(allow).collect();
+                    let before = before.and_then(|text| Waivers::parse(text).ok());
+                    let before = before.unwrap_or_default();
+                    let allow = allow.into_iter().map(str::to_owned);
+                    let allow: Vec<_> = before.entries(Timestamp::now()).chain(allow).collect();
                     let is_set = [policy::CRD_SAFETY_ALLOW, policy::CRD_SAFETY_REASON]
                         .iter()
                         .any(|key| annotations.contains_key(*key));

@@ -107,13 +107,13 @@ impl Endpoint {
     pub(super) async fn replace(
         &self,
         live: &Object,
-        parts: &[(impl AsRef<str>, Value)],
+        parts: &[(&str, Value)],
     ) -> Result<Object, kube::Error> {
         let version = live.pointer("/metadata/resourceVersion").cloned();
         let guard = ("/metadata/resourceVersion", version.unwrap_or_default());
-        let parts = parts.iter().map(|(path, value)| (path.as_ref(), value));
         let operations: Vec<Value> = parts
-            .chain([(guard.0, &guard.1)])
+            .iter()
+            .chain([&guard])
             // `add` also replaces, and works where the member is absent.
             .map(|(path, value)| json!({"op": "add", "path": path, "value": value}))
             .collect();

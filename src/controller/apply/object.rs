@@ -98,15 +98,16 @@ impl Observed<'_> {
             Some(fixed) if !fixed.is_replaced() => return Err(refused),
             Some(_) => {}
         }
+        self.replaces = self.is_valid_anew().await;
+        if self.replaces { Ok(()) } else { Err(refused) }
+    }
+
+    /// Asks whether the API server would take the object if it were made anew: then nothing is wrong
+    /// with it but that it is there.
+    async fn is_valid_anew(&self) -> bool {
         let desired = desired_object(&self.wanted.object, &self.revision.owner, None);
-        match self.endpoint.create(&desired, true).await {
-            // Nothing is wrong with it but that it is there.
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
-                self.replaces = true;
-                Ok(())
-            }
-            _ => Err(refused),
-        }
+        let answer = self.endpoint.create(&desired, true).await;
+        matches!(answer, Err(kube::Error::Api(status)) if status.reason == "AlreadyExists")
     }
 
     /// Asks whether the API server would take the object from its own manager: whoever has written
@@ -138,10 +139,8 @@ impl Observed<'_> {
         });
         self.live = Some(live.clone());
         let Some((fields, taken)) = found else { return answer.map(drop) };
-        match self.endpoint.create(&desired_object(content, owner, None), true).await {
-            // Nothing is wrong with it but that it is there.
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
-            _ => return answer.map(drop),
+        if !self.is_valid_anew().await {
+            return answer.map(drop);
         }
         let object = content.identity().text();
         tracing::warn!(

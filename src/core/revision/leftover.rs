@@ -33,8 +33,8 @@ enum Step<'a> {
     Item(&'a str),
 }
 
-/// Returns `metadata.managedFields` of `live` in which `manager` alone has the fields that stand in the
-/// way of `desired`, and these fields; `None` if there are none, or it has them already.
+/// Returns `metadata.managedFields` of `live` in which `manager` alone has the fields that prevent
+/// `desired` from being applied, and these fields; `None` if there are none, or it has them already.
 ///
 /// What `desired` does not have beside, within or in place of a refused field is taken. Nothing of
 /// metadata and status is. The index of an item counts for nothing, so that of items which are to stay

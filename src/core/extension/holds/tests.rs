@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use olm_api::keys::policy;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -72,7 +74,7 @@ fn look<T>(words: &[&str], change: Change, look: impl FnOnce(&Facts<'_>) -> T) -
         }),
         crds: is("crds").then_some(CrdUpgrades {
             live: &live,
-            empty: &std::collections::BTreeSet::new(),
+            empty: &BTreeSet::new(),
             leaving: &leaving,
             waivers: &waivers,
             rules: Rules::Loosenings,
