@@ -17,7 +17,7 @@ use olm_core::yaml::to_yaml;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::managed::{self, failure};
+use crate::managed::{self, Managed, failure};
 use crate::output::{Hinted, Written, notice};
 
 /// The field manager of what the plugin writes.
@@ -139,7 +139,7 @@ where
     )
 }
 
-/// The same, with the command that makes the change anyway.
+/// The same, with the command that makes the change anyway; a change of null is a deletion.
 pub(crate) fn yields_to<K>(
     object: &K,
     change: &Value,
@@ -151,6 +151,12 @@ where
 {
     let (name, kind) = (object.name_any(), K::kind(&()));
     let Some(keeper) = kept_by(object) else { return Ok(()) };
+    if change.is_null() {
+        notice(&format!(
+            "warning: {kind} {name} is managed by {keeper}, which may create it again; remove it at the source"
+        ));
+        return unless_seen(&format!("{kind} {name} is not deleted"), keeper, command, is_dry);
+    }
     let mut edit =
         json!({"apiVersion": K::api_version(&()), "kind": kind, "metadata": {"name": name}});
     add(&mut edit, change);
@@ -158,11 +164,21 @@ where
         "warning: {kind} {name} is managed by {keeper}, which may revert this; change it at the source:\n{}",
         to_yaml(&edit).trim_end()
     ));
+    unless_seen(&format!("{kind} {name} is not changed"), keeper, command, is_dry)
+}
+
+/// Refuses where nobody sees a warning.
+pub(crate) fn unless_seen(
+    refused: &str,
+    keeper: &str,
+    command: &str,
+    is_dry: bool,
+) -> anyhow::Result<()> {
     if is_dry || std::io::stdin().is_terminal() {
         return Ok(());
     }
-    let text = format!("{kind} {name} is not changed: it is managed by {keeper}");
-    Err(Hinted::failed(text, format!("{command} changes it anyway")))
+    let text = format!("{refused}: it is managed by {keeper}");
+    Err(Hinted::failed(text, format!("{command} does it anyway")))
 }
 
 /// Refuses an extension that is paused: nothing would come of a change.
@@ -233,6 +249,24 @@ pub(crate) fn kept_by(object: &impl ResourceExt) -> Option<&str> {
     let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
     let of_keeper = |label: &&str| LABELS.iter().any(|begin| label.starts_with(begin));
     keeper.or_else(|| object.labels().keys().map(String::as_str).find(of_keeper))
+}
+
+/// Returns the same for an object of any kind.
+pub(crate) fn keeper_of(object: &Object) -> Option<String> {
+    let object: DynamicObject = serde_json::from_value(object.clone().into_value()).ok()?;
+    kept_by(&object).map(str::to_owned)
+}
+
+/// Returns the objects that no manager would put back, and prints a note about the others.
+pub(crate) fn unkept(objects: Vec<Managed>) -> Vec<Managed> {
+    let is_unkept = |one: &Managed| {
+        let keeper = kept_by(&one.object);
+        if let Some(keeper) = keeper {
+            notice(&format!("note: {} is managed by {keeper}: it stays", one.named()));
+        }
+        keeper.is_none()
+    };
+    objects.into_iter().filter(is_unkept).collect()
 }
 
 /// Returns an object as it is on the cluster, if it is there.

@@ -2,6 +2,7 @@
 //!
 //! Source: plugin.md 1.2.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kube::ResourceExt as _;
 use olm_api::conditions::status;
-use olm_api::keys::annotation;
+use olm_api::keys::{annotation, policy};
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::{Bundle, Files};
 use olm_core::error::{Chain, plain, plain_lines, quote};
 use olm_core::extension::{ValidExtension, recorded_issuer, supported};
 use olm_core::gate::MinorRelease;
 use olm_core::render::{Additions, CertificateSource};
-use olm_core::revision::{Account, BundleRecord, states};
+use olm_core::revision::{Account, BundleRecord, has_succeeded, states};
 use olm_core::version::natural;
 use olm_image::reference::ImageRef;
 use serde_json::Value;
@@ -317,10 +318,22 @@ async fn add_extension(
         .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
     let revisions = cluster.revisions(&name).await?;
     let now = states(&revisions);
-    for set in now.installed.iter().chain(&now.rolling) {
+    let back = extension.annotations().get(policy::ROLLBACK_TO);
+    let back = back.and_then(|number| number.parse::<i64>().ok());
+    let is_wanted = |set: &&ClusterObjectSet| {
+        back == Some(set.spec.revision)
+            || upgrade.is_some_and(|range| BundleRecord::of(set).version == range)
+    };
+    // A revision that is gone back to is no successor that a catalog could tell.
+    let earlier: Vec<_> =
+        revisions.iter().rev().filter(|set| has_succeeded(set)).filter(is_wanted).collect();
+    let mut known = BTreeSet::new();
+    for set in now.installed.iter().chain(&now.rolling).copied().chain(earlier.iter().copied()) {
         let record = BundleRecord::of(set);
-        let image = pinned(&record, set)?;
-        loaded.add(format!("{} ({image})", record.name), &image).await?;
+        if known.insert(record.name.clone()) {
+            let image = pinned(&record, set)?;
+            loaded.add(format!("{} ({image})", record.name), &image).await?;
+        }
     }
     let mut snapshot = cluster.snapshot(&name).await?;
     if let Some(range) = upgrade {
@@ -328,15 +341,15 @@ async fn add_extension(
     }
     match chosen(&snapshot) {
         Ok(Chosen { name, image, .. }) => {
-            let known = |record: BundleRecord| record.name == name;
-            let sets = now.installed.iter().chain(&now.rolling);
-            if !sets.map(|set| BundleRecord::of(set)).any(known) {
+            if !known.contains(&name) {
                 loaded.add(format!("{name} ({image})"), &image).await?;
             }
         }
-        Err(error) if upgrade.is_some() || loaded.sources.is_empty() => return Err(error),
+        Err(error) if (upgrade.is_some() && earlier.is_empty()) || loaded.sources.is_empty() => {
+            return Err(error);
+        }
         Err(error) => {
-            notice(&format!("note: considering only the installed version: {}", one_line(&error)));
+            notice(&format!("note: considering only what was installed: {}", one_line(&error)));
         }
     }
     let settings = cluster.state().await?.controller();

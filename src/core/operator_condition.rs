@@ -32,7 +32,7 @@ impl Question {
     /// where none is.
     pub fn heeds(&self, target: &BundleRecord) -> Option<&BundleRecord> {
         let policy = &self.policy;
-        let goes_on = self.rolling.as_ref().is_some_and(|it| it.bundle.is_same_bundle(target));
+        let goes_on = self.present().is_some_and(|it| it.is_same_bundle(target));
         let asks = policy.additions.operator_conditions && !policy.paused && !goes_on;
         let installed = self.installed.as_ref().filter(|_| asks);
         installed.filter(|installed| !installed.is_same_bundle(target))

@@ -18,6 +18,7 @@ use crate::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, Platform
 /// File that says that a folder is a layout.
 const MARKER: &str = "oci-layout";
 const INDEX: &str = "index.json";
+const BLOBS: &str = "blobs";
 /// Annotation with the tag of an entry of `index.json`.
 const NAME: &str = "org.opencontainers.image.ref.name";
 /// Media type of a configuration that says nothing.
@@ -69,13 +70,24 @@ pub(crate) struct ManifestContent {
 }
 
 impl Layout {
-    /// Makes an empty layout; what was in the folder goes.
+    /// Makes an empty layout in place of an earlier one. Other files of the folder stay; a folder that
+    /// has files and is not a layout is refused.
     pub fn create(folder: &Path) -> Result<Self, LayoutError> {
-        match fs::remove_dir_all(folder) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(LayoutError::file(folder, source));
+        let is_empty = folder.read_dir().map_or(true, |mut files| files.next().is_none());
+        if !is_empty && !folder.join(MARKER).is_file() {
+            let reason = "is not empty and is not an OCI layout: name another directory";
+            return Err(LayoutError::content(folder, &reason));
+        }
+        let removed = [
+            (folder.join(BLOBS), fs::remove_dir_all(folder.join(BLOBS))),
+            (folder.join(INDEX), fs::remove_file(folder.join(INDEX))),
+        ];
+        for (path, result) in removed {
+            if let Err(source) = result
+                && source.kind() != io::ErrorKind::NotFound
+            {
+                return Err(LayoutError::file(&path, source));
             }
-            _ => {}
         }
         let mut layout = Self { folder: folder.to_owned(), entries: Vec::new() };
         layout.write(MARKER, json!({"imageLayoutVersion": "1.0.0"}).to_string().as_bytes())?;
@@ -133,7 +145,7 @@ impl Layout {
     pub fn archive(&self, file: &Path, seconds: u64) -> Result<(), LayoutError> {
         let failed = |source| LayoutError::file(file, source);
         let mut paths = vec![PathBuf::from(INDEX), PathBuf::from(MARKER)];
-        let blobs = self.folder.join("blobs/sha256");
+        let blobs = self.folder.join(BLOBS).join("sha256");
         let names = fs::read_dir(&blobs).map_err(|source| LayoutError::file(&blobs, source))?;
         for name in names {
             let name = name.map_err(failed)?.file_name();
@@ -246,7 +258,7 @@ impl Layout {
         let digest = entry["digest"].as_str().unwrap_or_default();
         let digest: Digest =
             digest.parse().map_err(|error| LayoutError::content(&self.folder, &error))?;
-        let path = self.folder.join("blobs/sha256").join(digest.hex());
+        let path = self.folder.join(BLOBS).join("sha256").join(digest.hex());
         let content = read(&path)?;
         if Digest::sha256(&content) != digest {
             return Err(LayoutError::content(&path, &"its digest is not its name"));
@@ -319,6 +331,21 @@ mod tests {
         layout.archive(&archive, 7).unwrap();
         layout.refer(&index.images[0], "text/plain", b"about it").unwrap();
         (layout, fs::read(archive).unwrap())
+    }
+
+    #[test]
+    fn only_a_layout_is_replaced_and_other_files_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, layout) = (folder.path().join("catalog.yaml"), folder.path());
+        fs::write(&source, "schema: olm.package").unwrap();
+        let error = Layout::create(layout).unwrap_err().to_string();
+        assert!(error.ends_with("is not an OCI layout: name another directory"), "{error}");
+        assert!(source.exists());
+        fs::write(layout.join(MARKER), "{}").unwrap();
+        Layout::create(layout).unwrap().add(&index(), "v1").unwrap();
+        Layout::create(layout).unwrap();
+        assert_eq!(Layout::open(layout).unwrap().entries, Vec::<Value>::new());
+        assert!(source.exists());
     }
 
     // deploying.md P1, P5

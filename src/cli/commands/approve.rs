@@ -21,12 +21,19 @@ pub(crate) struct ApproveArgs {
     #[arg(long, value_name = "DIGEST")]
     plan: Option<String>,
     /// Approve this version, regardless of its content
-    #[arg(long, value_name = "VERSION", conflicts_with = "plan")]
+    #[arg(long, value_name = "VERSION", conflicts_with = "plan", value_parser = version)]
     version: Option<String>,
     #[command(flatten)]
     confirm: Confirm,
     #[command(flatten)]
     on: OnCluster,
+}
+
+/// Reads a version as the controller does.
+fn version(text: &str) -> Result<String, String> {
+    olm_core::version::VersionRelease::legacy(text)
+        .map(|_| text.to_owned())
+        .map_err(|error| error.to_string())
 }
 
 /// Makes the plan anew, compares, writes.

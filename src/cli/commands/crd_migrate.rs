@@ -72,8 +72,7 @@ pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Wri
         tokio::time::sleep_until(propagated).await;
     }
     let written = rewrite(&client, &resource(&crd, &stored), objects).await?;
-    trim(&crds, &crd, &stored).await?;
-    out.object(&crd)?;
+    out.object(&trim(&crds, &crd, &stored).await?)?;
     if global.dry_run.is_some() {
         writeln!(out, "{name}: would write {written} objects and drop {old}")?;
     } else {
@@ -167,7 +166,7 @@ async fn trim(
     crds: &Api<CustomResourceDefinition>,
     before: &CustomResourceDefinition,
     stored: &str,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<CustomResourceDefinition> {
     let name = before.name_any();
     let now = crds.get(&name).await.with_context(|| format!("reading CRD {name}"))?;
     if now.uid() != before.uid() || storage(&now).as_deref() != Some(stored) {
@@ -178,6 +177,5 @@ async fn trim(
         "status": {"storedVersions": [stored]},
     });
     let trimmed = crds.patch_status(&name, &changes::params(), &Patch::Merge(&change)).await;
-    trimmed.with_context(|| format!("writing the status of CRD {name}: run it again"))?;
-    Ok(())
+    trimmed.with_context(|| format!("writing the status of CRD {name}: run it again"))
 }

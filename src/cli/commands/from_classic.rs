@@ -56,6 +56,9 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
     if args.apply {
         return apply(args, global, out).await;
     }
+    if args.confirm.rehearsal.output.is_some() {
+        return usage("-o belongs to --apply");
+    }
     if args.confirm.yes || args.confirm.rehearsal.of(global).dry_run.is_some() {
         return usage("--yes and --dry-run belong to --apply");
     }

@@ -50,32 +50,7 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
                 notice(&format!(
                     "error: cannot go back to revision {number} ({version}): {refused}"
                 ));
-                let crds = plan.crds.iter().filter(|crd| !crd.findings.is_empty());
-                let is_final = crds.clone().any(|crd| crd.allow.is_empty());
-                let allow: Vec<_> = crds.flat_map(|crd| &crd.allow).map(String::as_str).collect();
-                if is_final {
-                    let hold = plan.holds.iter().find(|hold| hold.word() == "crds");
-                    if let Some(hold) = hold {
-                        notice(&format!("hint: {}", hold.note.message));
-                    }
-                } else if !allow.is_empty() {
-                    let annotations = extension.annotations();
-                    let before = annotations.get(policy::CRD_SAFETY_ALLOW);
-                    let before = before.and_then(|text| Waivers::parse(text).ok());
-                    let before = before.unwrap_or_default();
-                    let allow = allow.into_iter().map(str::to_owned);
-                    let allow: Vec<_> = before.entries(Timestamp::now()).chain(allow).collect();
-                    let is_set = [policy::CRD_SAFETY_ALLOW, policy::CRD_SAFETY_REASON]
-                        .iter()
-                        .any(|key| annotations.contains_key(*key));
-                    let overwrite = if is_set { "--overwrite " } else { "" };
-                    notice(&format!(
-                        "hint: kubectl annotate {overwrite}clusterextension {name} {}={} {}=WHY allows that",
-                        policy::CRD_SAFETY_ALLOW,
-                        allow.join(","),
-                        policy::CRD_SAFETY_REASON
-                    ));
-                }
+                hint(&plan, &extension, &version);
                 return Ok(Outcome::Failed);
             }
             awaits = approve::release(&plan);
@@ -106,6 +81,42 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
         sleep(waiting::LOOK).await;
     }
     waiting::ready(client, &written, Awaited::Version(&version), args.wait.timeout, out).await
+}
+
+/// Prints the ways out of a refusal.
+fn hint(plan: &Plan, extension: &ClusterExtension, version: &str) {
+    let name = extension.name_any();
+    if plan.held_by.contains("rights") {
+        notice(&format!(
+            "hint: kubectl olm rbac {name} --missing --for-upgrade-to {version} | kubectl apply -f -"
+        ));
+    }
+    let crds = plan.crds.iter().filter(|crd| !crd.findings.is_empty());
+    let is_final = crds.clone().any(|crd| crd.allow.is_empty());
+    let allow: Vec<_> = crds.flat_map(|crd| &crd.allow).map(String::as_str).collect();
+    if is_final {
+        let hold = plan.holds.iter().find(|hold| hold.word() == "crds");
+        if let Some(hold) = hold {
+            notice(&format!("hint: {}", hold.note.message));
+        }
+    } else if !allow.is_empty() {
+        let annotations = extension.annotations();
+        let before = annotations.get(policy::CRD_SAFETY_ALLOW);
+        let before = before.and_then(|text| Waivers::parse(text).ok());
+        let before = before.unwrap_or_default();
+        let allow = allow.into_iter().map(str::to_owned);
+        let allow: Vec<_> = before.entries(Timestamp::now()).chain(allow).collect();
+        let is_set = [policy::CRD_SAFETY_ALLOW, policy::CRD_SAFETY_REASON]
+            .iter()
+            .any(|key| annotations.contains_key(*key));
+        let overwrite = if is_set { "--overwrite " } else { "" };
+        notice(&format!(
+            "hint: kubectl annotate {overwrite}clusterextension {name} {}={} {}=WHY allows that",
+            policy::CRD_SAFETY_ALLOW,
+            allow.join(","),
+            policy::CRD_SAFETY_REASON
+        ));
+    }
 }
 
 /// Returns whether the newest revision has the content of this one.

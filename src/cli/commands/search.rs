@@ -103,14 +103,14 @@ pub(crate) async fn run(args: SearchArgs, global: &Global, out: &mut dyn Write) 
         notice(&format!("warning: catalog {catalog} could not be read: {why}"));
     }
     Ok(match (found.packages.is_empty(), found.unread.is_empty()) {
-        (false, _) => Outcome::Done,
+        (false, true) => Outcome::Done,
         (true, true) => {
             for line in found.nothing(args.catalog.is_some()) {
                 notice(&line);
             }
             Outcome::Failed
         }
-        (true, false) => Outcome::Unknown,
+        (_, false) => Outcome::Unknown,
     })
 }
 

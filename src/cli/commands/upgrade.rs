@@ -155,6 +155,11 @@ async fn checked(
         notice(&format!("error: {name} is held by {}: {}", hold.word(), hold.note.message));
         if hold.note.reason == Reason::PermissionsMissing {
             notice("hint: --grant gives the account what it lacks");
+        } else if hold.note.reason == Reason::RolloutReverted {
+            let annotation = policy::ON_FAILURE;
+            notice(&format!(
+                "hint: kubectl annotate clusterextension {name} {annotation}- has it tried again"
+            ));
         } else if let Some(command) = holder(hold.note.reason).command(name) {
             notice(&format!("hint: {command}"));
         }
@@ -168,7 +173,8 @@ fn edited(extension: &ClusterExtension, change: &Value) -> anyhow::Result<Cluste
     let mut edited = serde_json::to_value(extension)?;
     merge(&mut edited, change);
     let mut edited: ClusterExtension = serde_json::from_value(edited)?;
-    if change.get("spec").is_some() {
+    // The API server counts no generation for a spec that stays the same.
+    if edited.spec != extension.spec {
         edited.metadata.generation = edited.metadata.generation.map(|seen| seen + 1);
     }
     Ok(edited)

@@ -14,6 +14,8 @@ use crate::managed::failure;
 const WITHOUT_CLUSTER: &str =
     "--from PATH|IMAGE reads catalogs without one, where a command has it";
 const EDITOR: &str = "ClusterRole operator-controller-clusterextension-editor-role allows it";
+/// How the API server names the API group of these kinds.
+const OURS: &str = "in API group \"olm.operatorframework.io\"";
 const ACCOUNT: &str = "kubectl olm rbac --for-user lets a user name the account";
 const LIMIT: &str = "--request-timeout sets how long an answer is waited for";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
@@ -113,6 +115,10 @@ impl Failure {
             return Some(unknown(text, "install olm-controller first"));
         }
         let (_, refused) = message.split_once(" cannot ").filter(|_| code == 403)?;
+        // The viewer role is about these kinds only.
+        if !refused.contains(OURS) {
+            return Some(Self { text: message.to_owned(), outcome: Outcome::Unknown, hint: None });
+        }
         let mut words = refused.split(' ');
         let (verb, resource) = (words.next()?, words.nth(1)?.trim_matches('"'));
         let reads = ["get", "list", "watch"].contains(&verb);
@@ -126,8 +132,7 @@ fn refused(code: u16, message: &str) -> Option<&'static str> {
     if of_policy && message.contains("may not use service account") {
         return Some(ACCOUNT);
     }
-    let ours = message.contains("in API group \"olm.operatorframework.io\"");
-    (code == 403 && ours && message.contains(" cannot ")).then_some(EDITOR)
+    (code == 403 && message.contains(OURS) && message.contains(" cannot ")).then_some(EDITOR)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use olm_api::{CatalogFilter, ClusterObjectSet};
 
-use super::rollout::taken_over;
+use super::rollout::{taken_over, unfinished};
 use super::{Policy, Question, Return, ValidExtension, settled_on};
 use crate::revision::{BundleRecord, Origin, states};
 
@@ -16,6 +16,7 @@ impl Question {
             installed: None,
             came_from: None,
             rolling: None,
+            unfinished: None,
             left: None,
             taken_over: None,
             now,
@@ -31,10 +32,12 @@ impl Question {
         now: Timestamp,
     ) -> Self {
         let installed = states(revisions).installed;
+        let rolling = settled_on(extension.object, back, revisions, now);
         Self {
             installed: installed.map(BundleRecord::of),
             came_from: installed.and_then(|set| Origin::of(set).catalog),
-            rolling: settled_on(extension.object, back, revisions, now),
+            unfinished: unfinished(extension.object, revisions).filter(|_| rolling.is_none()),
+            rolling,
             taken_over: taken_over(extension.object, revisions),
             ..Self::new(extension.filter.clone(), policy, now)
         }

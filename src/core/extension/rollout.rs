@@ -26,6 +26,14 @@ pub struct Rollout {
     pub before: Option<(BundleRecord, Option<String>)>,
 }
 
+/// A rollout of the newest revision, whether or not it goes on by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    pub bundle: BundleRecord,
+    /// Whether it was started for the present spec.
+    pub is_as_asked: bool,
+}
+
 impl Rollout {
     /// Returns a bundle that nothing takes the place of.
     pub(super) fn back_to(bundle: BundleRecord) -> Self {
@@ -93,6 +101,18 @@ pub(super) fn ongoing_rollout(
             (bundle, stalled(set, then))
         }),
         bundle,
+    })
+}
+
+/// Returns the rollout of the newest revision, if it has not succeeded.
+pub(super) fn unfinished(
+    extension: &ClusterExtension,
+    revisions: &[ClusterObjectSet],
+) -> Option<Unfinished> {
+    let newest = newest_rollout(revisions)?;
+    Some(Unfinished {
+        bundle: BundleRecord::of(newest),
+        is_as_asked: is_as_asked(newest, extension),
     })
 }
 

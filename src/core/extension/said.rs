@@ -116,6 +116,7 @@ mod tests {
             installed: Some(BundleRecord::example("1.0.0")),
             came_from: None,
             rolling: None,
+            unfinished: None,
             left: None,
             taken_over: None,
             now: WRITTEN.parse().unwrap(),

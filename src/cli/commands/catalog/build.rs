@@ -38,7 +38,7 @@ pub(crate) struct BuildArgs {
     /// Push the image to its registry
     #[arg(long)]
     push: bool,
-    /// Write the image to an OCI layout; the content of the directory is replaced
+    /// Write the image to an OCI layout: a new directory, or an earlier layout, which is replaced
     #[arg(long, value_name = "DIR", conflicts_with = "push")]
     oci: Option<PathBuf>,
     /// Write the content and a Dockerfile to a directory that is empty or does not exist

@@ -196,6 +196,8 @@ pub(crate) async fn remove(args: RemoveArgs, global: &Global, out: &mut dyn Writ
             )?;
         }
     }
+    let command = format!("kubectl delete clustercatalog {}", args.name);
+    changes::yields_to(&catalog, &json!(null), &command, global.dry_run.is_some())?;
     args.confirm.agreed(&format!("Remove catalog {}?", args.name), "--yes confirms it")?;
     let api = Api::<ClusterCatalog>::all(client);
     let removed = api.delete(&args.name, &DeleteParams::default()).await;

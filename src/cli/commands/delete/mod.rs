@@ -125,7 +125,7 @@ pub(crate) async fn run(args: DeleteArgs, global: &Global, out: &mut dyn Write) 
     }
     for (extension, _) in &extensions {
         let command = args.by_kubectl(&extension.name_any());
-        changes::yields_to(extension, &json!({}), &command, global.dry_run.is_some())?;
+        changes::yields_to(extension, &json!(null), &command, global.dry_run.is_some())?;
     }
     let question = match going.as_slice() {
         [only] => format!("Delete extension {only}?"),
@@ -254,14 +254,7 @@ async fn rights(
         }
         found => found.unwrap_or_default(),
     };
-    let stays = |one: &Managed| {
-        let keeper = changes::kept_by(&one.object).filter(|_| with_account);
-        if let Some(keeper) = keeper {
-            notice(&format!("note: {} is managed by {keeper}: it stays", one.named()));
-        }
-        keeper.is_some()
-    };
-    Ok(found.into_iter().filter(|one| !stays(one)).collect())
+    Ok(if with_account { changes::unkept(found) } else { found })
 }
 
 /// Returns the commands that delete objects, one for each namespace; what lies in none is deleted

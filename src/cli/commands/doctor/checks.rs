@@ -287,6 +287,10 @@ fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             continue;
         }
         match extension.condition(types::READY) {
+            Some(ready) if ready.observed_generation != extension.metadata.generation => {
+                let text = format!("{name} was changed, and no controller has acted on it yet");
+                rows.push(Row::warning(text, ""));
+            }
             Some(ready) if ready.status == "True" => {}
             Some(ready) => {
                 let text = format!("{name} is not ready: {}: {}", ready.reason, ready.message);

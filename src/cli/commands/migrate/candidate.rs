@@ -31,10 +31,23 @@ pub(super) struct Candidate {
     pub(super) is_kept: bool,
     /// Whether it was moved, and what ran was removed since.
     pub(super) is_removed: bool,
+    /// The tool that may create the Subscription again.
+    pub(super) keeper: Option<String>,
     pub(super) plan: Option<Plan>,
 }
 
 impl Candidate {
+    /// Finds the tool that may create the Subscription again, and notes it.
+    fn find_keeper(&mut self) {
+        self.keeper = changes::keeper_of(&self.subscription);
+        self.notes.extend(self.keeper.iter().map(|keeper| {
+            format!(
+                "its Subscription is managed by {keeper}, which may create it again: remove it from \
+                 its source without deleting it here"
+            )
+        }));
+    }
+
     /// Returns whether Classic has nothing of it any more, and nobody there can need it.
     pub(super) fn is_gone(&self) -> bool {
         !self.progress.subscribed && self.progress.csv == Csv::Gone
@@ -161,6 +174,7 @@ impl<'a> World<'a> {
             progress: Progress { subscribed: true, csv: Csv::Kept, extended: false },
             is_kept: kept.is_some(),
             is_removed: false,
+            keeper: None,
             entry: kept,
             plan: None,
         };
@@ -190,6 +204,7 @@ impl<'a> World<'a> {
         }
         if found.progress.subscribed {
             found.failed = facts.failed();
+            found.find_keeper();
         }
         if let Some(entry) = found.entry.as_ref().filter(|_| found.progress.csv == Csv::Gone) {
             let is_deployment = |it: &Object| it.kind() == "Deployment";

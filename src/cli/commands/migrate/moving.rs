@@ -63,6 +63,14 @@ impl Moving {
             return Ok(outcome);
         }
         if due > 0 {
+            for candidate in &candidates {
+                if let Some(keeper) = &candidate.keeper {
+                    let named = changes::named(&candidate.subscription);
+                    let command =
+                        "the same command in a terminal, once its source no longer has it,";
+                    changes::unless_seen(&format!("{named} is not moved"), keeper, command, false)?;
+                }
+            }
             let question = format!("Move {due} of {all}?");
             self.confirm.agreed(&question, "--yes confirms it, --dry-run shows it")?;
             let unkept = candidates.iter().filter(|it| !it.is_kept && it.verdict == Verdict::Ready);

@@ -26,6 +26,9 @@ pub(crate) struct RollbackArgs {
 /// Detaches the extensions of a backup, and puts the objects of Classic back.
 pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write) -> Ended {
     anyhow::ensure!(args.file.exists(), "{}: there is no such file", args.file.display());
+    if args.confirm.rehearsal.output.is_some() {
+        return usage("-o is not supported here: --dry-run shows what would be done");
+    }
     let global = &args.confirm.rehearsal.of(global);
     let cluster = args.on.connect(global).await?;
     let client = cluster.own_client();

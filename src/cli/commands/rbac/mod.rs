@@ -123,6 +123,8 @@ struct Rendered {
 /// Everything that is known before the account on the cluster is looked at.
 struct Subjects {
     account: Account,
+    /// The install namespace; that of the account unless an extension has the default account.
+    namespace: String,
     rendered: Vec<Rendered>,
     /// The name of the installed bundle, of an extension that has one.
     installed: Option<String>,
@@ -218,7 +220,7 @@ async fn surplus(
         );
     }
     let surplus = made::besides(cluster.own_client(), account, objects).await;
-    surplus.context("listing roles and bindings")
+    Ok(changes::unkept(surplus.context("listing roles and bindings")?))
 }
 
 /// Applies objects in their order, and deletes others, once the caller agrees.
@@ -269,6 +271,8 @@ fn account(args: &RbacArgs, loaded: Option<&Loaded>) -> anyhow::Result<Account> 
     };
     match &extension.account {
         Some(account) if account.namespace == namespace => Ok(account.clone()),
+        // It can be looked at, wherever it is.
+        Some(account) if args.mode.check || args.mode.missing => Ok(account.clone()),
         Some(account) => bail!(
             "extension {} is installed by {account}, the default account, which is not made here: \
              --service-account NAME names one of namespace {namespace}",
@@ -283,9 +287,14 @@ fn account(args: &RbacArgs, loaded: Option<&Loaded>) -> anyhow::Result<Account> 
 
 fn subjects(args: &RbacArgs, loaded: Loaded, rendering: &Rendering) -> anyhow::Result<Subjects> {
     let account = account(args, Some(&loaded))?;
+    let namespace = match (&loaded.extension, &args.place.namespace) {
+        (Some(extension), None) => extension.namespace.clone(),
+        (_, Some(namespace)) => namespace.clone(),
+        (None, None) => account.namespace.clone(),
+    };
     let mut rendered = Vec::with_capacity(loaded.sources.len());
     for source in loaded.sources {
-        let objects = rendering.installed(&source.bundle, &account.namespace);
+        let objects = rendering.installed(&source.bundle, &namespace);
         rendered.push(Rendered {
             objects: objects.with_context(|| source.called.clone())?,
             name: source.bundle.csv.name,
@@ -298,6 +307,7 @@ fn subjects(args: &RbacArgs, loaded: Loaded, rendering: &Rendering) -> anyhow::R
     Ok(Subjects {
         create_namespace: creates.map(|extension| extension.namespace.clone()),
         account,
+        namespace,
         rendered,
         stable: args.grants.stable,
         installed: loaded.extension.and_then(|extension| extension.installed),
@@ -331,12 +341,12 @@ async fn look(
 ) -> Ended {
     let account = &subjects.account;
     let bundles = subjects.bundles();
-    let granted = required(&bundles, &account.namespace, &options(&args.grants, subjects))?.all();
+    let granted = required(&bundles, &subjects.namespace, &options(&args.grants, subjects))?.all();
     let compared = async {
         let unserved = cluster.state().await?.unserved();
         // What leaves with an upgrade is among them: the installed bundle is one of an extension's.
         let each = |held: &Held<'_>| {
-            let lacks = |it| missing(it, &account.namespace, &[], &unserved, held);
+            let lacks = |it| missing(it, &subjects.namespace, &[], &unserved, held);
             bundles.iter().map(lacks).fold(Missing::default(), Missing::and)
         };
         let question = Question { missing: &each, account, granted: &granted };
@@ -372,8 +382,8 @@ async fn look(
         print(objects, output.unwrap_or(Format::Yaml), out)?;
         return Ok(Outcome::Done);
     }
-    if output == Some(Format::Json) {
-        document(account, &found).write(Format::Json, out)?;
+    if let Some(format @ (Format::Json | Format::Yaml)) = output {
+        document(account, &found).write(format, out)?;
     } else {
         table(subjects, &found, out)?;
     }

@@ -16,9 +16,12 @@ const DEPRECATED: &str = " (deprecated)";
 /// The suffix of the state of an extension whose version is not supported.
 const UNSUPPORTED: &str = " (unsupported)";
 
-/// `True`, or in one word why not.
+/// `True`, or in one word why not; a condition about an earlier generation is not an answer.
 pub(super) fn ready(extension: &ClusterExtension) -> &str {
     match extension.condition(types::READY) {
+        Some(ready) if ready.observed_generation != extension.metadata.generation => {
+            Reason::Reconciling.into()
+        }
         Some(ready) if ready.status == status::TRUE => status::TRUE,
         Some(ready) => &ready.reason,
         None => "Unknown",

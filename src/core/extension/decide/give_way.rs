@@ -37,7 +37,9 @@ impl Question {
 
     /// Returns the bundle that is there or on its way while a step to another is held.
     pub fn present(&self) -> Option<&BundleRecord> {
-        self.rolling.as_ref().map(|rollout| &rollout.bundle).or(self.installed.as_ref())
+        let rolling = self.rolling.as_ref().map(|rollout| &rollout.bundle);
+        let unfinished = self.unfinished.as_ref().map(|rollout| &rollout.bundle);
+        rolling.or(unfinished).or(self.installed.as_ref())
     }
 
     /// Returns what is said of a rollout whose place another bundle takes, until that one is rolled

@@ -126,6 +126,7 @@ mod tests {
             }),
             came_from: None,
             rolling: None,
+            unfinished: None,
             left: None,
             taken_over: None,
             now: jiff::Timestamp::UNIX_EPOCH,

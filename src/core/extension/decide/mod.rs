@@ -15,7 +15,7 @@ use super::deprecation::{counting, deprecations};
 use super::left::Left;
 use super::lift::Lift;
 use super::policy::{CatalogMove, Policy};
-use super::rollout::Rollout;
+use super::rollout::{Rollout, Unfinished};
 use crate::bundle::is_subdomain;
 use crate::catalog::Lifecycle;
 use crate::error::{Classify, Disposition, quote};
@@ -42,6 +42,9 @@ pub struct Question {
     pub came_from: Option<String>,
     /// What is being rolled out, and stays so unless it gives way ([`Question::gives_way`]).
     pub rolling: Option<Rollout>,
+    /// The rollout that the catalogs are asked about anew, because it is late or the spec has changed
+    /// since; it goes on unless another bundle is chosen.
+    pub unfinished: Option<Unfinished>,
     /// The version that ran before all objects lost their owners.
     pub left: Option<Left>,
     /// While nothing is installed, the bundle whose rollout takes over what ran.
@@ -401,6 +404,9 @@ impl Question {
                 let catalog = Some(selected.catalog.to_owned());
                 let target = BundleRecord::selected(selected, package, options.release_support);
                 let same = installed.filter(|installed| installed.is_same_bundle(&target));
+                if let (Some(_), Some(unfinished)) = (same, self.held_again(resolution)) {
+                    return Ok(Goal::keep(unfinished.bundle.clone()));
+                }
                 let Some(installed) = same else {
                     if !is_subdomain(&target.name) {
                         let error = ResolveError::BundleName(target.name);
@@ -420,12 +426,25 @@ impl Question {
                 }
             }
             Decision::Keep(error) => {
-                let installed = installed.cloned().ok_or(DecisionError::NoContent)?;
-                let (held, fits) = (error.cloned(), resolution.installed_fits);
-                Goal { held, fits, ..Goal::keep(installed) }
+                let present = self.present().or(installed).cloned();
+                let present = present.ok_or(DecisionError::NoContent)?;
+                let fits = resolution.installed_fits && self.unfinished.is_none();
+                Goal { held: error.cloned(), fits, ..Goal::keep(present) }
             }
-            Decision::Fail(error) => return Err(error.clone().into()),
+            Decision::Fail(error) => match &self.unfinished {
+                // Why it is late says more than that no catalog can be asked.
+                Some(late) if late.is_as_asked => Goal::keep(late.bundle.clone()),
+                _ => return Err(error.clone().into()),
+            },
         })
+    }
+
+    /// Returns the rollout that would go back only because its bundle has to wait now.
+    fn held_again(&self, resolution: &Resolution<'_>) -> Option<&Unfinished> {
+        let unfinished = self.unfinished.as_ref()?;
+        let version = unfinished.bundle.version_release()?;
+        let waits = resolution.held.iter().any(|held| held.version.precedence(&version).is_eq());
+        waits.then_some(unfinished)
     }
 }
 

@@ -84,6 +84,7 @@ fn question(installed: Option<&str>, annotations: &[(&str, &str)]) -> Question {
         installed: installed.map(|version| record(version, &format!("r/kettle@sha256:{version}"))),
         came_from: installed.map(|_| "old".to_owned()),
         rolling: None,
+        unfinished: None,
         left: None,
         taken_over: None,
         now: "2026-11-24T12:00:00Z".parse().unwrap(),
@@ -402,6 +403,40 @@ fn what_is_not_known_supersedes_nothing() {
     question.rolling.as_mut().unwrap().is_return = true;
     let back = answer(&question, Some(&content));
     assert_eq!(back.goal.unwrap().target.version, "1.1.0", "a way back is not asked about");
+}
+
+// applying.md 1.3: after its deadline and after a change of the spec, too
+#[rstest]
+#[case::the_next_step_is_asked_for(Some("1.0.0"), Some("1.2.0"), &[], true, true, Ok("1.1.0"))]
+#[case::a_version_that_nobody_has(Some("1.0.0"), Some("9.9.9"), &[], true, false, Ok("1.1.0"))]
+#[case::no_catalog(Some("1.0.0"), None, &[], false, true, Ok("1.1.0"))]
+#[case::the_window_has_closed(
+    Some("1.0.0"), None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], true, true, Ok("1.1.0")
+)]
+#[case::back_to_what_is_installed(Some("1.0.0"), Some("1.0.0"), &[], true, false, Ok("1.0.0"))]
+#[case::late_at_first(None, None, &[], false, true, Ok("1.1.0"))]
+#[case::a_mistake_at_first(
+    None, Some("9.9.9"), &[], true, false,
+    Err("no bundles found for package \"kettle\" matching version \"9.9.9\"")
+)]
+fn a_rollout_does_not_go_back_unasked(
+    #[case] installed: Option<&str>,
+    #[case] range: Option<&str>,
+    #[case] annotations: &[(&str, &str)],
+    #[case] is_served: bool,
+    #[case] is_as_asked: bool,
+    #[case] want: Result<&str, &str>,
+) {
+    let content = content(&["1.0.0", "1.1.0", "1.2.0"]);
+    let mut question = question(installed, annotations);
+    question.filter.version = range.map(str::to_owned);
+    let bundle = record("1.1.0", "r/kettle@sha256:1.1.0");
+    question.unfinished = Some(Unfinished { bundle, is_as_asked });
+    let answer = answer(&question, is_served.then_some(&content));
+    let goal = answer.goal.as_ref().map(|goal| goal.target.version.as_str());
+    assert_eq!(goal.map_err(|error| Chain(error).to_string()), want.map_err(str::to_owned));
+    let present = question.present().map(|bundle| bundle.version.as_str());
+    assert_eq!(present, Some("1.1.0"), "its operator holds nothing back either");
 }
 
 // applying.md 1.3: until the next revision is rolled out, it is said what it took the place of
