@@ -8,6 +8,7 @@ mod crds;
 mod discovery;
 mod error;
 mod platform;
+mod readable;
 mod request;
 mod reviews;
 
@@ -19,5 +20,6 @@ pub use crds::{CRDS, Unread, crds, empty, judged, leaving};
 pub use discovery::{built_in_kinds, classic_providers, installed, kinds, left_version};
 pub use error::{ApiError, code, message};
 pub use platform::{copied_pull_secrets, operator_condition, proxies, requires_approval};
+pub use readable::{Readable, readable};
 pub use request::{get, join_bounded, read};
 pub use reviews::reviews;

@@ -3,6 +3,8 @@
 use std::env;
 use std::fmt;
 
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 
 /// Variables that name proxies; each counts in small letters too.
@@ -53,6 +55,24 @@ impl Proxies {
         Self::new(&of("HTTP_PROXY"), &of("HTTPS_PROXY"), &except).unwrap_or_default()
     }
 
+    /// Returns the proxy of the environment on the way to a server, by Go's rule: `HTTPS_PROXY` or
+    /// `HTTP_PROXY` by the scheme, unless `NO_PROXY` or this machine is meant.
+    pub fn for_server(server: &Uri) -> Option<String> {
+        let found = |name: &str| {
+            let values = [name.to_owned(), name.to_lowercase()].into_iter().map(env::var);
+            values.flatten().find(|value| !value.is_empty())
+        };
+        let is_plain = server.scheme_str() == Some("http");
+        let proxy = found(if is_plain { "HTTP_PROXY" } else { "HTTPS_PROXY" })?;
+        Self::between(server, &proxy, &found("NO_PROXY").unwrap_or_default())
+            .then(|| if proxy.contains("://") { proxy } else { format!("http://{proxy}") })
+    }
+
+    fn between(server: &Uri, proxy: &str, except: &str) -> bool {
+        let matcher = Matcher::builder().all(proxy).no(exceptions(except)).build();
+        matcher.intercept(server).is_some()
+    }
+
     /// Has a client take them; without any, those of the environment.
     ///
     /// # Errors
@@ -73,8 +93,12 @@ impl Proxies {
 /// Reads what is asked directly. The client knows domains and addresses; here it gets what else Go
 /// understands: `*.example.com`, a port, which then counts as any, and this machine, always.
 fn direct(except: &str) -> Option<NoProxy> {
+    NoProxy::from_string(&exceptions(except))
+}
+
+fn exceptions(except: &str) -> String {
     let hosts = except.split(',').map(host).chain(["localhost", "127.0.0.0/8", "::1"]);
-    NoProxy::from_string(&hosts.collect::<Vec<_>>().join(","))
+    hosts.collect::<Vec<_>>().join(",")
 }
 
 fn host(entry: &str) -> &str {
@@ -118,6 +142,25 @@ mod tests {
         assert_eq!(made.is_ok(), good, "{made:?}");
         let shown = format!("{made:?}");
         assert!(!shown.contains("secret"), "{shown}");
+    }
+
+    #[rstest]
+    #[case::named("https://api.corp:6443", "localhost,.corp,", false)]
+    #[case::a_range("https://10.0.0.7:6443", "10.0.0.0/8", false)]
+    #[case::another("https://api.example.com", ".corp", true)]
+    #[case::this_machine("https://127.0.0.1:6443", "", false)]
+    #[case::its_name("https://localhost:6443", "", false)]
+    // The proxy itself is not what is compared.
+    #[case::the_proxy("https://api.example.com", "proxy.corp", true)]
+    fn a_server_is_asked_through_the_proxy_unless_it_is_excepted(
+        #[case] server: &str,
+        #[case] except: &str,
+        #[case] want: bool,
+    ) {
+        let server = server.parse().unwrap();
+        for proxy in ["http://proxy.corp:3128", "proxy.corp:3128"] {
+            assert_eq!(Proxies::between(&server, proxy, except), want, "{proxy}");
+        }
     }
 
     // install.md; golang.org/x/net/http/httpproxy

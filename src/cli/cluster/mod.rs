@@ -14,14 +14,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{Api, ListParams};
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
-use olm_cluster::{built_in_kinds, classic_providers, installed, kinds, left_version};
+use olm_cluster::{built_in_kinds, classic_providers, installed, kinds, left_version, readable};
 use olm_core::catalog::read::Meta;
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
@@ -33,7 +32,7 @@ use olm_core::revision::{self, Phase};
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
 use olm_core::version::Version;
 use tokio::sync::OnceCell;
-use tower::util::MapRequestLayer;
+use tower::util::{MapRequestLayer, MapResponseLayer};
 
 use content::CatalogTransport;
 pub(crate) use content::{CatalogAccess, Whole, answers, owner};
@@ -151,28 +150,7 @@ impl Cluster {
 
     /// Makes a client as kubectl would with the same flags.
     pub(crate) async fn client(global: &Global) -> anyhow::Result<Client> {
-        let options = KubeConfigOptions {
-            context: global.context.clone(),
-            cluster: global.cluster.clone(),
-            user: global.user.clone(),
-        };
-        let named = [&options.context, &options.cluster, &options.user];
-        let named = named.into_iter().any(Option::is_some);
-        let mut config = match &global.kubeconfig {
-            Some(path) => {
-                let read = Kubeconfig::read_from(path);
-                let read = read.with_context(|| format!("reading --kubeconfig {path}"))?;
-                let config = kube::Config::from_custom_kubeconfig(read, &options).await;
-                config.with_context(|| format!("using --kubeconfig {path}"))?
-            }
-            None if named => {
-                kube::Config::from_kubeconfig(&options).await.context("reading the kubeconfig")?
-            }
-            None => {
-                let inferred = kube::Config::infer().await;
-                inferred.context("no cluster: set KUBECONFIG or pass --kubeconfig")?
-            }
-        };
+        let mut config = global.config().await?;
         if let Some(user) = &global.impersonate {
             config.auth_info.impersonate = Some(user.clone());
             config.auth_info.impersonate_groups = Some(global.impersonate_groups.clone());
@@ -181,6 +159,7 @@ impl Cluster {
         config.default_retry = false;
         let api_server = config.cluster_url.clone();
         let builder = ClientBuilder::try_from(config).context("making a client")?;
+        let builder = builder.with_layer(&MapResponseLayer::new(readable));
         let client = match global.dry_run {
             None => builder.build(),
             Some(_) => builder.with_layer(&MapRequestLayer::new(dry)).build(),

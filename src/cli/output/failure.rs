@@ -2,16 +2,14 @@
 //!
 //! Source: plugin.md 1.3.
 
-use std::env;
-use std::error::Error;
-
-use kube::config::{InferConfigError, KubeconfigError};
+use kube::config::KubeconfigError;
 
 use super::{Hinted, Outcome, UsageError};
 use crate::limit::Unanswered;
 use crate::managed::failure;
 
-const WITHOUT_CLUSTER: &str =
+/// The way out where no cluster is known.
+pub(crate) const WITHOUT_CLUSTER: &str =
     "--from PATH|IMAGE reads catalogs without one, where a command has it";
 const EDITOR: &str = "ClusterRole operator-controller-clusterextension-editor-role allows it";
 /// How the API server names the API group of these kinds.
@@ -69,9 +67,6 @@ impl Failure {
             if let Some(Hinted { hint, outcome, .. }) = cause.downcast_ref() {
                 return whole(*outcome, hint.as_deref());
             }
-            if let Some(inferred) = cause.downcast_ref::<InferConfigError>() {
-                return Self::without_cluster(inferred);
-            }
             if cause.is::<KubeconfigError>() {
                 return whole(Outcome::Unknown, Some(WITHOUT_CLUSTER));
             }
@@ -90,17 +85,6 @@ impl Failure {
             }
         }
         whole(Outcome::Failed, None)
-    }
-
-    fn without_cluster(inferred: &InferConfigError) -> Self {
-        let named = env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty());
-        let why = inferred.source().filter(|_| named).map(ToString::to_string);
-        let none = || "$KUBECONFIG is not set and ~/.kube/config does not exist".to_owned();
-        Self {
-            text: format!("no cluster: {}", why.unwrap_or_else(none)),
-            outcome: Outcome::Unknown,
-            hint: Some(WITHOUT_CLUSTER.to_owned()),
-        }
     }
 
     /// Judges what the API server answers, if that means that something is not known.

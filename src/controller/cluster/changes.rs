@@ -95,6 +95,9 @@ fn settled<T: Send>(
             Err(error) if is_forbidden(error) => {
                 tracing::warn!(error = %Sentence(error), "watch refused");
             }
+            Err(error) if is_unreadable(error) => {
+                tracing::warn!(error = %Sentence(error), "watch cannot be read");
+            }
             Err(error) => tracing::debug!(error = %Sentence(error), "watch interrupted"),
             Ok(_) => {}
         }
@@ -110,6 +113,15 @@ fn is_forbidden(error: &watcher::Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns whether a watch failed because of what one of its objects holds.
+fn is_unreadable(error: &watcher::Error) -> bool {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    let (InitialListFailed(error) | WatchFailed(error) | WatchStartFailed(error)) = error else {
+        return false;
+    };
+    matches!(error, kube::Error::SerdeError(_))
 }
 
 #[cfg(test)]

@@ -19,8 +19,10 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilde
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::{Body, ConfigExt as _};
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
+use olm_cluster::readable;
+use tower::util::MapResponseLayer;
 use tower::{BoxError, ServiceBuilder};
 use tower_http::decompression::DecompressionLayer;
 use tower_http::timeout::ResponseBodyTimeoutLayer;
@@ -41,7 +43,8 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(295);
 pub fn connect(mut config: Config) -> anyhow::Result<Client> {
     config.default_retry = false;
     if config.proxy_url.is_some() {
-        return Client::try_from(config).context("making a client");
+        let builder = ClientBuilder::try_from(config).context("making a client")?;
+        return Ok(builder.with_layer(&MapResponseLayer::new(readable)).build());
     }
     let connections = Arc::new(Connections::new(connector(&config)?));
     let requests = tower::service_fn(move |request| {
@@ -49,6 +52,7 @@ pub fn connect(mut config: Config) -> anyhow::Result<Client> {
         async move { connections.send(request).await }
     });
     let service = ServiceBuilder::new()
+        .map_response(readable)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().context("making a client")?)
         .layer(config.extra_headers_layer().context("making a client")?)

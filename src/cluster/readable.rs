@@ -1,0 +1,139 @@
+//! Answers of the API server without what it takes and no client can read.
+//!
+//! A field manager's entry may have any time that RFC 3339 can write. Those of the last hours of the
+//! year 9999 do not fit a `jiff` timestamp, and one object with such an entry would make every list and
+//! watch with it unreadable, for all tenants. Nothing here decides by these times: they become those of
+//! a year before.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use http::Response;
+use http_body::{Body, Frame};
+use memchr::memmem;
+
+/// How the time of an entry of `managedFields` begins, and what follows it.
+const TIME: &[u8] = br#""time":"9999-12-3"#;
+const AFTER: &[u8] = br#"","fieldsType""#;
+/// The rest of a time: `1T23:59:59Z`.
+const REST: usize = 11;
+/// The last digit of the year.
+const YEAR: usize = TIME.len() - 6;
+
+/// The body of an answer whose times can be read.
+#[derive(Debug)]
+pub struct Readable<B> {
+    body: Pin<Box<B>>,
+    /// The beginning of an entry that is not complete.
+    kept: BytesMut,
+}
+
+/// Makes the times of an answer readable.
+pub fn readable<B>(answer: Response<B>) -> Response<Readable<B>> {
+    answer.map(|body| Readable { body: Box::pin(body), kept: BytesMut::new() })
+}
+
+impl<B> Readable<B> {
+    /// Takes the next bytes, and returns those that are complete.
+    fn pass(&mut self, next: Bytes) -> Bytes {
+        let is_usual = self.kept.is_empty() && memmem::find(&next, TIME).is_none();
+        if is_usual && begun(&next) == 0 {
+            return next;
+        }
+        let mut bytes = std::mem::take(&mut self.kept);
+        bytes.extend_from_slice(&next);
+        let mut from = 0;
+        while let Some(found) = memmem::find(&bytes[from..], TIME) {
+            let begin = from + found;
+            let after = begin + TIME.len() + REST;
+            let Some(follows) = bytes.get(after..after + AFTER.len()) else {
+                self.kept = bytes.split_off(begin);
+                return bytes.freeze();
+            };
+            if follows == AFTER {
+                bytes[begin + YEAR] = b'8';
+            }
+            from = begin + TIME.len();
+        }
+        self.kept = bytes.split_off(bytes.len() - begun(&bytes));
+        bytes.freeze()
+    }
+}
+
+/// Returns how many bytes at the end may be the beginning of a time.
+fn begun(bytes: &[u8]) -> usize {
+    (1..TIME.len()).rev().find(|length| bytes.ends_with(&TIME[..*length])).unwrap_or(0)
+}
+
+impl<B: Body<Data = Bytes>> Body for Readable<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        loop {
+            let frame = match ready!(self.body.as_mut().poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None if self.kept.is_empty() => return Poll::Ready(None),
+                None => {
+                    let rest = std::mem::take(&mut self.kept).freeze();
+                    return Poll::Ready(Some(Ok(Frame::data(rest))));
+                }
+            };
+            match frame.into_data() {
+                Ok(data) => {
+                    let complete = self.pass(data);
+                    if !complete.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(complete))));
+                    }
+                }
+                // Of trailers nothing is asked.
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn through(parts: &[&[u8]]) -> String {
+        let mut body = Readable { body: Box::pin(()), kept: BytesMut::new() };
+        let mut all = Vec::new();
+        for part in parts {
+            all.extend_from_slice(&body.pass(Bytes::copy_from_slice(part)));
+        }
+        all.extend_from_slice(&body.kept);
+        String::from_utf8(all).unwrap()
+    }
+
+    #[test]
+    fn a_time_that_nothing_can_hold_becomes_one_that_can() {
+        let entry = |year: &str| {
+            format!(
+                r#"{{"time":"{year}-12-31T23:59:59Z","fieldsType":"FieldsV1"}},{{"time":"9999-12-31T23:59:59Z","x":1}}"#
+            )
+        };
+        let (sent, want) = (entry("9999"), entry("9998"));
+        for at in 0..sent.len() {
+            let (first, second) = sent.as_bytes().split_at(at);
+            assert_eq!(through(&[first, second]), want, "split at {at}");
+        }
+        let bytes: Vec<&[u8]> = sent.as_bytes().chunks(1).collect();
+        assert_eq!(through(&bytes), want);
+    }
+
+    // An event of a watch is not kept back until the next one.
+    #[test]
+    fn what_is_whole_passes_at_once() {
+        let mut body = Readable { body: Box::pin(()), kept: BytesMut::new() };
+        let event = Bytes::from_static(b"{\"type\":\"BOOKMARK\"}\n");
+        assert_eq!(body.pass(event.clone()), event);
+        assert!(body.kept.is_empty());
+    }
+}
