@@ -155,7 +155,8 @@ where
         notice(&format!(
             "warning: {kind} {name} is managed by {keeper}, which may create it again; remove it at the source"
         ));
-        return unless_seen(&format!("{kind} {name} is not deleted"), keeper, command, is_dry);
+        let hint = format!("{command} deletes it anyway");
+        return unless_seen(&format!("{kind} {name} is not deleted"), keeper, hint, is_dry);
     }
     let mut edit =
         json!({"apiVersion": K::api_version(&()), "kind": kind, "metadata": {"name": name}});
@@ -164,21 +165,22 @@ where
         "warning: {kind} {name} is managed by {keeper}, which may revert this; change it at the source:\n{}",
         to_yaml(&edit).trim_end()
     ));
-    unless_seen(&format!("{kind} {name} is not changed"), keeper, command, is_dry)
+    let hint = format!("{command} changes it anyway");
+    unless_seen(&format!("{kind} {name} is not changed"), keeper, hint, is_dry)
 }
 
 /// Refuses where nobody sees a warning.
 pub(crate) fn unless_seen(
     refused: &str,
     keeper: &str,
-    command: &str,
+    hint: impl Into<String>,
     is_dry: bool,
 ) -> anyhow::Result<()> {
     if is_dry || std::io::stdin().is_terminal() {
         return Ok(());
     }
     let text = format!("{refused}: it is managed by {keeper}");
-    Err(Hinted::failed(text, format!("{command} does it anyway")))
+    Err(Hinted::failed(text, hint))
 }
 
 /// Refuses an extension that is paused: nothing would come of a change.

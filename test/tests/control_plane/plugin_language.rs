@@ -191,7 +191,7 @@ fn is_kept_by_another(scene: &Scene) {
     let hint = format!("hint: kubectl patch clusterextensions {name} --type=merge -p '");
     assert!(errors.contains(&hint), "{errors}");
     let (_, errors) = plugin::answer(plane, &["delete", name, "--yes"]).ends(1);
-    let hint = format!("hint: kubectl delete clusterextensions {name} changes it anyway");
+    let hint = format!("hint: kubectl delete clusterextensions {name} deletes it anyway");
     assert!(errors.contains(&hint), "{errors}");
     let now = scene.get("clusterextension", name).expect("it is there");
     let paused = &now["metadata"]["annotations"]["policy.olm.operatorframework.io/paused"];

@@ -62,6 +62,32 @@ async fn a_release_that_is_withdrawn_gives_way_to_the_next() {
     extension.delete().await;
 }
 
+// applying.md 1.3: whoever asks for the next step early does not undo the present one
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_goes_on_when_a_version_is_asked_for_that_does_not_follow_yet() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken(), Bundle::new("1.2.0")];
+    let scene = Scene::shared_set("early", &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    rolls_out(&extension, "1.1.0").await;
+    extension.patch_catalog(json!({"version": "1.2.0"})).await;
+    let wanted = extension.get().await.metadata.generation;
+    let is_known = |set: &ClusterObjectSet| {
+        let recorded = set.annotation(annotation::EXTENSION_GENERATION);
+        recorded.and_then(|text| text.parse().ok()) == wanted
+    };
+    let what = "the newest revision is that of the new spec";
+    let all = wait::until(what, Duration::from_mins(1), async || {
+        let all = extension.revisions().await;
+        if all.last().is_some_and(is_known) { Ok(all) } else { Err(all) }
+    });
+    assert_eq!(all.await.len(), 2, "nothing goes back");
+    extension.patch_catalog(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    assert_eq!(extension.revisions().await.len(), 3, "unless that is asked for");
+    extension.delete().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_release_that_is_withdrawn_gives_way_to_the_next() {
     let bundles = [Bundle::new("1.1.0").broken(), Bundle::new("1.2.0").broken()];

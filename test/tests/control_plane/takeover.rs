@@ -273,6 +273,12 @@ async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over()
     let finalizer = json!({"metadata": {"finalizers": [format!("{KEYS}/cleanup-unpack-cache")]}});
     let merge = finalizer.to_string();
     plane.kubectl(&["patch", "clusterextension", &name, "--type=merge", "-p", &merge]);
+    let installed = json!({"status": {"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}});
+    let as_upstream = ["patch", "clusterextension", &name, "--subresource=status", "--type=merge"];
+    plane.kubectl(&[&as_upstream[..], &["-p", &installed.to_string()]].concat());
+    let foreground = ["delete", "clusterextension", &name, "--cascade=foreground", "--wait=false"];
+    let refused = plane.try_kubectl(&foreground, "").expect_err("all would go at once");
+    assert!(refused.contains("no revision has taken over its objects yet"), "{refused}");
     plane.kubectl(&["delete", "clusterextension", &name, "--wait=false"]);
     left.controller.restart(plane);
     let crd = left.scene.package.crd();

@@ -66,9 +66,8 @@ impl Moving {
             for candidate in &candidates {
                 if let Some(keeper) = &candidate.keeper {
                     let named = changes::named(&candidate.subscription);
-                    let command =
-                        "the same command in a terminal, once its source no longer has it,";
-                    changes::unless_seen(&format!("{named} is not moved"), keeper, command, false)?;
+                    let hint = "run it in a terminal, once its source no longer has it";
+                    changes::unless_seen(&format!("{named} is not moved"), keeper, hint, false)?;
                 }
             }
             let question = format!("Move {due} of {all}?");
