@@ -70,6 +70,17 @@ fn counts_documents(#[case] text: &str, #[case] documents: usize) {
     assert_eq!(to_json(text).unwrap().len(), documents);
 }
 
+// stack.md 7: a short commit that looks like a number is a text
+#[test]
+fn a_number_beyond_every_float_is_a_text() {
+    let text = "ref: 8e91234 # a commit\n8e91234: [12e4567, -1e999, 1e3]\n\
+                list:\n- 8e91234\n- a\nlast: 9e99999";
+    let want = json!({"ref": "8e91234", "8e91234": ["12e4567", "-1e999", 1000],
+        "list": ["8e91234", "a"], "last": "9e99999"});
+    assert_eq!(to_json(text).unwrap(), [want]);
+    assert!(to_json("a: .inf\nb: 8e91234").is_err());
+}
+
 #[rstest]
 #[case::infinity("a: .inf")]
 #[case::unclosed("a: [1, 2")]

@@ -1,4 +1,4 @@
-//! Rewrites quoted scalars so that the general reader accepts every one that Go accepts.
+//! Rewrites scalars so that the general reader accepts every one that Go accepts.
 //!
 //! YAML requires the lines of a quoted scalar to be indented more than what holds it, with blanks
 //! and not tabs, and has no `\'`; the general reader insists on all three. Go does not, and public
@@ -6,12 +6,15 @@
 //! breaks inside such scalars written as escapes, after which indentation does not matter. Every
 //! line keeps its number.
 //!
+//! A number that no 64-bit float holds, such as the short commit `8e91234`, is a text for Go, which also
+//! writes such a text without quotes; the general reader refuses it. It gets quotes.
+//!
 //! This parses only as much of YAML as it takes to tell a quote that opens a scalar from any other,
 //! and checks nothing: what is not YAML stays so, and the general reader reports the error.
 //!
 //! Source: `yaml_parser_scan_flow_scalar` of `go.yaml.in/yaml/v2`.
 
-/// Rewrites the quoted scalars of a text; `None` if that changes nothing.
+/// Rewrites such scalars of a text; `None` if that changes nothing.
 ///
 /// Example: `a: 'b` with `c'` in the next line becomes `a: "b \` with `c"` in the next line.
 ///
@@ -121,8 +124,21 @@ impl Scanner<'_> {
             }
             _ => {
                 self.may_be_key(column);
+                let begin = self.at;
                 self.plain();
+                self.quote_overflow(begin);
             }
+        }
+    }
+
+    /// Quotes a plain scalar that is a number beyond every float.
+    fn quote_overflow(&mut self, begin: usize) {
+        let text = self.text[begin..self.at].trim_end();
+        let is_digits = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+        if is_digits && text.parse().is_ok_and(f64::is_infinite) {
+            self.out.push_str(&self.text[self.copied..begin]);
+            self.out.extend(["\"", text, "\""]);
+            self.copied = begin + text.len();
         }
     }
 
