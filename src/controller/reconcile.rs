@@ -9,6 +9,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::DeserializeGuard;
 use kube::core::object::HasStatus;
@@ -180,9 +181,19 @@ impl Reconciler {
         W: Future<Output = Result<Option<Duration>, E>>,
     {
         let (controller, name) = (self.controller, object.name_any());
-        let Ok(readable) = &object.0 else {
-            tracing::warn!(controller, name, "the object does not follow its schema");
-            return Ok(Action::await_change());
+        let readable = match &object.0 {
+            Ok(readable) => readable,
+            Err(unreadable) => {
+                let error = &unreadable.error;
+                tracing::warn!(controller, name, error, "the object does not follow its schema");
+                let note = format!(
+                    "the object does not follow the schema of this version, and nothing is done about it, \
+                     not even its deletion, until it is changed: {error}"
+                );
+                let event = event(EventType::Warning, Reason::InvalidConfiguration, note);
+                self.record(&event, &object.object_ref(&())).await;
+                return Ok(Action::await_change());
+            }
         };
         let generation = readable.meta().generation;
         let span = tracing::info_span!("reconcile", controller, name, generation);
@@ -307,9 +318,12 @@ impl Reconciler {
         reason: Reason,
         note: String,
     ) {
-        let event = event(type_, reason, note);
-        if let Err(error) = self.recorder.publish(&event, &about.object_ref(&())).await {
-            tracing::debug!(error = %Sentence(&error), %reason, "event not written");
+        self.record(&event(type_, reason, note), &about.object_ref(&())).await;
+    }
+
+    async fn record(&self, event: &Event, about: &ObjectReference) {
+        if let Err(error) = self.recorder.publish(event, about).await {
+            tracing::debug!(error = %Sentence(&error), reason = event.reason, "event not written");
         }
     }
 }

@@ -273,7 +273,8 @@ async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over()
     let finalizer = json!({"metadata": {"finalizers": [format!("{KEYS}/cleanup-unpack-cache")]}});
     let merge = finalizer.to_string();
     plane.kubectl(&["patch", "clusterextension", &name, "--type=merge", "-p", &merge]);
-    let installed = json!({"status": {"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}});
+    let installed =
+        json!({"status": {"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}});
     let as_upstream = ["patch", "clusterextension", &name, "--subresource=status", "--type=merge"];
     plane.kubectl(&[&as_upstream[..], &["-p", &installed.to_string()]].concat());
     let foreground = ["delete", "clusterextension", &name, "--cascade=foreground", "--wait=false"];

@@ -108,6 +108,11 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
         assert_eq!(condition(&apart.cluster, name, "Progressing"), "");
         assert!(is_told_of(&controller, name), "{name} is not told of");
         assert_eq!(apart.passes(name), 0, "{name} is worked on");
+        let field = format!("--field-selector=involvedObject.name={name}");
+        let events = plane.json(&["get", "events", "-A", &field, "-o", "json"]);
+        let events = events["items"].as_array().into_iter().flatten();
+        let told = events.filter(|it| it["reason"] == "InvalidConfiguration").count();
+        assert_eq!(told, 1, "an Event tells of {name}");
     }
     apart.is_well();
     let bad = ["bad-namespace", "bad-spec", "bad-source", "bad-none"];
