@@ -6,7 +6,6 @@
 //!
 //! Source: stack.md section 7.
 
-mod quick;
 mod quoted;
 mod read;
 mod write;
@@ -25,8 +24,8 @@ mod tests;
 /// Returns the keys that a map of the first document has twice, each with line and column of the value
 /// that counts, both from 1.
 pub fn repeated_keys(text: &str) -> Vec<(String, usize, usize)> {
-    // The quick reader reads no such map, and neither reader tells keys that a merge brings.
-    if quick::read(text).is_some() || text.contains("<<") {
+    // The reader does not tell keys that a merge brings.
+    if text.contains("<<") {
         return Vec::new();
     }
     Places::read(text).map(|places| places.repeated()).unwrap_or_default()
@@ -51,5 +50,5 @@ pub fn to_json(text: &str) -> Result<Vec<Value>, YamlError> {
     {
         return Ok(values);
     }
-    quick::read(text).map_or_else(|| read::careful(text), Ok)
+    read::documents_of(text)
 }
