@@ -21,7 +21,20 @@ fn folded_within(limit: usize, line: &str, hang: usize) -> String {
         return line.to_owned();
     }
     let (prose, command) = line.split_at(line.find(COMMAND).unwrap_or(line.len()));
-    let words = prose.split_inclusive([' ', ',']).chain(Some(command));
+    broken(words(prose).chain(Some(command)), limit, hang)
+}
+
+/// Returns the parts of a text that stay on one line.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive([' ', ','])
+}
+
+/// Writes words into lines, where they fit; every line but the first begins below column `hang`.
+pub(super) fn broken<'a>(
+    words: impl Iterator<Item = &'a str>,
+    limit: usize,
+    hang: usize,
+) -> String {
     let (mut folded, mut at) = (String::new(), 0);
     for word in words.filter(|word| !word.is_empty()) {
         if at > hang && at + word.trim_end().chars().count() > limit {

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 
 use super::columns;
+use super::fold::{broken, words};
 
 /// Rows under a header.
 #[derive(Debug, Default)]
@@ -74,11 +75,6 @@ pub(crate) fn cell(text: Option<impl ToString>) -> String {
     text.map_or_else(|| "-".to_owned(), |text| text.to_string())
 }
 
-/// Returns the parts of a text that stay on one line.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive([' ', ','])
-}
-
 /// Returns the blanks before a text.
 fn margin(text: &str) -> &str {
     &text[..text.len() - text.trim_start_matches(' ').len()]
@@ -94,18 +90,8 @@ fn lines(text: &str, width: usize) -> Vec<String> {
     if text.chars().count() <= width {
         return vec![text.to_owned()];
     }
-    let margin = margin(text);
-    let mut lines = vec![margin.to_owned()];
-    for word in words(&text[margin.len()..]) {
-        let last = lines.last().map_or(0, |line| line.chars().count());
-        if last > margin.len() && last + word.trim_end().chars().count() > width {
-            lines.push(margin.to_owned());
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push_str(word);
-        }
-    }
-    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
+    let broken = broken(words(text), width, margin(text).len());
+    broken.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(crate) struct PlanArgs {
 pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = args.on.connect(global).await?;
     let of = match (&args.file, &args.name) {
-        (Some(file), _) => read(file)?.into(),
+        (Some(file), _) => read_manifest(file)?.into(),
         (None, name) => args.find(name.as_deref().unwrap_or_default(), &cluster).await?,
     };
     let to = args.to.as_deref().or(of.to.as_deref());
@@ -143,13 +143,16 @@ impl Missing {
     }
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<ClusterExtension> {
-    let shown = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| format!("reading {shown}"))?;
-    let mut documents = yaml::to_json(&text).with_context(|| format!("reading {shown}"))?;
-    documents.retain(|document| document["kind"] == "ClusterExtension");
-    let [document] = documents.as_slice() else {
-        anyhow::bail!("{shown} does not hold one ClusterExtension");
-    };
-    serde_json::from_value(document.clone()).with_context(|| format!("reading {shown}"))
+/// Reads the ClusterExtension among the documents of a file.
+pub(crate) fn read_manifest(path: &Path) -> anyhow::Result<ClusterExtension> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
+    let documents = yaml::to_json(&text).with_context(|| format!("reading {shown}"))?;
+    let mut extensions =
+        documents.into_iter().filter(|document| document["kind"] == "ClusterExtension");
+    let found = extensions.next().with_context(|| format!("{shown} holds no ClusterExtension"))?;
+    if extensions.next().is_some() {
+        return usage(format!("{shown} holds more than one ClusterExtension"));
+    }
+    serde_json::from_value(found).with_context(|| format!("reading {shown}"))
 }

@@ -84,7 +84,7 @@ pub(crate) async fn run(mut args: WhyArgs, global: &Global, out: &mut dyn Write)
     if !args.lookup.is_offline() {
         return usage("--from is required with --package and with -f");
     }
-    let manifest = args.file.as_deref().map(read_manifest).transpose()?;
+    let manifest = args.file.as_deref().map(plan::read_manifest).transpose()?;
     let mut inquiry = Inquiry::offline(&args, manifest.unwrap_or_default())?;
     inquiry.version = version;
     let (catalogs, flags) = (args.lookup.read().await, args.lookup.catalogs.iter());
@@ -282,18 +282,4 @@ impl Inquiry {
         report.request.extension = self.extension.as_deref();
         told(&report)
     }
-}
-
-/// Reads the ClusterExtension among the documents of a file.
-fn read_manifest(path: &Path) -> anyhow::Result<ClusterExtension> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
-    let documents = yaml::to_json(&text).with_context(|| format!("reading {shown}"))?;
-    let mut extensions =
-        documents.into_iter().filter(|document| document["kind"] == "ClusterExtension");
-    let found = extensions.next().with_context(|| format!("{shown} holds no ClusterExtension"))?;
-    if extensions.next().is_some() {
-        return usage(format!("{shown} holds more than one ClusterExtension"));
-    }
-    serde_json::from_value(found).with_context(|| format!("reading {shown}"))
 }
