@@ -261,7 +261,19 @@ fn channels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 /// Whether updates must follow the update paths of the catalog.
-#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
 pub enum UpgradeConstraintPolicy {
     /// Only successors in the catalog may follow the installed bundle.
     #[default]

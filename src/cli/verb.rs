@@ -1,15 +1,27 @@
 //! The common part of commands: the cluster, the confirmation before writes, and the wait
 //! afterwards.
 
+use std::error::Error;
 use std::io::Write;
+use std::str::FromStr;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use strum::VariantNames;
 
 use crate::changes::seconds;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::{DryRun, Global};
 use crate::output::{Format, UsageError, Written, agreed, notice, written};
 use crate::settings::SettingsFlags;
+
+/// Takes the words that stand for the variants of `T`.
+pub(crate) fn words<T>() -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: Error + Send + Sync + 'static> + VariantNames + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(T::VARIANTS.iter().copied()).try_map(|word| word.parse())
+}
 
 /// Flags for the catalogs of a cluster and the settings of its controller.
 #[derive(Debug, Clone, Default, Args)]

@@ -6,6 +6,7 @@ use std::future;
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use olm_api::UpgradeConstraintPolicy;
 use olm_core::catalog::SUGGESTED_NAMESPACE;
 use olm_core::error::first_of;
 use olm_core::rbac::{Account, BundleObjects, Options, Powers, manifests};
@@ -18,10 +19,10 @@ use crate::bundle_source::load_bundle_source;
 use crate::cluster::only;
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::render::{Rendering, print};
-use crate::commands::resolve::Policy;
 use crate::connection::DryRun;
 use crate::prelude::*;
 use crate::target::{Chosen, or_near, warn_of_deprecation};
+use crate::verb::words;
 
 /// Differences that are shown of an object.
 const DIFFERENCES: usize = 5;
@@ -55,8 +56,8 @@ pub(crate) struct InstallArgs {
     #[arg(long, value_name = "NAME|KEY=VALUE,...")]
     catalog: Option<String>,
     /// Upgrade constraint policy: require the update paths of the catalog, or not
-    #[arg(long, value_enum, value_name = "POLICY")]
-    policy: Option<Policy>,
+    #[arg(long, value_parser = words::<UpgradeConstraintPolicy>(), value_name = "POLICY")]
+    policy: Option<UpgradeConstraintPolicy>,
     /// Scope of automatic updates
     #[arg(long, value_parser = UpdatePolicy::VARIANTS.to_vec())]
     upgrade_policy: Option<String>,
@@ -209,7 +210,7 @@ impl InstallArgs {
             version: range.map(str::to_owned),
             channels: self.channels.clone(),
             selector: self.catalog.as_deref().map(selector),
-            upgrade_constraint_policy: self.policy.map(Into::into),
+            upgrade_constraint_policy: self.policy,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::environment::{EnvironmentFlags, Installed, resolving};
 use crate::prelude::*;
 use crate::requests::answer_lines;
+use crate::verb::words;
 
 /// Flags of `resolve`.
 #[derive(Debug, Args)]
@@ -39,8 +40,8 @@ pub(crate) struct ResolveArgs {
     #[arg(long = "channel", value_name = "NAME")]
     channels: Vec<String>,
     /// Upgrade constraint policy: require a successor of the installed bundle, or not
-    #[arg(long, value_enum, value_name = "POLICY")]
-    policy: Option<Policy>,
+    #[arg(long, value_parser = words::<UpgradeConstraintPolicy>(), value_name = "POLICY")]
+    policy: Option<UpgradeConstraintPolicy>,
     #[command(flatten)]
     environment: EnvironmentFlags,
     /// Answer many requests instead, given as JSON lines; `-` is stdin
@@ -53,17 +54,6 @@ pub(crate) struct ResolveArgs {
     /// Output format
     #[arg(short, long, value_parser = formats(&[]), default_value_t, conflicts_with = "requests")]
     output: Format,
-}
-
-/// Upgrade constraint policy: require the update paths of the catalog, or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub(crate) enum Policy {
-    /// Only successors follow
-    #[value(name = "CatalogProvided")]
-    CatalogProvided,
-    /// Any bundle may follow
-    #[value(name = "SelfCertified")]
-    SelfCertified,
 }
 
 /// A catalog as given in a request.
@@ -86,7 +76,7 @@ struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     channels: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    policy: Option<Policy>,
+    policy: Option<UpgradeConstraintPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     installed: Option<Installed>,
 }
@@ -170,7 +160,7 @@ impl Request {
                 version: self.version.clone(),
                 channels: self.channels.clone().unwrap_or_default(),
                 selector: None,
-                upgrade_constraint_policy: self.policy.map(Into::into),
+                upgrade_constraint_policy: self.policy,
             },
             installed: self.installed.clone().map(Into::into),
             home: None,
@@ -290,13 +280,4 @@ fn write_table(selected: &Selected<'_>, out: &mut dyn Write) -> anyhow::Result<(
         selected.bundle.image.clone(),
     ]);
     Ok(table.write(out)?)
-}
-
-impl From<Policy> for UpgradeConstraintPolicy {
-    fn from(policy: Policy) -> Self {
-        match policy {
-            Policy::CatalogProvided => Self::CatalogProvided,
-            Policy::SelfCertified => Self::SelfCertified,
-        }
-    }
 }

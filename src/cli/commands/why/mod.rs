@@ -8,16 +8,17 @@ mod text;
 
 use std::io;
 
+use olm_api::UpgradeConstraintPolicy;
 use olm_core::explain::{Headline, Report, explain};
 use olm_core::extension::{self, Question, said};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::status::{Note, Said};
 
 use crate::commands::plan;
-use crate::commands::resolve::Policy;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::Styles;
 use crate::prelude::*;
+use crate::verb::words;
 
 /// Flags of `why`.
 #[derive(Debug, Args)]
@@ -42,8 +43,8 @@ pub(crate) struct WhyArgs {
     #[arg(long = "channel", value_name = "NAME")]
     channels: Vec<String>,
     /// Upgrade constraint policy: require a successor of the installed bundle, or not
-    #[arg(long, value_enum, value_name = "POLICY")]
-    policy: Option<Policy>,
+    #[arg(long, value_parser = words::<UpgradeConstraintPolicy>(), value_name = "POLICY")]
+    policy: Option<UpgradeConstraintPolicy>,
     /// Scope of automatic updates
     #[arg(long, value_name = "None|PatchOnly|MinorOnly|Any")]
     upgrade_policy: Option<UpdatePolicy>,
@@ -150,7 +151,7 @@ impl WhyArgs {
             filter.channels.clone_from(&self.channels);
         }
         if let Some(policy) = self.policy {
-            filter.upgrade_constraint_policy = Some(policy.into());
+            filter.upgrade_constraint_policy = Some(policy);
         }
         if let Some(updates) = self.upgrade_policy {
             question.policy.updates = updates;
