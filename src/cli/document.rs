@@ -57,6 +57,16 @@ pub(crate) struct Headed {
     members: Value,
 }
 
+/// The number of findings by severity, and of files.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Counts {
+    pub(crate) errors: usize,
+    pub(crate) warnings: usize,
+    pub(crate) notes: usize,
+    /// The number of files that were read.
+    pub(crate) files: usize,
+}
+
 /// Something that is not known.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Unknown {

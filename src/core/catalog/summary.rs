@@ -26,7 +26,7 @@ use crate::version::natural;
 pub const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
 
 /// The description of a package in a catalog.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// Name of the package.
@@ -54,12 +54,12 @@ pub struct Summary {
     /// Its bundles, the highest version first.
     pub bundles: Vec<BundleSummary>,
     /// Until when its minor versions are supported, and on which platforms.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lifecycle: Vec<Lifecycle>,
 }
 
 /// A link to further information.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
     /// Title of the link.
     pub name: String,

@@ -9,6 +9,7 @@ use olm_image::pull::Puller;
 use olm_image::reference::pinned;
 
 use crate::catalogs::{FileList, borrowed};
+use crate::document::Counts;
 use crate::output::during_blocking;
 use crate::prelude::*;
 use crate::puller::puller;
@@ -42,16 +43,6 @@ pub(crate) struct Report {
     counts: Counts,
     /// Images that could not be asked for.
     unknown: Vec<Unknown>,
-}
-
-/// The number of findings by severity, and of files.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-struct Counts {
-    errors: usize,
-    warnings: usize,
-    notes: usize,
-    /// The number of files that were read.
-    files: usize,
 }
 
 /// Prints the findings about a catalog; exits with 1 on errors.

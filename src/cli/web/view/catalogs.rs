@@ -1,9 +1,11 @@
 //! Catalogs: the documents of `catalog list` and `catalog lint`.
 
 use askama::Template;
+use olm_core::catalog::lint::{Finding, Severity};
 use serde::Deserialize;
 
 use super::shell::Shell;
+use crate::document::Counts;
 use crate::offers::Listed;
 
 /// The document of `catalog list`.
@@ -28,32 +30,19 @@ pub(in crate::web) struct Findings {
     counts: Counts,
 }
 
-#[derive(Deserialize)]
-struct Finding {
-    severity: String,
-    rule: String,
-    file: String,
-    line: u64,
-    column: u64,
-    text: String,
-    hint: Option<String>,
-}
-
 /// Findings that are shown of a list.
 const MOST: usize = 200;
 
 impl Findings {
     /// Returns the shown errors and warnings, errors first, and the number of further ones.
     fn serious(&self) -> (Vec<&Finding>, Option<usize>) {
-        let of =
-            |severity: &'static str| self.list.iter().filter(move |it| it.severity == severity);
-        first(of("error").chain(of("warning")).collect())
+        let of = |severity| self.list.iter().filter(move |it| it.severity == severity);
+        first(of(Severity::Error).chain(of(Severity::Warning)).collect())
     }
 
     /// Returns the shown notes, and the number of further ones.
     fn notes(&self) -> (Vec<&Finding>, Option<usize>) {
-        let is_note = |it: &&Finding| !["error", "warning"].contains(&it.severity.as_str());
-        first(self.list.iter().filter(is_note).collect())
+        first(self.list.iter().filter(|it| it.severity == Severity::Note).collect())
     }
 }
 
@@ -61,14 +50,6 @@ fn first(mut list: Vec<&Finding>) -> (Vec<&Finding>, Option<usize>) {
     let more = list.len().saturating_sub(MOST);
     list.truncate(MOST);
     (list, (more > 0).then_some(more))
-}
-
-#[derive(Deserialize)]
-struct Counts {
-    errors: usize,
-    warnings: usize,
-    notes: usize,
-    files: usize,
 }
 
 #[cfg(test)]
@@ -80,8 +61,9 @@ mod tests {
     #[test]
     fn errors_come_first_and_notes_are_folded() {
         let finding = |severity: &str, at: usize| {
-            json!({"severity": severity, "rule": "r", "file": "c.yaml", "line": at, "column": 1,
-                "text": format!("{severity} {at}"), "hint": null})
+            json!({"severity": severity, "rule": "entry", "file": "c.yaml", "line": at, "column": 1,
+                "schema": "", "package": "", "name": "", "text": format!("{severity} {at}"),
+                "hint": null})
         };
         let notes = (0..300).map(|at| finding("note", at));
         let list: Vec<_> = notes.chain([finding("warning", 1), finding("error", 2)]).collect();

@@ -1,13 +1,14 @@
 //! Packages of catalogs: the documents of `search` and `show --no-pull`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 use askama::Template;
-use olm_core::catalog::{BundleSummary, ChannelSummary};
+use olm_core::catalog::{BundleSummary, ChannelSummary, Summary};
 use olm_core::error::shell_word;
 use serde::Deserialize;
 
-use super::super::markup::{Markup, host};
+use super::super::markup::Markup;
 use super::shell::{FIRST, Shell};
 use crate::document::{Package, Unknown};
 use crate::graph::segment;
@@ -165,7 +166,7 @@ fn letter(title: &str) -> char {
 pub(in crate::web) struct PackagePage {
     #[serde(skip)]
     pub(in crate::web) shell: Shell,
-    package: Summary,
+    package: Offered,
     #[serde(default)]
     icon: Option<String>,
     /// The catalog to name when installing, where others have a package of this name.
@@ -185,36 +186,23 @@ pub(in crate::web) struct PackagePage {
     unknown: Vec<Unknown>,
 }
 
+/// A package of a catalog.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Summary {
+struct Offered {
     catalog: String,
-    package: String,
-    display_name: Option<String>,
-    description: Option<String>,
-    long_description: Option<String>,
-    provider: Option<String>,
-    links: Vec<Link>,
-    categories: Vec<String>,
-    deprecated: Option<String>,
-    channels: Vec<ChannelSummary>,
-    bundles: Vec<BundleSummary>,
+    #[serde(flatten)]
+    summary: Summary,
 }
 
-#[derive(Deserialize)]
-struct Link {
-    name: String,
-    url: String,
-}
+impl Deref for Offered {
+    type Target = Summary;
 
-impl Link {
-    /// Returns where it leads, if it may be followed.
-    fn host(&self) -> Option<&str> {
-        host(&self.url)
+    fn deref(&self) -> &Summary {
+        &self.summary
     }
 }
 
-impl Summary {
+impl Offered {
     fn title(&self) -> &str {
         self.display_name.as_ref().unwrap_or(&self.package)
     }
@@ -297,7 +285,7 @@ impl PackagePage {
 #[template(path = "bundle.html")]
 pub(in crate::web) struct BundlePage {
     pub(in crate::web) shell: Shell,
-    package: Summary,
+    package: Offered,
     at: usize,
     /// The command that installs it.
     install: Option<String>,
@@ -365,7 +353,7 @@ mod tests {
         };
         let channel = |name: &str, default: bool, head: &str| json!({"name": name, "default": default, "head": head, "entries": 1});
         let mut document = json!({"package": {"catalog": "c", "package": "hive", "links": [],
-            "categories": [], "channels": [channel("alpha", true, "1.2.0"), channel("beta", false, "2.5.0")],
+            "categories": [], "keywords": [], "defaultChannel": "alpha", "channels": [channel("alpha", true, "1.2.0"), channel("beta", false, "2.5.0")],
             "bundles": [bundle("2.5.0", "beta"), bundle("1.2.0", "alpha")]}});
         for (key, value) in more.as_object().unwrap() {
             document[key] = value.clone();
