@@ -3,7 +3,7 @@
 use olm_core::bundle::{Bundle, Files};
 use olm_core::config::Features;
 use olm_core::render::{
-    CertificateProvider, RenderError, Rendered, RolePlacement, Settings, render_configured,
+    CertificateSource, RenderError, Rendered, RolePlacement, Settings, render_configured,
 };
 use olm_core::yaml;
 
@@ -37,7 +37,7 @@ pub fn render(bundle: &Bundle, inline: Option<&str>) -> Result<Rendered, RenderE
         inline: inline.as_ref(),
         features: Features::default(),
         role_placement: RolePlacement::default(),
-        certificates: Some(CertificateProvider::CertManager),
+        certificates: Some(CertificateSource::CertManager.into()),
     };
     render_configured(bundle, &settings)
 }

@@ -3,7 +3,7 @@
 use olm_core::bundle::{self, Bundle, Csv, Files, mode};
 use olm_core::config::Features;
 use olm_core::lint;
-use olm_core::render::{CertificateProvider, RenderOptions, RolePlacement, check_support, render};
+use olm_core::render::{CertificateSource, RenderOptions, RolePlacement, check_support, render};
 use olm_image::reference::pinned;
 
 use crate::describe::{Description, missing_accounts};
@@ -97,7 +97,7 @@ impl Report {
                 targets: vec![target.to_owned()],
                 role_placement: RolePlacement::default(),
                 deployment: None,
-                certificates: Some(CertificateProvider::CertManager),
+                certificates: Some(CertificateSource::CertManager.into()),
             };
             match render(bundle, &options) {
                 Ok(rendered) => {

@@ -2,16 +2,19 @@
 
 use std::fs;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use olm_core::bundle::Bundle;
 use olm_core::config::{ConfigError, Features, pull_secrets};
 use olm_core::render::{
-    Additions, CertificateProvider, CertificateRequest, CertificateSource, ProxyVariables,
-    RenderError, Rendered, RolePlacement, Settings, render_configured, secret_object,
+    Additions, CertificateRequest, CertificateSource, ProxyVariables, RenderError, Rendered,
+    RolePlacement, Settings, render_configured, secret_object,
 };
+use strum::VariantNames as _;
 
 use crate::output::{Written, objects, write_json};
 use crate::prelude::*;
 use crate::target::Installation;
+use crate::verb::words;
 
 /// Flags of `bundle render`.
 #[derive(Debug, Args)]
@@ -40,11 +43,11 @@ pub(crate) struct Rendering {
     watch_namespace: Option<String>,
     /// Issuer of the certificates of webhooks; without it `bundle render` leaves them out, and `rbac`
     /// grants what any issuer needs
-    #[arg(long, value_enum)]
-    webhook_certificates: Option<WebhookCertificates>,
+    #[arg(long, value_parser = issuer())]
+    webhook_certificates: Option<Issuer>,
     /// Placement of the rights of an operator that watches another namespace
-    #[arg(long, value_enum, default_value_t)]
-    role_placement: Placement,
+    #[arg(long, value_parser = words::<RolePlacement>(), default_value_t)]
+    role_placement: RolePlacement,
     /// File with the configuration of the extension, as in `spec.config.inline`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -64,27 +67,13 @@ pub(crate) struct Rendering {
     copies: Option<BTreeSet<String>>,
 }
 
-/// The issuer of the certificates of webhooks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum WebhookCertificates {
-    /// Nobody
-    None,
-    /// cert-manager
-    CertManager,
-    /// The service CA of OpenShift
-    ServiceCa,
-    /// The controller itself
-    SelfSigned,
-}
+/// The issuer of the certificates of webhooks, if they have one.
+type Issuer = Option<CertificateSource>;
 
-/// The placement of namespaced rights.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Placement {
-    /// Into the watched namespace
-    TargetsOnly,
-    /// Into the watched and the install namespace
-    #[default]
-    TargetsAndInstall,
+/// Reads `none`, or the name of an issuer.
+fn issuer() -> impl TypedValueParser<Value = Issuer> {
+    let names = ["none"].iter().chain(CertificateSource::VARIANTS).copied();
+    PossibleValuesParser::new(names).map(|name| name.parse().ok())
 }
 
 /// Renders one bundle and prints its objects.
@@ -116,15 +105,10 @@ pub(crate) async fn run(args: RenderArgs, global: &Global, out: &mut dyn Write) 
 impl Rendering {
     /// Returns the options of rendering for an extension, unless flags override them.
     pub(crate) fn of_extension(&self, extension: &Installation) -> Self {
-        let recorded = extension.certificates.map(|source| match source {
-            CertificateSource::CertManager => WebhookCertificates::CertManager,
-            CertificateSource::ServiceCa => WebhookCertificates::ServiceCa,
-            CertificateSource::SelfSigned => WebhookCertificates::SelfSigned,
-        });
         Self {
             inline: extension.inline.clone(),
             additions: (extension.additions.clone(), Some(extension.name.clone())),
-            webhook_certificates: self.webhook_certificates.or(recorded),
+            webhook_certificates: self.webhook_certificates.or(extension.certificates.map(Some)),
             ..self.clone()
         }
     }
@@ -144,7 +128,7 @@ impl Rendering {
 
     /// Returns whether the flags ask for what the controller does not read.
     pub(crate) fn differs_from_controller(&self) -> bool {
-        self.webhook_certificates.is_some() || self.role_placement != Placement::default()
+        self.webhook_certificates.is_some() || self.role_placement != RolePlacement::default()
     }
 
     /// Returns the options of rendering for a new extension, by default named after its package:
@@ -189,8 +173,7 @@ impl Rendering {
 
     /// Renders a bundle for a namespace; warnings go to stderr.
     pub(crate) fn render(&self, bundle: &Bundle, namespace: &str) -> anyhow::Result<Vec<Object>> {
-        let provider = self.webhook_certificates.and_then(provider);
-        let rendered = self.render_with(bundle, namespace, provider)?;
+        let rendered = self.render_with(bundle, namespace, self.webhook_certificates.flatten())?;
         for warning in &rendered.warnings {
             notice(&format!("warning: {warning}"));
         }
@@ -210,19 +193,19 @@ impl Rendering {
         bundle: &Bundle,
         namespace: &str,
     ) -> anyhow::Result<Vec<Object>> {
-        let providers = match self.webhook_certificates {
-            Some(one) => vec![provider(one)],
-            None => [WebhookCertificates::CertManager, WebhookCertificates::SelfSigned]
-                .map(provider)
-                .into(),
+        let issuers = match self.webhook_certificates {
+            Some(one) => vec![one],
+            None => {
+                [CertificateSource::CertManager, CertificateSource::SelfSigned].map(Some).into()
+            }
         };
         let copies = match &self.copies {
             Some(copies) => copies.clone(),
             None => pull_secrets(self.configuration()?.as_ref()),
         };
         let mut objects: Vec<Object> = Vec::new();
-        for provider in providers {
-            let rendered = self.render_with(bundle, namespace, provider)?;
+        for issuer in issuers {
+            let rendered = self.render_with(bundle, namespace, issuer)?;
             let requests = rendered.certificate_requests.iter();
             let secrets = requests.map(CertificateRequest::secret_object);
             let copies = copies.iter().map(|name| secret_object(name, namespace));
@@ -239,36 +222,22 @@ impl Rendering {
         &self,
         bundle: &Bundle,
         namespace: &str,
-        certificates: Option<CertificateProvider>,
+        issuer: Issuer,
     ) -> anyhow::Result<Rendered> {
         let inline = self.configuration()?;
         let settings = Settings {
             install_namespace: namespace,
             inline: inline.as_ref(),
             features: Features::default(),
-            role_placement: match self.role_placement {
-                Placement::TargetsOnly => RolePlacement::TargetsOnly,
-                Placement::TargetsAndInstall => RolePlacement::TargetsAndInstall,
-            },
-            certificates,
+            role_placement: self.role_placement,
+            // The CA of the controller is not known here, so `caBundle` is left out.
+            certificates: issuer.map(Into::into),
         };
         let mut rendered = render_configured(bundle, &settings)?;
         let (additions, extension) = &self.additions;
         let place = (extension.as_deref().unwrap_or(&bundle.package), namespace);
         additions.add(&mut rendered.objects, bundle, place, &self.proxy);
         Ok(rendered)
-    }
-}
-
-/// Returns the provider; the CA of the controller is not known here, so `caBundle` is left out.
-fn provider(certificates: WebhookCertificates) -> Option<CertificateProvider> {
-    match certificates {
-        WebhookCertificates::None => None,
-        WebhookCertificates::CertManager => Some(CertificateProvider::CertManager),
-        WebhookCertificates::ServiceCa => Some(CertificateProvider::ServiceCa),
-        WebhookCertificates::SelfSigned => {
-            Some(CertificateProvider::SelfSigned { ca_bundle: String::new() })
-        }
     }
 }
 

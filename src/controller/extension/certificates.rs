@@ -36,7 +36,7 @@ pub(super) enum Certificates {
     /// The bundle has neither webhooks nor API services.
     Unneeded,
     /// Somebody else issues them.
-    Foreign(CertificateProvider),
+    Foreign(CertificateSource),
     /// The controller issues them.
     Ours(Box<PendingIssue>),
     /// The controller is to issue them, and the account may not read those that are there.
@@ -48,12 +48,13 @@ impl Certificates {
     pub(super) fn provider(&self) -> Option<CertificateProvider> {
         match self {
             Self::Unneeded => None,
-            Self::Foreign(provider) => Some(provider.clone()),
+            Self::Foreign(source) => Some((*source).into()),
             Self::Ours(prepared) => {
-                Some(CertificateProvider::SelfSigned { ca_bundle: prepared.bundle() })
+                let source = CertificateSource::SelfSigned;
+                Some(CertificateProvider { source, ca_bundle: prepared.bundle() })
             }
             // What is rendered tells what else the account lacks; it is not written.
-            Self::Denied(_) => Some(CertificateProvider::SelfSigned { ca_bundle: String::new() }),
+            Self::Denied(_) => Some(CertificateSource::SelfSigned.into()),
         }
     }
 
@@ -105,11 +106,8 @@ impl Attempt<'_> {
     ) -> Result<Certificates, OwnedError> {
         Ok(match source {
             None => Certificates::Unneeded,
-            Some(CertificateSource::CertManager) => {
-                Certificates::Foreign(CertificateProvider::CertManager)
-            }
-            Some(CertificateSource::ServiceCa) => {
-                Certificates::Foreign(CertificateProvider::ServiceCa)
+            Some(source @ (CertificateSource::CertManager | CertificateSource::ServiceCa)) => {
+                Certificates::Foreign(source)
             }
             Some(CertificateSource::SelfSigned) => {
                 let (owner, now) = (self.owner(), Timestamp::now());
@@ -152,10 +150,10 @@ impl Attempt<'_> {
         if recorded_issuer(self.revisions) != Some(CertificateSource::SelfSigned) {
             return Ok(false);
         }
-        let needed = match provider {
-            Some(CertificateProvider::CertManager | CertificateProvider::ServiceCa) => &[],
-            Some(CertificateProvider::SelfSigned { .. }) | None if rolled_out => needed,
-            Some(CertificateProvider::SelfSigned { .. }) | None => return Ok(false),
+        let needed = match provider.map(|it| it.source) {
+            Some(CertificateSource::CertManager | CertificateSource::ServiceCa) => &[],
+            Some(CertificateSource::SelfSigned) | None if rolled_out => needed,
+            Some(CertificateSource::SelfSigned) | None => return Ok(false),
         };
         let owner = self.owner();
         self.ctx.issuer.retire(&owner, self.account, needed).await?;

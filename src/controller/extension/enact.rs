@@ -256,7 +256,7 @@ impl Attempt<'_> {
             rights,
         } = plan;
         let provider = certificates.provider();
-        let source = provider.as_ref().map(|provider| provider.source().to_string());
+        let source = provider.as_ref().map(|provider| provider.source.to_string());
         let key = keys::policy::WEBHOOK_CERTIFICATES.to_owned();
         desired.annotations.extend(source.map(|source| (key, source)));
         let offered = self.offered_pull_secrets().await?;

@@ -27,7 +27,17 @@ const CERT_MANAGER_VERSION: &str = "cert-manager.io/v1";
 /// An issuer of certificates for webhooks and API services; its text is the name that flags and
 /// annotations use.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    strum::Display,
+    strum::EnumString,
+    strum::VariantNames,
 )]
 #[strum(serialize_all = "kebab-case")]
 pub enum CertificateSource {
@@ -94,15 +104,18 @@ pub fn certificate_needs(bundle: &Bundle, namespace: &str) -> CertificateNeeds {
 
 /// An issuer of certificates with the data rendering needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum CertificateProvider {
-    /// cert-manager.
-    CertManager,
-    /// The service CA of OpenShift.
-    ServiceCa,
-    /// The controller itself.
-    /// `ca_bundle` has the CA certificates that callers trust, as PEM; when empty, `caBundle` is left
-    /// out.
-    SelfSigned { ca_bundle: String },
+pub struct CertificateProvider {
+    /// Which issuer this is.
+    pub source: CertificateSource,
+    /// The CA certificates that callers trust, as PEM, where the controller itself issues; when
+    /// empty, `caBundle` is left out.
+    pub ca_bundle: String,
+}
+
+impl From<CertificateSource> for CertificateProvider {
+    fn from(source: CertificateSource) -> Self {
+        Self { source, ca_bundle: String::new() }
+    }
 }
 
 /// A certificate that the controller has to issue.
@@ -158,15 +171,6 @@ fn dns_names(service: &str, namespace: &str) -> [String; 3] {
 }
 
 impl CertificateProvider {
-    /// Returns which issuer this is.
-    pub fn source(&self) -> CertificateSource {
-        match self {
-            Self::CertManager => CertificateSource::CertManager,
-            Self::ServiceCa => CertificateSource::ServiceCa,
-            Self::SelfSigned { .. } => CertificateSource::SelfSigned,
-        }
-    }
-
     /// Makes callers trust the server: annotates a webhook configuration, a converted CRD or an
     /// APIService.
     ///
@@ -174,16 +178,16 @@ impl CertificateProvider {
     /// (rendering.md R5).
     pub(super) fn annotate_caller(&self, object: &mut Object, service: &str, namespace: &str) {
         let mut annotations = take_map(object.metadata_mut(), "annotations");
-        match self {
-            Self::CertManager => {
+        match self.source {
+            CertificateSource::CertManager => {
                 let from = format!("{namespace}/{}", certificate_name(service));
                 annotations.insert(annotation::CERT_MANAGER_INJECT_CA_FROM.into(), from.into());
             }
-            Self::ServiceCa => {
+            CertificateSource::ServiceCa => {
                 remove_cert_manager(&mut annotations);
                 annotations.insert(annotation::SERVICE_CA_INJECT.into(), "true".into());
             }
-            Self::SelfSigned { .. } => {
+            CertificateSource::SelfSigned => {
                 remove_cert_manager(&mut annotations);
                 annotations.remove(annotation::SERVICE_CA_INJECT);
             }
@@ -196,17 +200,12 @@ impl CertificateProvider {
 
     /// Returns `caBundle` of a client configuration, if the controller writes it.
     pub(super) fn ca_bundle(&self) -> Option<String> {
-        match self {
-            Self::SelfSigned { ca_bundle } if !ca_bundle.is_empty() => {
-                Some(STANDARD.encode(ca_bundle))
-            }
-            Self::SelfSigned { .. } | Self::CertManager | Self::ServiceCa => None,
-        }
+        (!self.ca_bundle.is_empty()).then(|| STANDARD.encode(&self.ca_bundle))
     }
 
     /// Annotates the Service if that is how its issuer is asked for a certificate.
     pub(super) fn annotate_service(&self, service: &mut Object) {
-        if *self == Self::ServiceCa {
+        if self.source == CertificateSource::ServiceCa {
             let secret = certificate_name(service.name());
             let annotations = json!({ annotation::SERVICE_CA_SERVING_CERT: secret });
             let metadata = service.metadata_mut();
@@ -216,7 +215,7 @@ impl CertificateProvider {
 
     /// Returns the objects that request the certificates, by deployment.
     pub(super) fn objects(&self, csv: &Csv, namespace: &str) -> Vec<Object> {
-        if *self != Self::CertManager {
+        if self.source != CertificateSource::CertManager {
             return Vec::new();
         }
         certificate_requests(csv, namespace).into_iter().flat_map(cert_manager_objects).collect()

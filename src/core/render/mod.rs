@@ -47,7 +47,18 @@ pub(crate) use name::{certificate_name, service_name};
 pub use name::{hash, unique};
 
 /// Where an installation that watches another namespace gets its namespaced rights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    strum::Display,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "kebab-case")]
 pub enum RolePlacement {
     /// In the watched namespaces only, as upstream.
     TargetsOnly,
@@ -234,8 +245,7 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
     let objects = merged.into_objects();
     let mut warnings = bundle.warnings.clone();
     warnings.extend(manifest::foreign_subjects(&objects, namespace));
-    let issues =
-        certificates.map(CertificateProvider::source) == Some(CertificateSource::SelfSigned);
+    let issues = certificates.is_some_and(|it| it.source == CertificateSource::SelfSigned);
     let requests = || certificate_requests(csv, namespace);
     Ok(Rendered {
         objects,

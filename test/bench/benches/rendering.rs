@@ -11,7 +11,7 @@ use olm_bench::bundle::{self, LARGE};
 use olm_bench::table::{self, Table, median};
 use olm_core::bundle::{Bundle, Files};
 use olm_core::config::Features;
-use olm_core::render::{CertificateProvider, RolePlacement, Settings, render_configured};
+use olm_core::render::{CertificateSource, RolePlacement, Settings, render_configured};
 use olm_core::yaml;
 
 const HALF: Duration = Duration::from_millis(5);
@@ -27,7 +27,7 @@ fn render(files: &Files) -> usize {
         inline: None,
         features: Features::default(),
         role_placement: RolePlacement::default(),
-        certificates: Some(CertificateProvider::CertManager),
+        certificates: Some(CertificateSource::CertManager.into()),
     };
     render_configured(&bundle, &settings).map_or(0, |rendered| rendered.objects.len())
 }

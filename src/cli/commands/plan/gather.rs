@@ -13,8 +13,8 @@ use olm_core::extension::{
 use olm_core::plan::{Before, Crds, Plan, Proposed};
 use olm_core::rbac::{Held, Permissions, trimming};
 use olm_core::render::{
-    CertificateProvider, CertificateRequest, CertificateSource, Served, certificate_needs,
-    choose_certificates, secret_object,
+    CertificateRequest, CertificateSource, Served, certificate_needs, choose_certificates,
+    secret_object,
 };
 use olm_core::resolve::{Knowledge, ServedKinds};
 use olm_core::revision::{
@@ -270,13 +270,7 @@ impl<'a> Renderer<'a> {
         let settings = self.state.controller();
         let asked = settings.certificates();
         let source = || choose_certificates(asked, self.recorded, self.served, &needs);
-        let provider = (!needs.requests.is_empty()).then(|| match source() {
-            CertificateSource::CertManager => CertificateProvider::CertManager,
-            CertificateSource::ServiceCa => CertificateProvider::ServiceCa,
-            CertificateSource::SelfSigned => {
-                CertificateProvider::SelfSigned { ca_bundle: String::new() }
-            }
-        });
+        let provider = (!needs.requests.is_empty()).then(|| source().into());
         let (features, extras) = (settings.features(), &self.extras);
         let rendering = Rendering::of(self.extension, target, features, (provider, extras));
         let rendered = rendering.render(bundle)?;

@@ -27,7 +27,7 @@ const APIS: &str = "[{group: soup.example.com, version: v1, kind: Soup, name: so
     name: broths, deploymentName: pot, containerPort: 5443}]";
 
 fn self_signed() -> CertificateProvider {
-    CertificateProvider::SelfSigned { ca_bundle: "PEM".to_owned() }
+    CertificateProvider { source: CertificateSource::SelfSigned, ca_bundle: "PEM".to_owned() }
 }
 
 // rendering.md 4.13, 4.10, R21
@@ -79,9 +79,9 @@ fn an_api_becomes_its_service_and_the_rights_of_its_server() {
 // rendering.md 4.11
 #[rstest]
 #[case::nobody(None, Value::Null)]
-#[case::cert_manager(Some(CertificateProvider::CertManager),
+#[case::cert_manager(Some(CertificateSource::CertManager.into()),
     json!({"cert-manager.io/inject-ca-from": "ops/pot-service-cert"}))]
-#[case::service_ca(Some(CertificateProvider::ServiceCa),
+#[case::service_ca(Some(CertificateSource::ServiceCa.into()),
     json!({"service.beta.openshift.io/inject-cabundle": "true"}))]
 fn others_write_the_ca(#[case] provider: Option<CertificateProvider>, #[case] want: Value) {
     let api = find(&objects(&bundle_of("[]", APIS), provider), "APIService");

@@ -9,7 +9,7 @@ use crate::render::*;
 
 fn self_signed(ca_bundle: &str) -> CertificateProvider {
     let ca_bundle = ca_bundle.to_owned();
-    CertificateProvider::SelfSigned { ca_bundle }
+    CertificateProvider { source: CertificateSource::SelfSigned, ca_bundle }
 }
 
 // rendering.md 4.11
@@ -22,7 +22,7 @@ fn cert_manager_gets_an_issuer_and_a_certificate() {
         deploymentName: pot}]";
     let more = [("manifests/crd.yaml", stale.as_str()), ("manifests/cups.yaml", &cups)];
     let bundle = bundle_of(&["pot"], webhooks, &more);
-    let rendered = render(&bundle, &options(Some(CertificateProvider::CertManager))).unwrap();
+    let rendered = render(&bundle, &options(Some(CertificateSource::CertManager.into()))).unwrap();
     assert_eq!(rendered.certificate_requests, []);
     let objects = rendered.objects;
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_common_name_has_at_most_64_bytes(#[case] bytes: usize, #[case] kept: bool) 
     // "<deployment>-service.ops"
     let deployment = "a".repeat(bytes - "-service.ops".len());
     let bundle = bundle_of(&[&deployment], &VALIDATING.replace("pot", &deployment), &[]);
-    let objects = objects(&bundle, Some(CertificateProvider::CertManager));
+    let objects = objects(&bundle, Some(CertificateSource::CertManager.into()));
     let spec = &find(&objects, "Certificate")["spec"];
     assert_eq!(spec["dnsNames"][0].as_str().unwrap().len(), bytes);
     assert_eq!(spec.get("commonName").is_some(), kept);
@@ -70,7 +70,7 @@ fn a_common_name_has_at_most_64_bytes(#[case] bytes: usize, #[case] kept: bool) 
 
 // rendering.md 4.11, R5: upstream leaves the author's annotation, so that two sources fight
 #[rstest]
-#[case::service_ca(Some(CertificateProvider::ServiceCa),
+#[case::service_ca(Some(CertificateSource::ServiceCa.into()),
     json!({"other": "kept", "service.beta.openshift.io/inject-cabundle": "true"}))]
 #[case::self_signed(Some(self_signed("PEM")), json!({"other": "kept"}))]
 fn stale_annotations_of_other_sources_go(
@@ -98,7 +98,7 @@ fn stale_annotations_of_other_sources_go(
 #[test]
 fn the_service_ca_is_asked_on_the_service() {
     let bundle = bundle_of(&["pot"], VALIDATING, &[]);
-    let objects = objects(&bundle, Some(CertificateProvider::ServiceCa));
+    let objects = objects(&bundle, Some(CertificateSource::ServiceCa.into()));
     let annotations = |kind| find(&objects, kind)["metadata"]["annotations"].clone();
     let serving = "service.beta.openshift.io/serving-cert-secret-name";
     assert_eq!(annotations("Service"), json!({serving: "pot-service-cert"}));
@@ -115,7 +115,7 @@ fn deployments_are_taken_by_name() {
     let webhooks = "[{type: ValidatingAdmissionWebhook, generateName: a, deploymentName: pot}, \
         {type: ValidatingAdmissionWebhook, generateName: b, deploymentName: lid}]";
     let bundle = bundle_of(&["pot", "lid", "spoon"], webhooks, &[]);
-    let objects = objects(&bundle, Some(CertificateProvider::CertManager));
+    let objects = objects(&bundle, Some(CertificateSource::CertManager.into()));
     let of_cert_manager =
         objects.iter().filter(|object| object.group() == "cert-manager.io").map(Object::name);
     assert_eq!(
@@ -246,7 +246,7 @@ fn certificates_replace_what_is_mounted_in_their_place() {
 // rendering.md 4.7
 #[rstest]
 #[case::nobody(None, &[])]
-#[case::somebody(Some(CertificateProvider::ServiceCa), &["pot"])]
+#[case::somebody(Some(CertificateSource::ServiceCa.into()), &["pot"])]
 fn only_webhook_servers_get_certificates(
     #[case] provider: Option<CertificateProvider>,
     #[case] want: &[&str],

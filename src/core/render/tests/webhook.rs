@@ -272,7 +272,7 @@ fn a_manifest_of_the_webhook_service_keeps_only_its_labels() {
         service.beta.openshift.io/serving-cert-secret-name: x}}\n\
         spec: {selector: {app: other}, ports: [{port: 1}]}\n";
     let bundle = bundle_of(&["pot"], VALIDATING, &[("manifests/s.yaml", manifest)]);
-    let service = find(&objects(&bundle, Some(CertificateProvider::ServiceCa)), "Service");
+    let service = find(&objects(&bundle, Some(CertificateSource::ServiceCa.into())), "Service");
     assert_eq!(service["spec"]["selector"], json!({"app": "pot"}));
     assert_eq!(service["spec"]["ports"][0]["port"], 443);
     assert_eq!(service["metadata"]["labels"], json!({"theirs": "a"}));

@@ -11,7 +11,9 @@ use olm_core::bundle::{Bundle, mode};
 use olm_core::config::DeploymentConfig;
 use olm_core::error::Chain;
 use olm_core::object::Object;
-use olm_core::render::{CertificateProvider, RenderOptions, RolePlacement, render};
+use olm_core::render::{
+    CertificateProvider, CertificateSource, RenderOptions, RolePlacement, render,
+};
 use olm_test::bundles::{self, read_files};
 use olm_test::paths::shared_data;
 use olm_test::prelude::*;
@@ -208,11 +210,8 @@ fn properties(file: &str, bundle: &Bundle, theirs: &str) -> Option<String> {
 
 /// The certificate issuer of a golden file.
 fn provider(name: &str) -> CertificateProvider {
-    match name {
-        "cert-manager" => CertificateProvider::CertManager,
-        "service-ca" => CertificateProvider::ServiceCa,
-        other => panic!("unknown certificate source {other}"),
-    }
+    let source: CertificateSource = name.parse().unwrap();
+    source.into()
 }
 
 /// The options of a golden file; without a watch namespace it was rendered with the default.
