@@ -66,21 +66,7 @@ pub fn push_joined<T>(
 
 /// Appends a string in quotes, escaped as Go does.
 pub fn push_string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c < ' ' || is_escaped_in_html(c) => push_escape(out, c),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+    Value::from(text).to_string().chars().for_each(|c| push_char(out, c));
 }
 
 /// Appends JSON text without the white space between its tokens, keeping the order of keys and the
@@ -94,11 +80,7 @@ pub fn push_compact(out: &mut String, json: &str) {
         if !in_string && matches!(c, ' ' | '\t' | '\n' | '\r') {
             continue;
         }
-        if is_escaped_in_html(c) {
-            push_escape(out, c);
-        } else {
-            out.push(c);
-        }
+        push_char(out, c);
         match c {
             '"' if !escaped => in_string = !in_string,
             '\\' if in_string && !escaped => {
@@ -111,12 +93,13 @@ pub fn push_compact(out: &mut String, json: &str) {
     }
 }
 
-fn is_escaped_in_html(c: char) -> bool {
-    matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}')
-}
-
-fn push_escape(out: &mut String, c: char) {
-    let _ = write!(out, "\\u{:04x}", u32::from(c));
+/// Appends a character of JSON text, escaped if HTML would read it otherwise.
+fn push_char(out: &mut String, c: char) {
+    if matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}') {
+        let _ = write!(out, "\\u{:04x}", u32::from(c));
+    } else {
+        out.push(c);
+    }
 }
 
 #[cfg(test)]

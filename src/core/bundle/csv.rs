@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::field::{At, FieldError, ObjectAt};
@@ -115,9 +116,12 @@ impl StrategyDeployment {
 }
 
 /// Rights a service account gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Fields are in the order of upstream's structs, as they are written for hashes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Permission {
     /// `serviceAccountName` as written; may be empty, which means `default`.
+    #[serde(rename = "serviceAccountName")]
     pub service_account_name: String,
     /// `rules`; absent is not the same as empty in a hash.
     pub rules: Option<Vec<PolicyRule>>,
@@ -131,13 +135,18 @@ impl Permission {
 }
 
 /// One RBAC rule; keys that RBAC does not know are dropped.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PolicyRule {
     /// `verbs`; absent is not the same as empty in a hash.
     pub verbs: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_groups: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<String>,
+    #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
     pub non_resource_urls: Vec<String>,
 }
 

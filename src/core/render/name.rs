@@ -4,7 +4,7 @@
 
 use sha2::{Digest as _, Sha224};
 
-use crate::bundle::{Permission, PolicyRule};
+use crate::bundle::Permission;
 use crate::go_json;
 
 /// Longest name whose first part was cut, in bytes.
@@ -66,46 +66,13 @@ pub(super) fn role_name(csv_name: &str, permission: &Permission) -> String {
     unique(&base, &hash(&permission_json(permission)))
 }
 
-/// Writes a permission with its fields in the order of upstream's structs.
+/// Writes a permission as Go does.
 fn permission_json(permission: &Permission) -> String {
-    let mut out = String::from("{\"serviceAccountName\":");
-    go_json::push_string(&mut out, &permission.service_account_name);
-    out.push_str(",\"rules\":");
-    match &permission.rules {
-        None => out.push_str("null"),
-        Some(rules) => go_json::push_joined(&mut out, ('[', ']'), rules.iter(), push_rule),
-    }
-    out.push('}');
+    #[expect(clippy::expect_used, reason = "lists of texts are JSON")]
+    let json = serde_json::to_string(permission).expect("JSON");
+    let mut out = String::new();
+    go_json::push_compact(&mut out, &json);
     out
-}
-
-fn push_rule(out: &mut String, rule: &PolicyRule) {
-    out.push_str("{\"verbs\":");
-    match &rule.verbs {
-        None => out.push_str("null"),
-        Some(verbs) => push_strings(out, verbs),
-    }
-    let optional = [
-        ("apiGroups", &rule.api_groups),
-        ("resources", &rule.resources),
-        ("resourceNames", &rule.resource_names),
-        ("nonResourceURLs", &rule.non_resource_urls),
-    ];
-    for (key, values) in optional {
-        if !values.is_empty() {
-            out.push_str(",\"");
-            out.push_str(key);
-            out.push_str("\":");
-            push_strings(out, values);
-        }
-    }
-    out.push('}');
-}
-
-fn push_strings(out: &mut String, values: &[String]) {
-    go_json::push_joined(out, ('[', ']'), values.iter(), |out, value| {
-        go_json::push_string(out, value);
-    });
 }
 
 /// Writes a big-endian number in base 36 without leading zeros.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{RenderOptions, RolePlacement, name, object};
 use crate::bundle::{Csv, Permission, PolicyRule};
@@ -102,21 +102,9 @@ fn role_kind(namespace: &str) -> &'static str {
 }
 
 fn rule(rule: &PolicyRule) -> Value {
-    let PolicyRule { verbs, api_groups, resources, resource_names, non_resource_urls } = rule;
-    let mut map = Map::new();
-    if let Some(verbs) = verbs {
-        map.insert("verbs".to_owned(), json!(verbs));
+    let mut rule = json!(rule);
+    if let Value::Object(lists) = &mut rule {
+        lists.retain(|_, list| !list.is_null());
     }
-    let optional = [
-        ("apiGroups", api_groups),
-        ("resources", resources),
-        ("resourceNames", resource_names),
-        ("nonResourceURLs", non_resource_urls),
-    ];
-    for (key, values) in optional {
-        if !values.is_empty() {
-            map.insert(key.to_owned(), json!(values));
-        }
-    }
-    Value::Object(map)
+    rule
 }
