@@ -38,6 +38,7 @@ pub use error::{
 pub use filter::{Exclusion, Reason};
 pub use fit::dependents;
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
+pub(crate) use selector::matches_labels;
 pub use selector::{Selector, SelectorError};
 pub use update::{Offer, Update, Why, pending};
 pub use validate::{Dependencies, ValidationError};

@@ -5,6 +5,7 @@
 //! Source: resolution.md 1.3; `k8s.io/apimachinery` packages `labels` and `util/validation`.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -15,25 +16,8 @@ use crate::error::quote;
 const MAX_NAME_BYTES: usize = 63;
 
 /// A selector whose requirements are valid.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selector {
-    requirements: Vec<Requirement>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Requirement {
-    key: String,
-    operator: Operator,
-    values: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
-enum Operator {
-    In,
-    NotIn,
-    Exists,
-    DoesNotExist,
-}
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Selector(LabelSelector);
 
 /// Why a selector is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,69 +35,80 @@ impl Selector {
     /// first invalid requirement is the error. An absent or empty selector selects all.
     pub fn new(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
         let Some(selector) = selector else { return Ok(Self::default()) };
-        let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {
-            let values = vec![value.clone()];
-            requirements.push(Requirement::new(key, Operator::In, values)?);
+            check(key, "In", slice::from_ref(value))?;
         }
-        for expression in selector.match_expressions.iter().flatten() {
-            let unknown = |_| SelectorError::UnknownOperator(expression.operator.clone());
-            let operator: Operator = expression.operator.parse().map_err(unknown)?;
-            let values = expression.values.clone().unwrap_or_default();
-            requirements.push(Requirement::new(&expression.key, operator, values)?);
+        for it in selector.match_expressions.iter().flatten() {
+            check(&it.key, &it.operator, it.values.as_deref().unwrap_or_default())?;
         }
-        Ok(Self { requirements })
+        Ok(Self(selector.clone()))
     }
 
     /// Says whether labels meet every requirement.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.requirements.iter().all(|requirement| {
-            let value = labels.get(&requirement.key);
-            match requirement.operator {
-                Operator::In => value.is_some_and(|value| requirement.values.contains(value)),
-                // Also true when the label is missing.
-                Operator::NotIn => value.is_none_or(|value| !requirement.values.contains(value)),
-                Operator::Exists => value.is_some(),
-                Operator::DoesNotExist => value.is_none(),
-            }
-        })
+        matches_labels(&self.0, |key| labels.get(key).map(String::as_str))
     }
 }
 
-impl Requirement {
-    fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, SelectorError> {
-        let mut problems = Vec::new();
-        let invalid = |field: &str, value: &str, text: &str| {
-            format!("{field}: Invalid value: {value}: {text}")
-        };
-        let key_problems = key_problems(key);
-        if !key_problems.is_empty() {
-            problems.push(invalid("key", &quote(key), &key_problems.join("; ")));
-        }
-        match operator {
-            Operator::In | Operator::NotIn if values.is_empty() => {
-                let text = "for 'in', 'notin' operators, values set can't be empty";
-                problems.push(invalid("values", "null", text));
+/// Says whether labels, given as a lookup function, match a selector.
+///
+/// All requirements must hold; an empty selector matches everything, an unknown operator nothing.
+pub(crate) fn matches_labels<'a>(
+    selector: &LabelSelector,
+    label: impl Fn(&str) -> Option<&'a str>,
+) -> bool {
+    let exact = selector.match_labels.iter().flatten();
+    let expressions = selector.match_expressions.iter().flatten();
+    exact.into_iter().all(|(key, value)| label(key) == Some(value))
+        && expressions.into_iter().all(|expression| {
+            let found = label(&expression.key);
+            let listed = || {
+                let values = expression.values.iter().flatten();
+                found.is_some_and(|found| values.into_iter().any(|value| value == found))
+            };
+            match expression.operator.as_str() {
+                "In" => listed(),
+                "NotIn" => !listed(),
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
             }
-            Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
-                let listed: Vec<_> = values.iter().map(|value| quote(value)).collect();
-                let text = "values set must be empty for exists and does not exist";
-                problems.push(invalid("values", &format!("[{}]", listed.join(",")), text));
-            }
-            Operator::In | Operator::NotIn | Operator::Exists | Operator::DoesNotExist => {}
+        })
+}
+
+/// Checks one requirement.
+fn check(key: &str, operator: &str, values: &[String]) -> Result<(), SelectorError> {
+    let mut problems = Vec::new();
+    let invalid =
+        |field: &str, value: &str, text: &str| format!("{field}: Invalid value: {value}: {text}");
+    let key_problems = key_problems(key);
+    if !key_problems.is_empty() {
+        problems.push(invalid("key", &quote(key), &key_problems.join("; ")));
+    }
+    match operator {
+        "In" | "NotIn" if values.is_empty() => {
+            let text = "for 'in', 'notin' operators, values set can't be empty";
+            problems.push(invalid("values", "null", text));
         }
-        for (index, value) in values.iter().enumerate() {
-            let value_problems = value_problems(value);
-            if !value_problems.is_empty() {
-                let field = format!("values[{index}][{key}]");
-                problems.push(invalid(&field, &quote(value), &value_problems.join("; ")));
-            }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let listed: Vec<_> = values.iter().map(|value| quote(value)).collect();
+            let text = "values set must be empty for exists and does not exist";
+            problems.push(invalid("values", &format!("[{}]", listed.join(",")), text));
         }
-        match problems.as_slice() {
-            [] => Ok(Self { key: key.to_owned(), operator, values }),
-            [one] => Err(SelectorError::Requirement(one.clone())),
-            several => Err(SelectorError::Requirement(format!("[{}]", several.join(", ")))),
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        unknown => return Err(SelectorError::UnknownOperator(unknown.to_owned())),
+    }
+    for (index, value) in values.iter().enumerate() {
+        let value_problems = value_problems(value);
+        if !value_problems.is_empty() {
+            let field = format!("values[{index}][{key}]");
+            problems.push(invalid(&field, &quote(value), &value_problems.join("; ")));
         }
+    }
+    match problems.as_slice() {
+        [] => Ok(()),
+        [one] => Err(SelectorError::Requirement(one.clone())),
+        several => Err(SelectorError::Requirement(format!("[{}]", several.join(", ")))),
     }
 }
 

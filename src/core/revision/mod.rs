@@ -23,7 +23,6 @@ mod probe;
 mod provider;
 mod record;
 mod report;
-mod selector;
 #[cfg(test)]
 mod tests;
 mod typed;

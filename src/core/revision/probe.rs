@@ -9,11 +9,10 @@ use olm_api::{
 };
 use serde_json::Value;
 
-use crate::object::Object;
-use crate::yaml::to_json;
-
-use super::selector::matches_labels;
 use crate::go_json;
+use crate::object::Object;
+use crate::resolve::matches_labels;
+use crate::yaml::to_json;
 
 /// The result of evaluating probes on an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
