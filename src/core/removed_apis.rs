@@ -2,41 +2,18 @@
 //!
 //! As of Kubernetes 1.36, June 2026, by the lifecycle of its API types. Source: plugin.md 1.4.
 
-/// An API version, kinds of it, and the minor version of Kubernetes 1 that is the first without.
-type Removal = (&'static str, &'static [&'static str], u64);
-
-const VALIDATING_POLICY: &[&str] =
-    &["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
-const MUTATING_POLICY: &[&str] = &["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
-const DEVICES: &[&str] =
-    &["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"];
-
-const REMOVALS: &[Removal] = &[
-    ("admissionregistration.k8s.io/v1alpha1", MUTATING_POLICY, 38),
-    ("admissionregistration.k8s.io/v1beta1", VALIDATING_POLICY, 34),
-    ("admissionregistration.k8s.io/v1beta1", MUTATING_POLICY, 40),
-    ("certificates.k8s.io/v1alpha1", &["ClusterTrustBundle"], 37),
-    ("certificates.k8s.io/v1beta1", &["ClusterTrustBundle"], 40),
-    ("certificates.k8s.io/v1beta1", &["PodCertificateRequest"], 41),
-    ("coordination.k8s.io/v1alpha2", &["LeaseCandidate"], 38),
-    ("coordination.k8s.io/v1beta1", &["LeaseCandidate"], 39),
-    ("networking.k8s.io/v1beta1", &["IPAddress", "ServiceCIDR"], 37),
-    ("resource.k8s.io/v1alpha3", &["DeviceTaintRule"], 39),
-    ("resource.k8s.io/v1beta1", DEVICES, 38),
-    ("resource.k8s.io/v1beta2", DEVICES, 39),
-    ("resource.k8s.io/v1beta2", &["DeviceTaintRule"], 42),
-    ("storage.k8s.io/v1alpha1", &["VolumeAttributesClass"], 35),
-    ("storage.k8s.io/v1beta1", &["VolumeAttributesClass"], 37),
-    ("storagemigration.k8s.io/v1beta1", &["StorageVersionMigration"], 41),
-];
+/// Returns each removal: an API version, a kind of it, and the minor version of Kubernetes 1 that is the
+/// first without.
+fn removals() -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+    let rows = include_str!("removed_apis.tsv").lines().map(|row| row.split('\t'));
+    rows.filter_map(|mut row| Some((row.next()?, row.next()?, row.next()?.parse().ok()?)))
+}
 
 /// Returns the minor version of Kubernetes 1 that is the first not to serve a kind in an API version,
 /// if that is known.
 pub fn removed_in(api_version: &str, kind: &str) -> Option<u64> {
-    let mut removals = REMOVALS.iter();
-    let found =
-        removals.find(|(version, kinds, _)| *version == api_version && kinds.contains(&kind));
-    found.map(|(_, _, minor)| *minor)
+    let found = removals().find(|(version, of, _)| (*version, *of) == (api_version, kind));
+    found.map(|(_, _, minor)| minor)
 }
 
 /// Returns the API version in which every supported release of Kubernetes serves a kind that bundles
@@ -61,6 +38,8 @@ pub fn served_version(group: &str, kind: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use rstest::rstest;
 
     use super::*;
@@ -72,7 +51,11 @@ mod tests {
     #[case("networking.k8s.io/v1beta1", "Ingress", None)]
     #[case("networking.k8s.io/v1beta1", "ServiceCIDR", Some(37))]
     #[case("example.com/v1beta1", "Ingress", None)]
-    fn removals(#[case] api_version: &str, #[case] kind: &str, #[case] want: Option<u64>) {
+    fn a_removal_is_known(
+        #[case] api_version: &str,
+        #[case] kind: &str,
+        #[case] want: Option<u64>,
+    ) {
         assert_eq!(removed_in(api_version, kind), want);
     }
 
@@ -80,18 +63,12 @@ mod tests {
     fn a_supported_release_serves_each() {
         /// The oldest of docs/support.md.
         const OLDEST: u64 = 33;
-        assert!(REMOVALS.iter().all(|(_, _, minor)| *minor > OLDEST));
+        assert!(removals().all(|(_, _, minor)| minor > OLDEST));
     }
 
     #[test]
     fn each_kind_of_a_version_stands_once() {
-        let mut all: Vec<_> = REMOVALS
-            .iter()
-            .flat_map(|(version, kinds, _)| kinds.iter().map(move |kind| (version, kind)))
-            .collect();
-        let count = all.len();
-        all.sort();
-        all.dedup();
-        assert_eq!(all.len(), count);
+        let all: BTreeSet<_> = removals().map(|(version, kind, _)| (version, kind)).collect();
+        assert_eq!(all.len(), include_str!("removed_apis.tsv").lines().count());
     }
 }
