@@ -17,29 +17,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// Catalogs that come with a platform: their name in Classic, their name for OLM v1, and the repository
 /// of their image.
-const DEFAULTS: [(&str, &str, &str); 5] = [
-    (
-        "redhat-operators",
-        "openshift-redhat-operators",
-        "registry.redhat.io/redhat/redhat-operator-index",
-    ),
-    (
-        "certified-operators",
-        "openshift-certified-operators",
-        "registry.redhat.io/redhat/certified-operator-index",
-    ),
-    (
-        "community-operators",
-        "openshift-community-operators",
-        "registry.redhat.io/redhat/community-operator-index",
-    ),
-    (
-        "redhat-marketplace",
-        "openshift-redhat-marketplace",
-        "registry.redhat.io/redhat/redhat-marketplace-index",
-    ),
-    ("operatorhubio-catalog", "operatorhubio", "quay.io/operatorhubio/catalog"),
-];
+const DEFAULTS: &str = include_str!("default_catalogs.tsv");
 
 /// A version for templates that Classic filled for none: the template counts, not what it gives.
 const OLDEST: &str = "v1.33.0";
@@ -48,12 +26,13 @@ const OLDEST: &str = "v1.33.0";
 /// an image of somebody else, such as a mirror's.
 pub fn name<'a>(source: &'a str, found: Option<&Object>) -> &'a str {
     let image = found.map_or("", |found| found.text_at("/spec/image"));
-    let known = DEFAULTS.iter().find(|(classic, _, repository)| {
+    let rows = DEFAULTS.lines().filter_map(|row| row.split('\t').collect_tuple::<(_, _, _)>());
+    let known = rows.filter(|(classic, ..)| *classic == source).find(|(_, _, repository)| {
         let version = image.strip_prefix(repository);
         let version = version.filter(|it| it.is_empty() || it.starts_with([':', '@']));
-        *classic == source && (image.is_empty() || version.is_some())
+        image.is_empty() || version.is_some()
     });
-    known.map_or(source, |(_, name, _)| *name)
+    known.map_or(source, |(_, name, _)| name)
 }
 
 pub(super) fn convert(source: &Object, answer: &mut Answer) {
