@@ -23,33 +23,9 @@ const VERBS: [&str; 3] = ["get", "patch", "delete"];
 /// The operator that manages upstream on OpenShift.
 const OPERATOR: &str = "cluster-olm-operator";
 /// Objects of upstream that conflict with ours: kind, path and name.
-const IN_THE_WAY: [(&str, &str, &str); 6] = [
-    (
-        "mutatingwebhookconfiguration",
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-        "catalogd-mutating-webhook-configuration",
-    ),
-    (
-        "validatingadmissionpolicy",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-        "clusterextension-serviceaccount-deprecated",
-    ),
-    (
-        "clusterrolebinding",
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        "operator-controller-cluster-admin-rolebinding",
-    ),
-    (
-        "clusterrolebinding",
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        "operator-controller-manager-admin-rolebinding",
-    ),
-    (BUDGET, BUDGETS, "operator-controller-controller-manager"),
-    (BUDGET, BUDGETS, "catalogd-controller-manager"),
-];
+const IN_THE_WAY: &str = include_str!("in_the_way.tsv");
 /// Upstream's has `minAvailable`, which stays beside `maxUnavailable` of ours, and both are refused.
 const BUDGET: &str = "poddisruptionbudget -n olmv1-system";
-const BUDGETS: &str = "/apis/policy/v1/namespaces/olmv1-system/poddisruptionbudgets";
 
 /// Judges the cluster before the first step of a takeover.
 pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<Row> {
@@ -70,7 +46,8 @@ pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) ->
 /// Returns the objects of upstream that have to be deleted.
 async fn left(client: &Client) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (kind, path, name) in IN_THE_WAY {
+    for row in IN_THE_WAY.lines() {
+        let [kind, path, name] = row.split('\t').collect::<Vec<_>>()[..] else { continue };
         let found = get(client, &format!("{path}/{name}")).await;
         rows.extend(match found {
             Ok(found) if kind == BUDGET && found["spec"]["minAvailable"].is_null() => None,
