@@ -315,7 +315,7 @@ pub struct Args {
     /// always goes to standard error; --v and --log-format configure it.
     #[arg(
         long,
-        aliases = KLOG,
+        aliases = KLOG.lines(),
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",

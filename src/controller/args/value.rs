@@ -118,21 +118,7 @@ pub(super) const GATES_WITHOUT_EFFECT: [(&str, &str); 6] = [
 ];
 
 /// The flags of klog that upstream has beside `--logtostderr` and `--v`.
-pub(super) const KLOG: [&str; 13] = [
-    "add_dir_header",
-    "alsologtostderr",
-    "alsologtostderrthreshold",
-    "legacy_stderr_threshold_behavior",
-    "log_backtrace_at",
-    "log_dir",
-    "log_file",
-    "log_file_max_size",
-    "one_output",
-    "skip_headers",
-    "skip_log_headers",
-    "stderrthreshold",
-    "vmodule",
-];
+pub(super) const KLOG: &str = include_str!("klog.txt");
 
 impl FromStr for ObjectName {
     type Err = NotNamespaced;
