@@ -96,17 +96,8 @@ pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
         let kind_word = kind.to_lowercase();
         let own = format!("{role}:{kind_word}:{}", segment(name));
         let head = head(&own, &format!("{kind_word} {name}"));
-        objects.push(json!({
-            "apiVersion": RBAC_VERSION,
-            "kind": "RoleBinding",
-            "metadata": head.metadata(&account.namespace),
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role,
-            },
-            "subjects": [{
-                "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name,
-            }],
-        }));
+        let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
+        objects.push(head.bound(&account.namespace, &role, &subject));
     }
     objects.into_iter().filter_map(Object::from_value).collect()
 }
@@ -246,6 +237,12 @@ impl Head {
     }
 
     fn binding(&self, namespace: &str, account: &Account) -> Value {
+        let Account { name, namespace: place } = account;
+        let subject = json!({"kind": "ServiceAccount", "name": name, "namespace": place});
+        self.bound(namespace, &self.name, &subject)
+    }
+
+    fn bound(&self, namespace: &str, role: &str, subject: &Value) -> Value {
         json!({
             "apiVersion": RBAC_VERSION,
             "kind": format!("{}Binding", role_kind(namespace)),
@@ -253,13 +250,9 @@ impl Head {
             "roleRef": {
                 "apiGroup": "rbac.authorization.k8s.io",
                 "kind": role_kind(namespace),
-                "name": self.name,
+                "name": role,
             },
-            "subjects": [{
-                "kind": "ServiceAccount",
-                "name": account.name,
-                "namespace": account.namespace,
-            }],
+            "subjects": [subject],
         })
     }
 }
