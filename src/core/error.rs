@@ -7,6 +7,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::iter;
 use std::time::Duration;
 
 use itertools::Itertools as _;
@@ -45,20 +46,23 @@ pub struct Chain<'a>(pub &'a dyn Error);
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut printed = String::new();
-        let mut layer = Some(self.0);
-        while let Some(error) = layer {
-            let text = error.to_string();
-            if !text.is_empty() && !printed.ends_with(&text) {
-                if !printed.is_empty() {
-                    printed.push_str(": ");
-                }
-                printed.push_str(&text);
-            }
-            layer = error.source();
-        }
-        f.write_str(&printed)
+        let layers =
+            iter::successors(Some(self.0), |&error| error.source().map(|it| it as &dyn Error));
+        f.write_str(&joined(layers.map(ToString::to_string)))
     }
+}
+
+/// Joins the texts of the layers of an error as [`Chain`] does.
+pub fn joined(layers: impl Iterator<Item = String>) -> String {
+    layers.fold(String::new(), |mut printed, text| {
+        if !text.is_empty() && !printed.ends_with(&text) {
+            if !printed.is_empty() {
+                printed.push_str(": ");
+            }
+            printed.push_str(&text);
+        }
+        printed
+    })
 }
 
 impl fmt::Debug for Chain<'_> {

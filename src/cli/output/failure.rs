@@ -2,7 +2,10 @@
 //!
 //! Source: plugin.md 1.3.
 
+use std::error::Error;
+
 use kube::config::KubeconfigError;
+use olm_core::error::joined;
 
 use super::{Hinted, Outcome, UsageError};
 use crate::limit::Unanswered;
@@ -23,22 +26,10 @@ const NOT_SERVED: [&str; 2] =
 
 /// Returns an error with its causes on one line; what the API server said stands there once.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for layer in error.chain() {
-        let answer = layer.downcast_ref::<kube::Error>().map(failure);
-        let is_last = answer.is_some();
-        let said = answer.unwrap_or_else(|| layer.to_string());
-        if !said.is_empty() && !text.ends_with(&said) {
-            if !text.is_empty() {
-                text.push_str(": ");
-            }
-            text.push_str(&said);
-        }
-        if is_last {
-            break;
-        }
-    }
-    text
+    let answer = |layer: &(dyn Error + 'static)| layer.downcast_ref::<kube::Error>().map(failure);
+    let last = error.chain().position(|layer| answer(layer).is_some());
+    let layers = error.chain().take(last.map_or(usize::MAX, |last| last + 1));
+    joined(layers.map(|layer| answer(layer).unwrap_or_else(|| layer.to_string())))
 }
 
 /// A failure, judged.

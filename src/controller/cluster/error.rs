@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::iter;
 use std::time::Duration;
 
 use kube::runtime::watcher;
 use olm_cluster::{ApiError, message};
-use olm_core::error::{Classify, Disposition, plain};
+use olm_core::error::{Classify, Disposition, joined, plain};
 
 /// Longest delay after a refusal for lack of rights, which may be granted at any time (decision 7).
 pub const MAX_RIGHTS_DELAY: Duration = Duration::from_mins(2);
@@ -71,25 +72,19 @@ pub struct Sentence<'a>(pub &'a (dyn std::error::Error + 'static));
 
 impl fmt::Display for Sentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
         let mut layer = Some(self.0);
-        while let Some(error) = layer {
-            let (said, cause) = if let Some(error) = error.downcast_ref::<kube::Error>() {
-                (message(error), None)
-            } else if let Some(error) = error.downcast_ref::<watcher::Error>() {
-                (watch_message(error), None)
-            } else {
-                (error.to_string(), error.source())
-            };
-            if !said.is_empty() && !text.ends_with(&said) {
-                if !text.is_empty() {
-                    text.push_str(": ");
-                }
-                text.push_str(&said);
+        let said = iter::from_fn(|| {
+            let error = layer.take()?;
+            if let Some(error) = error.downcast_ref::<kube::Error>() {
+                return Some(message(error));
             }
-            layer = cause;
-        }
-        f.write_str(&text)
+            if let Some(error) = error.downcast_ref::<watcher::Error>() {
+                return Some(watch_message(error));
+            }
+            layer = error.source();
+            Some(error.to_string())
+        });
+        f.write_str(&joined(said))
     }
 }
 
