@@ -288,11 +288,5 @@ impl PackageIndex {
 
 /// Orders bundles by descending version; those without one come last; equal ones by name.
 fn by_preference(a: &Bundle, b: &Bundle) -> Ordering {
-    let order = match (a.version(false), b.version(false)) {
-        (Ok(a), Ok(b)) => b.precedence(a),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => Ordering::Equal,
-    };
-    order.then_with(|| a.name.cmp(&b.name))
+    a.before(b, false).then_with(|| a.name.cmp(&b.name))
 }

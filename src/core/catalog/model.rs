@@ -4,6 +4,7 @@
 //! Nothing of the strict validation of an index is applied: a catalog that violates it resolves by
 //! the rules, it is not rejected (resolution.md 1.4).
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use olm_api::keys::property;
@@ -142,6 +143,14 @@ impl Bundle {
         match &self.explicit {
             Some(explicit) if release_support => explicit.as_ref(),
             Some(_) | None => self.legacy.as_ref(),
+        }
+    }
+
+    /// Orders bundles by descending version; those without one come last.
+    pub(crate) fn before(&self, other: &Self, release_support: bool) -> Ordering {
+        match (self.version(release_support), other.version(release_support)) {
+            (Ok(one), Ok(other)) => other.precedence(one),
+            (one, other) => one.is_err().cmp(&other.is_err()),
         }
     }
 

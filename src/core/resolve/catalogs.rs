@@ -215,12 +215,7 @@ impl Query<'_> {
     /// higher version and release, then the name of the installed bundle, then the smaller name.
     pub(crate) fn preference(&self, package: &PackageIndex, a: &Bundle, b: &Bundle) -> Ordering {
         let release_support = self.options.release_support;
-        let versions = match (a.version(release_support), b.version(release_support)) {
-            (Ok(a), Ok(b)) => b.precedence(a),
-            (Ok(_), Err(_)) => Ordering::Less,
-            (Err(_), Ok(_)) => Ordering::Greater,
-            (Err(_), Err(_)) => Ordering::Equal,
-        };
+        let versions = a.before(b, release_support);
         let installed = self.request.installed.as_ref();
         let differs = |bundle: &Bundle| installed.is_none_or(|it| it.name != bundle.name);
         let deprecated = |bundle: &Bundle| package.is_deprecated(&bundle.name);
