@@ -1,6 +1,9 @@
 //! Which phase an object belongs to, and the order inside a phase.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use itertools::Itertools as _;
 
 use crate::object::{Identity, Object};
 
@@ -14,48 +17,22 @@ pub const MAX_PHASES: usize = 20;
 /// The phase of every kind that the table does not list.
 const DEFAULT_PHASE: &str = "deploy";
 const CRDS: &str = "crds";
-const RBAC: &str = "rbac.authorization.k8s.io";
-const MONITORING: &str = "monitoring.coreos.com";
-const CONSOLE: &str = "console.openshift.io";
+
+/// Group and kind.
+type Kind = (&'static str, &'static str);
 
 /// Phases in the order they are applied, each with its kinds as (group, kind).
 ///
 /// Source: operator-controller `internal/operator-controller/applier/phase.go`, which does not list
 /// OperatorCondition and APIService.
-#[rustfmt::skip] // One phase a row.
-const TABLE: [(&str, &[(&str, &str)]); 13] = [
-    ("namespaces", &[("", "Namespace")]),
-    ("policies", &[
-        ("networking.k8s.io", "NetworkPolicy"), ("policy", "PodDisruptionBudget"),
-        ("scheduling.k8s.io", "PriorityClass"),
-    ]),
-    ("identity", &[("", "ServiceAccount")]),
-    ("configuration", &[
-        ("", "Secret"), ("", "ConfigMap"), ("operators.coreos.com", "OperatorCondition"),
-    ]),
-    ("storage", &[
-        ("", "PersistentVolume"), ("", "PersistentVolumeClaim"), ("storage.k8s.io", "StorageClass"),
-    ]),
-    (CRDS, &[("apiextensions.k8s.io", "CustomResourceDefinition")]),
-    ("roles", &[(RBAC, "ClusterRole"), (RBAC, "Role")]),
-    ("bindings", &[(RBAC, "ClusterRoleBinding"), (RBAC, "RoleBinding")]),
-    ("infrastructure", &[
-        ("", "Service"), ("cert-manager.io", "Issuer"), ("cert-manager.io", "Certificate"),
-    ]),
-    (DEFAULT_PHASE, &[("apps", "Deployment")]),
-    ("scaling", &[("autoscaling.k8s.io", "VerticalPodAutoscaler")]),
-    ("publish", &[
-        ("apiregistration.k8s.io", "APIService"),
-        (MONITORING, "PrometheusRule"), (MONITORING, "ServiceMonitor"), (MONITORING, "PodMonitor"),
-        ("networking.k8s.io", "Ingress"), ("route.openshift.io", "Route"),
-        (CONSOLE, "ConsoleYAMLSample"), (CONSOLE, "ConsoleQuickStart"),
-        (CONSOLE, "ConsoleCLIDownload"), (CONSOLE, "ConsoleLink"), (CONSOLE, "ConsolePlugin"),
-    ]),
-    ("admission", &[
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-    ]),
-];
+static TABLE: LazyLock<Vec<(&str, Vec<Kind>)>> = LazyLock::new(|| {
+    let rows = include_str!("phases.tsv").lines();
+    let rows: Vec<_> =
+        rows.filter_map(|row| row.split('\t').collect_tuple::<(_, _, _)>()).collect();
+    let phases = rows.chunk_by(|(one, ..), (other, ..)| one == other);
+    let kinds = |of: &[(_, _, _)]| of.iter().map(|(_, group, kind)| (*group, *kind)).collect();
+    phases.map(|phase| (phase[0].0, kinds(phase))).collect()
+});
 
 /// The order in which an uninstall removes phases. A webhook or an API service without its server would
 /// block the deletions that follow, so `admission` and `publish` are removed first; CRDs are removed while the operator
@@ -72,10 +49,10 @@ const REMOVAL: [&str; 13] = [
 /// them are served as `v1` if they are served at all.
 ///
 /// It is used to find the objects of a revision whose content is lost (applying.md 3.9).
-pub fn removal_kinds() -> impl Iterator<Item = &'static [(&'static str, &'static str)]> {
+pub fn removal_kinds() -> impl Iterator<Item = &'static [Kind]> {
     REMOVAL.iter().filter_map(|phase| {
         let mut rows = TABLE.iter();
-        rows.find(|(name, _)| name == phase).map(|(_, kinds)| *kinds)
+        rows.find(|(name, _)| name == phase).map(|(_, kinds)| kinds.as_slice())
     })
 }
 
@@ -112,12 +89,12 @@ pub fn phases(objects: Vec<Object>) -> Result<Vec<Phase>, RevisionError> {
         by_phase.entry(phase).or_default().push(object);
     }
     let mut phases = Vec::new();
-    for (name, _) in TABLE {
+    for (name, _) in TABLE.iter() {
         let mut objects = by_phase.remove(name).unwrap_or_default();
         objects.sort_by_cached_key(Object::identity);
         for (index, part) in objects.chunks(MAX_OBJECTS).enumerate() {
             let name = match index {
-                0 => name.to_owned(),
+                0 => (*name).to_owned(),
                 more => format!("{name}-{}", more + 1),
             };
             phases.push(Phase { name, objects: part.to_vec() });
