@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
-use kube::{Client, ResourceExt as _};
+use kube::Client;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use olm_api::keys::{label, manager};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::Extension;
 use serde_json::Value;
 
 use crate::account::AccountError;
-use crate::cluster::{MAX_RIGHTS_DELAY, RequestError, as_manager};
+use crate::cluster::{MAX_RIGHTS_DELAY, RequestError, as_manager, delete_as_read};
 use crate::reconcile::TooLong;
 
 /// Delay before a Secret is written again whose namespace is missing.
@@ -161,12 +161,7 @@ pub fn is_owned(secret: &Secret, owner: &Extension) -> bool {
 
 /// Deletes a Secret as it was read; that it is gone or another by now is fine.
 pub async fn delete(api: &Api<Secret>, secret: &Secret) -> Result<(), kube::Error> {
-    let mut params = DeleteParams::background();
-    params.preconditions = Some(Preconditions { uid: secret.uid(), resource_version: None });
-    match api.delete(&secret.name_any(), &params).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        answer => answer.map(drop),
-    }
+    delete_as_read(api, secret, DeleteParams::background(), false).await.map(drop)
 }
 
 #[cfg(test)]

@@ -13,13 +13,16 @@ mod stored_objects;
 mod wake;
 mod watches;
 
+use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, Stream};
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::runtime::reflector::{Lookup, Store};
+use kube::{Api, ResourceExt};
+use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
 pub use changes::{changes, named, stored, watched};
@@ -61,6 +64,22 @@ pub fn told(told: &Arc<Notify>) -> impl Stream<Item = ()> + Send + use<> {
 /// Returns what an object is created or replaced with by a field manager.
 pub fn as_manager(manager: &str) -> PostParams {
     PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() }
+}
+
+/// Deletes an object if it is the one that was read, and returns whether it was; with `unchanged`
+/// nobody may have written it since.
+pub async fn delete_as_read<K: Clone + DeserializeOwned + Debug>(
+    api: &Api<K>,
+    read: &impl ResourceExt,
+    mut params: DeleteParams,
+    unchanged: bool,
+) -> Result<bool, kube::Error> {
+    let resource_version = read.resource_version().filter(|_| unchanged);
+    params.preconditions = Some(Preconditions { uid: read.uid(), resource_version });
+    match api.delete(&read.name_any(), &params).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        answer => answer.map(|_| true),
+    }
 }
 
 /// Returns a value that identifies this state of an object: its resource version and its UID. The

@@ -4,7 +4,7 @@
 //! again, after its extension. An orphaning deletion is handed to Kubernetes as one. Only content
 //! that is really gone ends the order of an uninstall.
 
-use kube::api::{DeleteParams, Preconditions};
+use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterExtension, ClusterObjectSet};
@@ -12,6 +12,7 @@ use olm_core::revision::is_orphaned;
 use olm_core::uninstall::BLOCKED;
 
 use super::list::{list_abandoned, list_revisions};
+use crate::cluster::delete_as_read;
 
 /// The progress of the removal of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,11 +75,7 @@ pub(crate) async fn delete_revision(
     set: &ClusterObjectSet,
     orphans: bool,
 ) -> Result<(), kube::Error> {
-    let mut params = if orphans { DeleteParams::orphan() } else { DeleteParams::background() };
-    params.preconditions = Some(Preconditions { uid: set.uid(), resource_version: None });
+    let params = if orphans { DeleteParams::orphan() } else { DeleteParams::background() };
     let api = Api::<ClusterObjectSet>::all(client.clone());
-    match api.delete(&set.name_any(), &params).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        answer => answer.map(|_| ()),
-    }
+    delete_as_read(&api, set, params, false).await.map(drop)
 }

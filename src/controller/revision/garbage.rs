@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, ListParams, Preconditions};
-use kube::core::PartialObjectMeta;
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{label, name};
 use olm_core::revision::fits_label;
+
+use crate::cluster::delete_as_read;
 
 /// A younger Secret may belong to a revision that is being written.
 const MIN_AGE: SignedDuration = SignedDuration::from_mins(10);
@@ -40,7 +41,9 @@ pub async fn collect_orphaned_secrets(
         if !old || revision.is_none_or(|revision| names.contains(revision)) {
             continue;
         }
-        collected += usize::from(delete_secret(&secrets, &secret).await?);
+        // One that has changed since may have come into use.
+        collected +=
+            usize::from(delete_as_read(&secrets, &secret, DeleteParams::background(), true).await?);
     }
     Ok(collected)
 }
@@ -62,23 +65,8 @@ pub async fn remove_unowned_content(
         .fields(&format!("type={}", name::OBJECT_DATA_SECRET_TYPE));
     for secret in secrets.list_metadata(&wanted).await?.items {
         if secret.owner_references().is_empty() {
-            delete_secret(&secrets, &secret).await?;
+            delete_as_read(&secrets, &secret, DeleteParams::background(), true).await?;
         }
     }
     Ok(())
-}
-
-/// Deletes a Secret as it was listed, and returns whether it was deleted. One that has changed since
-/// may have come into use.
-async fn delete_secret(
-    secrets: &Api<Secret>,
-    secret: &PartialObjectMeta<Secret>,
-) -> Result<bool, kube::Error> {
-    let mut params = DeleteParams::background();
-    let resource_version = secret.resource_version();
-    params.preconditions = Some(Preconditions { uid: secret.uid(), resource_version });
-    match secrets.delete(&secret.name_any(), &params).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
-        answer => answer.map(|_| true),
-    }
 }
