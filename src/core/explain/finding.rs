@@ -6,7 +6,6 @@ use olm_api::conditions::Reason as Code;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::constraint::ConstraintReport;
 use super::edge::EdgeKind;
 use crate::resolve::ValidationError;
 use crate::resolve::constraint::{Breakage, Judgement};
@@ -125,13 +124,13 @@ pub enum Finding<'a> {
     #[error("{}", constraints.iter().map(|it| &it.text).join("; "))]
     ConstraintUnmet {
         /// The constraints that are not met.
-        constraints: Vec<ConstraintReport>,
+        constraints: Vec<Judgement>,
     },
     /// Some of its constraints could not be judged.
     #[error("cannot be evaluated: {}", constraints.iter().map(|it| &it.text).join("; "))]
     ConstraintUnknown {
         /// The constraints that could not be judged.
-        constraints: Vec<ConstraintReport>,
+        constraints: Vec<Judgement>,
     },
     /// Installed bundles depend on what it would replace.
     #[error("{}", broken.iter().map(|it| &it.text).join("; "))]
@@ -249,23 +248,21 @@ pub struct Broken {
     /// The text users see.
     pub text: String,
     /// Its constraints that would no longer hold.
-    pub constraints: Vec<ConstraintReport>,
+    pub constraints: Vec<Judgement>,
 }
 
 impl From<&Breakage> for Broken {
     fn from(breakage: &Breakage) -> Self {
-        let constraints = breakage.constraints.iter();
         Self {
             name: breakage.origin.name().to_owned(),
             text: breakage.to_string(),
-            constraints: constraints.map(ConstraintReport::from).collect(),
+            constraints: breakage.constraints.clone(),
         }
     }
 }
 
 impl From<&ValidationError> for Finding<'_> {
     fn from(error: &ValidationError) -> Self {
-        let accounts = |list: &[Judgement]| list.iter().map(ConstraintReport::from).collect();
         match error {
             ValidationError::DependencyUnsupported { property, .. } => {
                 let property = property.clone();
@@ -279,10 +276,10 @@ impl From<&ValidationError> for Finding<'_> {
                 }
             }
             ValidationError::ConstraintUnmet(unmet) => {
-                Self::ConstraintUnmet { constraints: accounts(unmet) }
+                Self::ConstraintUnmet { constraints: unmet.clone() }
             }
             ValidationError::ConstraintUnknown(unknown) => {
-                Self::ConstraintUnknown { constraints: accounts(unknown) }
+                Self::ConstraintUnknown { constraints: unknown.clone() }
             }
             ValidationError::BreaksInstalled(broken) => {
                 Self::BreaksInstalled { broken: broken.iter().map(Broken::from).collect() }

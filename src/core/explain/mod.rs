@@ -8,7 +8,6 @@
 //! Source: resolution.md section 6.
 
 mod catalogs;
-mod constraint;
 mod edge;
 mod evaluation;
 mod finding;
@@ -23,7 +22,6 @@ mod what_if;
 #[cfg(test)]
 mod tests;
 
-pub use constraint::{ConstraintReport, NodeAccount, TestAccount};
 pub use edge::EdgeKind;
 pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
 pub use hint::{Hint, Suggestion};
@@ -106,8 +104,7 @@ impl<'a> Report<'a> {
         }
         let selected = resolution.result.as_ref().ok();
         let constraints = selected.map(|it| query.constraints_of(it.bundle));
-        let constraints = constraints.iter().flatten();
-        self.constraints = constraints.map(ConstraintReport::from).collect();
+        self.constraints = constraints.unwrap_or_default();
         self.hints = hint::hints(what_if, &all);
         self.target = version.map(|version| target::target(what_if, &all, version));
         self.classic = classic_steps(&all, resolution, query.request);

@@ -7,11 +7,11 @@ use olm_api::conditions::Reason as Code;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::constraint::ConstraintReport;
 use super::hint::Hint;
 use super::model::{Asked, BundleReport, CatalogSummary, Chosen, ClassicAccount};
 use super::target::Target;
 use crate::resolve::Ending;
+use crate::resolve::constraint::Judgement;
 use crate::status::Said;
 
 /// Why a `ClusterExtension` gets the bundle that it gets, or none: `kubectl olm why`.
@@ -44,7 +44,7 @@ pub struct Report<'a> {
     pub bundles: Vec<BundleReport<'a>>,
     /// The constraints of the chosen bundle, judged by what is known about the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub constraints: Vec<ConstraintReport>,
+    pub constraints: Vec<Judgement>,
     /// What a user can do, the most useful first.
     pub hints: Vec<Hint<'a>>,
     /// How to get to the version that the caller asked about, if there is one.

@@ -131,7 +131,7 @@ impl Query<'_> {
         let judgements = self.judgements(&candidate)?;
         for verdict in [Verdict::Unmet, Verdict::Unknown] {
             let mut failed = judgements.clone();
-            failed.retain(|judgement| judgement.node.verdict == verdict);
+            failed.retain(|judgement| judgement.tree.verdict == verdict);
             match verdict {
                 _ if failed.is_empty() => {}
                 Verdict::Unmet => return Err(ValidationError::ConstraintUnmet(failed)),
@@ -234,17 +234,9 @@ impl Query<'_> {
         if least.precedence(&running).is_le() {
             return Ok(None);
         }
-        let node = Node {
-            verdict: Verdict::Unmet,
-            message: None,
-            test: Test::Kubernetes { minimum: minimum.clone(), cluster: cluster.to_string() },
-        };
-        Ok(Some(Judgement {
-            index,
-            property: property::CSV_METADATA.to_owned(),
-            node,
-            single_provider: None,
-        }))
+        let test = Test::Kubernetes { minimum: minimum.clone(), cluster: cluster.to_string() };
+        let tree = Node::new(Verdict::Unmet, None, test);
+        Ok(Some(Judgement::new((index, property::CSV_METADATA), tree, None)))
     }
 
     /// Judges the constraints of others as if the step had been taken.

@@ -15,6 +15,8 @@ mod tests;
 use std::fmt;
 
 use olm_api::keys::property;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::property::Property;
 use crate::version::{SkipRange, Version};
@@ -59,11 +61,11 @@ pub enum Demand {
 }
 
 /// A kind in one version; compared exactly.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct GroupVersionKind {
-    /// API group; empty for the core group.
+    /// API group, empty for the core group.
     pub group: String,
-    /// Version, for example `v1`.
+    /// API version, for example `v1`.
     pub version: String,
     /// Kind, for example `ConfigMap`.
     pub kind: String,

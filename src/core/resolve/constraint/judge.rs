@@ -162,12 +162,8 @@ impl<'a> View<'a> {
 
     /// Judges a declared constraint, with an explanation.
     pub(crate) fn judge(&self, declared: &Declared, constraint: &Constraint) -> Judgement {
-        Judgement {
-            index: declared.index,
-            property: declared.property.clone(),
-            node: self.explain(constraint, false),
-            single_provider: self.single_provider(constraint),
-        }
+        let place = (declared.index, declared.property.as_str());
+        Judgement::new(place, self.explain(constraint, false), self.single_provider(constraint))
     }
 
     fn verdict_within(&self, constraint: &Constraint, negated: bool) -> Verdict {
@@ -214,19 +210,19 @@ impl<'a> View<'a> {
                 (self.verdict_within(constraint, negated), test)
             }
             Demand::All(parts) => {
-                let parts = children(parts, negated);
-                (all(verdicts(&parts)), Test::All(parts))
+                let constraints = children(parts, negated);
+                (all(verdicts(&constraints)), Test::All { constraints })
             }
             Demand::Any(parts) => {
-                let parts = children(parts, negated);
-                (any(verdicts(&parts)), Test::Any(parts))
+                let constraints = children(parts, negated);
+                (any(verdicts(&constraints)), Test::Any { constraints })
             }
             Demand::Not(parts) => {
-                let parts = children(parts, true);
-                (none(verdicts(&parts)), Test::Not(parts))
+                let constraints = children(parts, true);
+                (none(verdicts(&constraints)), Test::Not { constraints })
             }
         };
-        Node { verdict, message: constraint.message.clone(), test }
+        Node::new(verdict, constraint.message.clone(), test)
     }
 
     /// Returns what may meet a constraint; the subject itself cannot violate a negated one.

@@ -9,67 +9,124 @@
 pub(super) mod judge;
 mod text;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::environment::ProviderOrigin;
 pub use super::verdict::Verdict;
 use crate::catalog::GroupVersionKind;
 pub(in crate::resolve) use text::Items;
 
-/// One declared constraint of a bundle, judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A declared constraint, judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ConstraintReport")]
+#[serde(rename_all = "camelCase")]
 pub struct Judgement {
     /// Position of its property in the bundle's list, from 0.
     pub index: usize,
     /// Type of the property.
     pub property: String,
-    /// The constraint as a tree with a verdict on every node; its `Display` is the text users see.
-    pub node: Node,
-    /// Name of a provider that would meet the whole constraint by itself, as OLM Classic required.
+    /// The text users see.
+    pub text: String,
+    /// A provider that would meet the whole constraint by itself, as OLM Classic required.
     pub single_provider: Option<String>,
+    /// The constraint with a verdict on every part.
+    pub tree: Node,
 }
 
 /// A constraint, or a part of one, judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "NodeAccount")]
+#[serde(rename_all = "camelCase")]
 pub struct Node {
     /// Whether it is met.
     pub verdict: Verdict,
-    /// The author's text for when it is not met: on one line, at most 512 characters.
+    /// The author's text for when it is not met.
+    // On one line, at most 512 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Names of the providers that meet it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub witnesses: Vec<String>,
     /// What the constraint requires.
+    #[serde(flatten)]
     pub test: Test,
 }
 
 /// What a node of a constraint requires.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "TestAccount")]
+#[serde(tag = "test", rename_all = "camelCase")]
 pub enum Test {
     /// A package in some version.
-    /// `range` is in the language of skip ranges; `found` is ordered by name of the providers.
-    Package { package: String, range: String, found: Vec<FoundVersion> },
+    Package {
+        /// Name of the package.
+        package: String,
+        /// The version range as written.
+        // In the language of skip ranges.
+        range: String,
+        /// The versions that are installed.
+        // Ordered by name of the providers.
+        #[serde(rename = "installed")]
+        #[schemars(with = "Vec<String>")]
+        found: Vec<FoundVersion>,
+    },
     /// A kind that is served.
-    Kind { kind: GroupVersionKind, found: FoundKind },
-    /// A CEL rule that the properties of some provider satisfy.
-    /// `met_by` names the providers that meet it.
-    Cel { rule: String, met_by: Vec<ProviderOrigin> },
+    #[serde(rename = "gvk")]
+    Kind {
+        #[serde(flatten)]
+        kind: GroupVersionKind,
+        #[serde(skip)]
+        found: FoundKind,
+    },
+    /// A CEL rule that some provider satisfies.
+    Cel {
+        /// The rule as written.
+        rule: String,
+        /// The providers that meet it.
+        #[serde(skip)]
+        met_by: Vec<ProviderOrigin>,
+    },
     /// A minimum version of Kubernetes.
-    /// `minimum` is as the bundle writes it.
-    Kubernetes { minimum: String, cluster: String },
-    /// Every child is met.
-    All(Vec<Node>),
-    /// Some child is met.
-    Any(Vec<Node>),
-    /// No child is met.
-    Not(Vec<Node>),
+    #[serde(rename = "minKubeVersion")]
+    Kubernetes {
+        /// The minimum version.
+        // As the bundle writes it.
+        minimum: String,
+        /// The version of the cluster.
+        cluster: String,
+    },
+    /// Every one of the parts.
+    All {
+        /// The parts of the constraint.
+        constraints: Vec<Node>,
+    },
+    /// At least one of the parts.
+    Any {
+        /// The parts of the constraint.
+        constraints: Vec<Node>,
+    },
+    /// None of the parts.
+    Not {
+        /// The parts of the constraint.
+        constraints: Vec<Node>,
+    },
 }
 
-/// An installed version of a required package.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// An installed version of a required package, written as the version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
 pub struct FoundVersion {
     /// The provider that has the version.
+    #[serde(skip)]
     pub origin: ProviderOrigin,
     /// The version as recorded.
     pub version: String,
     /// Whether it is in the range.
+    #[serde(skip)]
     pub matches: bool,
     /// Whether it would be installed by the step that is being judged.
+    #[serde(skip)]
     pub would_become: bool,
 }
 
@@ -97,10 +154,38 @@ pub struct Breakage {
     pub constraints: Vec<Judgement>,
 }
 
+impl Judgement {
+    pub(in crate::resolve) fn new(
+        (index, property): (usize, &str),
+        tree: Node,
+        single_provider: Option<String>,
+    ) -> Self {
+        let (property, text) = (property.to_owned(), String::new());
+        let mut judgement = Self { index, property, text, single_provider, tree };
+        judgement.text = Items(std::slice::from_ref(&judgement)).to_string();
+        judgement
+    }
+}
+
+impl Node {
+    pub(in crate::resolve) fn new(verdict: Verdict, message: Option<String>, test: Test) -> Self {
+        let origins: Vec<_> = match &test {
+            Test::Package { found, .. } => {
+                found.iter().filter(|found| found.matches).map(|found| &found.origin).collect()
+            }
+            Test::Kind { found: FoundKind::NotServedYet(origin), .. } => vec![origin],
+            Test::Cel { met_by, .. } => met_by.iter().collect(),
+            _ => Vec::new(),
+        };
+        let witnesses = origins.into_iter().map(|origin| origin.name().to_owned()).collect();
+        Self { verdict, message, witnesses, test }
+    }
+}
+
 impl Breakage {
     /// Says whether it is certain to break, rather than only possible.
     pub fn is_certain(&self) -> bool {
-        let unmet = |it: &Judgement| it.node.verdict == Verdict::Unmet;
+        let unmet = |it: &Judgement| it.tree.verdict == Verdict::Unmet;
         self.constraints.iter().any(unmet)
     }
 }

@@ -22,19 +22,13 @@ struct Leaves {
 impl fmt::Display for Items<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut leaves = Leaves { left: MAX_LEAVES, more: 0 };
-        let items = self.0.iter().map(|item| &item.node);
+        let items = self.0.iter().map(|item| &item.tree);
         let items: Vec<_> = items.filter_map(|node| leaves.node(node)).collect();
         f.write_str(&items.join("; "))?;
         if leaves.more > 0 {
             write!(f, " and {} more", leaves.more)?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Judgement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Items(std::slice::from_ref(self)).fmt(f)
     }
 }
 
@@ -50,9 +44,13 @@ impl Leaves {
     /// Returns the text of a node, or `None` if the limit leaves no room for any of its leaves.
     fn node(&mut self, node: &Node) -> Option<String> {
         let text = match &node.test {
-            Test::All(children) => self.children(node, children, " and ")?,
-            Test::Any(children) => format!("any of ({})", self.children(node, children, " or ")?),
-            Test::Not(children) => format!("none of ({})", self.children(node, children, " or ")?),
+            Test::All { constraints: of } => self.children(node, of, " and ")?,
+            Test::Any { constraints: of } => {
+                format!("any of ({})", self.children(node, of, " or ")?)
+            }
+            Test::Not { constraints: of } => {
+                format!("none of ({})", self.children(node, of, " or ")?)
+            }
             leaf if self.left > 0 => {
                 self.left -= 1;
                 leaf_text(leaf, node.verdict)
@@ -79,8 +77,9 @@ impl Leaves {
 /// Says whether the verdict on a child is a reason for the verdict on its parent.
 fn explains(node: &Node, child: &Node) -> bool {
     match (&node.test, node.verdict) {
-        (Test::All(_) | Test::Not(_), Verdict::Met) | (Test::Any(_), Verdict::Unmet) => true,
-        (Test::Not(_), Verdict::Unmet) => child.verdict == Verdict::Met,
+        (Test::All { .. } | Test::Not { .. }, Verdict::Met)
+        | (Test::Any { .. }, Verdict::Unmet) => true,
+        (Test::Not { .. }, Verdict::Unmet) => child.verdict == Verdict::Met,
         (_, verdict) => child.verdict == verdict,
     }
 }
@@ -119,7 +118,7 @@ fn leaf_text(leaf: &Test, verdict: Verdict) -> String {
             format!("requires Kubernetes {minimum} or later (the cluster runs {cluster})")
         }
         // These have children.
-        Test::All(_) | Test::Any(_) | Test::Not(_) => String::new(),
+        Test::All { .. } | Test::Any { .. } | Test::Not { .. } => String::new(),
     }
 }
 
