@@ -9,9 +9,12 @@ use super::access;
 use super::check::{Check, KEYWORD_CHECKS, changed};
 use super::definition::{Definition, Version};
 use super::finding::{Finding, SchemaPlace};
-use super::loosening::is_harmless;
+use super::loosening::{is_harmless, is_open, narrowed_fields};
 use super::schema::{KEYWORDS, Kind, Node, Position, Schema, flattened};
 use crate::error::quote;
+
+/// Fields that every object has, described or not.
+const OF_EVERY_OBJECT: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Which changes are let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,10 @@ pub fn compare(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding>
 /// Compares the schemas of all versions.
 fn schemas(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding> {
     let mut findings = Vec::new();
+    if rules == Rules::Loosenings && old.preserves_unknown && !new.preserves_unknown {
+        let text = "preserveUnknownFields true -> false".to_owned();
+        findings.push(Finding::of_definition(Check::Unhandled, text));
+    }
     for new in &new.versions {
         let Some(old) = old.version(&new.name) else { continue };
         findings.extend(removed_fields(old, new, rules));
@@ -102,8 +109,10 @@ fn served_pairs(definition: &Definition, rules: Rules) -> Vec<Finding> {
     findings
 }
 
-/// Compares the schemas of two versions; fields that only the new one has are not looked at.
+/// Compares the schemas of two versions; fields that only the new one has count where objects may
+/// have them already.
 fn versions(label: &str, old: &Version, new: &Version, rules: Rules) -> Vec<Finding> {
+    let preserves_all = old.preserves_unknown;
     let (olds, news) = (flattened(&old.schema), flattened(&new.schema));
     let nothing = Schema::new();
     let mut findings = Vec::new();
@@ -120,6 +129,20 @@ fn versions(label: &str, old: &Version, new: &Version, rules: Rules) -> Vec<Find
         let new = news.get(path).map_or(&nothing, |node| node.schema);
         let place = || SchemaPlace::Schema { versions: label.to_owned(), path: path.clone() };
         findings.extend(node(old, new, rules, place));
+        let is_field = rules == Rules::Loosenings && old.position == Position::Field;
+        if is_field && (preserves_all || is_open(old.schema)) {
+            let fields = narrowed_fields(old.schema, new).into_iter();
+            let fields = fields.filter(|field| path != "^" || !OF_EVERY_OBJECT.contains(field));
+            findings.extend(fields.map(|field| Finding {
+                place: SchemaPlace::Schema {
+                    versions: label.to_owned(),
+                    path: format!("{path}.{field}"),
+                },
+                check: Check::Unhandled,
+                text: "field added where unknown fields are preserved".to_owned(),
+                unhandled: Vec::new(),
+            }));
+        }
     }
     findings
 }

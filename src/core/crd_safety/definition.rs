@@ -16,6 +16,8 @@ pub struct Definition {
     pub(super) stored: Vec<String>,
     /// Whether a webhook converts between versions.
     pub(super) converted: bool,
+    /// Whether no version prunes unknown fields, whatever its schema says.
+    pub(super) preserves_unknown: bool,
     pub(super) names: Names,
 }
 
@@ -35,6 +37,8 @@ pub(super) struct Version {
     pub(super) name: String,
     pub(super) served: bool,
     stores: bool,
+    /// As in its [`Definition`].
+    pub(super) preserves_unknown: bool,
     pub(super) schema: Map<String, Value>,
     pub(super) subresources: Vec<String>,
     /// The paths that a list can be limited by.
@@ -49,12 +53,16 @@ impl Definition {
     }
 
     fn of_parts(metadata: &Value, spec: &Value, status: &Value) -> Self {
+        let preserves_unknown = spec["preserveUnknownFields"] == true;
         Self {
             name: text(&metadata["name"]),
             scope: text(&spec["scope"]),
-            versions: items(&spec["versions"]).map(Version::of).collect(),
+            versions: items(&spec["versions"])
+                .map(|version| Version::of(version, preserves_unknown))
+                .collect(),
             stored: texts(&status["storedVersions"]),
             converted: spec["conversion"]["strategy"] == "Webhook",
+            preserves_unknown,
             names: Names::of(&spec["names"]),
         }
     }
@@ -123,13 +131,14 @@ impl Names {
 }
 
 impl Version {
-    fn of(version: &Value) -> Self {
+    fn of(version: &Value, preserves_unknown: bool) -> Self {
         let schema = &version["schema"]["openAPIV3Schema"];
         let subresources = version["subresources"].as_object().into_iter().flatten();
         Self {
             name: text(&version["name"]),
             served: version["served"] == true,
             stores: version["storage"] == true,
+            preserves_unknown,
             subresources: subresources
                 .filter(|(_, value)| !value.is_null())
                 .map(|(name, _)| name.clone())

@@ -3,6 +3,8 @@
 //! Source: applying.md 6.4. Below `not` and `oneOf`, where accepting more may mean accepting less,
 //! only what says nothing about objects passes.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 use super::schema::{KEYWORDS, Position, Schema};
@@ -21,6 +23,12 @@ const LIMITS: [&str; 21] = [
 
 /// Members of a rule that only shape its message.
 const MESSAGES: [&str; 4] = ["message", "messageExpression", "reason", "fieldPath"];
+
+/// The schema by which a field may have any value, as where unknown fields are preserved.
+static ANYTHING: LazyLock<Schema> = LazyLock::new(|| {
+    let flags = ["nullable", "x-kubernetes-preserve-unknown-fields"];
+    flags.into_iter().map(|flag| (flag.to_owned(), true.into())).collect()
+});
 
 /// Says whether every object stays as it is when a keyword of a schema changes.
 pub(super) fn is_harmless(key: &str, old: &Schema, new: &Schema, position: Position) -> bool {
@@ -98,7 +106,7 @@ fn is_looser_below(key: &str, old: &Schema, new: &Schema, position: Position) ->
             };
             let (kept, known) = (names(before).iter().all(looser), names(after).iter().all(looser));
             match position {
-                Position::Field => kept && (known || !is_open(old)),
+                Position::Field => kept && (!is_open(old) || narrowed_fields(old, new).is_empty()),
                 Position::Condition => known,
                 Position::Turning => kept && known,
             }
@@ -130,8 +138,20 @@ fn is_filled_in(field: &Value, old: &Schema, new: &Schema) -> bool {
     has_default && (value(old, "properties").get(name).is_some() || !is_open(old))
 }
 
+/// Returns the fields that `new` describes and `old` does not, except those that may have any value.
+/// Where unknown fields are preserved, objects may have them with values that do not fit.
+pub(super) fn narrowed_fields<'a>(old: &Schema, new: &'a Schema) -> Vec<&'a str> {
+    let known = value(old, "properties");
+    let fields = value(new, "properties").as_object().into_iter().flatten();
+    let added = fields.filter(|(name, _)| known.get(name).is_none());
+    let narrowed = added.filter(|(_, field)| {
+        field.as_object().is_some_and(|field| !is_looser(&ANYTHING, field, Position::Field))
+    });
+    narrowed.map(|(name, _)| name.as_str()).collect()
+}
+
 /// Says whether objects may have fields that the schema does not describe.
-fn is_open(schema: &Schema) -> bool {
+pub(super) fn is_open(schema: &Schema) -> bool {
     value(schema, "x-kubernetes-preserve-unknown-fields") == true
 }
 

@@ -17,6 +17,9 @@ fn crd(versions: &[Value]) -> Value {
         "spec": {"scope": "Namespaced", "versions": versions}})
 }
 
+/// What upstream never reports.
+const ADDED: &str = "field added where unknown fields are preserved";
+
 /// Compares two schemas of field `f` of version `v1`.
 fn fields(old: &Value, new: &Value, rules: Rules) -> Vec<String> {
     let of = |field: &Value| {
@@ -62,7 +65,7 @@ fn changes_are_judged_by_what_happens_to_objects() {
     let text = include_str!("../testdata/crd_safety/changes.yaml");
     let documents = crate::yaml::to_json(text).unwrap();
     let rows = documents[0].as_array().unwrap();
-    assert_eq!(rows.len(), 76);
+    assert_eq!(rows.len(), 80);
     for row in rows {
         let found = fields(&row["old"], &row["new"], Rules::Loosenings);
         assert_eq!(json!(found.is_empty()), row["passes"], "{}: {found:?}", row["name"]);
@@ -184,6 +187,70 @@ fn loosenings_pass(#[case] old: Value, #[case] new: Value) {
     json!({"not": {"properties": {"a": {"nullable": true}}}}))]
 fn what_may_make_an_object_invalid_does_not(#[case] old: Value, #[case] new: Value) {
     assert_ne!(fields(&old, &new, Rules::Loosenings), Vec::<String>::new());
+}
+
+// applying.md 6.4: objects may have a field that nothing described, with another value
+#[rstest]
+#[case::described(json!({"type": "integer"}), false)]
+#[case::any_value_but_null(json!({"x-kubernetes-preserve-unknown-fields": true}), false)]
+#[case::limited(json!({"maxLength": 1, "nullable": true,
+    "x-kubernetes-preserve-unknown-fields": true}), false)]
+#[case::described_below(json!({"properties": {"a": {"type": "string"}}, "nullable": true,
+    "x-kubernetes-preserve-unknown-fields": true}), false)]
+#[case::any_value(json!({"description": "a", "nullable": true,
+    "x-kubernetes-preserve-unknown-fields": true}), true)]
+fn a_field_is_not_added_where_objects_may_have_it(#[case] field: Value, #[case] passes: bool) {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let mut described = open.clone();
+    described["properties"] = json!({"z": field});
+    let found = fields(&open, &described, Rules::Loosenings);
+    let want = format!("v1: ^.f.z: unhandled: {ADDED}");
+    assert_eq!(found, if passes { vec![] } else { vec![want] });
+    assert_eq!(fields(&open, &described, Rules::Upstream), [""; 0]);
+    let closed = json!({"type": "object"});
+    assert_eq!(fields(&closed, &described, Rules::Loosenings), [""; 0]);
+}
+
+// applying.md 6.4: nothing is pruned before the CRD says so, wherever it is
+#[test]
+fn a_crd_that_prunes_nothing_is_open_everywhere() {
+    let of = |preserves: bool, fields: Value| {
+        let spec = json!({"type": "object", "properties": fields});
+        let schema = json!({"type": "object", "properties": {"spec": spec}});
+        let mut crd = crd(&[version("v1", &schema)]);
+        crd["spec"]["preserveUnknownFields"] = json!(preserves);
+        Definition::of(&crd)
+    };
+    let (bare, described) = (json!({}), json!({"a": {"type": "string"}}));
+    let found = |old: &Definition, new: &Definition, rules| -> Vec<_> {
+        compare(old, new, rules).iter().map(Finding::to_string).collect()
+    };
+    let (old, new) = (of(true, bare.clone()), of(true, described.clone()));
+    let added = format!("v1: ^.spec.a: unhandled: {ADDED}");
+    assert_eq!(found(&old, &new, Rules::Loosenings), [added.as_str()]);
+    let (pruning, described) = (of(false, bare), of(false, described));
+    let pruned = "unhandled: preserveUnknownFields true -> false";
+    assert_eq!(found(&old, &pruning, Rules::Loosenings), [pruned]);
+    assert_eq!(found(&old, &described, Rules::Loosenings), [pruned, &added]);
+    assert_eq!(found(&pruning, &described, Rules::Loosenings), [""; 0]);
+    for rules in [Rules::Upstream, Rules::ApiServer] {
+        assert_eq!(found(&old, &described, rules), [""; 0]);
+    }
+}
+
+// applying.md 6.4: what every object has is not unknown
+#[test]
+fn a_root_without_fields_may_describe_what_every_object_has() {
+    let of = |fields: Value| {
+        let schema = json!({"type": "object", "properties": fields,
+            "x-kubernetes-preserve-unknown-fields": true});
+        Definition::of(&crd(&[version("v1", &schema)]))
+    };
+    let described = json!({"apiVersion": {"type": "string"}, "kind": {"type": "string"},
+        "metadata": {"type": "object"}, "spec": {"type": "object"}});
+    let found = compare(&of(json!({})), &of(described), Rules::Loosenings);
+    let found: Vec<_> = found.iter().map(Finding::to_string).collect();
+    assert_eq!(found, [format!("v1: ^.spec: unhandled: {ADDED}")]);
 }
 
 // applying.md g1: scope, fields, stored versions
@@ -391,7 +458,9 @@ proptest! {
         let (old, new) = (Definition::of(&old), Definition::of(&new));
         if compare(&old, &new, Rules::Upstream).is_empty() {
             let mut findings = compare(&old, &new, Rules::Loosenings);
-            findings.retain(|finding| finding.check != Check::ServedVersionRemoval);
+            findings.retain(|finding| {
+                finding.check != Check::ServedVersionRemoval && !finding.text.starts_with(ADDED)
+            });
             prop_assert_eq!(findings, vec![]);
         }
     }

@@ -295,18 +295,28 @@ fn value(random: &mut Random, schema: &Value) -> Value {
         }
         _ => {
             let entry = schema.get("additionalProperties");
+            let is_open = schema["x-kubernetes-preserve-unknown-fields"] == true;
             let mut members = Map::new();
             for name in ["a", "b", "z"] {
-                let Some(schema) = entry.or_else(|| schema["properties"].get(name)) else {
+                let described = entry.or_else(|| schema["properties"].get(name));
+                if (described.is_none() && !is_open) || !random.per_mille(600) {
                     continue;
-                };
-                if random.per_mille(600) {
-                    members.insert(name.to_owned(), value(random, schema));
                 }
+                let member = match described {
+                    Some(schema) => value(random, schema),
+                    None => unknown(random),
+                };
+                members.insert(name.to_owned(), member);
             }
             Value::Object(members)
         }
     }
+}
+
+/// Returns a value of a field that no schema describes.
+fn unknown(random: &mut Random) -> Value {
+    let values = [json!("a"), json!(7), json!(1.5), json!(null), json!(["a"]), json!({"z": "a"})];
+    random.one_of(&values).clone()
 }
 
 // applying.md 6.4: whatever passes leaves every object valid, readable, writable and as it was
