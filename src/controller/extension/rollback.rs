@@ -9,7 +9,7 @@ use olm_api::keys::annotation;
 use olm_cluster::content;
 use olm_core::extension::{Policy, Return, RevisionSource, desired, issued_again, recorded_issuer};
 use olm_core::object::Object;
-use olm_core::render::{CertificateSource, trust};
+use olm_core::render::{CertificateRequest, CertificateSource, trust};
 use olm_core::revision::{BundleRecord, Phase, recorded_generation};
 
 use super::Attempt;
@@ -42,7 +42,7 @@ impl Attempt<'_> {
         let requests = issued_again(back.source, &objects);
         let certificates = self.certificates_of(source, &requests).await;
         let certificates = certificates.map_err(|error| failed(error.into()))?;
-        renew_trust(&mut phases, &certificates);
+        renew_trust(&mut phases, &requests, &certificates);
         let recorded = |key: &str| back.source.annotations().get(key).map(String::as_str);
         let source = RevisionSource {
             bundle: &target,
@@ -74,11 +74,11 @@ impl Attempt<'_> {
     }
 }
 
-/// Has callers trust the present CA, where it is ours.
-fn renew_trust(phases: &mut [Phase], certificates: &Certificates) {
+/// Has callers of our servers trust the present CA, where it is ours.
+fn renew_trust(phases: &mut [Phase], servers: &[CertificateRequest], certificates: &Certificates) {
     let Certificates::Ours(prepared) = certificates else { return };
     let bundle = prepared.bundle();
     for object in phases.iter_mut().flat_map(|phase| &mut phase.objects) {
-        trust(object, &bundle);
+        trust(object, servers, &bundle);
     }
 }

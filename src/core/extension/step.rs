@@ -131,9 +131,11 @@ mod tests {
         let desired = Desired::example(Extension::of(&extension), "configuration", objects);
         let hook = json!({"apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "h"},
-            "webhooks": [{"clientConfig": {"service": {"name": "s", "namespace": "ns"}}}]});
-        let service = json!({"kind": "Service", "metadata": {"name": "s", "namespace": "ns"}});
-        let called = [hook, service].map(|it| Object::from_value(it).unwrap());
+            "webhooks": [{"clientConfig": {"service": {"name": "s-service", "namespace": "ns"}}}]});
+        let [service, server] = [("Service", "s-service"), ("Deployment", "s")].map(
+            |(kind, name)| json!({"kind": kind, "metadata": {"name": name, "namespace": "ns"}}),
+        );
+        let called = [hook, service, server].map(|it| Object::from_value(it).unwrap());
         let certificates = issued_again(&recording("self-signed"), &called);
         assert_eq!(issued_again(&recording("self-signed"), &called[..1]), []);
         assert_eq!(issued_again(&recording("cert-manager"), &called), []);
