@@ -234,11 +234,13 @@ fn powers(bundle: &Bundle) -> BTreeSet<String> {
     let accounts = permissions
         .map(|it| json!({"kind": "ServiceAccount", "metadata": {"name": it.service_account()}}));
     let deployments = csv.deployments.iter();
-    let deployments = deployments
-        .map(|it| json!({"kind": "Deployment", "metadata": {"name": it.name}, "spec": it.spec}));
+    let deployments = deployments.map(|it| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": it.name},
+            "spec": it.spec})
+    });
     let made: Vec<Object> = accounts.chain(deployments).filter_map(Object::from_value).collect();
     let bound = api_service_bindings(csv, "");
-    Powers::of(bundle.others.iter().chain(&made).chain(&bound)).others().clone()
+    Powers::of(bundle.others.iter().chain(&made).chain(&bound)).others()
 }
 
 fn kinds(bundle: &Bundle) -> BTreeSet<RequiredKind> {

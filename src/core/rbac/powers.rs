@@ -1,15 +1,17 @@
 //! What the pods of an operator can do, whichever way it comes: rules of roles, roles that are not part
 //! of the bundle, accounts that are not, and the host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::permission::{IMPERSONATE, Permission, Permissions};
 use super::report::lines;
-use super::rule::{PolicyRule, RBAC};
+use super::rule::{PolicyRule, RBAC, is_rbac};
 use crate::object::{Object, items};
 
+/// The account that Kubernetes makes in each namespace.
+const DEFAULT_ACCOUNT: &str = "default";
 /// Where the specs of pods are in the objects that make them.
 const POD_SPECS: [&str; 2] = ["/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
 const HOST: [(&str, &str); 3] = [
@@ -55,6 +57,11 @@ pub struct Powers {
     rights: Permissions,
     /// The roles that the bundle binds to its own accounts, and where.
     bound: Permissions,
+    /// What these roles give accounts, users and groups that are not its own, by whom they name. Their
+    /// names are not compared: that of a role that was rendered changes with its rules.
+    given: BTreeMap<String, Permissions>,
+    /// One sentence for each of these bindings.
+    givings: BTreeSet<String>,
     others: BTreeSet<String>,
 }
 
@@ -65,8 +72,10 @@ impl Powers {
         let mut powers = Self::default();
         for object in &objects {
             match object.kind() {
-                "Role" | "ClusterRole" => powers.add_role(object),
-                "RoleBinding" | "ClusterRoleBinding" => powers.add_binding(object, &objects),
+                "Role" | "ClusterRole" if is_rbac(object.group()) => powers.add_role(object),
+                "RoleBinding" | "ClusterRoleBinding" if is_rbac(object.group()) => {
+                    powers.add_binding(object, &objects);
+                }
                 _ => powers.add_pods(object, &objects),
             }
         }
@@ -79,6 +88,11 @@ impl Powers {
         let mut missing = self.rights.missing(&before.rights);
         missing.extend(&self.bound.missing(&before.bound));
         let mut added = lines(&missing.reduced());
+        let nothing = Permissions::default();
+        for (whom, given) in &self.given {
+            let missing = given.missing(before.given.get(whom).unwrap_or(&nothing));
+            added.extend(lines(&missing.reduced()).iter().map(|line| format!("{whom}: {line}")));
+        }
         added.extend(self.others.difference(&before.others).cloned());
         added
     }
@@ -89,8 +103,8 @@ impl Powers {
     }
 
     /// Returns what comes by another way than the rules of roles, one sentence each.
-    pub fn others(&self) -> &BTreeSet<String> {
-        &self.others
+    pub fn others(&self) -> BTreeSet<String> {
+        self.others.union(&self.givings).cloned().collect()
     }
 
     fn add_role(&mut self, role: &Object) {
@@ -109,7 +123,9 @@ impl Powers {
         let (kind, role) = (kind.unwrap_or_default(), role.unwrap_or_default());
         let place = binding.namespace();
         let role_place = if kind == "Role" { place } else { "" };
-        let ours = find(objects, (kind, role_place, role));
+        // The rules of one that aggregates are known to the cluster alone.
+        let ours = find(objects, is_rbac, (kind, role_place, role));
+        let ours = ours.filter(|role| role.pointer("/aggregationRule").is_none());
         let within = match place {
             "" => String::new(),
             namespace => format!(" in namespace {namespace}"),
@@ -119,8 +135,7 @@ impl Powers {
             let (whose, name) = (text("kind"), text("name"));
             // It is empty where the namespace of the bundle is not known yet.
             let namespace = subject.get("namespace").and_then(Value::as_str).unwrap_or(place);
-            let is_own =
-                whose == "ServiceAccount" && find(objects, (whose, namespace, name)).is_some();
+            let is_own = whose == "ServiceAccount" && is_own_account(objects, namespace, name);
             if let Some(ours) = ours
                 && is_own
             {
@@ -132,7 +147,13 @@ impl Powers {
                 "ServiceAccount" => format!("service account {namespace}/{name}"),
                 _ => format!("{} {name}", whose.to_lowercase()),
             };
-            self.others.insert(format!("{whom} is bound to {kind} {role}{within}"));
+            let sentence = format!("{whom} is bound to {kind} {role}{within}");
+            if let Some(ours) = ours {
+                add_rules(self.given.entry(whom).or_default(), place, ours);
+                self.givings.insert(sentence);
+            } else {
+                self.others.insert(sentence);
+            }
         }
     }
 
@@ -146,10 +167,12 @@ impl Powers {
     }
 
     fn add_pod(&mut self, whose: &str, namespace: &str, spec: &Value, objects: &[&Object]) {
-        let account = ["serviceAccountName", "serviceAccount"];
-        let account = account.iter().find_map(|key| spec.get(key)?.as_str());
+        // The second is the old name of the field, which the API server still reads.
+        let accounts = ["serviceAccountName", "serviceAccount"].into_iter();
+        let mut accounts = accounts.filter_map(|key| spec.get(key)?.as_str());
+        let account = accounts.find(|account| !account.is_empty());
         if let Some(account) = account
-            && find(objects, ("ServiceAccount", namespace, account)).is_none()
+            && !is_own_account(objects, namespace, account)
         {
             self.others.insert(format!("{whose} run as service account {account}"));
         }
@@ -183,16 +206,31 @@ fn add_rules(rights: &mut Permissions, namespace: &str, role: &Object) {
     }
 }
 
-/// Returns the object of this kind, namespace and name among `objects`. Those of a bundle that was not
-/// rendered name no namespace yet.
+/// Says whether a service account is one of a bundle: among its objects, or the account `default`
+/// beside its Deployments, which Kubernetes makes.
+fn is_own_account(objects: &[&Object], namespace: &str, name: &str) -> bool {
+    let beside = |object: &&Object| {
+        object.group() == "apps" && object.kind() == "Deployment" && is_in(object, namespace)
+    };
+    find(objects, str::is_empty, ("ServiceAccount", namespace, name)).is_some()
+        || name == DEFAULT_ACCOUNT && objects.iter().any(beside)
+}
+
+/// Says whether an object is in a namespace. Those of a bundle that was not rendered name none yet.
+fn is_in(object: &Object, namespace: &str) -> bool {
+    [namespace, ""].contains(&object.namespace())
+}
+
+/// Returns the object of such a group and of this kind, namespace and name among `objects`.
 fn find<'a>(
     objects: &[&'a Object],
+    is_of_group: fn(&str) -> bool,
     (kind, namespace, name): (&str, &str, &str),
 ) -> Option<&'a Object> {
     let mut objects = objects.iter().copied();
     objects.find(|object| {
-        let here = [namespace, ""].contains(&object.namespace());
-        object.kind() == kind && here && object.name() == name
+        let is_named = object.kind() == kind && object.name() == name;
+        is_named && is_of_group(object.group()) && is_in(object, namespace)
     })
 }
 
@@ -240,7 +278,16 @@ mod tests {
     )]
     #[case::everybody(
         binding("ClusterRole", "own", &json!({"kind": "Group", "name": "system:authenticated"})),
-        "group system:authenticated is bound to ClusterRole own"
+        "group system:authenticated: Namespace:\"\" APIGroups:[] Resources:[pods] Verbs:[get]"
+    )]
+    #[case::default_bound_to_a_role_of_others(
+        binding("ClusterRole", "cluster-admin",
+            &json!({"kind": "ServiceAccount", "name": "default", "namespace": "ns"})),
+        "service account ns/default is bound to ClusterRole cluster-admin"
+    )]
+    #[case::old_name_of_the_account(
+        pods(&json!({"serviceAccountName": "", "serviceAccount": "robot"})),
+        "pods of Deployment d run as service account robot"
     )]
     #[case::account(
         pods(&json!({"serviceAccountName": "robot"})),
@@ -333,5 +380,61 @@ mod tests {
         let powers = Powers::of(objects(&[pods(&json!({"serviceAccountName": "sa"}))]).iter());
         let pods = "Namespace:\"\" APIGroups:[] Resources:[pods] Verbs:[get]";
         assert_eq!(powers.beyond(&nothing), [pods]);
+    }
+
+    fn role(name: &str, verbs: &[&str]) -> Value {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": verbs}]})
+    }
+
+    // The name of a role that is rendered ends with a hash of its rules.
+    #[rstest]
+    #[case::default(json!({"kind": "ServiceAccount", "name": "default", "namespace": "ns"}), "")]
+    #[case::of_others(json!({"kind": "Group", "name": "ops"}), "group ops: ")]
+    fn the_name_of_a_role_is_not_compared(#[case] subject: Value, #[case] whom: &str) {
+        let of = |name: &str, verbs: &[&str]| {
+            let binding = binding("ClusterRole", name, &subject);
+            Powers::of(objects(&[pods(&json!({})), role(name, verbs), binding]).iter())
+        };
+        let (more, fewer) = (of("pot-1", &["get", "list"]), of("pot-2", &["get"]));
+        assert_eq!(fewer.beyond(&more), [""; 0]);
+        let list = "Namespace:\"\" APIGroups:[] Resources:[nodes] Verbs:[list]";
+        let mut want = vec![list.to_owned()];
+        if !whom.is_empty() {
+            want.push(format!("{whom}{list}"));
+        }
+        assert_eq!(more.beyond(&fewer), want);
+    }
+
+    #[test]
+    fn the_account_default_beside_the_deployments_is_of_the_bundle() {
+        let account = json!({"kind": "ServiceAccount", "name": "default", "namespace": "ns"});
+        let bound = binding("ClusterRole", "own", &account);
+        let powers = |all: &[Value]| Powers::of(objects(all).iter()).others();
+        let deployment = pods(&json!({"serviceAccountName": "default"}));
+        assert_eq!(powers(&[bound.clone(), deployment]), [].into());
+        let elsewhere = "service account ns/default is bound to ClusterRole own".to_owned();
+        assert_eq!(powers(&[bound]), [elsewhere].into());
+    }
+
+    #[rstest]
+    #[case::account("ServiceAccount", "robot", pods(&json!({"serviceAccountName": "robot"})),
+        "pods of Deployment d run as service account robot")]
+    #[case::role("ClusterRole", "wide",
+        binding("ClusterRole", "wide",
+            &json!({"kind": "ServiceAccount", "name": "sa", "namespace": "ns"})),
+        "service account ns/sa is bound to ClusterRole wide")]
+    fn a_kind_of_another_group_is_another_kind(
+        #[case] kind: &str,
+        #[case] name: &str,
+        #[case] object: Value,
+        #[case] want: &str,
+    ) {
+        let other = json!({"apiVersion": "example.com/v1", "kind": kind,
+            "metadata": {"name": name, "namespace": if kind == "ClusterRole" { "" } else { "ns" }},
+            "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]});
+        let powers = Powers::of(objects(&[other, object]).iter());
+        assert_eq!(powers.beyond(&Powers::of(objects(&[]).iter())), [want]);
     }
 }

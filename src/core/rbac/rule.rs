@@ -10,6 +10,11 @@ pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 /// OpenShift's older API for the same objects.
 pub(super) const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
 
+/// Says whether roles and bindings of a group are those of RBAC.
+pub(super) fn is_rbac(group: &str) -> bool {
+    group == RBAC || group == OPENSHIFT_RBAC
+}
+
 /// A rule of RBAC: every verb of `verbs` on everything that the other lists name.
 ///
 /// Lists keep their order. A rule that names both resources and paths grants both, though the API

@@ -17,7 +17,7 @@ use crate::object::{Identity, Object};
 use super::missing::{Held, Missing, RoleKey};
 use super::permission::{Permission, Permissions};
 use super::resource::{Resource, Resources, Scope};
-use super::rule::{OPENSHIFT_RBAC, PolicyRule, RBAC, role_plural};
+use super::rule::{OPENSHIFT_RBAC, PolicyRule, RBAC, is_rbac, role_plural};
 
 pub use options::Options;
 
@@ -417,10 +417,6 @@ fn role_reference(binding: &Object) -> (&str, &str) {
         (kind, _) => kind,
     };
     (kind, binding.text_at("/roleRef/name"))
-}
-
-fn is_rbac(group: &str) -> bool {
-    group == RBAC || group == OPENSHIFT_RBAC
 }
 
 fn rules_of(role: &Object) -> impl Iterator<Item = PolicyRule> {

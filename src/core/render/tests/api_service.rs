@@ -146,7 +146,8 @@ fn the_rights_of_the_server_are_counted() {
         assert!(needed.covers(namespace, &right), "{namespace} {right:?}");
     }
     let powers = Powers::of(objects.iter());
-    let bound: Vec<_> = powers.others().iter().filter(|it| it.contains("is bound")).collect();
+    let others = powers.others();
+    let bound: Vec<_> = others.iter().filter(|it| it.contains("is bound")).collect();
     assert_eq!(
         bound,
         [
