@@ -9,6 +9,7 @@ use olm_core::bundle::Files;
 use olm_core::crd_safety::{
     Definition, Evidence, Finding, Rules, SchemaPlace, compare, error_text, first,
 };
+use olm_core::object::items;
 
 use crate::output::{write_json, write_yaml};
 use crate::prelude::*;
@@ -223,30 +224,58 @@ async fn definitions(
     if let Side::Target(_) = side {
         texts.retain(|name, _| name.starts_with("manifests/"));
     }
-    let mut found = BTreeMap::new();
+    let mut found = Found::default();
     for (name, text) in texts {
         let documents = yaml::to_json(&String::from_utf8_lossy(&text));
         for document in documents.with_context(|| format!("reading {name}"))? {
-            collect(document, &mut found);
+            found.collect(document);
         }
     }
-    if found.is_empty() {
+    if found.crds.is_empty() {
         anyhow::bail!("{text} holds no CustomResourceDefinition of apiextensions.k8s.io/v1");
     }
-    Ok(found)
+    Ok(found.as_rendered())
 }
 
-/// Adds the CRDs of a document, or of the list that it is.
-fn collect(mut document: Value, found: &mut BTreeMap<String, Value>) {
-    if let Some(Value::Array(items)) = document.get_mut("items").map(Value::take) {
-        for item in items {
-            collect(item, found);
+/// What the manifests of a side hold.
+#[derive(Default)]
+struct Found {
+    /// CRDs by name.
+    crds: BTreeMap<String, Value>,
+    /// Names of the CRDs that a ClusterServiceVersion has a conversion webhook for.
+    converted: Vec<String>,
+}
+
+impl Found {
+    /// Adds what a document holds, or the list that it is.
+    fn collect(&mut self, mut document: Value) {
+        if let Some(Value::Array(items)) = document.get_mut("items").map(Value::take) {
+            for item in items {
+                self.collect(item);
+            }
+        } else if document["kind"] == "CustomResourceDefinition"
+            && document["apiVersion"] == "apiextensions.k8s.io/v1"
+        {
+            let name = document["metadata"]["name"].as_str().unwrap_or_default();
+            self.crds.insert(name.to_owned(), document);
+        } else if document["kind"] == "ClusterServiceVersion" {
+            let webhooks = items(&document["spec"]["webhookdefinitions"]);
+            let converting = webhooks.filter(|webhook| webhook["type"] == "ConversionWebhook");
+            let names = converting.flat_map(|webhook| items(&webhook["conversionCRDs"]));
+            self.converted.extend(names.filter_map(Value::as_str).map(str::to_owned));
         }
-    } else if document["kind"] == "CustomResourceDefinition"
-        && document["apiVersion"] == "apiextensions.k8s.io/v1"
-    {
-        let name = document["metadata"]["name"].as_str().unwrap_or_default();
-        found.insert(name.to_owned(), document);
+    }
+
+    /// Returns the CRDs as far as rendering changes what is judged.
+    fn as_rendered(self) -> BTreeMap<String, Value> {
+        let Self { mut crds, converted } = self;
+        for name in converted {
+            if let Some(Value::Object(spec)) = crds.get_mut(&name).and_then(|it| it.get_mut("spec"))
+            {
+                spec.insert("conversion".to_owned(), json!({"strategy": "Webhook"}));
+            }
+        }
+        crds
     }
 }
 

@@ -115,6 +115,42 @@ fn a_version_that_goes_is_a_finding() {
     }
 }
 
+// applying.md 6.3, 6.4: rendering gives a CRD its conversion webhook
+#[test]
+fn the_conversion_that_a_bundle_declares_counts_on_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = |name: &str, types: &[&str], webhooks: &Value| {
+        let versions = types.iter().enumerate().map(|(index, type_)| {
+            let field = json!({"type": type_});
+            json!({"name": format!("v{}", index + 1), "served": true, "storage": index == 0,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"a": field}}}})
+        });
+        let mut crd = crd("pots.example.com", &json!({}));
+        crd["spec"]["versions"] = versions.collect();
+        let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1",
+            "kind": "ClusterServiceVersion", "metadata": {"name": "pot.v1"},
+            "spec": {"webhookdefinitions": webhooks}});
+        let manifests = folder.path().join(name).join("manifests");
+        fs::create_dir_all(&manifests).unwrap();
+        fs::write(manifests.join("all.yaml"), format!("{crd}\n---\n{csv}\n")).unwrap();
+        folder.path().join(name).to_str().unwrap().to_owned()
+    };
+    let converts = json!([{"type": "ConversionWebhook", "conversionCRDs": ["pots.example.com"]}]);
+    let (one, both) = (["string"], ["string", "integer"]);
+    let old = bundle("old", &one, &json!([]));
+    let pair = "1 finding\n  v1 -> v2: ^.a: type: type changed : \"string\" -> \"integer\"";
+    let lost = "conversionRemoval: conversion webhook removed although v1 and v2 differ";
+    let ok = "pots.example.com: ok\n".to_owned();
+    let converted = bundle("converted", &both, &converts);
+    assert_eq!(check(&[&old, &converted]), (0, ok, String::new()));
+    let plain = bundle("plain", &both, &json!([]));
+    let (code, text, _) = check(&[&old, &plain]);
+    assert_eq!((code, text), (1, format!("pots.example.com: {pair}\n")));
+    let (code, text, _) = check(&[&converted, &plain]);
+    assert_eq!(code, 1);
+    assert!(text.contains(lost), "{text}");
+}
+
 #[test]
 fn what_cannot_be_compared_is_named() {
     let folder = stage();
