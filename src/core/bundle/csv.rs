@@ -10,6 +10,11 @@ use super::field::{At, FieldError, ObjectAt};
 /// The port of a definition that has none (rendering.md R1).
 const DEFAULT_PORT: i64 = 443;
 
+/// Returns the port of a Service: 0 is how Go writes none.
+fn port(given: Option<i64>) -> i64 {
+    given.filter(|port| *port > 0).unwrap_or(DEFAULT_PORT)
+}
+
 /// Names of the install modes.
 pub mod mode {
     /// The operator watches every namespace.
@@ -182,7 +187,7 @@ impl WebhookDefinition {
 
     /// Returns where the API server calls it.
     pub fn endpoint(&self) -> Endpoint<'_> {
-        let port = self.container_port.unwrap_or(DEFAULT_PORT);
+        let port = port(self.container_port);
         Endpoint { deployment: &self.deployment_name, port, target: self.target_port.as_ref() }
     }
 }
@@ -210,7 +215,7 @@ impl ApiServiceDefinition {
 
     /// Returns where the API server calls it.
     pub fn endpoint(&self) -> Endpoint<'_> {
-        let port = self.container_port.unwrap_or(DEFAULT_PORT);
+        let port = port(self.container_port);
         Endpoint { deployment: &self.deployment_name, port, target: None }
     }
 }

@@ -104,6 +104,14 @@ fn webhooks_and_apis_share_a_service() {
     );
 }
 
+// rendering.md R1
+#[test]
+fn port_0_of_an_api_is_the_default_port() {
+    let apis = APIS.replace("containerPort: 5443", "containerPort: 0");
+    let api = find(&objects(&bundle_of("[]", &apis), None), "APIService");
+    assert_eq!(api.pointer("/spec/service/port"), Some(&json!(443)));
+}
+
 // rendering.md 4.12, 4.13: kinds of one API have one server
 #[test]
 fn one_api_cannot_lead_to_two_places() {

@@ -205,6 +205,19 @@ fn a_service_leads_to_each_port_once() {
     );
 }
 
+// rendering.md R1: Go has no other word for no port
+#[rstest]
+#[case::validating(VALIDATING, "ValidatingWebhookConfiguration", "/webhooks/0/clientConfig")]
+#[case::conversion(CONVERSION, "CustomResourceDefinition", "/spec/conversion/webhook/clientConfig")]
+fn port_0_is_the_default_port(#[case] webhook: &str, #[case] kind: &str, #[case] client: &str) {
+    let zero = webhook.replace("deploymentName: pot", "deploymentName: pot, containerPort: 0");
+    let mugs = crd("{}", "{}");
+    let objects = objects(&bundle_of(&["pot"], &zero, &[("manifests/crd.yaml", &mugs)]), None);
+    let port = |kind, pointer: &str| find(&objects, kind).pointer(pointer).cloned();
+    assert_eq!(port(kind, &format!("{client}/service/port")), Some(json!(443)));
+    assert_eq!(port("Service", "/spec/ports/0/port"), Some(json!(443)));
+}
+
 // rendering.md 4.10, R18: upstream makes two ports of one name, which the API server refuses
 #[test]
 fn one_port_cannot_lead_to_two_places() {
