@@ -164,7 +164,7 @@ fn objects(file: &str, content: &[u8]) -> Result<Vec<Object>, ManifestError> {
     Ok(objects)
 }
 
-/// Kind and API version that a list gives to items without a kind.
+/// Kind and API version that a list gives to items that have neither.
 struct ListType {
     item_kind: String,
     api_version: Value,
@@ -182,7 +182,8 @@ fn flatten(
         return Err(ManifestError::NoObject { file, found });
     };
     if let Some(list) = list
-        && !object.0.contains_key("kind")
+        && object.kind().is_empty()
+        && object.api_version().is_empty()
     {
         object.0.insert("kind".to_owned(), list.item_kind.clone().into());
         object.0.insert("apiVersion".to_owned(), list.api_version.clone());
