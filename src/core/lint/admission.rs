@@ -37,7 +37,8 @@ fn webhook(webhook: &Value) -> Vec<String> {
         faults.push(format!("timeoutSeconds {seconds} is not between 1 and 30"));
     }
     let service = &webhook["clientConfig"]["service"];
-    if let Some(path) = service["path"].as_str().filter(|path| !path.starts_with('/')) {
+    let path = service["path"].as_str().filter(|path| !path.is_empty());
+    if let Some(path) = path.filter(|path| !path.starts_with('/')) {
         faults.push(format!("webhookPath {} does not begin with \"/\"", quote(path)));
     }
     faults.extend(port(service));

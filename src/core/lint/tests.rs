@@ -150,6 +150,8 @@ fn webhook() -> Value {
 #[test]
 fn webhooks_that_no_api_server_takes() {
     assert_eq!(faults(webhook(), "", &webhook()), [""; 0]);
+    // No path is one, too.
+    assert_eq!(faults(webhook(), "/webhooks/0/clientConfig/service/path", &json!("")), [""; 0]);
     for row in rows(include_str!("../testdata/lint/webhooks.yaml")) {
         let found = faults(webhook(), text(&row, "field"), &row["value"]);
         assert_eq!(found, [text(&row, "want")], "{row}");
