@@ -1,5 +1,7 @@
 //! Managed objects: what is added to the content before it is applied, and removed again.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use olm_api::API_VERSION;
 use olm_api::keys::{annotation, label};
 use serde_json::{Map, Value, json};
@@ -50,13 +52,15 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// the revision released the object, and nobody else would remove them.
 ///
 /// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
-/// aggregation controller. `blockOwnerDeletion` is false, so that the service account that applies
+/// aggregation controller. A Secret is applied with `stringData` as `data`, which the API server makes
+/// of it: a key that a later version drops would stay in `data` otherwise. `blockOwnerDeletion` is false, so that the service account that applies
 /// it needs no right on our finalizers.
 ///
 /// Source: applying.md 3.6.
 pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Object>) -> Object {
     let mut object = content.clone();
     object.remove_aggregated_rules();
+    move_string_data(&mut object);
     let metadata = object.metadata_mut();
     let labels = map_in(metadata, "labels");
     labels.insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_OLM.into());
@@ -73,6 +77,29 @@ pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Obj
         metadata.insert("resourceVersion".to_owned(), version.clone());
     }
     object
+}
+
+/// Moves `stringData` of a Secret into `data`, over what that has; what the API server refuses stays.
+fn move_string_data(object: &mut Object) {
+    if (object.api_version(), object.kind()) != ("v1", "Secret") {
+        return;
+    }
+    let texts = object.0.get("stringData").and_then(Value::as_object);
+    let encoded = texts.and_then(|texts| {
+        let encode = |(key, text): (&String, &Value)| {
+            Some((key.clone(), Value::from(STANDARD.encode(text.as_str()?))))
+        };
+        texts.iter().map(encode).collect::<Option<Vec<_>>>()
+    });
+    let Some(encoded) = encoded else { return };
+    let data = match object.0.get("data") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(data)) => data.clone(),
+        Some(_) => return,
+    };
+    object.0.remove("stringData");
+    let data = data.into_iter().chain(encoded).collect();
+    object.0.insert("data".to_owned(), Value::Object(data));
 }
 
 /// Returns the owner references of `live`, which another revision controls, and one of `owner`, which

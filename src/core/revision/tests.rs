@@ -432,6 +432,33 @@ fn aggregating_role_is_applied_without_rules() {
     assert!(desired_object(&plain, &owner(), None).0.contains_key("rules"));
 }
 
+// applying.md 3.6: what a later version drops from it goes from `data`
+#[rstest]
+#[case::moved(json!({"stringData": {"a": "x"}}), json!({"data": {"a": "eA=="}}))]
+#[case::wins(
+    json!({"data": {"a": "eQ==", "b": "eQ=="}, "stringData": {"a": "x"}}),
+    json!({"data": {"a": "eA==", "b": "eQ=="}}))]
+#[case::null(json!({"data": null, "stringData": {"a": ""}}), json!({"data": {"a": ""}}))]
+#[case::none(json!({"data": {"a": "eA=="}}), json!({"data": {"a": "eA=="}}))]
+#[case::refused(json!({"stringData": {"a": 1}}), json!({"stringData": {"a": 1}}))]
+fn string_data_is_applied_as_data(#[case] given: Value, #[case] want: Value) {
+    let of = |api_version: &str, content: &Value| {
+        let mut secret = json!({"apiVersion": api_version, "kind": "Secret",
+            "metadata": {"name": "s"}});
+        secret.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+        object(secret)
+    };
+    let applied = |secret: &Object| {
+        let mut applied = desired_object(secret, &owner(), None);
+        applied.0.retain(|key, _| key.to_lowercase().contains("data") && key != "metadata");
+        applied.into_value()
+    };
+    assert_eq!(applied(&of("v1", &given)), want);
+    assert_eq!(applied(&of("example.com/v1", &given)), given);
+    let secret = of("v1", &given);
+    assert!(is_applied(&secret, &owner(), &desired_object(&secret, &owner(), None)));
+}
+
 #[test]
 fn status_changes_leave_the_fingerprint_where_generations_count() {
     let of = |kind: &str, generation: i64, version: &str| {
