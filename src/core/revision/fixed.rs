@@ -43,7 +43,7 @@ const KINDS: &[(&str, &str, &[Field], Fate)] = &[
     (RBAC, "ClusterRoleBinding", &[("/roleRef", "")], Fate::Replaced),
     ("", "ConfigMap", &[], Fate::ReplacedUnlessFilled),
     ("", "Secret", &[("/type", "Opaque")], Fate::ReplacedUnlessFilled),
-    ("", "Service", &[("/spec/clusterIP", FILLED)], Fate::Replaced),
+    ("", "Service", &[("/spec/clusterIP", FILLED), ("/spec/ipFamilies/0", FILLED)], Fate::Replaced),
     ("apps", "Deployment", &[("/spec/selector", "")], Fate::Replaced),
     ("apps", "DaemonSet", &[("/spec/selector", "")], Fate::Replaced),
     ("apps", "StatefulSet", &[
