@@ -121,7 +121,7 @@ impl Global {
                     file.map_or("the kubeconfig".to_owned(), |it| format!("--kubeconfig {it}"));
                 Err(error).with_context(|| format!("reading {which}"))
             }
-            Err(error) => Config::incluster().or_else(|_| Err(without_cluster(error))),
+            Err(error) => Config::incluster().map_err(|_| without_cluster(error)),
         }
     }
 }

@@ -84,15 +84,11 @@ impl<B: Body<Data = Bytes>> Body for Readable<B> {
                     return Poll::Ready(Some(Ok(Frame::data(rest))));
                 }
             };
-            match frame.into_data() {
-                Ok(data) => {
-                    let complete = self.pass(data);
-                    if !complete.is_empty() {
-                        return Poll::Ready(Some(Ok(Frame::data(complete))));
-                    }
-                }
-                // Of trailers nothing is asked.
-                Err(_) => {}
+            // Of trailers nothing is asked.
+            let Ok(data) = frame.into_data() else { continue };
+            let complete = self.pass(data);
+            if !complete.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(complete))));
             }
         }
     }

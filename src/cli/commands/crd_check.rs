@@ -234,7 +234,7 @@ async fn definitions(
     if found.crds.is_empty() {
         anyhow::bail!("{text} holds no CustomResourceDefinition of apiextensions.k8s.io/v1");
     }
-    Ok(found.as_rendered())
+    Ok(found.into_rendered())
 }
 
 /// What the manifests of a side hold.
@@ -267,7 +267,7 @@ impl Found {
     }
 
     /// Returns the CRDs as far as rendering changes what is judged.
-    fn as_rendered(self) -> BTreeMap<String, Value> {
+    fn into_rendered(self) -> BTreeMap<String, Value> {
         let Self { mut crds, converted } = self;
         for name in converted {
             if let Some(Value::Object(spec)) = crds.get_mut(&name).and_then(|it| it.get_mut("spec"))
