@@ -90,14 +90,19 @@ impl Failure {
             return Some(unknown(text, "install olm-controller first"));
         }
         let (_, refused) = message.split_once(" cannot ").filter(|_| code == 403)?;
-        // The viewer role is about these kinds only.
-        if !refused.contains(OURS) {
-            return Some(Self { text: message.to_owned(), outcome: Outcome::Unknown, hint: None });
-        }
         let mut words = refused.split(' ');
         let (verb, resource) = (words.next()?, words.nth(1)?.trim_matches('"'));
         let reads = ["get", "list", "watch"].contains(&verb);
-        reads.then(|| unknown(format!("you may not {verb} {resource}"), VIEWER))
+        if !reads {
+            return None;
+        }
+        // The viewer role is about these kinds only.
+        Some(if refused.contains(OURS) {
+            unknown(format!("you may not {verb} {resource}"), VIEWER)
+        } else {
+            let text = format!("you may not {}", refused.replacen(" resource ", " ", 1));
+            Self { text, outcome: Outcome::Unknown, hint: None }
+        })
     }
 }
 
@@ -173,6 +178,17 @@ mod tests {
         let failure = Failure::of(&error.unwrap_err());
         assert_eq!(failure.text, format!("changing ClusterExtension a: {message}"));
         assert_eq!(failure.hint.as_deref(), hint);
+    }
+
+    #[test]
+    fn what_the_viewer_role_does_not_allow_is_not_said_to_be_in_it() {
+        let message = "secrets is forbidden: User \"dana\" cannot list resource \"secrets\" in API \
+                       group \"\" in the namespace \"olmv1-system\"";
+        let failure = Failure::answered(403, message).unwrap();
+        assert_eq!((failure.outcome, failure.hint), (Outcome::Unknown, None));
+        let want =
+            "you may not list \"secrets\" in API group \"\" in the namespace \"olmv1-system\"";
+        assert_eq!(failure.text, want);
     }
 
     #[test]
