@@ -112,23 +112,51 @@ impl Applier {
         }
         self.write(index, writing).await?;
         reject_collisions(index, &observed)?;
-        let mut unready = failing;
+        let observation = Observation { observed, failing, deferred };
+        Ok(PhaseReport { wrote, ..self.judge_phase(observation).await })
+    }
+
+    /// Reads a phase and writes nothing: what is not there as this revision would have it is not ready.
+    pub async fn observe_phase(
+        &self,
+        index: usize,
+        phase: &ResolvedPhase,
+    ) -> Result<PhaseReport, ApplyError> {
+        let mut observation = self.observe(index, phase).await?;
+        reject_collisions(index, &observation.observed)?;
+        let unapplied = observation.observed.iter().filter_map(|one| {
+            let why = match one.decision {
+                Decision::Create => "not found",
+                Decision::Adopt => "not applied yet",
+                Decision::Update | Decision::Superseded | Decision::Collide(_) => return None,
+            };
+            let why = probe_line(&one.wanted.object.identity(), why);
+            Some((one.position, Unready { why, stalled: None, missing: None }))
+        });
+        observation.failing.extend(unapplied.collect::<Vec<_>>());
+        observation.observed.retain(|one| one.decision != Decision::Adopt);
+        Ok(self.judge_phase(observation).await)
+    }
+
+    /// Probes the objects of a phase as they are now.
+    async fn judge_phase(&self, observation: Observation<'_>) -> PhaseReport {
+        let Observation { observed, failing: mut unready, deferred } = observation;
         unready.extend(self.probe(&observed).await);
         // Of several, the first in the order of the phase.
         unready.sort();
         let stalled = unready.iter().find_map(|(_, unready)| unready.stalled.clone());
         let (unready, first) = unready.into_iter().next().unzip();
         let (failing, missing) = first.map(|first| (first.why, first.missing)).unzip();
-        Ok(PhaseReport {
+        PhaseReport {
             complete: failing.is_none(),
-            wrote,
+            wrote: false,
             unready,
             failing,
             missing: missing.flatten(),
             stalled,
             superseded: observed.iter().any(|one| one.decision == Decision::Superseded),
             deferred,
-        })
+        }
     }
 
     /// Fails if an object of any phase belongs to somebody else, as far as the watches know it: before
@@ -435,4 +463,116 @@ fn reject(index: usize, collisions: &[Collision]) -> Result<(), ApplyError> {
 /// Returns whether the API server refused the object itself, and not the sender.
 fn is_invalid(err: &kube::Error) -> bool {
     matches!(code(err), 400 | 405 | 406 | 413 | 415 | 422)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use http::{Method, Request, Response, StatusCode};
+    use kube::client::Body;
+    use olm_api::CollisionProtection;
+    use olm_core::revision::{Adoption, RevisionOwner};
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An applier of revision `u` on a cluster that has at most this `ConfigMap`, and takes no write.
+    fn applier(live: Option<Value>) -> Applier {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            assert_eq!(request.method(), Method::GET, "nothing is written");
+            let (status, answer) = match (request.uri().path(), &live) {
+                ("/api/v1", _) => (
+                    StatusCode::OK,
+                    json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [{
+                        "name": "configmaps", "singularName": "configmap", "namespaced": true,
+                        "kind": "ConfigMap", "verbs": ["get"]}]}),
+                ),
+                (_, Some(live)) => (StatusCode::OK, live.clone()),
+                (_, None) => (
+                    StatusCode::NOT_FOUND,
+                    json!({"code": 404, "reason": "NotFound", "message": ""}),
+                ),
+            };
+            let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
+            *response.status_mut() = status;
+            ready(Ok::<_, kube::Error>(response))
+        });
+        let client = Client::new(service, "default");
+        let owner = RevisionOwner {
+            name: "e-1".to_owned(),
+            uid: "u".to_owned(),
+            revision: 1,
+            owner_name: None,
+            archived: Vec::new(),
+        };
+        Applier {
+            revision: Revision {
+                owner,
+                generation: 1,
+                siblings: Vec::new(),
+                adoption: Adoption::default(),
+                probes: Vec::new(),
+                first: false,
+            },
+            kinds: Arc::new(Kinds::new(client.clone())),
+            applied: Arc::default(),
+            defer_optional: false,
+            seen: Seen::default(),
+            existence: Existence::new(client.clone(), false),
+            client,
+        }
+    }
+
+    fn phase(protection: CollisionProtection) -> ResolvedPhase {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "n", "name": "c"}, "data": {"a": "b"}});
+        let object = Object::from_value(object).unwrap();
+        let objects = vec![ResolvedObject { object, protection }];
+        ResolvedPhase { name: "deploy".to_owned(), objects }
+    }
+
+    fn live(controller: Option<&str>, deleted: bool) -> Value {
+        let mut live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "namespace": "n", "name": "c", "uid": "c", "resourceVersion": "1"}});
+        if let Some(uid) = controller {
+            let owner = json!({"apiVersion": "olm.operatorframework.io/v1", "uid": uid,
+                "kind": "ClusterObjectSet", "name": "e-1", "controller": true});
+            live["metadata"]["ownerReferences"] = json!([owner]);
+        }
+        if deleted {
+            live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        live
+    }
+
+    // applying.md 10: what somebody changed meanwhile is neither repaired nor taken for missing
+    #[rstest]
+    #[case::changed(Some(live(Some("u"), false)), None)]
+    #[case::missing(None, Some("Object ConfigMap.v1 n/c: not found"))]
+    #[case::unowned(Some(live(None, false)), Some("Object ConfigMap.v1 n/c: not applied yet"))]
+    #[case::leaving(
+        Some(live(Some("u"), true)),
+        Some("Object ConfigMap.v1 n/c: object is being deleted")
+    )]
+    #[tokio::test]
+    async fn a_phase_is_observed_and_nothing_is_written(
+        #[case] live: Option<Value>,
+        #[case] failing: Option<&str>,
+    ) {
+        let applier = applier(live);
+        let phase = phase(CollisionProtection::None);
+        let report = applier.observe_phase(0, &phase).await.unwrap();
+        assert_eq!(report.failing.as_deref(), failing);
+        assert_eq!((report.complete, report.wrote), (failing.is_none(), false));
+    }
+
+    #[tokio::test]
+    async fn an_object_of_somebody_else_is_told_while_a_phase_is_observed() {
+        let applier = applier(Some(live(Some("another"), false)));
+        let phase = phase(CollisionProtection::Prevent);
+        let error = applier.observe_phase(0, &phase).await.unwrap_err();
+        assert!(matches!(error, ApplyError::Collisions(_)), "{error}");
+    }
 }

@@ -7,8 +7,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{finalizer, label, manager};
-use olm_cluster::{Content, ResolvedObject, read_secrets, resolve};
+use olm_cluster::{Content, ResolvedObject, ResolvedPhase, read_secrets, resolve};
 use olm_core::annotations::{Carrier, check_keys, is_paused};
+use olm_core::error::Chain;
 use olm_core::extension::PolicyError;
 use olm_core::guard::Policy;
 use olm_core::object::Identity;
@@ -48,13 +49,13 @@ impl Attempt<'_> {
         let result = match plan {
             Plan::TearDown => return Box::pin(self.tear_down()).await,
             Plan::AwaitDeletion => Ok(Settled::again(None, jittered(LOOK_AGAIN))),
-            Plan::Archive | Plan::Pause | Plan::RollOut => match self.identity().await {
+            Plan::Pause => Ok(self.look().await),
+            Plan::Archive | Plan::RollOut => match self.identity().await {
                 Err(error) => Err(error),
                 Ok(account) if plan == Plan::RollOut => {
                     return self.roll_out(&account).await;
                 }
-                Ok(account) if plan == Plan::Archive => within(LIMIT, self.archive(&account)).await,
-                Ok(_) => Ok(Settled::at_rest(None)),
+                Ok(account) => within(LIMIT, self.archive(&account)).await,
             },
         };
         self.early(result)
@@ -86,8 +87,7 @@ impl Attempt<'_> {
     async fn keep(&self) -> Ended {
         const UNTIL: &str = "the installed objects stay until another revision has taken them over";
         if is_paused(self.set.annotations()) || self.extension.is_paused() {
-            let outcome = Outcome::Removing(UNTIL.to_owned());
-            return self.early(Ok(Settled::at_rest(Some(outcome))));
+            return self.early(Ok(self.look().await.staying(UNTIL)));
         }
         match self.identity().await {
             Ok(account) => {
@@ -96,6 +96,47 @@ impl Attempt<'_> {
             }
             Err(error) => self.early(Err(error)),
         }
+    }
+
+    /// Reads how the objects of a paused revision are, and writes none. What keeps it from that is
+    /// reported as their state: whether the revision progresses is not decided meanwhile.
+    async fn look(&self) -> Settled {
+        let looked = within(LIMIT, self.observe_content()).await;
+        let settled = looked.unwrap_or_else(|error| {
+            let text = Chain(&error).to_string();
+            tracing::debug!(error = text, "objects of a paused revision not read");
+            let before = self.set.status.as_ref();
+            Settled {
+                stalled: before.and_then(|status| object_set::of_workload(&status.conditions)),
+                ..Settled::again(Some(Outcome::Failed(text)), jittered(LOOK_AGAIN))
+            }
+        });
+        settled.paused()
+    }
+
+    async fn observe_content(&self) -> Result<Settled, ObjectSetError> {
+        let Self { ctx, set, .. } = *self;
+        let account = self.identity().await?;
+        let client = self.admit(&account).await?;
+        let content = self.read(&client).await?;
+        let existence = Existence::new(ctx.client.clone(), false);
+        let (mut applier, _) = self.applier((&account, client), &content, existence).await?;
+        // What nobody has applied yet is read, too.
+        applier.revision.first = false;
+        let mut superseded = false;
+        for (index, phase) in content.phases.iter().enumerate() {
+            let report = applier.observe_phase(index, phase).await?;
+            superseded |= report.superseded;
+            if !report.complete {
+                return Ok(self.incomplete(&applier, phase, report, superseded).await);
+            }
+        }
+        if superseded && !has_succeeded(set) {
+            return Ok(self.superseded());
+        }
+        ctx.contents.forget_soon(set);
+        let next = ctx.next_look(set, ctx.settings.managed_resync, RESYNC);
+        Ok(Settled::again(Some(Outcome::Complete), next))
     }
 
     /// Reads the content, holds the object, and applies the content.
@@ -183,13 +224,14 @@ impl Attempt<'_> {
         Ok(content)
     }
 
-    /// Applies the phases, one after the other, each when the one before is complete.
-    async fn apply(
+    /// Returns what reads and writes the objects, which wake the revision from now on, and its siblings
+    /// in use.
+    async fn applier(
         &self,
         (account, client): (&Account, Client),
         content: &Content,
         existence: Existence,
-    ) -> Result<Settled, ObjectSetError> {
+    ) -> Result<(Applier, Vec<ClusterObjectSet>), ObjectSetError> {
         let Self { ctx, set, extension } = *self;
         let objects = content.phases.iter().flat_map(|phase| &phase.objects);
         let objects = objects.map(|wanted| wanted.object.identity());
@@ -206,16 +248,28 @@ impl Attempt<'_> {
             probes: set.spec.progression_probes.clone(),
             first: siblings.is_empty() && archived.is_empty() && !has_succeeded(set),
         };
-        let name = set.name_any();
-        let mut applier = Applier {
+        let applier = Applier {
             revision,
             client,
             kinds: ctx.kinds.clone(),
             applied: ctx.applied.clone(),
             defer_optional: ctx.settings.defer_optional_kinds,
-            seen: ctx.watches.seen(&name),
+            seen: ctx.watches.seen(&set.name_any()),
             existence,
         };
+        Ok((applier, siblings))
+    }
+
+    /// Applies the phases, one after the other, each when the one before is complete.
+    async fn apply(
+        &self,
+        account: (&Account, Client),
+        content: &Content,
+        existence: Existence,
+    ) -> Result<Settled, ObjectSetError> {
+        let Self { ctx, set, .. } = *self;
+        let (mut applier, siblings) = self.applier(account, content, existence).await?;
+        let name = set.name_any();
         let news = ctx.watches.listen(&name);
         let mut deferred = Vec::new();
         let mut superseded = false;
@@ -234,40 +288,55 @@ impl Attempt<'_> {
                 let again = applier.apply_phase(index, phase).await;
                 report = again.map(|again| PhaseReport { wrote: true, ..again });
             }
-            let report = report?;
-            deferred.extend(report.deferred);
+            let mut report = report?;
+            deferred.append(&mut report.deferred);
             superseded |= report.superseded;
             if !report.complete {
-                let mut next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
-                // What stalled stands there until a newer revision is rolled out in its place.
-                let stalled = if superseded {
-                    stalled(set).filter(|_| !has_succeeded(set))
-                } else {
-                    let object = report.unready.and_then(|position| phase.objects.get(position));
-                    let mut fault = None;
-                    if let Some(ResolvedObject { object, .. }) = object
-                        && let Some((found, wait)) =
-                            ctx.pod_fault(set, &applier, object, report.missing).await
-                    {
-                        (fault, next) = (found, next.min(wait));
-                    }
-                    hindrance(set, report.stalled, fault)
-                };
-                let outcome = Outcome::RollingOut(report.failing);
-                return Ok(Settled { stalled, ..Settled::again(Some(outcome), next) });
+                return Ok(self.incomplete(&applier, phase, report, superseded).await);
             }
         }
         self.defer(&deferred).await;
         // What a newer revision made ready is not this one's success: it must never pass for installed.
         if superseded && !has_succeeded(set) {
-            let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
-            return Ok(Settled {
-                deferred: Some(deferred),
-                stalled: stalled(set),
-                ..Settled::again(Some(Outcome::RollingOut(None)), next)
-            });
+            return Ok(Settled { deferred: Some(deferred), ..self.superseded() });
         }
         Ok(rolled_out(ctx, set, siblings, deferred))
+    }
+
+    /// A phase is not complete.
+    async fn incomplete(
+        &self,
+        applier: &Applier,
+        phase: &ResolvedPhase,
+        report: PhaseReport,
+        superseded: bool,
+    ) -> Settled {
+        let Self { ctx, set, .. } = *self;
+        let mut next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
+        // What stalled stands there until a newer revision is rolled out in its place.
+        let stalled = if superseded {
+            stalled(set).filter(|_| !has_succeeded(set))
+        } else {
+            let object = report.unready.and_then(|position| phase.objects.get(position));
+            let mut fault = None;
+            if let Some(ResolvedObject { object, .. }) = object
+                && let Some((found, wait)) =
+                    ctx.pod_fault(set, applier, object, report.missing).await
+            {
+                (fault, next) = (found, next.min(wait));
+            }
+            hindrance(set, report.stalled, fault)
+        };
+        let outcome = Outcome::RollingOut(report.failing);
+        Settled { stalled, ..Settled::again(Some(outcome), next) }
+    }
+
+    /// All is ready, part of it as a newer revision has it.
+    fn superseded(&self) -> Settled {
+        let Self { ctx, set, .. } = *self;
+        let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
+        let outcome = Outcome::RollingOut(None);
+        Settled { stalled: stalled(set), ..Settled::again(Some(outcome), next) }
     }
 
     /// It ended before content was read or the object written.

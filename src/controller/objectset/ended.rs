@@ -52,6 +52,12 @@ impl Settled {
         Self { finished: true, ..self }
     }
 
+    /// Reports that nothing was applied, because it is paused.
+    pub(super) fn paused(self) -> Self {
+        let paused = |outcome| Outcome::Paused(Box::new(outcome));
+        Self { outcome: self.outcome.map(paused), ..self }
+    }
+
     /// Reports that it is being deleted and stays, and until when.
     pub(super) fn staying(self, until: &str) -> Self {
         let staying = |outcome| Outcome::Staying(Box::new(outcome), until.to_owned());

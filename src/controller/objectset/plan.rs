@@ -15,7 +15,8 @@ pub(super) enum Plan {
     AwaitDeletion,
     /// A later revision has replaced it: remove what only this one installed.
     Archive,
-    /// Nothing is applied, because an annotation says so; its change wakes the revision.
+    /// Its objects are read and none is written, because an annotation says so; its change wakes the
+    /// revision.
     Pause,
     /// Apply its objects, phase by phase.
     RollOut,

@@ -5,7 +5,7 @@ use olm_api::conditions::types;
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::revision::{Outcome, statements};
-use olm_core::status::{object_set, object_set_ready, put_ready, remove_condition};
+use olm_core::status::{is_true, object_set, object_set_ready, put_ready, remove_condition};
 
 use super::ended::Ended;
 use super::unserved_kinds::names;
@@ -55,6 +55,10 @@ pub(super) async fn report(
             remove_condition(&mut status.conditions, types::DEFERRED);
         }
         None => {}
+    }
+    let counts = !archived && !is_true(&status.conditions, types::SUCCEEDED);
+    if !outcome.is_paused() && !counts {
+        remove_condition(&mut status.conditions, types::PAUSED);
     }
     let ready = object_set_ready(&status.conditions, generation);
     put_ready(&mut status.conditions, ready, stalled, generation, now);

@@ -158,7 +158,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::status::object_set;
+    use crate::status::extension::paused;
+    use crate::status::{Statement, object_set};
 
     fn extension(generation: i64) -> ClusterExtension {
         serde_json::from_value(json!({"metadata": {"name": "e", "generation": generation}}))
@@ -281,6 +282,21 @@ mod tests {
         }
         let rollout = ongoing_rollout(&extension(1), &revisions, at(now)).unwrap();
         assert_eq!(rollout.stalled.as_deref(), want);
+    }
+
+    // applying.md 1.3
+    #[test]
+    fn the_time_of_a_pause_does_not_count() {
+        let mut set = revision(1, "1.0.0", 1, false);
+        set.spec.progress_deadline_minutes = None;
+        let say = |set: &mut ClusterObjectSet, what: Statement, time: &str| {
+            what.put(&mut set.status.as_mut().unwrap().conditions, None, at(time));
+        };
+        say(&mut set, paused(), EARLY);
+        assert_eq!(stalled(&set, at("2026-01-01T02:00:00Z")), None);
+        say(&mut set, object_set::resumed("1.0.0"), "2026-01-01T02:00:00Z");
+        assert_eq!(stalled(&set, at("2026-01-01T02:29:59Z")), None);
+        assert!(stalled(&set, at("2026-01-01T02:30:00Z")).is_some());
     }
 
     // applying.md 2.4

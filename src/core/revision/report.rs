@@ -6,6 +6,7 @@ use olm_api::conditions::{Reason, status, types};
 use olm_api::keys::annotation;
 use olm_api::{ClusterObjectSet, LifecycleState};
 
+use crate::status::extension::paused;
 use crate::status::{Statement, object_set as texts, retrying, terminal};
 
 use super::plan::has_succeeded;
@@ -34,8 +35,21 @@ pub enum Outcome {
     /// It is being deleted and kept all the same, as if it were not: how its rollout stands, and
     /// what is waited for.
     Staying(Box<Self>, String),
+    /// Nothing is applied, because it is paused: how its objects are.
+    Paused(Box<Self>),
     /// It is archived and no longer owns any object; a later revision may own them now.
     Archived,
+}
+
+impl Outcome {
+    /// Returns whether nothing was applied, because it is paused.
+    pub fn is_paused(&self) -> bool {
+        match self {
+            Self::Paused(_) => true,
+            Self::Staying(outcome, _) => outcome.is_paused(),
+            _ => false,
+        }
+    }
 }
 
 /// The time a revision has for its first rollout.
@@ -47,23 +61,29 @@ pub struct Deadline {
     pub at: Timestamp,
 }
 
-/// Returns when the time of a rollout began; `None` before anything was reported of it.
+/// Returns when the time of a rollout began; `None` before anything was reported of it, and while it
+/// is paused.
 ///
 /// Its time begins when the controller first reports of it, by the controller's clock, which need
-/// not agree with that of the API server; never before it was created.
+/// not agree with that of the API server; never before it was created, and anew when a pause ends.
 pub(crate) fn began(revision: &ClusterObjectSet) -> Option<Timestamp> {
     let created = revision.metadata.creation_timestamp.as_ref()?.0;
     let progressing = revision.condition(types::PROGRESSING)?;
     // That the time was over is what the condition changed for.
-    Some(if is_said(progressing) {
-        created
-    } else {
-        created.max(progressing.last_transition_time.0)
-    })
+    if is_said(progressing) {
+        return Some(created);
+    }
+    let began = created.max(progressing.last_transition_time.0);
+    match revision.condition(types::PAUSED) {
+        Some(paused) if paused.status == status::TRUE => None,
+        Some(resumed) => Some(began.max(resumed.last_transition_time.0)),
+        None => Some(began),
+    }
 }
 
 /// Returns the deadline of a revision, or `None` when it has none, none yet, or needs none any more:
-/// nothing has been reported of it; it was rolled out once, is archived or is being deleted.
+/// nothing has been reported of it; it is paused; it was rolled out once, is archived or is being
+/// deleted.
 ///
 /// Source: applying.md 3.8.
 pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
@@ -115,6 +135,21 @@ pub fn statements(
     now: Timestamp,
     acting_since: Timestamp,
 ) -> Vec<Statement> {
+    let mut all = progress(revision, outcome, now, acting_since);
+    if outcome.is_paused() {
+        all.push(paused());
+    } else if revision.condition(types::PAUSED).is_some() {
+        all.push(texts::resumed(bundle_version(revision)));
+    }
+    all
+}
+
+fn progress(
+    revision: &ClusterObjectSet,
+    outcome: &Outcome,
+    now: Timestamp,
+    acting_since: Timestamp,
+) -> Vec<Statement> {
     let version = bundle_version(revision);
     let late = |last: &str| {
         let Deadline { minutes, at } = deadline(revision)?;
@@ -155,9 +190,14 @@ pub fn statements(
             std::iter::once(retrying(text)).chain(available).collect()
         }
         Outcome::Staying(outcome, text) => {
-            let mut all = statements(revision, outcome, now, acting_since);
+            let mut all = progress(revision, outcome, now, acting_since);
             all.retain(|statement| statement.type_ != types::PROGRESSING);
             all.push(retrying(text));
+            all
+        }
+        Outcome::Paused(outcome) => {
+            let mut all = progress(revision, outcome, now, acting_since);
+            all.retain(|statement| statement.type_ == types::AVAILABLE);
             all
         }
         Outcome::Archived => texts::archived().into(),

@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::object::{Object, items};
 use crate::render::handover::prepare_for_revision;
+use crate::status::extension::paused;
+use crate::status::terminal;
 
 fn object(value: Value) -> Object {
     Object::from_value(value).unwrap()
@@ -897,6 +899,58 @@ fn conditions_of_a_pass(#[case] outcome: Outcome, #[case] second: i64, #[case] w
     let now = Timestamp::from_second(second).unwrap();
     let since = Timestamp::UNIX_EPOCH;
     assert_eq!(texts(&statements(&rolling_with_deadline(), &outcome, now, since)), want);
+}
+
+// applying.md 3.8: of a paused revision only what is there is told
+#[rstest]
+#[case::ready(Outcome::Complete, &["Available True ProbesSucceeded Objects are available and pass all probes."])]
+#[case::not_ready(Outcome::RollingOut(Some("x".into())), &["Available False ProbeFailure x"])]
+#[case::incomplete(Outcome::RollingOut(None), &["Available False RollingOut Revision 1.0.2 is rolling out."])]
+#[case::not_read(Outcome::Failed("e".into()), &["Available Unknown Reconciling e"])]
+fn a_paused_revision_reports_its_objects_and_nothing_else(
+    #[case] outcome: Outcome,
+    #[case] want: &[&str],
+) {
+    let mut set = rolling_with_deadline();
+    reported(&mut set, &crate::status::object_set::probes_succeeded(), 0);
+    let (now, since) = (Timestamp::from_second(700).unwrap(), Timestamp::UNIX_EPOCH);
+    let of = |outcome: &Outcome| texts(&statements(&set, outcome, now, since));
+    let paused = "Paused True Paused nothing is applied until annotation \
+                  policy.olm.operatorframework.io/paused is removed";
+    let outcome = Outcome::Paused(Box::new(outcome));
+    assert_eq!(of(&outcome), [want, &[paused]].concat());
+    let held = Outcome::Staying(Box::new(outcome), "w".into());
+    assert_eq!(of(&held), [want, &["Progressing True Retrying w", paused]].concat());
+}
+
+// applying.md 3.8
+#[test]
+fn the_time_of_a_rollout_begins_anew_when_a_pause_ends() {
+    let mut set = rolling_with_deadline();
+    let second = |second| Timestamp::from_second(second).unwrap();
+    let blocked = terminal(Reason::Blocked, "m");
+    let mut waiting = set.clone();
+    for set in [&mut set, &mut waiting] {
+        reported(set, &paused(), 300);
+    }
+    reported(&mut waiting, &blocked, 300);
+    assert_eq!(deadline(&set), None);
+    // The first reconcile after the pause.
+    assert_eq!(progressing(&set, [5000, 0]), "RollingOut");
+    assert!(!is_late(&waiting, second(5000)));
+    let resumed = statements(&set, &Outcome::RollingOut(None), second(5000), second(0));
+    for set in [&mut set, &mut waiting] {
+        for statement in resumed.iter().filter(|it| it.type_ == "Paused") {
+            reported(set, statement, 5000);
+        }
+    }
+    assert_eq!(progressing(&set, [5599, 0]), "RollingOut");
+    assert_eq!(progressing(&set, [5600, 0]), "ProgressDeadlineExceeded");
+    assert!(!is_late(&waiting, second(5599)) && is_late(&waiting, second(5600)));
+    // That it was late before the pause stays said.
+    reported(&mut set, &crate::status::object_set::deadline_exceeded(10, "m"), 5600);
+    reported(&mut set, &paused(), 6000);
+    assert_eq!(progressing(&set, [6001, 0]), "ProgressDeadlineExceeded");
 }
 
 #[test]

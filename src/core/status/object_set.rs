@@ -112,6 +112,11 @@ pub fn stalled_line(object: &Identity, why: &str) -> String {
     format!("Object {} cannot progress: {why}", object.text())
 }
 
+/// `Paused` is false: the time of the rollout counts from here.
+pub fn resumed(version: &str) -> Statement {
+    Statement::no(types::PAUSED, Reason::RollingOut, rolling_out_text(version))
+}
+
 /// `Succeeded`: rolled out completely. Set once and never removed.
 pub fn succeeded() -> Statement {
     Statement::yes(types::SUCCEEDED, Reason::Succeeded, "Revision succeeded rolling out.")

@@ -374,6 +374,16 @@ async fn a_revision_paused_by_hand_stays_paused() {
     plane.kubectl(&["delete", "configmap", &scene.package.config_map(), "-n", &scene.name]);
     let set = scene.get("clusterobjectset", &revision).unwrap_or_default();
     assert_eq!(set["metadata"]["annotations"][paused], "true");
+    // Its objects are read all the same.
+    let is_told = |set: &Value| {
+        let conditions = set["status"]["conditions"].as_array();
+        conditions.into_iter().flatten().any(|it| {
+            it["type"] == "Available"
+                && it["status"] == "False"
+                && it["message"].as_str().is_some_and(|text| text.ends_with(": not found"))
+        })
+    };
+    scene.until("the missing object is told", "clusterobjectset", &revision, is_told).await;
     plane.kubectl(&["annotate", "clusterobjectset", &revision, &format!("{paused}-")]);
     scene.there("configmap", &scene.package.config_map()).await;
     extension.delete().await;
