@@ -386,8 +386,10 @@ impl Watching {
         }
     }
 
-    /// Gives up watching. The revisions learn that they have to look themselves.
+    /// Gives up watching. The revisions learn that they have to look themselves: what was known of
+    /// the objects is not kept up to date.
     fn poll(&self) {
+        lock(&self.versions).clear();
         let before = std::mem::replace(&mut *lock(&self.mode), Mode::Poll);
         if before != Mode::Poll {
             self.wake.all(self.subscribers.borrow().keys().cloned());
@@ -472,4 +474,40 @@ fn events(
         }
     });
     Box::pin(news.filter_map(std::future::ready))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response, StatusCode};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
+
+    use super::*;
+
+    // applying.md 3.10
+    #[tokio::test]
+    async fn what_is_only_polled_is_not_taken_for_what_a_watch_brought() {
+        let service = tower::service_fn(|_: Request<Body>| {
+            let refused = r#"{"kind": "Status", "code": 403, "reason": "Forbidden"}"#;
+            let mut response = Response::new(Body::from(refused.as_bytes().to_vec()));
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            std::future::ready(Ok::<_, kube::Error>(response))
+        });
+        let (_subscribers, receiver) = watch::channel(Subscribers::new());
+        let watching = Watching {
+            api: Api::namespaced_with(
+                Client::new(service, "default"),
+                "n",
+                &ApiResource::erase::<ConfigMap>(&()),
+            ),
+            selector: String::new(),
+            subscribers: receiver,
+            versions: Arc::new(Mutex::new([("c".to_owned(), "1".to_owned())].into())),
+            mode: Arc::new(Mutex::new(Mode::Named)),
+            wake: Arc::default(),
+        };
+        watching.poll();
+        assert_eq!(*lock(&watching.mode), Mode::Poll);
+        assert!(lock(&watching.versions).is_empty());
+    }
 }
