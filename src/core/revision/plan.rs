@@ -178,7 +178,8 @@ pub fn is_rolled_out(revisions: &[ClusterObjectSet]) -> bool {
 /// Compares the desired revision with the newest one.
 ///
 /// `digests` are name and digest of each phase of the newest revision: from
-/// `status.observedPhases`, or computed from its resolved content while that is empty.
+/// `status.observedPhases`, or computed from its resolved content while that is empty; their order
+/// does not count.
 ///
 /// Source: applying.md 3.4.
 pub fn compare(
@@ -188,7 +189,7 @@ pub fn compare(
 ) -> Change {
     let Some(newest) = newest else { return Change::Install };
     let wanted = desired.phases.iter().map(|phase| (phase.name.clone(), digest_packed(phase)));
-    let same = wanted.eq(digests.iter().cloned())
+    let same = wanted.collect::<BTreeMap<_, _>>() == digests.iter().cloned().collect()
         && newest.spec.lifecycle_state == LifecycleState::Active
         && newest.spec.collision_protection == desired.collision_protection;
     if same { Change::Unchanged } else { Change::Upgrade }

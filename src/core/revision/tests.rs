@@ -783,6 +783,20 @@ fn equal_content_of_another_version_is_an_upgrade() {
     assert_eq!(compare(&desired("1.0.4"), Some(&set), &digests), Change::Upgrade);
 }
 
+// applying.md 3.5
+#[test]
+fn the_order_of_observed_phases_does_not_count() {
+    let mut wanted = desired("1.0.0");
+    wanted.phases.push(Phase { name: "last".into(), ..wanted.phases[0].clone() });
+    let set = build(&wanted, "e-1", 1, &pack("e-1", &wanted.phases).unwrap(), "system");
+    let mut digests: Vec<_> =
+        wanted.phases.iter().map(|phase| (phase.name.clone(), digest_packed(phase))).collect();
+    digests.reverse();
+    assert_eq!(compare(&wanted, Some(&set), &digests), Change::Unchanged);
+    digests[0].1 = digests[1].1.clone();
+    assert_eq!(compare(&wanted, Some(&set), &digests), Change::Upgrade);
+}
+
 #[test]
 fn long_names_are_refused() {
     assert_eq!(revision_name("e", 12).unwrap(), "e-12");
@@ -797,6 +811,13 @@ fn changed_content_is_named_with_both_digests() {
         |name: &str, digest: &str| ObservedPhase { name: name.into(), digest: digest.into() };
     let old = [phase("a", "sha256:1"), phase("b", "sha256:2")];
     assert_eq!(changed(&old, &old), None);
+    let reordered = [old[1].clone(), old[0].clone()];
+    assert_eq!(changed(&old, &reordered), None);
+    let renamed = changed(&old, &[phase("b", "sha256:2"), phase("c", "sha256:1")]).unwrap();
+    assert!(
+        renamed.contains("1 phase(s) has changed: phase \"c\" (expected digest sha256:1"),
+        "{renamed}"
+    );
     assert_eq!(
         changed(&old, &[phase("a", "sha256:1"), phase("b", "sha256:3")]).unwrap(),
         "resolved content of 1 phase(s) has changed: phase \"b\" (expected digest sha256:2, got \
