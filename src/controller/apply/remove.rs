@@ -60,8 +60,24 @@ pub enum Crds {
 pub struct Removed {
     /// Objects that are on their way out, as they are now.
     pub remaining: Vec<Object>,
-    /// Names of the CRDs that were let go of.
-    pub kept: Vec<String>,
+    /// The CRDs that were let go of.
+    pub kept: Vec<Kept>,
+}
+
+/// A CRD that was let go of and stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its name.
+    pub name: String,
+    /// Whether its objects are left to a webhook to convert that may go with the revision. Without
+    /// one they would be read, and written back, in a version whose schema they do not follow.
+    pub needs_conversion: bool,
+}
+
+impl Kept {
+    fn of(crd: &Object) -> Self {
+        Self { name: crd.name().to_owned(), needs_conversion: cannot_stay(crd).is_some() }
+    }
 }
 
 /// Objects with the label of an extension.
@@ -77,7 +93,7 @@ pub struct Labelled {
 enum End {
     Gone,
     Remains(Object),
-    Kept(String),
+    Kept(Kept),
 }
 
 impl Remover {
@@ -101,8 +117,8 @@ impl Remover {
 
     /// Lets go of those of `crds` that the revision with this UID controls and that [`Self::crds`]
     /// keeps, for itself and all other revisions: none that owns one lives on. Leaves the others
-    /// alone. Returns the names of those it let go of.
-    pub async fn keep_data(&self, uid: &str, crds: &[Object]) -> Result<Vec<String>, ApplyError> {
+    /// alone. Returns those it let go of.
+    pub async fn keep_data(&self, uid: &str, crds: &[Object]) -> Result<Vec<Kept>, ApplyError> {
         let keeping = crds.iter().map(|crd| async move {
             self.keep_one(uid, crd).await.map_err(|err| (crd.identity(), err))
         });
@@ -110,7 +126,7 @@ impl Remover {
         Ok(ApplyError::unless_failed("releasing", answers)?.into_iter().flatten().collect())
     }
 
-    async fn keep_one(&self, uid: &str, crd: &Object) -> Result<Option<String>, kube::Error> {
+    async fn keep_one(&self, uid: &str, crd: &Object) -> Result<Option<Kept>, kube::Error> {
         let Some(endpoint) = self.endpoint(crd).await? else { return Ok(None) };
         let mut attempt = 1;
         loop {
@@ -121,7 +137,7 @@ impl Remover {
             let Some(owner) = self.reason_to_keep(found).await? else { return Ok(None) };
             let metadata = without_revisions(retained(found, uid, owner));
             match endpoint.replace(found, &let_stay(found, &metadata)).await {
-                Ok(_) => return Ok(Some(found.name().to_owned())),
+                Ok(_) => return Ok(Some(Kept::of(found))),
                 Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => attempt += 1,
                 Err(err) if code(&err) == 404 => return Ok(None),
                 Err(err) => return Err(err),
@@ -191,7 +207,7 @@ impl Remover {
                     Some(owner) => {
                         let metadata = retained(found, uid, owner);
                         match endpoint.replace(found, &let_stay(found, &metadata)).await {
-                            Ok(_) => return Ok(End::Kept(found.name().to_owned())),
+                            Ok(_) => return Ok(End::Kept(Kept::of(found))),
                             Err(err) => Err(err),
                         }
                     }
@@ -353,8 +369,11 @@ fn is_left_by(live: &Object, owner: Option<&str>) -> bool {
         && label.and_then(Value::as_str) == owner
 }
 
-/// Returns the change of a CRD that stays without its revision and without the webhook that
-/// converts its objects.
+/// Returns the change of a CRD that stays without its revision, and without the webhook that converts
+/// its objects where they are the same in every version. Where they are not, the webhook stays
+/// named: that objects cannot be read loses nothing, that they are not converted does.
+///
+/// Source: applying.md 3.9.
 fn let_stay(found: &Object, metadata: &Map<String, Value>) -> Vec<(&'static str, Value)> {
     let mut parts = let_go(metadata);
     if is_converted_by_webhook(found) && cannot_stay(found).is_none() {
@@ -427,4 +446,36 @@ fn with_finalizers(object: &Object) -> String {
         return place;
     }
     format!("{place} [{}]", finalizers.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // applying.md 3.9
+    #[rstest]
+    #[case::not_converted("None", &["a", "b"], (false, None))]
+    #[case::same_schemas("Webhook", &["a", "a"], (false, Some("None")))]
+    #[case::other_schemas("Webhook", &["a", "b"], (true, None))]
+    fn a_crd_that_stays_is_converted_no_more_only_where_its_versions_are_the_same(
+        #[case] strategy: &str,
+        #[case] schemas: &[&str],
+        #[case] (needs_conversion, want): (bool, Option<&str>),
+    ) {
+        let versions = schemas.iter().enumerate().map(|(index, schema)| {
+            json!({"name": format!("v{index}"), "served": true, "schema": {"title": schema}})
+        });
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD,
+            "metadata": {"name": "as.example.com"},
+            "spec": {"versions": versions.collect::<Vec<_>>(), "conversion": {"strategy": strategy}}});
+        let crd = Object::from_value(crd).unwrap();
+        let name = "as.example.com".to_owned();
+        assert_eq!(Kept::of(&crd), Kept { name, needs_conversion });
+        let parts = let_stay(&crd, &Map::new());
+        let conversion = parts.iter().find(|(path, _)| *path == "/spec/conversion");
+        let strategy = conversion.map(|(_, value)| value["strategy"].as_str().unwrap());
+        assert_eq!(strategy, want);
+    }
 }

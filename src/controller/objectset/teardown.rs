@@ -25,7 +25,7 @@ use super::ended::Settled;
 use super::extension_state::ExtensionState;
 use super::{Attempt, Context, ObjectSetError};
 use crate::account::{AccountError, GuardError};
-use crate::apply::{Crds, Removed, Remover};
+use crate::apply::{Crds, Kept, Removed, Remover};
 use crate::cluster::{RequestError, message};
 use crate::revision::{
     delete_revision, known_siblings, mark_orphaned, remove_unowned_content, salvage,
@@ -55,6 +55,9 @@ const AS_THE_POLICY_ASKS: &str = "is kept with its objects, as the uninstall pol
      of the same name takes it over again";
 const BY_HAND: &str = "is kept with its objects although its revision was deleted; the next revision \
      takes it over again";
+/// What else is said of a CRD that stays and whose versions differ.
+const NOT_CONVERTED: &str = "; a webhook converts its objects, and without it they can be read only in \
+     the version in which they are stored";
 /// Objects that a message names.
 const MAX_NAMED: usize = 10;
 
@@ -343,11 +346,11 @@ impl Attempt<'_> {
     }
 
     /// Tells which CRDs stay for the data they hold.
-    async fn tell_kept(&self, why: &str, kept: &[String]) {
+    async fn tell_kept(&self, why: &str, kept: &[Kept]) {
         for crd in kept {
-            tracing::warn!(crd, "kept without the revision that created it");
-            let note = format!("{crd} {why}; kubectl delete crd {crd} removes it with its objects");
-            self.event(EventType::Warning, Reason::CrdRetained, note).await;
+            let name = &crd.name;
+            tracing::warn!(crd = name, "kept without the revision that created it");
+            self.event(EventType::Warning, Reason::CrdRetained, kept_note(why, crd)).await;
         }
     }
 
@@ -413,6 +416,12 @@ impl Attempt<'_> {
         self.event(EventType::Warning, Reason::UninstallFallback, note).await;
         Ok(Settled::at_rest(None).finished())
     }
+}
+
+/// Returns what is said of a CRD that stays.
+fn kept_note(why: &str, Kept { name, needs_conversion }: &Kept) -> String {
+    let conversion = if *needs_conversion { NOT_CONVERTED } else { "" };
+    format!("{name} {why}{conversion}; kubectl delete crd {name} removes it with its objects")
 }
 
 /// Explains why a revision waits that was deleted by hand, and the way out.
@@ -516,5 +525,21 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
         | ObjectSetError::Blocked(_)
         | ObjectSetError::Request(_)
         | ObjectSetError::TooLong(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // applying.md 3.9
+    #[test]
+    fn a_kept_crd_whose_objects_need_a_webhook_says_so() {
+        let kept = |needs_conversion| {
+            kept_note("stays", &Kept { name: "foos.example.com".to_owned(), needs_conversion })
+        };
+        let end = "; kubectl delete crd foos.example.com removes it with its objects";
+        assert_eq!(kept(false), format!("foos.example.com stays{end}"));
+        assert_eq!(kept(true), format!("foos.example.com stays{NOT_CONVERTED}{end}"));
     }
 }
