@@ -15,15 +15,15 @@ use olm_cluster::{RefCause, RefError, read_secrets, resolve};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Account, Outcome, archive_groups, has_finalizer, has_orphan_finalizer, has_owner,
-    has_succeeded, is_marked_orphaned, owner_name, removal_groups, states,
+    Account, Outcome, archive_groups, defined_kinds, has_finalizer, has_orphan_finalizer,
+    has_owner, has_succeeded, is_marked_orphaned, owner_name, removal_groups, states,
 };
 use olm_core::uninstall::UninstallPolicy;
 use tokio::time::Instant;
 
 use super::ended::Settled;
 use super::extension_state::ExtensionState;
-use super::{Attempt, Context, ObjectSetError};
+use super::{Attempt, ObjectSetError};
 use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Kept, Removed, Remover};
 use crate::cluster::{RequestError, message};
@@ -293,12 +293,13 @@ impl Attempt<'_> {
         // Secrets that changed do not stop a removal: only what we control is deleted.
         let secrets = read_secrets(&ctx.client, &remover.client, set, namespace).await;
         let (phases, whole) = salvage(set, &secrets, namespace)?;
+        let removal = (purpose, &*defined_kinds(&phases));
         let mut unlisted = Vec::new();
         if let (false, Some(owner)) = (whole, owner) {
             let found = remover.labelled(owner).await?;
             let groups = found.groups.iter();
             let groups: Vec<Vec<&Object>> = groups.map(|group| group.iter().collect()).collect();
-            if let Some(text) = self.remove(&remover, &groups, purpose).await? {
+            if let Some(text) = self.remove(&remover, &groups, removal).await? {
                 return Ok(Some(text));
             }
             unlisted = found.unlisted;
@@ -307,13 +308,13 @@ impl Attempt<'_> {
             Purpose::Archive => archive_groups(&phases),
             Purpose::Uninstall(_) => removal_groups(&phases),
         };
-        if let Some(text) = self.remove(&remover, &groups, purpose).await? {
+        if let Some(text) = self.remove(&remover, &groups, removal).await? {
             return Ok(Some(text));
         }
         if remover.crds != Crds::Removed {
             let crds = ctx.crds_of(&set.uid().into_iter().collect()).await?;
             let unnamed: Vec<&Object> = crds.iter().collect();
-            if let Some(text) = self.remove(&remover, &[unnamed], purpose).await? {
+            if let Some(text) = self.remove(&remover, &[unnamed], removal).await? {
                 return Ok(Some(text));
             }
         }
@@ -323,20 +324,22 @@ impl Attempt<'_> {
         }
     }
 
-    /// Removes groups one after the other. Returns what the first unfinished one waits for.
+    /// Removes groups one after the other; `defined` are the kinds of the revision's own CRDs. Returns
+    /// what the first unfinished one waits for.
     async fn remove(
         &self,
         remover: &Remover,
         groups: &[Vec<&Object>],
-        purpose: Purpose,
+        (purpose, defined): (Purpose, &[(String, String)]),
     ) -> Result<Option<String>, ObjectSetError> {
-        let why = match purpose {
-            Purpose::Archive => NOT_PART,
-            Purpose::Uninstall(_) => AS_THE_POLICY_ASKS,
+        let limit = self.ctx.settings.crd_timeout;
+        let (why, patience) = match purpose {
+            Purpose::Archive => (NOT_PART, CrdPatience { limit, defined: &[] }),
+            Purpose::Uninstall(_) => (AS_THE_POLICY_ASKS, CrdPatience { limit, defined }),
         };
         let uid = self.set.uid().unwrap_or_default();
         for group in groups {
-            let Removed { remaining, kept } = remove_group(self.ctx, remover, &uid, group).await?;
+            let Removed { remaining, kept } = remove_group(&patience, remover, &uid, group).await?;
             self.tell_kept(why, &kept).await;
             if !remaining.is_empty() {
                 return Ok(Some(describe(remover, &remaining).await));
@@ -435,7 +438,7 @@ fn data_is_held(set: &ClusterObjectSet, error: &ObjectSetError) -> String {
 }
 
 async fn remove_group(
-    ctx: &Context,
+    patience: &CrdPatience<'_>,
     by: &Remover,
     uid: &str,
     group: &[&Object],
@@ -443,7 +446,7 @@ async fn remove_group(
     let mut removed = by.remove(uid, group).await?;
     for _ in 0..QUICK_LOOKS {
         let now = Timestamp::now();
-        removed.remaining.retain(|object| !is_overdue(ctx, object, now));
+        removed.remaining.retain(|object| !patience.ends(object, now));
         if removed.remaining.is_empty() {
             break;
         }
@@ -466,16 +469,32 @@ fn is_crd(object: &Object) -> bool {
     object.kind() == "CustomResourceDefinition"
 }
 
-/// A CRD that its instances hold for too long no longer holds the rest.
-fn is_overdue(ctx: &Context, object: &Object, now: Timestamp) -> bool {
-    let limit = SignedDuration::try_from(ctx.settings.crd_timeout).unwrap_or(SignedDuration::MAX);
-    let since = object.pointer("/metadata/deletionTimestamp");
-    let since = since.and_then(|text| text.as_str()?.parse::<Timestamp>().ok());
-    let overdue = is_crd(object) && since.is_some_and(|since| now.duration_since(since) > limit);
-    if overdue {
-        tracing::warn!(crd = object.name(), "instances remain, the CRD is left terminating");
+/// The time that the instances of CRDs have to go.
+struct CrdPatience<'a> {
+    /// `--uninstall-crd-timeout`.
+    limit: Duration,
+    /// The kinds, as (group, kind), whose objects have no more time than their CRD.
+    defined: &'a [(String, String)],
+}
+
+impl CrdPatience<'_> {
+    /// Returns whether an object that is held for too long no longer holds the rest: a CRD by its
+    /// instances, or an instance by its finalizers.
+    fn ends(&self, object: &Object, now: Timestamp) -> bool {
+        let limit = SignedDuration::try_from(self.limit).unwrap_or(SignedDuration::MAX);
+        let since = object.pointer("/metadata/deletionTimestamp");
+        let since = since.and_then(|text| text.as_str()?.parse::<Timestamp>().ok());
+        let mut defined = self.defined.iter();
+        let is_instance =
+            defined.any(|(group, kind)| group == object.group() && kind == object.kind());
+        let overdue = (is_crd(object) || is_instance)
+            && since.is_some_and(|since| now.duration_since(since) > limit);
+        if overdue {
+            let object = object.identity().text();
+            tracing::warn!(object, "finalizers remain, it is left terminating");
+        }
+        overdue
     }
-    overdue
 }
 
 async fn describe(remover: &Remover, remaining: &[Object]) -> String {
@@ -530,7 +549,35 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
     use super::*;
+
+    // applying.md 7.2
+    #[rstest]
+    #[case::instance("example.com/v1", "Foo", "00:11:00", true)]
+    #[case::instance_in_time("example.com/v1", "Foo", "00:09:00", false)]
+    #[case::same_kind_of_another_group("other.com/v1", "Foo", "00:11:00", false)]
+    #[case::something_else("apps/v1", "Deployment", "00:11:00", false)]
+    #[case::crd("apiextensions.k8s.io/v1", "CustomResourceDefinition", "00:11:00", true)]
+    fn crds_and_their_instances_hold_an_uninstall_for_a_limited_time(
+        #[case] api_version: &str,
+        #[case] kind: &str,
+        #[case] now: &str,
+        #[case] ends: bool,
+    ) {
+        let defined = [("example.com".to_owned(), "Foo".to_owned())];
+        let patience = CrdPatience { limit: Duration::from_mins(10), defined: &defined };
+        let object = |metadata| {
+            let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+            Object::from_value(object).unwrap()
+        };
+        let now = format!("2026-01-01T{now}Z").parse().unwrap();
+        let held = object(json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        assert_eq!(patience.ends(&held, now), ends);
+        assert!(!patience.ends(&object(json!({"name": "a"})), now));
+    }
 
     // applying.md 3.9
     #[test]
