@@ -32,9 +32,10 @@ use olm_core::render::CertificateRequest;
 use olm_core::revision::{Account, Extension};
 
 use crate::account::Accounts;
+use crate::by_key::ByKey;
 use crate::cluster::{RequestError, Target, Watches};
 use crate::owned::{OwnedError, delete, is_owned};
-use crate::x509::leaf_due;
+use crate::x509::{Data, leaf_due};
 use leaf::{Leaf, RenewReason};
 use secret::{LeafSecret, authority_name, is_authority_of, store_authority};
 use state::{State, is_same_secret};
@@ -88,6 +89,8 @@ pub struct Issuer {
     accounts: Accounts,
     watches: Watches,
     system_namespace: String,
+    /// The content of the Secret of each CA as it was last seen, by the UID of its extension.
+    seen: ByKey<Data>,
 }
 
 impl Issuer {
@@ -96,8 +99,8 @@ impl Issuer {
     /// `client` must not retry by itself. Must be called within a tokio runtime.
     pub fn new(client: Client, system_namespace: String) -> (Self, mpsc::Receiver<String>) {
         let (watches, woken) = Watches::new(client.clone());
-        let issuer =
-            Self { accounts: Accounts::new(client.clone()), watches, system_namespace, client };
+        let accounts = Accounts::new(client.clone());
+        let issuer = Self { accounts, watches, system_namespace, client, seen: ByKey::default() };
         (issuer, woken)
     }
 
@@ -116,8 +119,33 @@ impl Issuer {
                 namespace: self.system_namespace.clone(),
                 name,
             }),
-            found => Ok(found),
+            found => {
+                let data = found.as_ref().and_then(|secret| secret.data.clone());
+                if data.is_some() {
+                    self.seen.put(&owner.uid, data);
+                }
+                Ok(found)
+            }
         }
+    }
+
+    /// Writes the CA of an extension that is being deleted again as it was, if its Secret is gone: a
+    /// foreground deletion takes it at once, and callers of the webhooks trust no other.
+    pub async fn restore(&self, owner: &Extension, now: Timestamp) -> Result<(), OwnedError> {
+        if self.stored(owner).await?.is_some() {
+            return Ok(());
+        }
+        let Some(Ok(state)) = self.seen.get(&owner.uid).map(|data| State::parse(&data, now)) else {
+            return Ok(());
+        };
+        store_authority(&self.authorities(), owner, &state, None).await?;
+        tracing::info!("CA of webhooks written again");
+        Ok(())
+    }
+
+    /// Forgets the CA of an extension that is gone.
+    pub fn forget(&self, owner: &Extension) {
+        self.seen.put(&owner.uid, None);
     }
 
     /// Reads the CA of an extension in order to remove it; a Secret of somebody else is left alone.
@@ -180,6 +208,7 @@ impl Issuer {
         if prepared.changed {
             let old = prepared.stored.as_ref();
             store_authority(&self.authorities(), owner, &prepared.state, old).await?;
+            self.seen.put(&owner.uid, Some(prepared.state.data()));
             tracing::info!("CA of webhooks written");
         }
         let mut events = prepared.events;

@@ -1,9 +1,18 @@
+use std::sync::{Arc, Mutex};
+
+use http::{Method, Request, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::client::Body;
+use olm_api::keys::name;
 use olm_core::render::CertificateRequest;
+use olm_core::revision::Extension;
 use proptest::prelude::*;
 use rstest::rstest;
 
+use super::Issuer;
 use super::leaf::{CA, CERTIFICATE, KEY, Leaf, RenewReason};
 use super::state::{PROFILE, State};
 use super::verdict::{Verdict, judge};
@@ -296,4 +305,48 @@ proptest! {
         bytes[at] = byte;
         let _ = validity(&bytes);
     }
+}
+
+// rendering.md 4.11: callers of the webhooks trust the CA that the revision publishes, and no other
+#[tokio::test]
+async fn a_ca_that_a_foreground_deletion_took_comes_back_as_it_was() {
+    let before = Secret {
+        type_: Some(name::WEBHOOK_CA_SECRET_TYPE.to_owned()),
+        data: Some(state().data()),
+        ..Secret::default()
+    };
+    let stored = Arc::new(Mutex::new(Some(before.clone())));
+    let service = tower::service_fn({
+        let stored = Arc::clone(&stored);
+        move |request: Request<Body>| {
+            let stored = Arc::clone(&stored);
+            async move {
+                let (parts, body) = request.into_parts();
+                if parts.method == Method::POST {
+                    let made = body.collect_bytes().await?;
+                    *stored.lock().unwrap() = Some(serde_json::from_slice(&made).unwrap());
+                }
+                let missing = serde_json::json!({"code": 404, "reason": "NotFound"}).to_string();
+                let (status, answer) = match &*stored.lock().unwrap() {
+                    Some(found) => (StatusCode::OK, serde_json::to_string(found).unwrap()),
+                    None => (StatusCode::NOT_FOUND, missing),
+                };
+                let mut response = Response::new(Body::from(answer.into_bytes()));
+                *response.status_mut() = status;
+                Ok::<_, kube::Error>(response)
+            }
+        }
+    });
+    let (issuer, _woken) = Issuer::new(Client::new(service, "default"), "system".to_owned());
+    let owner = Extension { name: "teapot".to_owned(), uid: "1".to_owned() };
+    let take = || stored.lock().unwrap().take();
+    issuer.restore(&owner, start()).await.unwrap();
+    assert_eq!(take(), Some(before.clone()), "it is there, and nothing is written");
+    issuer.restore(&owner, start()).await.unwrap();
+    let again = take().expect("it is written again");
+    assert_eq!((&again.data, &again.type_), (&before.data, &before.type_));
+    assert_eq!(again.metadata.owner_references.unwrap()[0].uid, "1");
+    issuer.forget(&owner);
+    issuer.restore(&owner, start()).await.unwrap();
+    assert_eq!(take(), None);
 }

@@ -160,6 +160,21 @@ impl Attempt<'_> {
         Ok(true)
     }
 
+    /// Has the CA come back if its Secret is gone while the extension is being deleted.
+    pub(super) async fn restore_authority(&self) {
+        if recorded_issuer(self.revisions) != Some(CertificateSource::SelfSigned) {
+            return;
+        }
+        let (owner, now) = (self.owner(), Timestamp::now());
+        let restoring = async {
+            let restored = self.ctx.issuer.restore(&owner, now).await;
+            restored.map_err(|error| ExtensionError::Certificates(Box::new(error)))
+        };
+        if let Err(error) = within(LIMIT, restoring).await {
+            tracing::warn!(error = %Chain(&error), "CA of webhooks not written again");
+        }
+    }
+
     /// Keeps what was issued before although nothing could be resolved or rendered. Returns when to
     /// look again.
     pub(super) async fn keep_certificates(&self) -> Option<Duration> {

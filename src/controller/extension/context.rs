@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet};
 use olm_core::extension::{Extras, ValidExtension};
-use olm_core::revision::Account;
+use olm_core::revision::{Account, Extension};
 use olm_core::settings::ControllerSettings;
 use olm_core::uninstall::UninstallPolicy;
 use olm_image::BundleCache;
@@ -105,6 +105,7 @@ impl Context {
         let name = extension.name_any();
         self.kept.forget(extension);
         self.pull_secrets.forget(&name);
+        self.issuer.forget(&Extension::of(extension));
         self.reconciler.forget(extension);
         self.revisions.forget(extension);
         self.metrics.update_offered(&name, None);

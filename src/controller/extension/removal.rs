@@ -9,6 +9,7 @@ use olm_api::conditions::{Reason, types};
 use olm_api::{ClusterExtension, keys};
 use olm_core::annotations::{Carrier, removal_hold};
 use olm_core::error::{Chain, Classify as _};
+use olm_core::extension::Extras;
 use olm_core::revision::{Extension, is_marked_orphaned, is_orphaned};
 use olm_core::status::{
     find, put_ready, removal_blocked, removal_held, retrying, terminal, uninstalling,
@@ -16,12 +17,13 @@ use olm_core::status::{
 use olm_core::uninstall::BLOCKED;
 
 use super::Context;
-use super::context::LIMIT;
+use super::context::{Attempt, LIMIT};
 use super::error::ExtensionError;
+use super::observe::observe;
 use crate::account::GuardError;
 use crate::backoff::resync;
 use crate::cluster::ApiError;
-use crate::reconcile::within;
+use crate::reconcile::{Deadline, within};
 use crate::revision::{Teardown, mark_orphaned, remove_unowned_content, teardown_extension};
 
 /// The finalizers that hold an extension until it is removed; the second is upstream's.
@@ -32,6 +34,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The interval of checks for CRDs that Helm installed.
 const HELM_LOOK: Duration = Duration::from_secs(30);
+
+/// The longest time until its Secrets are looked at again.
+const SECRETS_LOOK: Duration = Duration::from_mins(1);
 
 /// The removal of an extension that is being deleted.
 #[derive(Clone, Copy)]
@@ -52,7 +57,49 @@ impl Removal<'_> {
                 tracing::warn!(error = %Chain(&error), "failure of a removal not reported");
             }
         }
-        ended
+        match ended {
+            // It is done, or its finalizers are.
+            Ok(None) => Ok(None),
+            Ok(Some(next)) => {
+                let due = self.keep_secrets().await;
+                Ok(Some(due.map_or(next, |due| next.min(due))))
+            }
+            Err(error) => {
+                self.keep_secrets().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Keeps the certificates of webhooks, and the copies of pull secrets, for as long as the operator may
+    /// run: a removal can be held for long, and in a foreground deletion the garbage collector takes
+    /// them at once. Returns when to look again.
+    async fn keep_secrets(&self) -> Option<Duration> {
+        let Self { ctx, extension } = *self;
+        if is_orphaned(&extension.metadata) || ctx.kept.is_orphaning(&extension.metadata) {
+            // They stay as the garbage collector leaves them, without an owner.
+            return None;
+        }
+        let revisions = ctx.revisions.of(extension).await.ok().filter(|all| !all.is_empty())?;
+        let (valid, account) = match observe(ctx, extension, &revisions).await {
+            Ok(observed) => observed,
+            Err(error) => {
+                tracing::debug!(error = %Chain(&error), "Secrets not kept during a removal");
+                return None;
+            }
+        };
+        let attempt = Attempt {
+            ctx,
+            extension: valid,
+            account: &account,
+            revisions: &revisions,
+            extras: &Extras::default(),
+            deadline: Deadline::after(LIMIT),
+        };
+        attempt.restore_authority().await;
+        let due = [attempt.keep_certificates().await, attempt.keep_pull_secrets().await];
+        // The garbage collector may come after this.
+        due.into_iter().flatten().min().map(|due| due.min(SECRETS_LOOK))
     }
 
     async fn tear_down(&self) -> Result<Option<Duration>, ExtensionError> {
