@@ -133,7 +133,7 @@ impl Part {
             schema::CHANNEL => {
                 Self::Channel(blob.name.to_string(), Channel::from_fields(&fields()?)?)
             }
-            schema::BUNDLE => Self::Bundle(Box::new(Bundle::from_fields(&fields()?)?)),
+            schema::BUNDLE => Self::Bundle(Box::new(Bundle::parse(blob.json)?)),
             // A blob of deprecations has no name, or counts as named like its schema.
             schema::DEPRECATIONS if blob.key().1 == schema::DEPRECATIONS => {
                 Self::Deprecations(Deprecations::from_fields(&fields()?)?)

@@ -16,6 +16,7 @@ mod named;
 mod of_bundle;
 pub mod opm;
 mod property;
+mod quick;
 pub mod read;
 mod summary;
 pub mod template;

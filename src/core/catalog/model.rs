@@ -12,6 +12,7 @@ use olm_api::keys::property;
 use super::constraint::{Declared, GroupVersionKind};
 use super::fields::{FieldError, Fields};
 use super::property::Property;
+use super::quick::{QuickBundle, QuickValue};
 use crate::error::quote;
 use crate::version::{SkipRange, SkipRangeError, VersionRelease, VersionReleaseError};
 
@@ -160,21 +161,57 @@ impl Bundle {
         self.properties.iter().filter(move |property| kinds.contains(&property.kind.as_str()))
     }
 
+    /// Reads a bundle's blob.
+    pub(super) fn parse(json: &str) -> Result<Self, FieldError> {
+        match QuickBundle::parse(json) {
+            Some(quick) => Ok(Self::from_quick(quick)),
+            None => Self::from_fields(&Fields::parse(json)?),
+        }
+    }
+
+    fn from_quick(quick: QuickBundle<'_>) -> Self {
+        let properties = quick.properties.iter().map(|property| {
+            let value = match &property.value {
+                QuickValue::None => "null",
+                QuickValue::Text(raw) => raw.get(),
+                QuickValue::Metadata(_) => "",
+            };
+            (property.kind.clone(), value)
+        });
+        let properties = properties.collect();
+        let mut metadata = quick.properties.into_iter();
+        let metadata = metadata.find(|property| property.kind == property::CSV_METADATA);
+        let min_kube_version = metadata.and_then(|property| match property.value {
+            QuickValue::None => None,
+            QuickValue::Text(raw) => min_kube_version(raw.get()),
+            QuickValue::Metadata(version) => version,
+        });
+        Self::new(quick.name, quick.image, properties, min_kube_version)
+    }
+
     pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
         let name = fields.text("name")?;
         let properties = fields.objects("properties", |property| {
             let value = property.raw("value").unwrap_or("null");
             Ok((property.text("type")?, value))
         })?;
-        let min_kube_version =
-            first(&properties, property::CSV_METADATA).and_then(min_kube_version);
+        let metadata = first(&properties, property::CSV_METADATA).and_then(min_kube_version);
+        Ok(Self::new(name, fields.text("image")?, properties, metadata))
+    }
+
+    fn new(
+        name: String,
+        image: String,
+        properties: Vec<(String, &str)>,
+        min_kube_version: Option<String>,
+    ) -> Self {
         let (legacy, explicit) = first(&properties, property::PACKAGE).map_or_else(
             || (Err(BundleVersionError::NoPackageProperty(name.clone())), None),
             versions,
         );
         let properties: Vec<_> = properties.into_iter().map(Property::keep).collect();
-        Ok(Self {
-            image: fields.text("image")?,
+        Self {
+            image,
             min_kube_version,
             constraints: Declared::of(&properties),
             kinds: GroupVersionKind::provided(&properties).collect(),
@@ -182,7 +219,7 @@ impl Bundle {
             explicit,
             properties,
             name,
-        })
+        }
     }
 }
 

@@ -195,3 +195,78 @@ proptest! {
         }
     }
 }
+
+/// JSON that bundles are made of, with the names of members in several spellings.
+fn json_text() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        Just("1".to_owned()),
+        Just("-1.5".to_owned()),
+        Just("true".to_owned()),
+        prop::sample::select(vec![
+            r#""1.2.3""#,
+            r#""olm.package""#,
+            r#""olm.csv.metadata""#,
+            r#""\u0031.0.0""#,
+            r#""\ud800""#,
+            r#""""#,
+        ])
+        .prop_map(str::to_owned),
+    ];
+    let key = prop::sample::select(vec![
+        "name",
+        "Name",
+        "image",
+        "properties",
+        "PROPERTIES",
+        "type",
+        "Type",
+        "value",
+        "version",
+        "release",
+        "minKubeVersion",
+        "MINKUBEVERSION",
+    ]);
+    leaf.prop_recursive(4, 40, 5, move |inner| {
+        let member =
+            (key.clone(), inner.clone()).prop_map(|(key, value)| format!("{key:?}:{value}"));
+        prop_oneof![
+            prop::collection::vec(inner, 0..4).prop_map(|items| format!("[{}]", items.join(","))),
+            prop::collection::vec(member, 0..5)
+                .prop_map(|items| format!("{{{}}}", items.join(","))),
+        ]
+    })
+}
+
+proptest! {
+    /// The quick parser gives the same result as the careful one, or none.
+    #[test]
+    fn a_bundle_is_the_same_however_it_is_read(
+        name in json_text(), image in json_text(), property in json_text(),
+        kinds in prop::collection::vec(json_text(), 0..3), value in json_text(),
+    ) {
+        let typed: Vec<String> = kinds
+            .iter()
+            .map(|kind| format!(r#"{{"type":{kind},"value":{value}}}"#))
+            .chain([property])
+            .collect();
+        let typed = typed.join(",");
+        let csv = format!(
+            r#"{{"type":"olm.csv.metadata","value":{value}}},{{"value":{value},"type":"olm.csv.metadata"}}"#
+        );
+        for json in [
+            format!(r#"{{"name":{name},"image":{image},"properties":[{typed}]}}"#),
+            format!(r#"{{"name":"n","properties":[{csv},{{"type":"olm.package","value":{value}}}]}}"#),
+            format!(r#"{{"name":"n","properties":{value}}}"#),
+            value.clone(),
+        ] {
+            let careful = fields::Fields::parse(&json).and_then(|all| Bundle::from_fields(&all));
+            let quick = Bundle::parse(&json);
+            prop_assert_eq!(
+                quick.map_err(|error| Chain(&error).to_string()),
+                careful.map_err(|error| Chain(&error).to_string()),
+                "{}", json
+            );
+        }
+    }
+}
