@@ -54,8 +54,8 @@ impl YamlError {
     }
 }
 
-/// Reads every document of a text as a value.
-pub(super) fn documents_of(text: &str) -> Result<Vec<Value>, YamlError> {
+/// Reads with the general reader.
+pub(super) fn careful(text: &str) -> Result<Vec<Value>, YamlError> {
     let mut documents = documents(text, |Node(value), _| value)?;
     // The reader returns a document for a tag without a value.
     documents.retain(|value| !value.is_null());

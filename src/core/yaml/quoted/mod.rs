@@ -1,16 +1,16 @@
-//! Rewrites scalars so that the reader accepts every one that Go accepts.
+//! Rewrites scalars so that the general reader accepts every one that Go accepts.
 //!
 //! YAML requires the lines of a quoted scalar to be indented more than what holds it, with blanks
-//! and not tabs, and has no `\'`; the reader insists on all three. Go does not, and public bundles
-//! rely on that in the descriptions of their CRDs. In: a text. Out: the same with the line breaks
-//! inside such scalars written as escapes, after which indentation does not matter. Every line keeps
-//! its number.
+//! and not tabs, and has no `\'`; the general reader insists on all three. Go does not, and public
+//! bundles rely on that in the descriptions of their CRDs. In: a text. Out: the same with the line
+//! breaks inside such scalars written as escapes, after which indentation does not matter. Every
+//! line keeps its number.
 //!
 //! A number that no 64-bit float holds, such as the short commit `8e91234`, is a text for Go, which also
-//! writes such a text without quotes; the reader refuses it. It gets quotes.
+//! writes such a text without quotes; the general reader refuses it. It gets quotes.
 //!
 //! This parses only as much of YAML as it takes to tell a quote that opens a scalar from any other,
-//! and checks nothing: what is not YAML stays so, and the reader reports the error.
+//! and checks nothing: what is not YAML stays so, and the general reader reports the error.
 //!
 //! Source: `yaml_parser_scan_flow_scalar` of `go.yaml.in/yaml/v2`.
 

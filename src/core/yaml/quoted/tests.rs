@@ -15,7 +15,7 @@ use super::*;
 /// YAML 1.2 has.
 const CASES: &str = include_str!("../../testdata/yaml/quoted.jsonl");
 
-/// A quoted scalar that the reader refuses, and its document.
+/// A quoted scalar that the general reader refuses, and its document.
 const UNINDENTED: &str = "a: 'b\nc'\n---\n";
 
 #[test]
