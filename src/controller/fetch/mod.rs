@@ -4,7 +4,7 @@
 //! catalog, as far as it can be had, and what is wrong where it cannot. A process that serves
 //! catalogs reads its own store; any other downloads from `status.urls.base` and keeps one
 //! complete copy per catalog on disk. A copy that is older than wanted is used until a newer one
-//! is complete, but only for the very same object.
+//! is complete, but only for the very same object, and the catalog has a problem meanwhile.
 
 mod remote;
 
@@ -99,16 +99,16 @@ impl Catalogs {
         Self { inner: Arc::new(Inner { source, parsed, origins, reading }) }
     }
 
-    /// Returns a receiver that changes whenever a download is complete, so that extensions which
-    /// waited for it can be looked at again. In a process with a store of its own it never does.
+    /// Returns a receiver that changes whenever content has arrived, in a store of its own as well,
+    /// so that extensions which waited for it can be looked at again.
     pub fn downloads(&self) -> watch::Receiver<u64> {
         match &self.inner.source {
-            Source::Own(_) => watch::Sender::new(0).subscribe(),
+            Source::Own(store) => store.placements(),
             Source::Remote(remote) => remote.downloads(),
         }
     }
 
-    /// Yields after every complete download, as long as there can be any.
+    /// Yields whenever content has arrived, as long as any can.
     pub fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
         stream::unfold(self.downloads(), |mut downloads| async move {
             downloads.changed().await.ok()?;
@@ -161,12 +161,15 @@ impl Catalogs {
     ) -> (Option<Arc<store::Content>>, Option<CatalogProblem>) {
         let resolved = catalog.resolved_reference();
         let copy = match (&self.inner.source, resolved) {
-            (Source::Own(store), _) => store.content_of(catalog).ok_or(CatalogProblem::NotCached),
+            (Source::Own(store), _) => {
+                let copy = store.content_of(catalog).filter(|copy| !is_outdated(catalog, copy));
+                copy.ok_or(CatalogProblem::NotCached)
+            }
             (Source::Remote(_), None) => Err(CatalogProblem::NotCached),
             (Source::Remote(remote), Some(resolved)) => remote.wanted(catalog, resolved).await,
         };
         let stale = || match &self.inner.source {
-            Source::Own(_) => None,
+            Source::Own(store) => store.content_of(catalog),
             Source::Remote(remote) => remote.store().content_of(catalog),
         };
         match copy {
@@ -225,6 +228,18 @@ impl Catalogs {
             remote.forget(name).await;
         }
     }
+}
+
+/// Returns whether the status names content that is newer than a copy in a store of its own: this
+/// process does not lead, and fetches it yet. In one that leads, the copy is the newer one for the
+/// moment until the status says so.
+fn is_outdated(catalog: &ClusterCatalog, copy: &store::Content) -> bool {
+    let origin = copy.origin();
+    let status = catalog.status.as_ref();
+    let told = status.and_then(|status| status.last_unpacked.as_ref());
+    let is_newer = told.is_some_and(|told| origin.unpacked > told.0);
+    let other = |resolved: &str| resolved != origin.reference;
+    catalog.resolved_reference().is_some_and(other) && !is_newer
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::response::Response;
 use axum::routing::get;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_api::keys::label;
 use olm_api::{
     AvailabilityMode, CatalogSourceType, ClusterCatalogSpec, ClusterCatalogStatus,
@@ -138,6 +139,33 @@ async fn own_store_is_read_directly() {
     let mut other = object("a", "http://unused", "1");
     other.metadata.uid = Some("other".to_owned());
     assert!(look(&catalogs, &other).await.as_catalog().content.is_none());
+}
+
+// catalogs.md 4.3: the leader of the catalogs may be another replica.
+#[rstest]
+#[case::behind(1, Some(CatalogProblem::NotCached))]
+#[case::ahead_of_the_status(-1, None)]
+#[tokio::test]
+async fn older_content_of_an_own_store_is_a_problem_until_the_newer_is_there(
+    #[case] later: i64,
+    #[case] problem: Option<CatalogProblem>,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
+    put(&store, "a", "1", BLOBS);
+    let catalogs = Catalogs::own(Arc::clone(&store));
+    let mut arrived = catalogs.downloads();
+    let mut newer = object("a", "http://unused", "2");
+    let status = newer.status.as_mut().unwrap();
+    status.last_unpacked = Some(Time(Timestamp::from_second(later).unwrap()));
+    let known = look(&catalogs, &newer).await;
+    assert_eq!((known.problem(), bundles(&known)), (problem.as_ref(), Some(1)));
+    assert!(!arrived.has_changed().unwrap());
+    put(&store, "a", "2", PACKAGE);
+    assert!(arrived.has_changed().unwrap());
+    arrived.mark_unchanged();
+    let known = look(&catalogs, &newer).await;
+    assert_eq!((known.problem(), bundles(&known)), (None, Some(0)));
 }
 
 // catalogs.md C7

@@ -32,6 +32,7 @@ use olm_core::catalog::read::Meta;
 use olm_image::reference::pinned;
 use olm_image::{Digest, Room};
 use tempfile::TempDir;
+use tokio::sync::watch;
 
 pub use super::disk::{Blob, StoreError};
 use super::disk::{INDEX, LINES, WRITING};
@@ -63,6 +64,8 @@ pub struct Store {
     contents: ByKey<Arc<Content>>,
     /// Held while folders are moved, never while content is written.
     moving: Mutex<()>,
+    /// How often content was placed.
+    placed: watch::Sender<u64>,
 }
 
 /// The content of one catalog at one digest. Never changes.
@@ -210,6 +213,7 @@ impl Store {
             place: Arc::new(Place { folder: temporary, room: limit }),
             contents: ByKey::default(),
             moving: Mutex::default(),
+            placed: watch::Sender::new(0),
         };
         let entries =
             fs::read_dir(root).map_err(StoreError::disk("error reading the catalog cache"))?;
@@ -318,7 +322,13 @@ impl Store {
         self.install(folder.path(), content.origin())
             .map_err(StoreError::disk("error replacing catalog content"))?;
         self.swap(Arc::clone(&content));
+        self.placed.send_modify(|count| *count += 1);
         Ok(content)
+    }
+
+    /// Returns a receiver that changes whenever content was placed.
+    pub fn placements(&self) -> watch::Receiver<u64> {
+        self.placed.subscribe()
     }
 
     /// Waits until the disk has what was placed, and removes what was there before. Blocks.
