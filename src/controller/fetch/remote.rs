@@ -112,7 +112,10 @@ impl Remote {
             let copy = self.shared.store.content_of(catalog);
             copy.filter(|copy| copy.origin().reference == reference)
         };
+        let name = catalog.name_any();
         if let Some(copy) = exact() {
+            // The last look may not have waited for the end of the download.
+            self.shared.metrics.stale_catalog(&name, false);
             return Ok(copy);
         }
         let mut download = self.download(catalog, reference);
@@ -123,7 +126,6 @@ impl Remote {
             Err(_) => None,
         };
         let copy = exact();
-        let name = catalog.name_any();
         self.shared.metrics.stale_catalog(&name, copy.is_none());
         match (copy, result) {
             (Some(copy), _) => Ok(copy),
@@ -174,7 +176,7 @@ impl Remote {
         };
         downloads.insert(name.clone(), download.clone());
         let origin = Origin {
-            catalog: name,
+            catalog: name.clone(),
             uid,
             reference: reference.to_owned(),
             unpacked: whole_seconds(Timestamp::now()),
@@ -187,7 +189,8 @@ impl Remote {
             let complete = text.is_empty();
             // Nobody may be waiting any more.
             let _ = sender.send(Some(text));
-            if complete {
+            // Whoever has enough with an older copy asks for this one again only if told to.
+            if complete || shared.is_due(&name, &retry).await {
                 shared.done.send_modify(|count| *count += 1);
             }
         });
@@ -235,6 +238,17 @@ impl Shared {
                 text
             }
         }
+    }
+
+    /// Waits until a download that failed may be tried again; returns whether it still is the last
+    /// one of its catalog.
+    async fn is_due(&self, name: &str, retry: &Arc<Mutex<Option<Instant>>>) -> bool {
+        let at = *retry.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = at {
+            tokio::time::sleep_until(at.into()).await;
+        }
+        let last = self.downloads.get(name);
+        last.is_some_and(|last| Arc::ptr_eq(&last.retry, retry))
     }
 
     async fn fetch(&self, origin: Origin, base: &str) -> anyhow::Result<Arc<Content>> {

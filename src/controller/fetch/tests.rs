@@ -251,6 +251,46 @@ async fn an_older_copy_is_used_until_the_new_one_is_complete() {
     assert_eq!(bundles(&known), Some(0));
 }
 
+// catalogs.md C2: nothing else may happen that makes somebody look.
+#[tokio::test]
+async fn a_download_that_failed_is_asked_for_again() {
+    let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, base) = other_half(served.path());
+    put(&store, "a", "1", BLOBS);
+    let catalogs = remote(&cache);
+    look(&catalogs, &object("a", &base, "1")).await;
+    let mut told = catalogs.downloads();
+    let newer = object("a", &base, "2");
+    assert!(look(&catalogs, &newer).await.problem().is_some());
+    put(&store, "a", "2", PACKAGE);
+    tokio::time::timeout(Duration::from_secs(20), told.changed()).await.unwrap().unwrap();
+    let known = look(&catalogs, &newer).await;
+    assert_eq!((known.problem(), bundles(&known)), (None, Some(0)));
+}
+
+// ours: the last look gave up before a long download was complete.
+#[tokio::test]
+async fn a_copy_that_came_after_the_last_look_is_not_stale() {
+    provider();
+    let cache = tempfile::tempdir().unwrap();
+    let metrics = Metrics::default();
+    let catalogs = Catalogs::remote(
+        cache.path(),
+        Trust::Published(Published::default()),
+        CurrentProfile::default(),
+        Room::default(),
+        metrics.clone(),
+    )
+    .unwrap();
+    let object = object("a", "http://127.0.0.1:1", "1");
+    assert!(look(&catalogs, &object).await.problem().is_some());
+    assert!(metrics.encode().contains("olm_catalog_stale{catalog=\"a\"} 1"));
+    let Source::Remote(remote) = &catalogs.inner.source else { panic!("it is remote") };
+    put(remote.store(), "a", "1", BLOBS);
+    assert_eq!(look(&catalogs, &object).await.problem(), None);
+    assert!(metrics.encode().contains("olm_catalog_stale{catalog=\"a\"} 0"));
+}
+
 async fn eventually<T>(mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     loop {
