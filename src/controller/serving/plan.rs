@@ -131,10 +131,11 @@ impl Leaf {
         })
     }
 
-    /// Returns whether it is equal to a certificate that `signer` would issue for these names, and
-    /// not due.
+    /// Returns whether it is equal to a certificate that `signer` would issue for these names, valid
+    /// already, which it is not where the clock was ahead and has been set back, and not due.
     pub(super) fn is_current(&self, signer: &Ca, names: &[String], now: Timestamp) -> bool {
-        self.ca == signer.pem && self.names == names && now < self.due
+        let in_time = self.validity.not_before <= now && now < self.due;
+        self.ca == signer.pem && self.names == names && in_time
     }
 }
 

@@ -174,6 +174,8 @@ fn a_certificate_is_renewed_in_time(#[case] early: f64, #[case] hours: i64) {
     assert!(leaf.due.duration_since(due).abs() < HOUR, "{}", leaf.due);
     let current = |now| leaf.is_current(&authority.newest, &names(), now);
     assert!(current(leaf.due - MINUTE) && !current(leaf.due));
+    // The clock was ahead when it was issued.
+    assert!(current(leaf.validity.not_before) && !current(leaf.validity.not_before - MINUTE));
     assert!(!leaf.is_current(&authority.newest, &more_names(), start()));
     assert!(!leaf.is_current(&read(&fresh(), start()).newest, &names(), start()));
 }
