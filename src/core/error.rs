@@ -26,6 +26,9 @@ pub enum Disposition {
     Wait(Duration),
 }
 
+/// Longest `Retry-After` that is obeyed (decision 7): one response must not block the caller for long.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(15);
+
 /// Decides what follows from a failure of a reconcile.
 pub trait Classify: Error {
     /// Returns what the reconciler does next.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use olm_core::error::{Classify, Disposition, first_of};
+use olm_core::error::{Classify, Disposition, MAX_RETRY_AFTER, first_of};
 use olm_core::object::Identity;
 
 use crate::cluster::{MAX_RIGHTS_DELAY, code, is_denied, message};
@@ -162,7 +162,8 @@ fn disposition(err: &kube::Error) -> Disposition {
         404 => Disposition::Wait(FLAT_DELAY),
         429 => {
             let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-            Disposition::Wait(Duration::from_secs(u64::from(after.max(1))))
+            // A webhook may have written it.
+            Disposition::Wait(Duration::from_secs(u64::from(after.max(1))).min(MAX_RETRY_AFTER))
         }
         _ => Disposition::Retry,
     }
@@ -171,6 +172,7 @@ fn disposition(err: &kube::Error) -> Disposition {
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
+    use kube::core::response::StatusDetails;
     use rstest::rstest;
 
     use super::*;
@@ -208,6 +210,18 @@ mod tests {
             let error = ApplyError::of("applying", errors);
             assert_eq!(error.disposition(), disposition, "{error}");
         }
+    }
+
+    // decision 7
+    #[rstest]
+    #[case::none(0, Duration::from_secs(1))]
+    #[case::as_asked(7, Duration::from_secs(7))]
+    #[case::in_a_year(31_536_000, MAX_RETRY_AFTER)]
+    fn retry_after_is_obeyed_within_limits(#[case] seconds: u32, #[case] waits: Duration) {
+        let details = StatusDetails { retry_after_seconds: seconds, ..StatusDetails::default() };
+        let status = Status::failure("later", "TooManyRequests").with_code(429);
+        let error = kube::Error::Api(Box::new(status.with_details(details)));
+        assert_eq!(ApplyError::from(error).disposition(), Disposition::Wait(waits));
     }
 
     const NO_RIGHT: &str = "configmaps \"a\" is forbidden: User \"system:serviceaccount:ns:sa\" \

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use olm_api::keys::name::CATALOG_CONFIGS_LABEL as LABEL;
-use olm_core::error::quote;
+use olm_core::error::{MAX_RETRY_AFTER, quote};
 
 use crate::attachments::AttachmentsError;
 use crate::manifest::ManifestError;
@@ -15,9 +15,6 @@ use crate::registry::RequestError;
 use crate::shown::shown;
 use crate::trust::TrustError;
 use crate::unpack::UnpackError;
-
-/// Longest time to wait that is accepted from a registry.
-const MAX_RETRY_AFTER: Duration = Duration::from_mins(15);
 
 /// Why an image could not be pulled. The texts are those of upstream where it has them.
 #[derive(Debug, thiserror::Error)]
@@ -151,9 +148,8 @@ impl PullError {
         )
     }
 
-    /// Returns how long the registry asked us to wait, if it did: at most a quarter of an hour,
-    /// because one response must not block the caller for long, and `None` for no time at all,
-    /// because the usual delays grow.
+    /// Returns how long the registry asked us to wait, if it did: at most [`MAX_RETRY_AFTER`], and
+    /// `None` for no time at all, because the usual delays grow.
     pub fn retry_after(&self) -> Option<Duration> {
         Some(self.request()?.retry_after().filter(|asked| !asked.is_zero())?.min(MAX_RETRY_AFTER))
     }
