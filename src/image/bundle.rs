@@ -8,6 +8,7 @@
 //! Source: catalogs.md 5.1, D2.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -97,10 +98,10 @@ impl BundleCache {
     pub fn open(base: impl Into<PathBuf>) -> io::Result<Self> {
         let cache = Self { base: base.into(), room: Room::default() };
         fs::create_dir_all(&cache.base)?;
-        for owner in names(&cache.base)? {
-            for file in names(&cache.base.join(&owner))? {
+        for owner in cache.owners()? {
+            for file in names(&owner)? {
                 if file.starts_with(UNFINISHED) {
-                    fs::remove_file(cache.base.join(&owner).join(file))?;
+                    fs::remove_file(owner.join(file))?;
                 }
             }
         }
@@ -148,12 +149,20 @@ impl BundleCache {
 
     /// Removes all owners except those of `keep`.
     pub fn retain_owners(&self, keep: &BTreeSet<String>) -> io::Result<()> {
-        for owner in names(&self.base)? {
-            if !keep.contains(&owner) {
-                gone(fs::remove_dir_all(self.base.join(owner)))?;
+        for owner in self.owners()? {
+            let name = owner.file_name().and_then(OsStr::to_str);
+            if name.is_some_and(|name| !keep.contains(name)) {
+                gone(fs::remove_dir_all(owner))?;
             }
         }
         Ok(())
+    }
+
+    /// Returns the directories of owners; what is no directory is not of this cache.
+    fn owners(&self) -> io::Result<Vec<PathBuf>> {
+        let mut owners = folder::paths(&self.base)?;
+        owners.retain(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()));
+        Ok(owners)
     }
 
     fn owner(&self, owner: &str) -> io::Result<PathBuf> {
@@ -278,6 +287,18 @@ mod tests {
         assert_eq!(cache.load("other", &one).unwrap(), Some(bundle()));
         cache.retain_owners(&BTreeSet::new()).unwrap();
         assert_eq!(names(&dir.path().join("c")).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_beside_the_owners_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let stray = dir.path().join("core.1234");
+        fs::write(&stray, "dump").unwrap();
+        let cache = BundleCache::open(dir.path()).unwrap();
+        cache.store("ext", &Digest::sha256(b"1"), &bundle()).unwrap();
+        cache.retain_owners(&BTreeSet::new()).unwrap();
+        assert_eq!(names(dir.path()).unwrap(), ["core.1234"]);
+        assert_eq!(fs::read(&stray).unwrap(), b"dump");
     }
 
     #[test]
