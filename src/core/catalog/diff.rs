@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::changed::{Stays, VersionChange, changes, release};
-use super::graph::behind_their_minor;
+use super::graph::{behind_their_minor, have_a_future};
 use super::index::{Content, PackageIndex};
 use super::model::{Bundle, Channel};
 use crate::version::VersionRelease;
@@ -95,9 +95,10 @@ impl PackageDiff {
             let bundles = names.map(|(_, bundle)| *bundle).sorted_by(|a, b| precedence(a, b));
             bundles.filter_map(version).collect()
         };
+        let (of_old, of_new) = (by_name(old), by_name(new));
         let channels: BTreeSet<&String> = old.channels.keys().chain(new.channels.keys()).collect();
         let heads = channels.into_iter().filter_map(|channel| {
-            let (before, after) = (heads(old, channel), heads(new, channel));
+            let (before, after) = (heads(old, &of_old, channel), heads(new, &of_new, channel));
             (before != after).then(|| HeadMove { channel: channel.clone(), before, after })
         });
         let images = before.iter().filter_map(|(version, bundle)| {
@@ -178,12 +179,17 @@ fn precedence(a: &Bundle, b: &Bundle) -> std::cmp::Ordering {
     }
 }
 
-/// Returns the versions of the heads of a channel.
-fn heads(package: &PackageIndex, channel: &str) -> String {
+/// Returns where the bundles of a package are in its order, by name.
+fn by_name(package: &PackageIndex) -> BTreeMap<&str, usize> {
+    let bundles = package.bundles.iter().enumerate();
+    bundles.map(|(at, bundle)| (bundle.name.as_str(), at)).collect()
+}
+
+/// Returns the versions of the heads of a channel, in the order of the package.
+fn heads(package: &PackageIndex, by_name: &BTreeMap<&str, usize>, channel: &str) -> String {
     let heads = package.channels.get(channel).map(Channel::heads).unwrap_or_default();
-    let bundles = package.bundles.iter();
-    let found = bundles.filter(|bundle| heads.contains(bundle.name.as_str()));
-    found.filter_map(version).join(", ")
+    let found = heads.iter().filter_map(|name| by_name.get(name)).sorted_unstable();
+    found.filter_map(|at| version(&package.bundles[*at])).join(", ")
 }
 
 /// Returns the versions that do not reach the newest patch of their minor version.
@@ -199,24 +205,15 @@ fn behind(package: &PackageIndex) -> BTreeSet<String> {
 /// Returns the versions of before that nothing follows after, though they are not a head there and
 /// something followed them, or they were a head, before.
 fn stranded(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
-    let fine = |package: &PackageIndex, bundle: &Bundle| {
-        let mut entries = package.channels.values().flat_map(|channel| &channel.entries);
-        let is_head = || {
-            let mut channels = package.channels.values();
-            channels.any(|channel| channel.heads().contains(bundle.name.as_str()))
-        };
-        let followed = entries.any(|entry| {
-            let in_range = entry.range().zip(release(bundle));
-            entry.replaces == bundle.name
-                || entry.skips.contains(&bundle.name)
-                || in_range.is_some_and(|(range, found)| {
-                    entry.name != bundle.name && range.contains(&found.version)
-                })
-        });
-        followed || is_head()
+    let bundles: Vec<_> =
+        old.bundles.iter().map(|bundle| (bundle.name.as_str(), release(bundle))).collect();
+    let fine = |package: &PackageIndex| {
+        let channels: Vec<_> = package.channels.values().collect();
+        have_a_future(&channels, &bundles)
     };
-    let bundles = old.bundles.iter().rev();
-    bundles.filter(|bundle| fine(old, bundle) && !fine(new, bundle)).filter_map(version).collect()
+    let all = old.bundles.iter().zip(fine(old)).zip(fine(new)).rev();
+    let stranded = all.filter(|((_, before), after)| *before && !*after);
+    stranded.filter_map(|((bundle, _), _)| version(bundle)).collect()
 }
 
 fn newly_deprecated(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
