@@ -72,7 +72,11 @@ pub struct PackageIndex {
 /// The data of the blobs that were read so far. Their texts, of which resolution uses little, are
 /// not kept.
 #[derive(Debug, Default)]
-pub struct Parts(BTreeMap<String, BTreeMap<(String, String), ReadPart>>);
+pub struct Parts {
+    packages: BTreeMap<String, BTreeMap<(String, String), ReadPart>>,
+    /// How many blobs were read.
+    read: usize,
+}
 
 /// What a blob adds to its package, or what is wrong with it.
 type ReadPart = Result<Part, String>;
@@ -83,10 +87,9 @@ enum Part {
     Head(String),
     Channel(String, Channel),
     Bundle(Box<Bundle>),
-    Deprecations(Deprecations),
+    /// With what decides between several: those of the highest number count.
+    Deprecations(usize, Deprecations),
     Lifecycle(Vec<Lifecycle>),
-    /// Of a name that is ignored.
-    Nothing,
 }
 
 impl<'a> From<&'a Meta> for Blob<'a> {
@@ -125,8 +128,8 @@ impl<'a> Blob<'a> {
 }
 
 impl Part {
-    /// Reads a blob; nothing of another schema.
-    fn of(blob: &Blob<'_>) -> Result<Option<Self>, FieldError> {
+    /// Reads a blob, the one at `position` in the catalog; nothing of another schema.
+    fn of(blob: &Blob<'_>, position: usize) -> Result<Option<Self>, FieldError> {
         let fields = || Fields::parse(blob.json);
         Ok(Some(match blob.schema.as_ref() {
             schema::PACKAGE => Self::Head(fields()?.text("defaultChannel")?),
@@ -134,12 +137,13 @@ impl Part {
                 Self::Channel(blob.name.to_string(), Channel::from_fields(&fields()?)?)
             }
             schema::BUNDLE => Self::Bundle(Box::new(Bundle::parse(blob.json)?)),
-            // A blob of deprecations has no name, or counts as named like its schema.
-            schema::DEPRECATIONS if blob.key().1 == schema::DEPRECATIONS => {
-                Self::Deprecations(Deprecations::from_fields(&fields()?)?)
+            schema::DEPRECATIONS => {
+                // The one without a name, or named like its schema, goes before any other.
+                let unnamed = blob.key().1 == schema::DEPRECATIONS;
+                let rank = if unnamed { usize::MAX } else { position };
+                Self::Deprecations(rank, Deprecations::from_fields(&fields()?)?)
             }
             lifecycle::SCHEMA => Self::Lifecycle(lifecycle::lifecycles(blob.json)),
-            schema::DEPRECATIONS => Self::Nothing,
             _ => return Ok(None),
         }))
     }
@@ -148,12 +152,13 @@ impl Part {
 impl Parts {
     /// Adds the next blob in catalog order; one of another schema is left out.
     pub fn add(&mut self, blob: &Blob<'_>) {
-        let part = Part::of(blob).map_err(|error| {
+        self.read += 1;
+        let part = Part::of(blob, self.read).map_err(|error| {
             let (schema, name) = (&blob.schema, quote(&blob.name));
             format!("invalid {schema} {name}: {}", Chain(&error))
         });
         if let Some(part) = part.transpose() {
-            let package = self.0.entry(blob.owner().to_owned()).or_default();
+            let package = self.packages.entry(blob.owner().to_owned()).or_default();
             package.insert(blob.key(), part);
         }
     }
@@ -161,8 +166,9 @@ impl Parts {
     /// Returns the content that the blobs make.
     pub fn content(mut self) -> Content {
         // What only says how long a package is supported does not offer it.
-        self.0.retain(|_, parts| parts.keys().any(|(schema, _)| schema != lifecycle::SCHEMA));
-        let packages = self.0.into_iter().map(|(name, parts)| {
+        self.packages
+            .retain(|_, parts| parts.keys().any(|(schema, _)| schema != lifecycle::SCHEMA));
+        let packages = self.packages.into_iter().map(|(name, parts)| {
             let package = PackageIndex::new(&name, parts.into_values());
             (name, package)
         });
@@ -265,14 +271,18 @@ impl PackageIndex {
     /// Builds the index from the parts of one package; fails with what is wrong with the first of them.
     fn new(name: &str, parts: impl Iterator<Item = ReadPart>) -> Result<Self, String> {
         let mut index = Self { name: name.to_owned(), ..Self::default() };
+        let mut best = 0;
         for part in parts {
             match part? {
                 Part::Head(default_channel) => index.default_channel = default_channel,
                 Part::Channel(name, channel) => drop(index.channels.insert(name, channel)),
                 Part::Bundle(bundle) => index.bundles.push(*bundle),
-                Part::Deprecations(deprecations) => index.deprecations = Some(deprecations),
+                Part::Deprecations(rank, deprecations) if rank > best => {
+                    index.deprecations = Some(deprecations);
+                    best = rank;
+                }
+                Part::Deprecations(..) => {}
                 Part::Lifecycle(lifecycle) => index.lifecycle = lifecycle,
-                Part::Nothing => {}
             }
         }
         index.bundles.sort_by(by_preference);

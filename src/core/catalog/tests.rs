@@ -77,6 +77,26 @@ fn the_last_deprecations_count() {
     assert!(index.is_deprecated("kettle.v2"));
 }
 
+// catalogs.md 1.8
+#[rstest]
+#[case::named(&["b", "a"], "a")]
+#[case::unnamed_first(&["", "a"], "")]
+#[case::unnamed_last(&["b", ""], "")]
+#[case::like_the_schema(&["olm.deprecations", "z"], "olm.deprecations")]
+fn deprecations_count_whatever_their_name(#[case] names: &[&str], #[case] counts: &str) {
+    let blobs = names.iter().map(|name| {
+        format!(
+            r#"{{"schema":"olm.deprecations","package":"kettle","name":"{name}","entries":[
+                {{"reference":{{"schema":"olm.bundle","name":"of {name}"}},"message":"old"}}]}}"#
+        )
+    });
+    let blobs: Vec<_> = blobs.collect();
+    let index = kettle(&blobs.iter().map(String::as_str).collect::<Vec<_>>());
+    for name in names {
+        assert_eq!(index.is_deprecated(&format!("of {name}")), *name == counts, "{name}");
+    }
+}
+
 // resolution.md 1.4: as upstream; opm refuses the name
 #[test]
 fn a_package_is_deprecated_with_or_without_its_name() {

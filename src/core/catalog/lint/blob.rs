@@ -266,7 +266,12 @@ impl Linter {
 
     pub(super) fn deprecations(&mut self, origin: Origin, meta: &Meta, fields: &Fields<'_>) {
         if !meta.name.is_empty() {
-            self.error(&origin, Rule::Deprecations, "/name", "a blob of this schema has no name");
+            self.error(
+                &origin,
+                Rule::Deprecations,
+                "/name",
+                "a blob of this schema must have no name",
+            );
         }
         if meta.package.is_empty() {
             self.error(&origin, Rule::Deprecations, "/package", "package is missing");
