@@ -72,7 +72,8 @@ struct Pattern {
 enum Rule {
     /// Holds no `/`: any single component may match.
     Component(String),
-    /// Holds a `/`: the path from the ignore file's directory on must match, as a prefix.
+    /// Holds a `/`: the path from the ignore file's directory on must match, as a prefix. These are
+    /// the texts between the slashes, empty ones included.
     Anchored(Vec<String>),
 }
 
@@ -87,7 +88,7 @@ impl Pattern {
             None => (false, rest),
         };
         let rule = if rest.contains('/') {
-            Rule::Anchored(components(rest).map(ToOwned::to_owned).collect())
+            Rule::Anchored(rest.split('/').map(ToOwned::to_owned).collect())
         } else {
             Rule::Component(rest.to_owned())
         };
@@ -102,29 +103,36 @@ impl Pattern {
         let candidates = if self.directories_only { &path[..path.len() - 1] } else { path };
         match &self.rule {
             Rule::Component(glob) => candidates.iter().any(|part| glob_matches(glob, part)),
-            Rule::Anchored(segments) => {
-                !segments.is_empty()
-                    && !candidates.is_empty()
-                    && prefix_matches(segments, candidates)
-            }
+            Rule::Anchored(segments) => prefix_matches(segments, candidates),
         }
     }
 }
 
 /// Says whether the segments match the path from its beginning, with any rest.
 ///
-/// A segment `**` stands for any number of components, none included.
-/// `**` inside a longer segment never matches (I5).
+/// A segment `**` stands for the components before the first that matches the next segment; others
+/// that match it are not tried, and an empty segment takes the `**` before it back (I9). At the end
+/// it stands for any rest. `**` inside a longer segment never matches (I5). What no component was
+/// needed for matches nothing (I9).
 fn prefix_matches(segments: &[String], path: &[&str]) -> bool {
-    let Some((segment, rest)) = segments.split_first() else { return true };
-    if segment == "**" {
-        return (0..=path.len()).any(|skipped| prefix_matches(rest, &path[skipped..]));
+    let mut rest = path;
+    let mut skips = false;
+    for (i, segment) in segments.iter().enumerate() {
+        match segment.as_str() {
+            "" => skips = false,
+            "**" if i + 1 == segments.len() => {}
+            "**" => skips = true,
+            inside if inside.contains("**") => return false,
+            glob => {
+                let reach = if skips { rest.len() } else { rest.len().min(1) };
+                let found = rest[..reach].iter().position(|part| glob_matches(glob, part));
+                let Some(at) = found else { return false };
+                rest = &rest[at + 1..];
+                skips = false;
+            }
+        }
     }
-    if segment.contains("**") {
-        return false;
-    }
-    path.split_first()
-        .is_some_and(|(part, path)| glob_matches(segment, part) && prefix_matches(rest, path))
+    rest.len() < path.len()
 }
 
 /// Says whether a glob (`*`, `?`, `[...]`, `\` to escape) matches a whole component.
@@ -261,6 +269,15 @@ mod tests {
     #[case::trailing_double_star_is_no_prefix_of_a_name("/a/b/**", "a/bc", false)]
     #[case::double_star_of_directories_spares_a_file("**/**/", "a", false)]
     #[case::directory_below_a_double_star_spares_a_file("/a/**/", "a", false)]
+    #[case::rooted_double_star_alone("/**", "a", false)]
+    #[case::double_stars_alone("**/**", "a/b", false)]
+    #[case::directories_of_a_double_star_alone("/**/", "a/b", false)]
+    #[case::first_match_behind_a_double_star("**/a/b", "x/a/b", true)]
+    #[case::later_match_behind_a_double_star("**/a/b", "a/x/a/b", false)]
+    #[case::later_match_of_a_glob("/x/**/*.d/y", "x/1.d/2.d/y", false)]
+    #[case::directory_behind_a_double_star("**/a/", "x/a/a", true)]
+    #[case::empty_segment_behind_a_double_star("**//a", "x/a", false)]
+    #[case::empty_segment_in_the_middle("a//b", "a/b", true)]
     #[case::malformed("[", "[", false)]
     #[case::malformed_class("[a-]", "a", false)]
     #[case::class("[a-c]?.yaml", "b1.yaml", true)]
