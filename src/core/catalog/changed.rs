@@ -136,8 +136,7 @@ impl<'a> TakenOver<'a> {
             followed.names.contains(bundle.name.as_str()) || release(bundle).is_some_and(in_range)
         };
         if field != SKIP_RANGE {
-            let mut named = old.bundles.iter().filter(|bundle| bundle.name == value);
-            return followed.names.contains(value) || named.any(follows);
+            return followed.names.contains(value) || old.bundle(value).is_some_and(follows);
         }
         // A value that is not a range leads from no version.
         let Ok(range) = value.parse::<SkipRange>() else { return true };

@@ -65,6 +65,8 @@ pub struct PackageIndex {
     pub deprecations: Option<Deprecations>,
     /// Until when its minor versions are supported, where the catalog says so.
     pub lifecycle: Vec<Lifecycle>,
+    /// Positions of the bundles, ordered by name.
+    by_name: Vec<usize>,
     /// Where bundles stand in channels: channel and position, by bundle name.
     places: BTreeMap<String, Vec<(String, usize)>>,
 }
@@ -222,6 +224,13 @@ impl Content {
 }
 
 impl PackageIndex {
+    /// Returns a bundle by its name.
+    pub fn bundle(&self, name: &str) -> Option<&Bundle> {
+        let named = |position: &usize| self.bundles[*position].name.as_str().cmp(name);
+        let found = self.by_name.binary_search_by(named).ok()?;
+        Some(&self.bundles[self.by_name[found]])
+    }
+
     /// Returns the entries of a bundle with their channels, in channel order.
     pub fn entries_of(&self, bundle: &str) -> impl Iterator<Item = (&str, &Entry)> {
         let places = self.places.get(bundle).into_iter().flatten();
@@ -254,7 +263,8 @@ impl PackageIndex {
             |it: &Property| size_of::<Property>() + it.kind.len() + PARSED * it.value.len();
         let bundle = |it: &Bundle| {
             let properties: usize = it.properties.iter().map(property).sum();
-            size_of::<Bundle>() + it.name.len() + it.image.len() + properties
+            let place = size_of::<usize>();
+            size_of::<Bundle>() + it.name.len() + it.image.len() + properties + place
         };
         let deprecation = |it: &Deprecation| 3 * NAME + it.name.len() + it.message.len();
         let lifecycle = |it: &Lifecycle| {
@@ -286,6 +296,8 @@ impl PackageIndex {
             }
         }
         index.bundles.sort_by(by_preference);
+        index.by_name = (0..index.bundles.len()).collect();
+        index.by_name.sort_by_key(|position| index.bundles[*position].name.as_str());
         for (channel, content) in &index.channels {
             for (position, entry) in content.entries.iter().enumerate() {
                 let places = index.places.entry(entry.name.clone()).or_default();

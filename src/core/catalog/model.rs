@@ -95,6 +95,8 @@ pub enum BundleVersionError {
 pub struct Deprecations {
     /// The entries in the author's order.
     pub entries: Vec<Deprecation>,
+    /// Their positions, ordered by what they are about and then by themselves.
+    by_subject: Vec<usize>,
 }
 
 /// A package, channel or bundle that is deprecated.
@@ -115,22 +117,51 @@ impl Entry {
     }
 }
 
+impl Deprecation {
+    /// Returns schema and name of what it is about.
+    fn subject(&self) -> (&str, &str) {
+        subject(&self.schema, &self.name)
+    }
+}
+
+/// The name does not count for the package itself: some authors write it, most write none.
+fn subject<'a>(schema: &'a str, name: &'a str) -> (&'a str, &'a str) {
+    (schema, if schema == schema::PACKAGE { "" } else { name })
+}
+
 impl Deprecations {
+    fn new(entries: Vec<Deprecation>) -> Self {
+        let mut by_subject: Vec<_> = (0..entries.len()).collect();
+        by_subject.sort_by_key(|position| entries[*position].subject());
+        Self { entries, by_subject }
+    }
+
+    /// Returns the entries about a package, whatever its name, a channel or a bundle, in the author's
+    /// order.
+    pub fn about<'a>(
+        &'a self,
+        schema: &str,
+        name: &str,
+    ) -> impl DoubleEndedIterator<Item = &'a Deprecation> + use<'a> {
+        let (all, wanted) = (&self.by_subject, subject(schema, name));
+        let start = all.partition_point(|position| self.entries[*position].subject() < wanted);
+        let end = all.partition_point(|position| self.entries[*position].subject() <= wanted);
+        all[start..end].iter().map(|position| &self.entries[*position])
+    }
+
     /// Returns the messages about a package, channel or bundle, without empty ones.
-    ///
-    /// `name` does not count for the package itself: some authors write its name, most write none.
-    pub fn messages<'a>(&'a self, schema: &str, name: &str) -> impl Iterator<Item = &'a str> {
-        let about = move |entry: &&'a Deprecation| {
-            entry.schema == schema && (schema == schema::PACKAGE || entry.name == name)
-        };
-        let messages = self.entries.iter().filter(about);
-        messages.map(|entry| entry.message.as_str()).filter(|message| !message.is_empty())
+    pub fn messages<'a>(
+        &'a self,
+        schema: &str,
+        name: &str,
+    ) -> impl Iterator<Item = &'a str> + use<'a> {
+        let messages = self.about(schema, name).map(|entry| entry.message.as_str());
+        messages.filter(|message| !message.is_empty())
     }
 
     /// Says whether a bundle is listed, with or without a message.
     pub fn has_bundle(&self, bundle: &str) -> bool {
-        let listed = |entry: &Deprecation| entry.schema == schema::BUNDLE && entry.name == bundle;
-        self.entries.iter().any(listed)
+        self.about(schema::BUNDLE, bundle).next().is_some()
     }
 }
 
@@ -308,6 +339,6 @@ impl Deprecations {
                 message: entry.text("message")?,
             })
         })?;
-        Ok(Self { entries })
+        Ok(Self::new(entries))
     }
 }

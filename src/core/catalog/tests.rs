@@ -107,6 +107,8 @@ fn a_package_is_deprecated_with_or_without_its_name() {
     let deprecations = index.deprecations.unwrap();
     let messages = |schema, name| deprecations.messages(schema, name).collect::<Vec<_>>();
     assert_eq!(messages("olm.package", ""), ["a", "b"]);
+    assert_eq!(messages("olm.package", "pot"), ["a", "b"]);
+    assert_eq!(messages("olm.channel", "hot"), ["c"]);
     assert_eq!(messages("olm.channel", ""), [""; 0]);
 }
 

@@ -29,10 +29,11 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     pub(super) fn new(query: &'q Query<'a>, catalog: &'a Catalog<'a>) -> Option<Self> {
         let package = catalog.package(&query.request.filter.package_name)?;
         let basis = query.successor_basis().ok()?;
+        let offered = query.offered(catalog.name, package);
         let failures: Vec<Vec<_>> = package
             .bundles
             .iter()
-            .map(|bundle| query.failures((catalog.name, package), bundle, basis).collect())
+            .map(|bundle| query.failures(&offered, bundle, basis).collect())
             .collect();
         let passes = |position: &usize| failures[*position].is_empty();
         let mut candidates: Vec<_> = (0..failures.len()).filter(passes).collect();
@@ -333,21 +334,18 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     }
 
     fn deprecated(&self, bundle: &Bundle) -> Deprecated<'a> {
-        let entries = self.package.deprecations.iter().flat_map(|it| &it.entries);
-        let mut deprecated = Deprecated::default();
-        for entry in entries {
-            let message = entry.message.as_str();
-            match entry.schema.as_str() {
-                schema::BUNDLE if entry.name == bundle.name => deprecated.bundle = Some(message),
-                schema::CHANNEL => {
-                    let channels = self.channels(bundle).into_iter();
-                    deprecated.channels.extend(channels.filter(|it| **it == entry.name));
-                }
-                schema::PACKAGE => deprecated.package = Some(message),
-                _ => {}
-            }
+        let Some(all) = &self.package.deprecations else { return Deprecated::default() };
+        // Of several entries about the same the last one counts.
+        let message = |schema, name| {
+            let last = all.about(schema, name).next_back();
+            last.map(|entry| entry.message.as_str())
+        };
+        let is_deprecated = |channel: &&str| all.about(schema::CHANNEL, channel).next().is_some();
+        Deprecated {
+            package: message(schema::PACKAGE, ""),
+            channels: self.channels(bundle).into_iter().filter(is_deprecated).collect(),
+            bundle: message(schema::BUNDLE, &bundle.name),
         }
-        deprecated
     }
 }
 

@@ -13,6 +13,7 @@ mod evaluation;
 mod finding;
 mod headline;
 mod hint;
+mod intervals;
 mod model;
 mod path;
 mod report;

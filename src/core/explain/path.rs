@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::intervals::{Interval, Intervals};
 use crate::catalog::{Bundle, PackageIndex};
 use crate::resolve::Query;
 use crate::resolve::{Edge, edges};
-use crate::version::{SkipRange, Version, VersionRelease};
+use crate::version::{Version, VersionRelease};
 
 /// The longest path that is considered, in steps.
 const MAX_STEPS: usize = 200;
@@ -30,7 +31,10 @@ struct State<'a> {
 /// The edges of a package by where they start.
 struct Starts<'a> {
     named: BTreeMap<&'a str, Vec<usize>>,
-    ranges: Vec<(usize, &'a SkipRange)>,
+    /// The versions at which edges start, in ascending order.
+    versions: Vec<&'a Version>,
+    /// The ranges of those that were not followed yet, as positions among the versions.
+    ranges: Intervals,
 }
 
 impl Reach {
@@ -40,7 +44,7 @@ impl Reach {
         package: &PackageIndex,
         installed: &VersionRelease,
     ) -> Self {
-        let starts = Starts::new(query, package);
+        let mut starts = Starts::new(query, package, installed);
         let release_support = query.options.release_support;
         let name = query.request.installed.as_ref();
         let start = |name| State { position: None, name, version: installed };
@@ -89,7 +93,13 @@ impl Reach {
 }
 
 impl<'a> Starts<'a> {
-    fn new(query: &Query<'_>, package: &'a PackageIndex) -> Self {
+    fn new(query: &Query<'_>, package: &'a PackageIndex, installed: &'a VersionRelease) -> Self {
+        let release_support = query.options.release_support;
+        let versions = package.bundles.iter().filter_map(|it| it.version(release_support).ok());
+        let mut versions: Vec<_> =
+            versions.chain([installed]).map(|version| &version.version).collect();
+        versions.sort_by(|a, b| a.precedence(b));
+        versions.dedup_by(|a, b| a.precedence(b).is_eq());
         let mut named: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let mut ranges = Vec::new();
         for (position, bundle) in package.bundles.iter().enumerate() {
@@ -99,19 +109,24 @@ impl<'a> Starts<'a> {
                         named.entry(name).or_default().push(position);
                     }
                     Edge::SkipRange(it) => {
-                        ranges.extend(it.range.as_ref().ok().map(|range| (position, range)));
+                        let range = it.range.as_ref().ok();
+                        let among = range.map(|range| range.runs(&versions));
+                        let interval = |versions| Interval { versions, target: position };
+                        ranges.extend(among.into_iter().flatten().map(interval));
                     }
                 }
             }
         }
-        Self { named, ranges }
+        Self { named, versions, ranges: Intervals::new(ranges) }
     }
 
-    /// Returns the bundles one step away, some of them perhaps more than once.
-    fn targets(&self, name: &str, version: &Version) -> impl Iterator<Item = usize> {
-        let named = self.named.get(name).into_iter().flatten().copied();
-        let in_range = |(_, range): &&(usize, &SkipRange)| range.contains(version);
-        let ranged = self.ranges.iter().filter(in_range);
-        named.chain(ranged.map(|(position, _)| *position))
+    /// Returns the bundles one step away, some of them perhaps more than once, except by ranges that
+    /// were followed before: their bundles have been reached.
+    fn targets(&mut self, name: &str, version: &Version) -> Vec<usize> {
+        let mut targets = self.named.get(name).cloned().unwrap_or_default();
+        if let Ok(at) = self.versions.binary_search_by(|other| other.precedence(version)) {
+            self.ranges.take(at, &mut targets);
+        }
+        targets
     }
 }

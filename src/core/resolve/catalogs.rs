@@ -158,8 +158,9 @@ impl Query<'_> {
     ) {
         let mut best: Option<&'a Bundle> = None;
         let mut kept_back = Vec::new();
+        let offered = self.offered(catalog.name, package);
         for bundle in &package.bundles {
-            if let Err(reason) = self.passes((catalog.name, package), bundle, installed) {
+            if let Err(reason) = self.passes(&offered, bundle, installed) {
                 if reason.keeps_back() {
                     kept_back.push((bundle, reason.clone()));
                 }

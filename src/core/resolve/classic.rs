@@ -7,7 +7,7 @@
 //! Source: resolution.md 6.3; sortChannel and getSubscriptionInstallables of
 //! operator-lifecycle-manager.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use olm_api::keys::property;
 
@@ -122,7 +122,9 @@ pub fn replacement_chain(channel: &Channel) -> Result<Vec<&Entry>, ClassicError>
     let skipped = channel.skipped();
     let heads = channel.heads();
     let heads = heads.iter().filter_map(|name| entries.get(name));
-    let chains: Vec<_> = heads.map(|head| follow(head, &entries)).collect::<Result<_, _>>()?;
+    let mut seen = BTreeMap::new();
+    let chains = heads.map(|head| follow(head, &entries, &mut seen));
+    let chains: Vec<_> = chains.collect::<Result<_, _>>()?;
     match <[_; 1]>::try_from(chains) {
         Ok([mut chain]) => {
             chain.retain(|entry| !skipped.contains(entry.name.as_str()));
@@ -133,16 +135,20 @@ pub fn replacement_chain(channel: &Channel) -> Result<Vec<&Entry>, ClassicError>
     }
 }
 
-/// Follows `replaces` from an entry as long as it names an entry of the channel.
+/// Follows `replaces` from a head as long as it names an entry of the channel, up to an entry that
+/// was seen from another head: what is behind that has no cycle. `seen` has the head by entry.
 fn follow<'a>(
     head: &'a Entry,
     entries: &BTreeMap<&str, &'a Entry>,
+    seen: &mut BTreeMap<&'a str, &'a str>,
 ) -> Result<Vec<&'a Entry>, ClassicError> {
-    let (mut chain, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut chain = Vec::new();
     let mut current = Some(head);
     while let Some(entry) = current {
-        if !seen.insert(entry.name.as_str()) {
-            return Err(ClassicError::Cycle);
+        match seen.insert(&entry.name, &head.name) {
+            Some(other) if other == head.name => return Err(ClassicError::Cycle),
+            Some(_) => break,
+            None => {}
         }
         chain.push(entry);
         let replaces = Some(entry.replaces.as_str()).filter(|name| !name.is_empty());
@@ -176,8 +182,7 @@ fn next_in<'a>(
 /// Says whether Classic never installs a bundle, because of its own property, whatever the
 /// package's deprecations say.
 fn refused(package: &PackageIndex, bundle: &str) -> bool {
-    let bundles = package.bundles.iter().filter(|it| it.name == bundle);
-    let mut properties = bundles.flat_map(|bundle| &bundle.properties);
+    let mut properties = package.bundle(bundle).into_iter().flat_map(|bundle| &bundle.properties);
     properties.any(|it| it.kind == property::DEPRECATED)
 }
 

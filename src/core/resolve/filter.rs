@@ -75,15 +75,31 @@ impl Reason {
     }
 }
 
+/// A package of a catalog, whose bundles are filtered.
+#[derive(Debug)]
+pub(crate) struct Offered<'p> {
+    /// Name of the catalog.
+    pub(crate) catalog: &'p str,
+    pub(crate) package: &'p PackageIndex,
+    /// Whether it has the release that is asked for, if one is.
+    has_pinned: bool,
+}
+
 impl Query<'_> {
+    /// Returns what is to be known of a package before its bundles are filtered.
+    pub(crate) fn offered<'p>(&self, catalog: &'p str, package: &'p PackageIndex) -> Offered<'p> {
+        let has_pinned = package.bundles.iter().any(|bundle| self.is_pinned(bundle));
+        Offered { catalog, package, has_pinned }
+    }
+
     /// Runs a bundle through the filters; the first filter it fails is the reason.
     pub(super) fn passes(
         &self,
-        (catalog, package): (&str, &PackageIndex),
+        offered: &Offered<'_>,
         bundle: &Bundle,
         installed: Option<&VersionRelease>,
     ) -> Result<(), Reason> {
-        let mut failures = self.failures((catalog, package), bundle, installed);
+        let mut failures = self.failures(offered, bundle, installed);
         failures.next().map_or(Ok(()), Err)
     }
 
@@ -91,12 +107,13 @@ impl Query<'_> {
     /// filters; they are evaluated lazily.
     pub(crate) fn failures<'q>(
         &'q self,
-        (catalog, package): (&'q str, &'q PackageIndex),
+        offered: &'q Offered<'q>,
         bundle: &'q Bundle,
         installed: Option<&'q VersionRelease>,
     ) -> impl Iterator<Item = Reason> + 'q {
+        let Offered { catalog, package, has_pinned } = offered;
         let channel = once_with(move || self.in_channels(package, bundle));
-        let version = once_with(move || self.in_range(package, bundle));
+        let version = once_with(move || self.in_range(*has_pinned, bundle));
         let successor = once_with(move || self.follows(package, bundle, installed?).err());
         let home = once_with(move || self.comes_from_home(catalog, bundle).err());
         let cluster = once_with(move || {
@@ -154,24 +171,26 @@ impl Query<'_> {
         Some(HeldReason::OutsideWindow(opens))
     }
 
-    fn in_range(&self, package: &PackageIndex, bundle: &Bundle) -> Result<(), Reason> {
+    fn in_range(&self, has_pinned: bool, bundle: &Bundle) -> Result<(), Reason> {
         let Some(range) = &self.range else { return Ok(()) };
         let version = bundle.version(self.options.release_support);
         let version = &version.map_err(|_| Reason::InvalidVersion)?.version;
-        let other_is_pinned = self.pinned.as_ref().is_some_and(|pinned| {
-            let is_pinned = |bundle: &Bundle| {
-                let version = bundle.version(self.options.release_support);
-                version.is_ok_and(|version| version.recorded() == pinned.recorded())
-            };
-            !is_pinned(bundle) && package.bundles.iter().any(is_pinned)
-        });
+        let other_is_pinned = || has_pinned && !self.is_pinned(bundle);
         if range.contains(version) {
-            if other_is_pinned { Err(Reason::VersionOutOfRange) } else { Ok(()) }
+            if other_is_pinned() { Err(Reason::VersionOutOfRange) } else { Ok(()) }
         } else if range.contains_admitting_prereleases(version) {
             Err(Reason::PrereleaseNotRequested)
         } else {
             Err(Reason::VersionOutOfRange)
         }
+    }
+
+    /// Says whether a bundle is the release that is asked for.
+    fn is_pinned(&self, bundle: &Bundle) -> bool {
+        self.pinned.as_ref().is_some_and(|pinned| {
+            let version = bundle.version(self.options.release_support);
+            version.is_ok_and(|version| version.recorded() == pinned.recorded())
+        })
     }
 
     /// Says whether a bundle is the installed one or a successor of it.

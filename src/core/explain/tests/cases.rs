@@ -330,3 +330,48 @@ fn a_report_that_breaks_its_schema_is_noticed() {
     report.hints[0].text.clear();
     assert_eq!(violations(&report).len(), 1);
 }
+
+/// Bundles 1.0.0+1, 1.0.0+2 and so on, in channels that `more` adds.
+fn many(bundles: usize, more: impl Fn(Fixture) -> Fixture) -> Fixture {
+    let versions: Vec<_> = (1..=bundles).map(|number| format!("1.0.0+{number}")).collect();
+    let versions: Vec<_> = versions.iter().map(String::as_str).collect();
+    more(Fixture::bundles(&versions))
+}
+
+fn name(number: usize) -> String {
+    format!("kettle.v1.0.0+{number}")
+}
+
+/// Each takes minutes if every part is compared with every other.
+#[rstest]
+#[case::deprecations(many(5_000, |mut fixture| {
+    for number in 0..100_000 {
+        let reference = json!({"schema": "olm.bundle", "name": name(number)});
+        fixture.deprecated.push(json!({"reference": reference}));
+    }
+    fixture
+}))]
+#[case::a_release_that_is_asked_for(many(8_000, |fixture| fixture))]
+#[case::ranges(many(5_000, |fixture| {
+    let successor = |number| json!({"name": name(number), "skips": ["kettle.v0.9.0"]});
+    let further = |number: usize| json!({"name": name(number % 5_000), "skipRange": "=9.0.0"});
+    let entries: Vec<_> = (1..5_000).map(successor).chain((0..100_000).map(further)).collect();
+    fixture.channel("stable", entries.into())
+}))]
+#[case::heads(many(1, |mut fixture| {
+    let behind = |number: usize| json!({"name": name(number), "replaces": name(number + 1)});
+    let head = |number| json!({"name": format!("head{number}"), "replaces": name(0)});
+    let entries: Vec<_> = (0..10_000).map(behind).chain((0..10_000).map(head)).collect();
+    let package = json!({"schema": "olm.package", "name": "kettle", "defaultChannel": "stable"});
+    fixture.blobs.push(package);
+    fixture.channel("stable", entries.into())
+}))]
+fn what_a_large_package_takes_grows_with_its_size(#[case] fixture: Fixture) {
+    let content = fixture.content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = installed("0.9.0").version("1.0.0+1");
+    let start = std::time::Instant::now();
+    let report = report(&request, &catalogs, &ANY);
+    assert!(!report.bundles.is_empty());
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+}

@@ -120,7 +120,7 @@ impl Question {
     fn offers(&self, package: &PackageIndex, name: &str) -> bool {
         let channels = &self.filter.channels;
         let asked = |channel: &str| channels.is_empty() || channels.iter().any(|it| it == channel);
-        package.bundles.iter().any(|bundle| bundle.name == name)
+        package.bundle(name).is_some()
             && package.entries_of(name).any(|(channel, _)| asked(channel))
     }
 }
