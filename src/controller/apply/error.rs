@@ -174,6 +174,7 @@ mod tests {
     use kube::core::Status;
     use kube::core::response::StatusDetails;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 
@@ -218,7 +219,8 @@ mod tests {
     #[case::as_asked(7, Duration::from_secs(7))]
     #[case::in_a_year(31_536_000, MAX_RETRY_AFTER)]
     fn retry_after_is_obeyed_within_limits(#[case] seconds: u32, #[case] waits: Duration) {
-        let details = StatusDetails { retry_after_seconds: seconds, ..StatusDetails::default() };
+        let details: StatusDetails =
+            serde_json::from_value(json!({"retryAfterSeconds": seconds})).unwrap();
         let status = Status::failure("later", "TooManyRequests").with_code(429);
         let error = kube::Error::Api(Box::new(status.with_details(details)));
         assert_eq!(ApplyError::from(error).disposition(), Disposition::Wait(waits));

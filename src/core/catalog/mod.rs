@@ -26,7 +26,7 @@ mod tests;
 
 pub(crate) use constraint::packages;
 pub use constraint::{
-    Constraint, ConstraintError, Declared, Demand, Facts, GroupVersionKind, Rule,
+    Constraint, ConstraintError, Declared, Demand, Facts, GroupVersionKind, Rule, Steps,
 };
 pub use fields::FieldError;
 pub use index::{Blob, BlobError, Content, PackageIndex, Parts};

@@ -9,7 +9,7 @@ use super::Query;
 use super::edge::leads_from;
 use super::policy::HeldReason;
 use super::validate::ValidationError;
-use crate::catalog::{Bundle, Entry, PackageIndex};
+use crate::catalog::{Bundle, Entry, PackageIndex, Steps};
 use crate::version::VersionRelease;
 
 /// A bundle that some filter removed.
@@ -83,13 +83,15 @@ pub(crate) struct Offered<'p> {
     pub(crate) package: &'p PackageIndex,
     /// Whether it has the release that is asked for, if one is.
     has_pinned: bool,
+    /// What the rules of its bundles, and rules about them, may still take.
+    steps: Steps,
 }
 
 impl Query<'_> {
     /// Returns what is to be known of a package before its bundles are filtered.
     pub(crate) fn offered<'p>(&self, catalog: &'p str, package: &'p PackageIndex) -> Offered<'p> {
         let has_pinned = package.bundles.iter().any(|bundle| self.is_pinned(bundle));
-        Offered { catalog, package, has_pinned }
+        Offered { catalog, package, has_pinned, steps: Steps::default() }
     }
 
     /// Runs a bundle through the filters; the first filter it fails is the reason.
@@ -111,13 +113,13 @@ impl Query<'_> {
         bundle: &'q Bundle,
         installed: Option<&'q VersionRelease>,
     ) -> impl Iterator<Item = Reason> + 'q {
-        let Offered { catalog, package, has_pinned } = offered;
+        let Offered { catalog, package, has_pinned, steps } = offered;
         let channel = once_with(move || self.in_channels(package, bundle));
         let version = once_with(move || self.in_range(*has_pinned, bundle));
         let successor = once_with(move || self.follows(package, bundle, installed?).err());
         let home = once_with(move || self.comes_from_home(catalog, bundle).err());
         let cluster = once_with(move || {
-            let unfit = self.fits(bundle).err()?;
+            let unfit = self.fits(bundle, steps).err()?;
             Some(Reason::Unfit(Arc::new(unfit)))
         });
         let failed = channel.chain(version).map(Result::err);

@@ -12,7 +12,7 @@ use super::constraint::judge::{Candidate, Installed, Step, Subject, View};
 use super::constraint::{Breakage, Judgement, Node, Test, Verdict};
 use super::environment::{Environment, Knowledge, Provider, ProviderOrigin};
 use super::{Dependencies, Query, Request, ValidationError};
-use crate::catalog::{Bundle, Constraint, ConstraintError, Declared, Property};
+use crate::catalog::{Bundle, Constraint, ConstraintError, Declared, Property, Steps};
 use crate::version::Version;
 
 /// The state of the cluster around the extension that is resolved.
@@ -23,6 +23,8 @@ pub(super) struct ClusterFacts<'r> {
     /// Other installed bundles.
     others: Installed<'r>,
     dependents: OnceCell<Vec<Dependent<'r>>>,
+    /// What it may take to judge whether the rules of other installed bundles are met now.
+    steps: Steps,
 }
 
 /// The installed bundle of an extension: as read from the cluster, or as given in the request.
@@ -63,6 +65,7 @@ impl<'r> ClusterFacts<'r> {
             current: told.map(Current::Told).or(asked),
             others: Installed::new(providers().filter(|provider| provider.origin != origin)),
             dependents: OnceCell::new(),
+            steps: Steps::default(),
         }
     }
 
@@ -86,7 +89,8 @@ impl<'r> ClusterFacts<'r> {
             all.filter(|other| other.origin != provider.origin).collect();
         let now = Installed::new(others.iter().copied().chain(self.current()));
         let (environment, subject) = (self.environment, Subject::Provider(provider));
-        let view = View { environment, subject, others: &now, step: None };
+        let steps = &self.steps;
+        let view = View { environment, subject, others: &now, step: None, steps };
         let constraints = provider.constraints().iter();
         let valid = constraints.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
         let met = valid.filter(|(_, constraint)| view.verdict(constraint) == Verdict::Met);
@@ -103,14 +107,20 @@ pub fn dependents(environment: &Environment) -> Vec<Breakage> {
     if let (Knowledge::Known(served), Some(gone)) = (&mut without.served, cluster.current()) {
         Arc::make_mut(served).kinds.retain(|kind| !gone.provides(kind));
     }
-    cluster.dependents().iter().filter_map(|it| it.breakage(&without, None)).collect()
+    let steps = &cluster.steps;
+    cluster.dependents().iter().filter_map(|it| it.breakage(&without, None, steps)).collect()
 }
 
 impl Dependent<'_> {
     /// Returns what of it is not met any more, if anything.
-    fn breakage(&self, environment: &Environment, step: Option<Step<'_>>) -> Option<Breakage> {
+    fn breakage(
+        &self,
+        environment: &Environment,
+        step: Option<Step<'_>>,
+        steps: &Steps,
+    ) -> Option<Breakage> {
         let subject = Subject::Provider(self.provider);
-        let view = View { environment, subject, others: &self.others, step };
+        let view = View { environment, subject, others: &self.others, step, steps };
         let unmet = self.met.iter().filter(|(_, constraint)| {
             matches!(view.verdict(constraint), Verdict::Unmet | Verdict::Unknown)
         });
@@ -122,13 +132,14 @@ impl Dependent<'_> {
 
 impl Query<'_> {
     /// Returns why a bundle cannot be installed on this cluster. Nothing is checked here under
-    /// [`Dependencies::Refuse`]; `SelfCertified` allows breaking other installed bundles.
-    pub(super) fn fits(&self, bundle: &Bundle) -> Result<(), ValidationError> {
+    /// [`Dependencies::Refuse`]; `SelfCertified` allows breaking other installed bundles. `steps` are
+    /// those that are left for the rules of the catalog.
+    pub(super) fn fits(&self, bundle: &Bundle, steps: &Steps) -> Result<(), ValidationError> {
         if self.options.dependencies == Dependencies::Refuse {
             return Ok(());
         }
         let candidate = self.candidate(bundle);
-        let judgements = self.judgements(&candidate)?;
+        let judgements = self.judgements(&candidate, steps)?;
         for verdict in [Verdict::Unmet, Verdict::Unknown] {
             let mut failed = judgements.clone();
             failed.retain(|judgement| judgement.tree.verdict == verdict);
@@ -141,7 +152,7 @@ impl Query<'_> {
         if self.self_certified {
             return Ok(());
         }
-        let mut broken = self.broken_by(&candidate);
+        let mut broken = self.broken_by(&candidate, steps);
         broken.retain(Breakage::is_certain);
         if broken.is_empty() {
             return Ok(());
@@ -154,7 +165,7 @@ impl Query<'_> {
         if self.options.dependencies == Dependencies::Refuse {
             return Vec::new();
         }
-        self.broken_by(&self.candidate(bundle))
+        self.broken_by(&self.candidate(bundle), &Steps::default())
     }
 
     fn candidate<'q>(&'q self, bundle: &'q Bundle) -> Candidate<'q> {
@@ -167,10 +178,10 @@ impl Query<'_> {
     }
 
     /// Returns what the constraints of a candidate are judged against.
-    fn view<'q>(&'q self, candidate: &'q Candidate<'q>) -> View<'q> {
+    fn view<'q>(&'q self, candidate: &'q Candidate<'q>, steps: &'q Steps) -> View<'q> {
         let subject = Subject::Candidate(candidate, self.cluster.current());
-        let (environment, others) = (self.environment(), &self.cluster.others);
-        View { environment, subject, others, step: None }
+        let ClusterFacts { environment, others, .. } = &self.cluster;
+        View { environment, subject, others, step: None, steps }
     }
 
     /// Returns the state of the cluster that the query is about.
@@ -184,18 +195,23 @@ impl Query<'_> {
         if !self.environment().judges() {
             return Vec::new();
         }
-        let view = self.view(&candidate);
+        let steps = Steps::default();
+        let view = self.view(&candidate, &steps);
         let declared = bundle.constraints.iter();
         let understood = declared.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
         understood.map(|(it, constraint)| view.judge(it, constraint)).collect()
     }
 
     /// Returns the constraints of a bundle that are not met, in the order of its properties.
-    fn judgements(&self, candidate: &Candidate<'_>) -> Result<Vec<Judgement>, ValidationError> {
+    fn judgements(
+        &self,
+        candidate: &Candidate<'_>,
+        steps: &Steps,
+    ) -> Result<Vec<Judgement>, ValidationError> {
         let bundle = candidate.bundle;
         let mut judgements = Vec::new();
         if self.environment().judges() {
-            let view = self.view(candidate);
+            let view = self.view(candidate, steps);
             let parse = |declared| Ok((declared, understood(declared)?));
             let constraints: Vec<_> =
                 bundle.constraints.iter().map(parse).collect::<Result<_, _>>()?;
@@ -240,14 +256,14 @@ impl Query<'_> {
     }
 
     /// Judges the constraints of others as if the step had been taken.
-    fn broken_by(&self, candidate: &Candidate<'_>) -> Vec<Breakage> {
+    fn broken_by(&self, candidate: &Candidate<'_>, steps: &Steps) -> Vec<Breakage> {
         let Some(from) = self.cluster.current() else { return Vec::new() };
         if self.is_installed(candidate.bundle) {
             return Vec::new();
         }
         let step = Some(Step { from, to: candidate });
-        let dependents = self.cluster.dependents().iter();
-        dependents.filter_map(|it| it.breakage(self.environment(), step)).collect()
+        let broken = |it: &Dependent<'_>| it.breakage(self.environment(), step, steps);
+        self.cluster.dependents().iter().filter_map(broken).collect()
     }
 }
 

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::property::Property;
 use crate::version::{SkipRange, Version};
-pub use rule::{Facts, Rule};
+pub use rule::{Facts, Rule, Steps};
 
 /// A property that declares a constraint, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,12 @@
 //! A rule is parsed and checked once. Catalogs are not trusted, and the interpreter has no limits
 //! of its own: the text is limited before it is parsed, the nesting before it is evaluated, and the
 //! work by an estimate of the worst case (see [`super::cost`]). A rule beyond a limit is not an
-//! error; it matches nothing, like a rule whose evaluation fails.
+//! error; it matches nothing, like a rule whose evaluation fails. All rules together are limited by
+//! [`Steps`]: once these are used up it is unknown what a rule matches.
 //!
 //! Source: resolution.md 5.5.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
@@ -33,6 +35,13 @@ const MAX_MARKS: usize = 2_000;
 const MAX_DEPTH: usize = 100;
 /// Most steps that the evaluation may take for one bundle.
 const MAX_STEPS: u64 = 1_000_000;
+/// Most steps that the rules of a package may take: a thousand rules for a hundred bundles each, if
+/// one takes 500.
+const MAX_STEPS_TOGETHER: u64 = 50_000_000;
+/// Steps counted for preparing an evaluation, besides one for each byte of the rule.
+const PREPARATION: u64 = 20;
+/// Steps counted for a thread with a large stack.
+const THREAD: u64 = 2_000;
 /// A rule with at most this many such characters is parsed on the caller's stack.
 const FEW_MARKS: usize = 200;
 /// An expression of at most this depth is evaluated on the caller's stack.
@@ -62,6 +71,25 @@ pub struct Facts {
     extent: Extent,
 }
 
+/// The steps that are left for the evaluation of rules.
+#[derive(Debug, Clone)]
+pub struct Steps(Cell<u64>);
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self(Cell::new(MAX_STEPS_TOGETHER))
+    }
+}
+
+impl Steps {
+    /// Takes steps away; says whether as many were left.
+    fn take(&self, steps: u64) -> bool {
+        let left = self.0.get().checked_sub(steps);
+        self.0.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
+
 impl Rule {
     /// Parses a rule: wrong syntax, unknown names, and a result that is not of type Bool are
     /// errors.
@@ -83,14 +111,24 @@ impl Rule {
         &self.text
     }
 
-    /// Says whether the properties of a bundle satisfy the rule; one that fails is not satisfied.
-    pub fn matches(&self, facts: &Facts) -> bool {
-        let Some(program) = &self.program else { return false };
-        if cost::of(&program.expression, facts.extent) > MAX_STEPS {
-            return false;
+    /// Says whether the properties of a bundle satisfy the rule, which a rule that fails is not;
+    /// `None` if there are too few steps left to tell.
+    pub fn matches(&self, facts: &Facts, left: &Steps) -> Option<bool> {
+        let Some(program) = &self.program else { return Some(false) };
+        let is_shallow = program.depth <= SHALLOW;
+        let thread = if is_shallow { 0 } else { THREAD };
+        if !left.take(PREPARATION + thread + self.text.len() as u64) {
+            return None;
+        }
+        let steps = cost::of(&program.expression, facts.extent);
+        if steps > MAX_STEPS {
+            return Some(false);
+        }
+        if !left.take(steps) {
+            return None;
         }
         let evaluate = || evaluate(&program.expression, facts);
-        if program.depth <= SHALLOW { evaluate() } else { on_deep_stack(evaluate).unwrap_or(false) }
+        Some(if is_shallow { evaluate() } else { on_deep_stack(evaluate).unwrap_or(false) })
     }
 }
 

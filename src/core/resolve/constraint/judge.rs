@@ -6,7 +6,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 
 use super::{FoundKind, FoundVersion, Judgement, Node, Test, Verdict};
-use crate::catalog::{Bundle, Constraint, Declared, Demand, Facts, GroupVersionKind, Rule};
+use crate::catalog::{Bundle, Constraint, Declared, Demand, Facts, GroupVersionKind, Rule, Steps};
 use crate::resolve::environment::{Environment, Knowledge, Provider, ProviderOrigin};
 use crate::version::{SkipRange, VersionRelease};
 
@@ -25,7 +25,14 @@ pub(crate) struct Candidate<'a> {
 /// Installed bundles, with a cache of which of them match the rules evaluated so far.
 pub(crate) struct Installed<'a> {
     providers: Vec<&'a Provider>,
-    matching: RefCell<BTreeMap<String, Vec<bool>>>,
+    matching: RefCell<BTreeMap<String, Vec<Option<bool>>>>,
+}
+
+/// What matches a rule.
+struct Matching<'a> {
+    origins: Vec<&'a ProviderOrigin>,
+    /// Whether all parties were looked at.
+    is_known: bool,
 }
 
 /// Whose constraints are judged: it may meet them itself, except negated ones.
@@ -46,6 +53,8 @@ pub(crate) struct View<'a> {
     pub(crate) others: &'a Installed<'a>,
     /// The step that would be taken, when the constraints of others are judged as if it had been.
     pub(crate) step: Option<Step<'a>>,
+    /// What rules may take.
+    pub(crate) steps: &'a Steps,
 }
 
 /// A bundle that replaces the installed one.
@@ -96,15 +105,30 @@ impl<'a> Installed<'a> {
     }
 
     /// Returns the installed bundles that match a rule; cached, as bundles often share a rule.
-    fn matching(&self, rule: &Rule) -> Vec<&'a Provider> {
+    fn matching(&self, rule: &Rule, steps: &Steps) -> Matching<'a> {
+        let origins = self.providers.iter().map(|it| &it.origin);
         let mut known = self.matching.borrow_mut();
-        if !known.contains_key(rule.text()) {
-            let matches = self.providers.iter().map(|it| rule.matches(it.facts()));
-            known.insert(rule.text().to_owned(), matches.collect());
+        if let Some(matches) = known.get(rule.text()) {
+            return Matching::of(origins.zip(matches.iter().copied()));
         }
-        let matches = known.get(rule.text()).into_iter().flatten();
-        let providers = self.providers.iter().zip(matches);
-        providers.filter_map(|(provider, matches)| matches.then_some(*provider)).collect()
+        let matches = self.providers.iter().map(|it| rule.matches(it.facts(), steps));
+        let matches: Vec<_> = matches.collect();
+        let found = Matching::of(origins.zip(matches.iter().copied()));
+        if found.is_known {
+            known.insert(rule.text().to_owned(), matches);
+        }
+        found
+    }
+}
+
+impl<'a> Matching<'a> {
+    fn of(judged: impl Iterator<Item = (&'a ProviderOrigin, Option<bool>)>) -> Self {
+        let mut found = Self { origins: Vec::new(), is_known: true };
+        for (origin, matches) in judged {
+            found.is_known &= matches.is_some();
+            found.origins.extend((matches == Some(true)).then_some(origin));
+        }
+        found
     }
 }
 
@@ -146,10 +170,10 @@ impl<'a> Party<'a> {
         }
     }
 
-    fn matches(self, rule: &Rule) -> bool {
+    fn matches(self, rule: &Rule, steps: &Steps) -> Option<bool> {
         match self {
-            Self::Candidate(candidate) => rule.matches(candidate.facts()),
-            Self::Provider(provider) => rule.matches(provider.facts()),
+            Self::Candidate(candidate) => rule.matches(candidate.facts(), steps),
+            Self::Provider(provider) => rule.matches(provider.facts(), steps),
         }
     }
 }
@@ -173,7 +197,7 @@ impl<'a> View<'a> {
                 self.found(parties.any(|party| party.is_package(package, range)))
             }
             Demand::Kind(kind) => self.served(kind, negated).0,
-            Demand::Cel(rule) => self.found(!self.matching(rule, negated).is_empty()),
+            Demand::Cel(rule) => self.matched(&self.matching(rule, negated)),
             Demand::All(children) => {
                 all(children.iter().map(|it| self.verdict_within(it, negated)))
             }
@@ -202,12 +226,14 @@ impl<'a> View<'a> {
                 (verdict, Test::Kind { kind, found })
             }
             Demand::Cel(rule) => {
-                let met_by = self.matching(rule, negated);
+                let matching = self.matching(rule, negated);
+                let verdict = self.matched(&matching);
                 let test = Test::Cel {
                     rule: rule.text().to_owned(),
-                    met_by: met_by.into_iter().cloned().collect(),
+                    met_by: matching.origins.into_iter().cloned().collect(),
+                    is_evaluated: matching.is_known,
                 };
-                (self.verdict_within(constraint, negated), test)
+                (verdict, test)
             }
             Demand::All(parts) => {
                 let constraints = children(parts, negated);
@@ -238,6 +264,14 @@ impl<'a> View<'a> {
         if found { Verdict::Met } else { self.environment.providers.absence() }
     }
 
+    /// Returns the verdict on a rule.
+    fn matched(&self, matching: &Matching<'_>) -> Verdict {
+        match self.found(!matching.origins.is_empty()) {
+            Verdict::Unmet if !matching.is_known => Verdict::Unknown,
+            verdict => verdict,
+        }
+    }
+
     fn versions(&self, package: &str, range: &SkipRange, negated: bool) -> Vec<FoundVersion> {
         let version = |party: Party<'_>| {
             let becomes = |step: Step<'_>| step.to.origin == *party.origin();
@@ -253,15 +287,17 @@ impl<'a> View<'a> {
         found
     }
 
-    fn matching(&self, rule: &Rule, negated: bool) -> Vec<&'a ProviderOrigin> {
-        let others = self.others.matching(rule).into_iter();
+    fn matching(&self, rule: &Rule, negated: bool) -> Matching<'a> {
+        let mut found = self.others.matching(rule, self.steps);
         let step = self.step.map(|step| Party::Candidate(step.to));
         let subject = (!negated).then(|| self.subject.party());
         let rest = step.into_iter().chain(subject);
-        let rest = rest.filter(|party| party.matches(rule)).map(Party::origin);
-        let mut origins: Vec<_> = others.map(|it| &it.origin).chain(rest).collect();
-        origins.sort();
-        origins
+        let rest = rest.map(|party| (party.origin(), party.matches(rule, self.steps)));
+        let rest = Matching::of(rest);
+        found.origins.extend(rest.origins);
+        found.origins.sort();
+        found.is_known &= rest.is_known;
+        found
     }
 
     /// Says whether a kind is served, and where it was found.
@@ -311,20 +347,22 @@ impl<'a> View<'a> {
     fn single_provider(&self, constraint: &Constraint) -> Option<String> {
         let mut parties: Vec<_> = self.parties(false).collect();
         parties.sort_by_key(|party| party.origin());
-        let party = parties.into_iter().find(|party| meets_alone(*party, constraint))?;
+        let mut parties = parties.into_iter();
+        let party = parties.find(|party| meets_alone(*party, constraint, self.steps))?;
         Some(party.origin().name().to_owned())
     }
 }
 
 /// Says whether one bundle meets a constraint by itself, as OLM Classic requires.
-fn meets_alone(party: Party<'_>, constraint: &Constraint) -> bool {
+fn meets_alone(party: Party<'_>, constraint: &Constraint, steps: &Steps) -> bool {
+    let alone = |constraint: &Constraint| meets_alone(party, constraint, steps);
     match &constraint.demand {
         Demand::Package { package, range, .. } => party.is_package(package, range),
         Demand::Kind(kind) => party.provides(kind),
-        Demand::Cel(rule) => party.matches(rule),
-        Demand::All(children) => children.iter().all(|it| meets_alone(party, it)),
-        Demand::Any(children) => children.iter().any(|it| meets_alone(party, it)),
-        Demand::Not(children) => !children.iter().any(|it| meets_alone(party, it)),
+        Demand::Cel(rule) => party.matches(rule, steps) == Some(true),
+        Demand::All(children) => children.iter().all(alone),
+        Demand::Any(children) => children.iter().any(alone),
+        Demand::Not(children) => !children.iter().any(alone),
     }
 }
 
@@ -372,13 +410,20 @@ fn none(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     }
 }
 
-/// Returns the first verdict of the ranking that occurs.
+/// Returns the first verdict of the ranking that occurs; once that is the very first, others are not
+/// asked for.
 fn first_of(
     verdicts: impl IntoIterator<Item = Verdict>,
     ranking: [Verdict; 3],
     otherwise: Verdict,
 ) -> Verdict {
-    let rank = |verdict: Verdict| ranking.iter().position(|it| *it == verdict);
-    let best = verdicts.into_iter().filter_map(rank).min();
-    best.and_then(|rank| ranking.get(rank)).copied().unwrap_or(otherwise)
+    let mut best = ranking.len();
+    for verdict in verdicts {
+        let rank = ranking.iter().position(|it| *it == verdict);
+        best = best.min(rank.unwrap_or(best));
+        if best == 0 {
+            break;
+        }
+    }
+    ranking.get(best).copied().unwrap_or(otherwise)
 }

@@ -86,6 +86,9 @@ pub enum Test {
         /// The providers that meet it.
         #[serde(skip)]
         met_by: Vec<ProviderOrigin>,
+        /// Unless it is set, the rules take too many steps together, and some were not looked at.
+        #[serde(skip)]
+        is_evaluated: bool,
     },
     /// A minimum version of Kubernetes.
     #[serde(rename = "minKubeVersion")]

@@ -104,9 +104,12 @@ fn leaf_text(leaf: &Test, verdict: Verdict) -> String {
             };
             format!("requires API {} ({why})", quote(&kind.to_string()))
         }
-        Test::Cel { rule, met_by } => {
+        Test::Cel { rule, met_by, is_evaluated } => {
             let why = match (met_by.first(), verdict) {
                 (Some(origin), _) => format!("{origin} matches"),
+                (None, Verdict::Unknown) if !is_evaluated => {
+                    "the rules take too many steps together".to_owned()
+                }
                 (None, Verdict::Unknown) => "the installed bundles are unknown".to_owned(),
                 (None, _) => "no installed bundle matches".to_owned(),
             };

@@ -265,6 +265,60 @@ fn a_rule_is_about_one_bundle_at_a_time() {
     assert_eq!(ask_one(rule(itself), &cluster(Vec::new(), &[])), "kettle.v1.0.0");
 }
 
+/// A rule that never matches. Its estimate is high if it has loops, which are never run.
+fn never(number: usize, has_loops: bool) -> (&'static str, Value) {
+    let loops = "properties.all(a, properties.all(b, properties.all(c, true)))";
+    let more = if has_loops { loops } else { "true" };
+    let rule = format!("size(properties) == {} && {more}", 1000 + number);
+    ("olm.constraint", json!({"cel": {"rule": rule}}))
+}
+
+/// Properties that loops take long for.
+fn numbers() -> impl Iterator<Item = (&'static str, Value)> {
+    (0..20).map(|number| ("number", json!(number)))
+}
+
+// resolution.md 5.5
+#[test]
+fn rules_of_a_catalog_that_take_too_many_steps_together_are_unknown() {
+    let bundles = |has_loops: bool| {
+        let versions: Vec<_> = (0..600).map(|it| format!("1.{it}.0")).collect();
+        let own = |it: usize| numbers().chain([never(it, has_loops)]).collect();
+        let bundles = versions.iter().enumerate().map(|(it, version)| (version.as_str(), own(it)));
+        kettles(&bundles.collect::<Vec<_>>()).content()
+    };
+    let (many, few) = (bundles(true), bundles(false));
+    let why_not_the_last = |catalogs: &[Catalog<'_>]| {
+        let resolution = update(&request(), catalogs, &cluster(Vec::new(), &[]));
+        match &resolution.excluded.last().unwrap().reason {
+            Reason::Unfit(why) => why.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let text = why_not_the_last(&[catalog("a", 0, &many)]);
+    assert!(text.starts_with("constraints could not be evaluated: "), "{text}");
+    assert!(text.ends_with("(the rules take too many steps together)"), "{text}");
+    for catalogs in
+        [vec![catalog("a", 0, &few)], vec![catalog("a", 0, &many), catalog("b", 0, &few)]]
+    {
+        let text = why_not_the_last(&catalogs);
+        assert!(text.ends_with("(no installed bundle matches)"), "{text}");
+    }
+}
+
+// resolution.md 5.4
+#[test]
+fn a_rule_that_cannot_change_the_verdict_takes_no_steps() {
+    let rules = (0..1_000).map(|number| never(number, true).1);
+    let any: Vec<_> = [gvk("v1")].into_iter().chain(rules).collect();
+    let itself = json!({"cel": {"rule": "properties.exists(p, p.type == 'number')"}});
+    let constraints = [compound("any", &any), itself].map(|value| ("olm.constraint", value));
+    let content = kettles(&[("1.0.0", numbers().chain(constraints).collect())]).content();
+    let catalogs = [catalog("a", 0, &content)];
+    let resolution = update(&request(), &catalogs, &cluster(Vec::new(), &["v1"]));
+    assert_eq!(answer(&resolution), "kettle.v1.0.0");
+}
+
 /// Resolves an update from 1.0.0.
 fn update<'a>(
     request: &Request,
