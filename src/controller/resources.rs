@@ -4,11 +4,15 @@ use std::io;
 use std::thread::available_parallelism;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 
 /// Open files that are asked for.
 const OPEN_FILES: u64 = 65536;
 /// With fewer the log warns.
 const FEW_OPEN_FILES: u64 = 1024;
+/// Least threads that run tasks: one that computes must not keep probes and Leases waiting.
+const MIN_WORKERS: usize = 2;
 /// Most threads that run tasks.
 const MAX_WORKERS: usize = 8;
 /// Threads for work that blocks: files, unpacking, compressing. A download holds one as long as it
@@ -47,17 +51,54 @@ fn open_files(limits: &Rlimit) -> Option<u64> {
 pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let processors = available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(processors.min(MAX_WORKERS))
+        .worker_threads(processors.clamp(MIN_WORKERS, MAX_WORKERS))
         .max_blocking_threads(BLOCKING)
         .enable_all()
         .build()
 }
 
+/// Runs work that computes for long: other tasks of this worker go on elsewhere meanwhile, where the
+/// runtime has several workers.
+pub fn compute<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
+        Ok(_) | Err(_) => work(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
     use rstest::rstest;
 
     use super::*;
+
+    // deploying.md 5.4
+    #[test]
+    fn tasks_go_on_while_all_workers_compute() {
+        let runtime = runtime().unwrap();
+        let (mut ends, mut tasks) = (Vec::new(), Vec::new());
+        for _ in 0..MAX_WORKERS {
+            let (end, ended) = channel();
+            let limit = Duration::from_secs(20);
+            tasks.push(runtime.spawn(async move { compute(|| ended.recv_timeout(limit)) }));
+            ends.push(end);
+        }
+        let ending = runtime.spawn(async move { ends.iter().try_for_each(|end| end.send(())) });
+        runtime.block_on(ending).unwrap().unwrap();
+        for task in tasks {
+            runtime.block_on(task).unwrap().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_computed_is_returned_in_every_runtime() {
+        let alone = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(alone.block_on(async { compute(|| 1) }), 1);
+        assert_eq!(compute(|| 2), 2);
+    }
 
     // deploying.md P40
     #[rstest]

@@ -13,6 +13,7 @@ use super::error::ExtensionError;
 use super::pull_state::secrets;
 use super::{Attempt, Context, observe};
 use crate::cluster::RequestError;
+use crate::resources::compute;
 
 impl Attempt<'_> {
     /// Finds out which version ran before everything lost its owner, where that matters.
@@ -41,14 +42,16 @@ impl Attempt<'_> {
         let secrets = secrets((&listed, &known), package, &resolution);
         let name = self.extension.object.name_any();
         ctx.kept.pull_state.note_secrets(&name, secrets);
-        let mut answer = question.answer(&catalogs, &environment, &options, &resolution);
-        if let Some(target) = self.held_release() {
-            answer.lift = Some(question.lift(&catalogs, &environment, options, target));
-        }
-        Ok(answer)
+        let target = self.held_release();
+        Ok(compute(|| {
+            let mut answer = question.answer(&catalogs, &environment, &options, &resolution);
+            let lift = |target| question.lift(&catalogs, &environment, options, target);
+            answer.lift = target.map(lift);
+            answer
+        }))
     }
 
-    /// Resolves, and notes whether the answer depends on the cluster.
+    /// Resolves, and notes whether the answer depends on the cluster. Large packages take long.
     async fn resolve<'a>(
         &self,
         question: &Question,
@@ -61,11 +64,11 @@ impl Attempt<'_> {
         if !needs.cluster {
             depends(false);
             let nothing = Environment::default();
-            let resolution = question.resolve(catalogs, &nothing, options);
+            let resolution = compute(|| question.resolve(catalogs, &nothing, options));
             return (resolution, nothing);
         }
         let environment = discovery.snapshot(&name, needs.installed).await;
-        let resolution = question.resolve(catalogs, &environment, options);
+        let resolution = compute(|| question.resolve(catalogs, &environment, options));
         // Whoever needs what an update replaces has a say in it.
         let replaces = !needs.installed && question.replaces(&resolution);
         depends(replaces || needs.installed || needs.kubernetes);
@@ -73,7 +76,7 @@ impl Attempt<'_> {
             return (resolution, environment);
         }
         let environment = discovery.snapshot(&name, true).await;
-        let resolution = question.resolve(catalogs, &environment, options);
+        let resolution = compute(|| question.resolve(catalogs, &environment, options));
         (resolution, environment)
     }
 }
