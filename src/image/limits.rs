@@ -70,6 +70,9 @@ pub struct Limits {
     pub path_bytes: usize,
     /// Most bytes of all paths and link targets held at once, so that names cannot fill the memory.
     pub names: usize,
+    /// Most steps of following links and of applying whiteouts: visited components of paths, and entries
+    /// that a whiteout may concern.
+    pub steps: u64,
     /// Most bytes of one kept file.
     pub file: u64,
     /// Most bytes written for kept files, overwritten ones included.
@@ -95,6 +98,7 @@ impl Limits {
             path_depth: 64,
             path_bytes: 4096,
             names: 64 << 20,
+            steps: 50_000_000,
             file: 512 * MIB,
             kept: 2 * GIB,
             kept_files: 100_000,

@@ -7,6 +7,7 @@
 //!
 //! Source: catalogs.md 5.7.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::files::Span;
@@ -43,6 +44,7 @@ pub(crate) struct Tree {
     nodes: BTreeMap<Path, Placed>,
     /// Bytes of all paths and targets in `nodes`.
     names: usize,
+    steps: Cell<u64>,
 }
 
 impl Tree {
@@ -52,6 +54,15 @@ impl Tree {
 
     pub(crate) fn names(&self) -> usize {
         self.names
+    }
+
+    /// Returns how many components of paths were visited so far, and nodes below a whiteout.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    fn count(&self, steps: usize) {
+        self.steps.set(self.steps.get().saturating_add(steps as u64));
     }
 
     /// Puts `node` at `path` and removes what it replaces: everything at `path` and below, unless
@@ -88,6 +99,7 @@ impl Tree {
     pub(crate) fn remove_below(&mut self, path: &str, layer: usize) {
         let old: Vec<Path> = self
             .below(path)
+            .inspect(|_| self.count(1))
             .filter(|(_, placed)| placed.layer < layer)
             .map(|(path, _)| path.clone())
             .collect();
@@ -116,6 +128,7 @@ impl Tree {
         let mut left: Vec<String> = components(path).rev().collect();
         while let Some(component) = left.pop() {
             steps += 1;
+            self.count(1);
             match component.as_str() {
                 "." => continue,
                 ".." => {

@@ -298,7 +298,13 @@ impl<'a> Unpacking<'a> {
 
     fn resolve(&self, path: &str, last: bool) -> Result<String, Refusal> {
         let links = || format!("more than {MAX_LINK_HOPS} symbolic links on the way");
-        self.tree.resolve(path, last).map_err(|_| Refusal::of(links()))
+        let resolved = self.tree.resolve(path, last).map_err(|_| Refusal::of(links()))?;
+        let most = self.limits.steps;
+        if self.tree.steps() > most {
+            let text = format!("links and whiteouts of the image take more than {most} steps");
+            return Err(Refusal::TooLarge(text));
+        }
+        Ok(resolved)
     }
 
     fn is_wanted(&self, path: &str) -> bool {

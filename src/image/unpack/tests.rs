@@ -258,6 +258,7 @@ fn decompression_bomb_stops_at_the_ratio(#[case] zstd: bool) {
 #[case::depth(|l: &mut Limits| l.path_depth = 1, "layer 1, entry \"configs/0\": path has more than 1 components")]
 #[case::length(|l: &mut Limits| l.path_bytes = 8, "layer 1, entry \"configs/0\": path is longer than 8 bytes")]
 #[case::names(|l: &mut Limits| l.names = 20, "layer 1, entry \"configs/2\": names of the image are longer than 20 bytes together")]
+#[case::steps(|l: &mut Limits| l.steps = 2, "layer 1, entry \"configs/2\": links and whiteouts of the image take more than 2 steps")]
 #[case::layer(|l: &mut Limits| l.layer = 1024, "layer 1, entry \"configs/0\": layer is larger than 1024 bytes when decompressed")]
 #[case::image(|l: &mut Limits| l.image = 1024, "layer 1, entry \"configs/0\": image is larger than 1024 bytes when decompressed")]
 fn each_limit_has_its_own_error(#[case] set: fn(&mut Limits), #[case] want: &str) {
@@ -267,6 +268,21 @@ fn each_limit_has_its_own_error(#[case] set: fn(&mut Limits), #[case] want: &str
     let refused = run(vec![archive.end()], "configs", &limits).unwrap_err();
     assert_eq!(refused.is_of_size(), !want.contains("path"), "only another image can help");
     assert_eq!(listed(Err(refused)).unwrap_err(), want);
+}
+
+#[rstest]
+#[case::opaque("configs/.wh..wh..opq")]
+#[case::whiteout(".wh.configs")]
+fn whiteouts_that_look_at_every_entry_again_and_again_are_refused(#[case] whiteout: &str) {
+    let limits = Limits { steps: 1_000, ..Limits::catalog() };
+    let unpacked = |whiteouts: usize| {
+        let links = (0..50).fold(tar(), |tar, i| tar.symlink(&format!("configs/{i}"), "x"));
+        let all = (0..whiteouts).fold(links, |tar, _| tar.file(whiteout, "")).file("a/b", "");
+        run(vec![all.end()], "a", &limits)
+    };
+    assert!(unpacked(5).is_ok());
+    let refused = unpacked(50).unwrap_err();
+    assert!(refused.is_of_size(), "{refused:?}");
 }
 
 #[test]
