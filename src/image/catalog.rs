@@ -37,8 +37,7 @@ pub async fn pull_catalog(puller: &Puller, resolved: &Resolved) -> Result<Catalo
         });
     };
     let directory = clean(value).ok_or_else(|| PullError::LabelDirectory(value.clone()))?;
-    let unpacking = image.unpack(std::slice::from_ref(&directory), limits);
-    let unpacked = within(image.longest(limits), unpacking).await?;
+    let unpacked = image.unpack(std::slice::from_ref(&directory), limits).await?;
     Ok(CatalogImage {
         image: resolved.image().clone(),
         directory_missing: !unpacked.missing.is_empty(),

@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use olm_core::error::{Chain, without_path};
@@ -267,7 +267,7 @@ impl Puller {
         limits: &Limits,
     ) -> Result<(Image, Unpacked), PullError> {
         let image = within(limits.pull, self.image(resolved)).await?;
-        let unpacked = within(image.longest(limits), image.unpack(wanted, limits)).await?;
+        let unpacked = image.unpack(wanted, limits).await?;
         Ok((image, unpacked))
     }
 
@@ -374,13 +374,31 @@ impl Image {
     }
 
     /// Returns the longest that fetching the layers may take: more for larger ones.
-    pub(crate) fn longest(&self, limits: &Limits) -> Duration {
+    fn longest(&self, limits: &Limits) -> Duration {
         let bytes = self.layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
         limits.pull + Duration::from_secs(bytes / SLOWEST).min(Duration::from_hours(1))
     }
 
-    /// Fetches the layers and returns the files below the `wanted` directories.
+    /// Fetches the layers and returns the files below the `wanted` directories. The time that others
+    /// take to unpack does not count.
     pub async fn unpack(&self, wanted: &[String], limits: &Limits) -> Result<Unpacked, PullError> {
+        let (longest, began) = (self.longest(limits), Instant::now());
+        let layers = within(longest, self.fetch(limits)).await?;
+        let left = longest.saturating_sub(began.elapsed());
+        let stop = StopOnDrop::default();
+        let (flag, wanted, limits) = (stop.0.clone(), wanted.to_vec(), limits.clone());
+        // It is closed by nobody.
+        let place = Arc::clone(&self.unpacks).acquire_owned().await;
+        let work = move || {
+            let _place = place;
+            unpack(&layers, &wanted, &limits, &flag)
+        };
+        let unpacked = tokio::time::timeout(left, tokio::task::spawn_blocking(work)).await;
+        let unpacked = unpacked.map_err(|_| PullError::Timeout(longest))?;
+        Ok(unpacked.map_err(|err| PullError::Store(io::Error::other(err)))??)
+    }
+
+    async fn fetch(&self, limits: &Limits) -> Result<Vec<Layer<File>>, PullError> {
         let copy = |err| PullError::Copy(CopyError::Manifest(err));
         manifest::check_layers(&self.layers, limits).map_err(copy)?;
         let sizes = self.layers.iter().map(|blob| blob.size);
@@ -393,21 +411,10 @@ impl Image {
             .try_collect()
             .await
             .map_err(PullError::Copy)?;
-        let layers: Vec<_> = files
-            .into_iter()
-            .zip(&self.config.diff_ids)
-            .map(|(source, diff_id)| Layer { source, diff_id: Some(diff_id.clone()) })
-            .collect();
-        let stop = StopOnDrop::default();
-        let (flag, wanted, limits) = (stop.0.clone(), wanted.to_vec(), limits.clone());
-        // It is closed by nobody.
-        let place = Arc::clone(&self.unpacks).acquire_owned().await;
-        let work = move || {
-            let _place = place;
-            unpack(&layers, &wanted, &limits, &flag)
-        };
-        let unpacked = tokio::task::spawn_blocking(work).await;
-        Ok(unpacked.map_err(|err| PullError::Store(io::Error::other(err)))??)
+        let layers = files.into_iter().zip(&self.config.diff_ids);
+        let layer =
+            |(source, diff_id): (File, &Digest)| Layer { source, diff_id: Some(diff_id.clone()) };
+        Ok(layers.map(layer).collect())
     }
 
     /// Streams a layer to an unnamed temporary file while hashing it.

@@ -307,6 +307,25 @@ async fn broken_download_is_taken_up_again(#[case] honors_range: bool) {
 }
 
 #[tokio::test]
+async fn time_that_others_take_to_unpack_does_not_count() {
+    let built = image();
+    let registry = serve(move |request| honest(&built, request));
+    let scene = scene(&registry);
+    let resolved = scene.puller.resolve(&scene.image).await.unwrap();
+    let limits = Limits { pull: Duration::from_secs(2), ..Limits::catalog() };
+    let places = u32::try_from(PARALLEL_UNPACKS).unwrap();
+    let others = Arc::clone(&scene.puller.unpacks).acquire_many_owned(places).await.unwrap();
+    let others = async move {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        drop(others);
+    };
+    let wanted = ["configs".to_owned()];
+    let pull = scene.puller.pull(&resolved, &wanted, &limits);
+    let (pulled, ()) = tokio::join!(pull, others);
+    assert!(pulled.is_ok());
+}
+
+#[tokio::test]
 async fn silence_ends_with_the_pulls_time() {
     let registry = serve(|_| {
         std::thread::park();
